@@ -1,0 +1,21 @@
+"""Simultaneous speech translation with any decoder-only LLM, gated by its own attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__version__ = "0.1.0"
+__all__ = ["AgentConfig", "AlignAttAgent", "__version__", "load_config"]
+
+
+def __getattr__(name: str) -> Any:
+    # Resolved on demand: vLLM imports this package in every worker for its plugin alone.
+    if name == "AlignAttAgent":
+        from alignatt_agent.agent import AlignAttAgent
+
+        return AlignAttAgent
+    if name in ("AgentConfig", "load_config"):
+        from alignatt_agent import config
+
+        return getattr(config, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

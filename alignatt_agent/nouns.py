@@ -1,0 +1,197 @@
+"""The typed nouns that flow through the cascade (Figure 1 of the paper).
+
+Times are absolute seconds from the start of the stream. Audio is mono float32 at 16 kHz.
+Token positions count from the first token of the prompt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float32]
+
+SAMPLE_RATE = 16_000
+"""Sampling rate of every waveform inside the cascade, in Hz."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One transcribed word with its punctuation attached, e.g. ``"model,"``."""
+
+    text: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class SourceView:
+    """What the translation side may read of the open utterance.
+
+    Attributes:
+        words: committed-but-unfinished words followed by the live tail.
+        accessible: number of leading words the policy may rely on.
+    """
+
+    words: tuple[Word, ...]
+    accessible: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechUpdate:
+    """Result of one chunk on the speech side.
+
+    Attributes:
+        sentences: sentences closed by this chunk, oldest first; each is a whole utterance
+            including words that earlier updates already showed in ``live``.
+        live: the utterance that stays open.
+    """
+
+    sentences: tuple[tuple[Word, ...], ...]
+    live: SourceView
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Token ids of Eq. 1 up to the accepted translation, with the marked source span.
+
+    Attributes:
+        token_ids: system prompt, source, instruction and accepted translation.
+        source_start: position of the first source token.
+        token_word: word index of every source token, in order; its length is the span's length.
+    """
+
+    token_ids: tuple[int, ...]
+    source_start: int
+    token_word: tuple[int, ...]
+
+    @property
+    def source_end(self) -> int:
+        """Position one past the last source token."""
+        return self.source_start + len(self.token_word)
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionRows:
+    """Attention of each draft token over the prompt, per calibrated head (Eq. 2).
+
+    Attributes:
+        source: ``[draft tokens, heads, source tokens]``; a full-row softmax restricted to the
+            source span, so a row sums to at most 1.
+        prompt: ``[draft tokens, heads]``; mass on prompt tokens outside the source span.
+        suffix: ``[draft tokens, heads]``; mass on draft tokens.
+    """
+
+    source: FloatArray
+    prompt: FloatArray
+    suffix: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A greedy continuation of a prompt.
+
+    Attributes:
+        token_ids: drafted ids without the end-of-turn token.
+        ended: whether the model closed the turn by itself.
+        rows: one row per drafted token; ``None`` when rows were not asked for.
+    """
+
+    token_ids: tuple[int, ...]
+    ended: bool
+    rows: AttentionRows | None = None
+
+
+class StopReason(Enum):
+    """Why the first-failure scan ended (Eqs. 5-7)."""
+
+    SOURCE_FRONTIER = "source-frontier"
+    ARGMAX_MASS_WEAK = "argmax-mass-weak"
+    PROVENANCE_WEAK = "provenance-weak"
+    DRAFT_END = "draft-end"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Outcome of a policy on one draft.
+
+    Attributes:
+        accepted: number of leading draft tokens that may be emitted, before unit rounding.
+        reason: the test that fired first, or ``DRAFT_END``.
+        peaks: source-token argmax of each scanned row, the rejected one included.
+        accessible_mass: Eq. 3 for each scanned row.
+    """
+
+    accepted: int
+    reason: StopReason
+    peaks: tuple[int, ...] = ()
+    accessible_mass: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """Append-only output of one chunk: stability units, ready for the harness."""
+
+    units: tuple[str, ...] = ()
+
+    def __add__(self, other: Emission) -> Emission:
+        return Emission(self.units + other.units)
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedItem:
+    """A word as the forced aligner returned it; seconds from the start of the given audio."""
+
+    text: str
+    start: float
+    end: float
+
+
+class Recognizer(Protocol):
+    """Speech recognition of a whole waveform."""
+
+    def transcribe(self, audio: FloatArray, language: str) -> str:
+        """Return the transcript of ``audio`` (``[samples]``); ``language`` is a code such as ``en``."""
+
+
+class Aligner(Protocol):
+    """Forced alignment of a waveform and its transcript."""
+
+    def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
+        """Return the words of ``text`` with times; counts may differ from ``text.split()``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readout:
+    """Which attention rows a draft request returns.
+
+    Attributes:
+        heads: ``(layer, head)`` pairs, in the order of ``AttentionRows``' head axis.
+        row: ``"predicting"`` reads the query that predicts a draft token (one position before
+            it), ``"emitted"`` the query at the token itself (the paper's rows).
+    """
+
+    heads: tuple[tuple[int, int], ...]
+    row: Literal["predicting", "emitted"]
+
+
+class TranslationEngine(Protocol):
+    """Greedy continuation of a prompt with attention rows."""
+
+    def draft(self, prompt: Prompt, max_tokens: int, readout: Readout | None = None) -> Draft:
+        """Continue ``prompt`` greedily by at most ``max_tokens`` tokens.
+
+        ``Draft.rows`` holds one row per returned token when ``readout`` is given, else ``None``.
+
+        Raises:
+            EngineError: the engine failed or returned fewer rows than tokens.
+        """
+
+
+class EngineError(RuntimeError):
+    """An inference engine failed; the message names the model and the cause."""
+

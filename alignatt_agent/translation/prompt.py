@@ -1,0 +1,91 @@
+"""Prompt of Eq. 1: system prompt, marked source span, instruction, accepted translation.
+
+The token ids are built once and submitted as they are; the source span is located in the very
+same ids, so the map from tokens to words cannot drift from what the engine sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from alignatt_agent.nouns import Prompt
+
+SYSTEM = (
+    "You are a simultaneous interpreter. Translate the talk from {source} into {target}. "
+    "Output only the translation."
+)
+INSTRUCTION = "\n\nTranslate into {target}."
+
+
+class PromptBuilder:
+    """Serialises requests for one language direction with the model's own chat template.
+
+    Args:
+        tokenizer: a fast Transformers tokenizer with a chat template.
+        source: English name of the source language, e.g. ``"English"``.
+        target: English name of the target language, e.g. ``"German"``.
+
+    Raises:
+        ValueError: the chat template alters the source text, so its span cannot be marked.
+    """
+
+    def __init__(self, tokenizer: Any, source: str, target: str) -> None:
+        self._tokenizer = tokenizer
+        self._instruction = INSTRUCTION.format(target=target)
+        marker = "\u2063source\u2063"
+        text = tokenizer.apply_chat_template(
+            [
+                {"role": "system", "content": SYSTEM.format(source=source, target=target)},
+                {"role": "user", "content": marker + self._instruction},
+            ],
+            tokenize=False,
+            add_generation_prompt=True,
+            enable_thinking=False,
+        )
+        if text.count(marker) != 1:
+            raise ValueError(
+                f"the chat template of {tokenizer.name_or_path} does not reproduce the user turn; "
+                "the source span cannot be marked"
+            )
+        self._before, self._after = text.split(marker)
+
+    def build(self, words: Sequence[str], accepted: Sequence[int] = ()) -> Prompt:
+        """Build the prompt for ``words`` continued after the ``accepted`` target ids.
+
+        Raises:
+            ValueError: there is no word, or a word is blank or contains white space.
+        """
+        if not words or any(len(word.split()) != 1 for word in words):
+            raise ValueError(
+                f"the source must be non-blank words without spaces, got {list(words)!r}"
+            )
+        text = self._before + " ".join(words) + self._after
+        encoding = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        start, token_word = _locate(encoding["offset_mapping"], words, len(self._before))
+        return Prompt(tuple(encoding["input_ids"]) + tuple(accepted), start, token_word)
+
+
+def _locate(
+    offsets: Sequence[tuple[int, int]], words: Sequence[str], begin: int
+) -> tuple[int, tuple[int, ...]]:
+    """Return the first source position and the word of every source token.
+
+    A token belongs to the word that holds its last source character: a leading space goes with
+    the word after it, punctuation with the word before it, a byte-fallback piece of an emoji with
+    the word that contains the emoji.
+    """
+    word_of_char: list[int] = []
+    for index, word in enumerate(words):
+        if index:
+            word_of_char.append(index)
+        word_of_char.extend([index] * len(word))
+    end = begin + len(word_of_char)
+    positions = [i for i, (a, b) in enumerate(offsets) if a < end and b > begin]
+    first, last = positions[0], positions[-1]
+    token_word: list[int] = []
+    for i in range(first, last + 1):
+        a, b = offsets[i]
+        char = min(max(b - 1, a), end - 1) - begin
+        token_word.append(word_of_char[max(char, 0)])
+    return first, tuple(token_word)
