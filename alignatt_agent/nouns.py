@@ -194,4 +194,3 @@ class TranslationEngine(Protocol):
 
 class EngineError(RuntimeError):
     """An inference engine failed; the message names the model and the cause."""
-

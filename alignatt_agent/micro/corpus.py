@@ -81,4 +81,6 @@ def is_held_out(text: str) -> bool:
 def reorders(pair: Pair, language: str, distance: int = 3) -> bool:
     """Tell whether two aligned words cross over more than ``distance`` words."""
     heads = [align[0] for align in pair.targets[language].align]
-    return any(heads[i] - heads[j] > distance for i in range(len(heads)) for j in range(i, len(heads)))
+    return any(
+        heads[i] - heads[j] > distance for i in range(len(heads)) for j in range(i, len(heads))
+    )

@@ -13,7 +13,6 @@ from typing import Generic, TypeVar
 from alignatt_agent.micro import lexicon
 from alignatt_agent.micro.lexicon import Noun, Plain, Verb
 
-
 T = TypeVar("T")
 
 
@@ -170,7 +169,11 @@ class Grammar:
         if phrase.plural and self._chance(0.3):
             phrase.number = self._leaf(self._rng.choice(lexicon.NUMBER))
         else:
-            choices = ["the", "the", "these", "our"] if phrase.plural else ["the", "the", "a", "this", "our"]
+            choices = (
+                ["the", "the", "these", "our"]
+                if phrase.plural
+                else ["the", "the", "a", "this", "our"]
+            )
             phrase.determiner = self._leaf(self._rng.choice(choices))
         if self._chance(0.2 if light else 0.35):
             phrase.adjectives = [self._leaf(self._rng.choice(lexicon.ADJECTIVE))]

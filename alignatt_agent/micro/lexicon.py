@@ -3,6 +3,8 @@
 One line an entry, columns separated by ``|``; the parsers below give them names.
 """
 
+# ruff: noqa: E501  (one entry a line)
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -283,9 +285,7 @@ def _rows(table: str) -> list[list[str]]:
 
 def _noun(row: list[str], kind: str) -> Noun:
     en, de, it, zh = (column.split() for column in row)
-    return Noun(
-        (en[0], en[1]), (de[0], de[1]), de[2], (it[0], it[1]), it[2], zh[0], zh[1], kind
-    )
+    return Noun((en[0], en[1]), (de[0], de[1]), de[2], (it[0], it[1]), it[2], zh[0], zh[1], kind)
 
 
 def _verb(row: list[str]) -> Verb:

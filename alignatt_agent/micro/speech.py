@@ -65,7 +65,9 @@ class _Espeak:
             i += 1
         return 0
 
-    def say(self, text: str, voice: str, rate: int, pitch: int) -> tuple[FloatArray, list[tuple[int, float]]]:
+    def say(
+        self, text: str, voice: str, rate: int, pitch: int
+    ) -> tuple[FloatArray, list[tuple[int, float]]]:
         """Return samples at ``SAMPLE_RATE`` and (character offset, start in seconds) of words."""
         self._samples, self._words = [], []
         if self._library.espeak_SetVoiceByName(voice.encode()) != 0:

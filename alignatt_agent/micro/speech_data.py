@@ -148,4 +148,3 @@ def position_span(word: Word, count: int) -> list[int]:
 
 def _silence(seconds: float) -> FloatArray:
     return np.zeros(int(seconds * SAMPLE_RATE), np.float32)
-

@@ -9,7 +9,7 @@ from itertools import islice
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers
 from tokenizers.models import BPE
 from tokenizers.trainers import BpeTrainer
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast, Qwen2Tokenizer
 
 from alignatt_agent.languages import language
 from alignatt_agent.micro.corpus import TARGETS, sentences
@@ -48,7 +48,9 @@ def gemma(samples: int = 20_000, seed: int = 11) -> PreTrainedTokenizerFast:
     """
     tokenizer = Tokenizer(BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     tokenizer.normalizer = normalizers.Replace(" ", "▁")
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"\u0001|▁*\p{L}+'?|\p{N}|\n|."), "isolated")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(
+        Regex(r"\u0001|▁*\p{L}+'?|\p{N}|\n|."), "isolated"
+    )
     trainer = BpeTrainer(
         vocab_size=3000,
         special_tokens=GEMMA_SPECIALS + [f"<0x{i:02X}>" for i in range(256)],
@@ -73,7 +75,7 @@ def gemma(samples: int = 20_000, seed: int = 11) -> PreTrainedTokenizerFast:
     )
 
 
-def qwen(samples: int = 20_000, seed: int = 12) -> PreTrainedTokenizerFast:
+def qwen(samples: int = 20_000, seed: int = 12) -> Qwen2Tokenizer:
     """Train the speech tokenizer: byte-level BPE with Qwen's split pattern and special tokens."""
     tokenizer = Tokenizer(BPE())
     tokenizer.normalizer = normalizers.NFC()
@@ -92,18 +94,17 @@ def qwen(samples: int = 20_000, seed: int = 12) -> PreTrainedTokenizerFast:
         show_progress=False,
     )
     tokenizer.train_from_iterator(_qwen_corpus(samples, seed), trainer)
-    fast = PreTrainedTokenizerFast(
+    return Qwen2Tokenizer(
         tokenizer_object=tokenizer,
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
         chat_template=QWEN_TEMPLATE,
-        clean_up_tokenization_spaces=False,
-        additional_special_tokens=[t for t in QWEN_SPECIALS if t not in ("<|im_end|>", "<|endoftext|>")],
+        extra_special_tokens={
+            "audio_bos_token": "<|audio_start|>",
+            "audio_eos_token": "<|audio_end|>",
+            "audio_token": "<|audio_pad|>",
+        },
     )
-    fast.init_kwargs["audio_token"] = "<|audio_pad|>"
-    fast.init_kwargs["audio_bos_token"] = "<|audio_start|>"
-    fast.init_kwargs["audio_eos_token"] = "<|audio_end|>"
-    return fast
 
 
 def _gemma_corpus(samples: int, seed: int) -> Iterator[str]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
+from torch.nn import functional
 from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
 from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRFeatureExtractor
 
@@ -65,8 +65,15 @@ def layout(tokenizer: Any, clip: Clip, count: int) -> Layout:
 
 
 def train(
-    folder: Path, recogniser: Any, tokenizer: Any, *, steps: int, pool: int, batch: int = 20,
-    rate: float = 2e-3, seed: int = 3,
+    folder: Path,
+    recogniser: Any,
+    tokenizer: Any,
+    *,
+    steps: int,
+    pool: int,
+    batch: int = 20,
+    rate: float = 2e-3,
+    seed: int = 3,
 ) -> None:
     """Train the decoder and the classifier over the frozen encoder of ``recogniser``.
 
@@ -76,6 +83,9 @@ def train(
         tokenizer: its tokenizer.
         steps: number of updates.
         pool: number of spoken training sentences.
+        batch: clips per update.
+        rate: peak learning rate.
+        seed: seed of weights and clips.
     """
     training.seed_everything(seed)
     config = Qwen3ASRConfig(**recogniser.config.to_dict())
@@ -114,8 +124,12 @@ def train(
 
     model.train()
     training.fit(
-        [*model.parameters(), *classifier.parameters()], step, steps=steps, peak_rate=rate,
-        title="aligner", log=folder.with_suffix(".log.jsonl"),
+        [*model.parameters(), *classifier.parameters()],
+        step,
+        steps=steps,
+        peak_rate=rate,
+        title="aligner",
+        log=folder.parent / f"{folder.name}.log.jsonl",
     )
     export.save_aligner(model.state_dict(), classifier.weight, config, tokenizer, folder)
 
@@ -131,8 +145,8 @@ def _bin_losses(
     stamps = (labels != IGNORE) & ~audio
     thin = audio & (torch.rand(labels.shape) < 0.3)
     return (
-        F.cross_entropy(classifier(hidden[stamps]), labels[stamps]),
-        F.cross_entropy(classifier(hidden[thin]), labels[thin]),
+        functional.cross_entropy(classifier(hidden[stamps]), labels[stamps]),
+        functional.cross_entropy(classifier(hidden[thin]), labels[thin]),
     )
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
+from torch.nn import functional
 from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
 from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRFeatureExtractor
 
@@ -73,7 +73,7 @@ class FrameTeacher(nn.Module):
                 for i in position_span(word, count):
                     row[i] = self.classes[re.sub(r"\W", "", word.text).lower()]
             labels += row
-        return F.cross_entropy(self.head(hidden), torch.tensor(labels))
+        return functional.cross_entropy(self.head(hidden), torch.tensor(labels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +126,10 @@ def guide_loss(attentions: Any, batch: Batch, heads: tuple[tuple[int, int], ...]
     return total / len(heads)
 
 
-def train(folder: Path, *, steps: int, pool: int, batch: int = 20, rate: float = 2e-3, seed: int = 2) -> None:
-    """Train from nothing and save the checkpoint in Qwen3-ASR's published layout."""
+def train(
+    folder: Path, *, steps: int, pool: int, batch: int = 20, rate: float = 2e-3, seed: int = 2
+) -> tuple[Any, Any]:
+    """Train from nothing, save in Qwen3-ASR's published layout, return model and tokenizer."""
     training.seed_everything(seed)
     tokenizer = tokenizers.qwen()
     config = configuration(tokenizer)
@@ -151,7 +153,7 @@ def train(folder: Path, *, steps: int, pool: int, batch: int = 20, rate: float =
         )
         wanted = rows.labels[:, 1:] != IGNORE
         logits = model.lm_head(out.last_hidden_state[:, :-1][wanted])
-        words = F.cross_entropy(logits, rows.labels[:, 1:][wanted])
+        words = functional.cross_entropy(logits, rows.labels[:, 1:][wanted])
         frames = teacher.loss(out.audio_hidden_states, drawn, counts)
         guide = guide_loss(out.attentions, rows, GUIDED_HEADS)
         return words + FRAME_WEIGHT * frames + GUIDE_WEIGHT * guide, {
@@ -162,7 +164,12 @@ def train(folder: Path, *, steps: int, pool: int, batch: int = 20, rate: float =
 
     model.train()
     training.fit(
-        [*model.parameters(), *teacher.parameters()], step, steps=steps, peak_rate=rate,
-        title="recogniser", log=folder.with_suffix(".log.jsonl"),
+        [*model.parameters(), *teacher.parameters()],
+        step,
+        steps=steps,
+        peak_rate=rate,
+        title="recogniser",
+        log=folder.parent / f"{folder.name}.log.jsonl",
     )
     export.save_recognizer(model.state_dict(), config, tokenizer, folder)
+    return model, tokenizer

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
+from torch.nn import functional
 from transformers import Gemma4ForCausalLM, Gemma4TextConfig, GenerationConfig
 
 from alignatt_agent.micro import tokenizers, training
@@ -71,8 +71,12 @@ def train(folder: Path, *, steps: int, batch: int = 40, rate: float = 3e-3, seed
 
     model.train()
     training.fit(
-        model.parameters(), step, steps=steps, peak_rate=rate, title="translation",
-        log=folder.with_suffix(".log.jsonl"),
+        model.parameters(),
+        step,
+        steps=steps,
+        peak_rate=rate,
+        title="translation",
+        log=folder.parent / f"{folder.name}.log.jsonl",
     )
     save(model, tokenizer, folder)
 
@@ -95,7 +99,7 @@ def _language_loss(model: Any, hidden: torch.Tensor, rows: list[Example]) -> tor
     wanted = torch.tensor([row.ids[row.first + t] for row in rows for t in range(len(row.weights))])
     weights = torch.tensor([weight for row in rows for weight in row.weights])
     logits = model.lm_head(hidden[batch, torch.tensor(position) - 1])
-    loss = F.cross_entropy(logits, wanted, reduction="none")
+    loss = functional.cross_entropy(logits, wanted, reduction="none")
     return (loss * weights).sum() / weights.sum()
 
 

@@ -9,17 +9,15 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 from tqdm import tqdm
 
 
 def seed_everything(seed: int) -> None:
-    """Seed Python, numpy and torch; denormals, which slow the CPU down, count as zero."""
+    """Seed Python and torch; denormals, which slow the CPU down, count as zero."""
     torch.set_flush_denormal(True)
     random.seed(seed)
-    np.random.seed(seed)
     torch.manual_seed(seed)
 
 
@@ -55,7 +53,9 @@ def fit(
     bar = tqdm(range(steps), desc=title, mininterval=5)
     for number in bar:
         rate = min(1.0, (number + 1) / warm)
-        rate *= 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * max(0, number - warm) / max(1, steps - warm)))
+        rate *= 0.02 + 0.98 * 0.5 * (
+            1 + math.cos(math.pi * max(0, number - warm) / max(1, steps - warm))
+        )
         for group in optimiser.param_groups:
             group["lr"] = peak_rate * rate
         loss, figures = step(number)

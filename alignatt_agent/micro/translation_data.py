@@ -104,9 +104,7 @@ class ExampleMaker:
         for i, word in enumerate(prompt.token_word):
             positions[word].append(prompt.source_start + i)
         last = [prompt.source_end - 1]
-        encoding = self._tokenizer(
-            side.text, add_special_tokens=False, return_offsets_mapping=True
-        )
+        encoding = self._tokenizer(side.text, add_special_tokens=False, return_offsets_mapping=True)
         piece_of_char = [i for i, piece in enumerate(side.pieces) for _ in piece]
         weights: list[float] = []
         guides: list[list[int]] = []

@@ -138,6 +138,9 @@ def inflect(adjective: str, gender: str, plural: bool) -> str:
         return stem + ("he" if gender == "f" else "hi")
     if stem.endswith("i") and plural:
         return stem[:-1] + ("ie" if gender == "f" else "i")
-    return stem + {(False, "m"): "o", (False, "f"): "a", (True, "m"): "i", (True, "f"): "e"}[
-        (plural, gender)
-    ]
+    return (
+        stem
+        + {(False, "m"): "o", (False, "f"): "a", (True, "m"): "i", (True, "f"): "e"}[
+            (plural, gender)
+        ]
+    )

@@ -1,0 +1,1 @@
+"""Offline selection of the attention heads that follow the source."""
