@@ -1,0 +1,1 @@
+"""Translation side: prompts, drafts, stability units."""

@@ -1,0 +1,66 @@
+"""Acceptance policies: pure decisions over a draft and its attention rows."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from alignatt_agent.nouns import Decision, Draft
+from alignatt_agent.policy.alignatt import AlignAtt
+from alignatt_agent.policy.none import EmitAll
+
+
+class Policy(Protocol):
+    """Decides how many leading tokens of a draft may be emitted."""
+
+    def decide(self, draft: Draft, frontier: int) -> Decision:
+        """Judge ``draft``; ``frontier`` counts the source tokens of accessible words."""
+
+
+class PolicySettings(Protocol):
+    """The part of the configuration that a policy reads."""
+
+    @property
+    def name(self) -> Literal["alignatt", "none"]:
+        """Which policy."""
+
+    @property
+    def normalise(self) -> Literal["zscore", "none"]:
+        """Filter of branch B."""
+
+    @property
+    def median_width(self) -> int:
+        """Odd width of the median filter in source tokens."""
+
+    @property
+    def border_margin(self) -> int:
+        """Source tokens that a peak may reach past the frontier."""
+
+    @property
+    def tau_argmax(self) -> float:
+        """Lowest attention at the peak."""
+
+    @property
+    def tau_src(self) -> float:
+        """Lowest accessible attention mass."""
+
+
+def build_policy(config: PolicySettings) -> Policy:
+    """Return the policy that ``config`` names.
+
+    Raises:
+        ValueError: no policy has that name.
+    """
+    if config.name == "none":
+        return EmitAll()
+    if config.name == "alignatt":
+        return AlignAtt(
+            border_margin=config.border_margin,
+            tau_argmax=config.tau_argmax,
+            tau_src=config.tau_src,
+            normalise=config.normalise,
+            median_width=config.median_width,
+        )
+    raise ValueError(f"unknown policy {config.name!r}; known: alignatt, none")
+
+
+__all__ = ["AlignAtt", "EmitAll", "Policy", "PolicySettings", "build_policy"]

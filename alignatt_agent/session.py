@@ -1,0 +1,81 @@
+"""One stream: the chunk step of the cascade (Figure 1 of the paper)."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy.typing as npt
+
+from alignatt_agent.nouns import Emission, SpeechUpdate, Word
+from alignatt_agent.speech.live_tail import LiveTail
+from alignatt_agent.translation.translator import Translator
+
+
+class Session:
+    """Audio chunks in, append-only translation out.
+
+    An exception of an engine leaves the session usable: audio and closed sentences wait for the
+    next call, and units that were decided before the failure come with its emission, or with
+    ``drain``.
+
+    Args:
+        live_tail: the speech side.
+        translator: the translation side.
+    """
+
+    def __init__(self, live_tail: LiveTail, translator: Translator) -> None:
+        self._live_tail = live_tail
+        self._translator = translator
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the stream."""
+        self._live_tail.reset()
+        self._translator.reset()
+        self._sentences: deque[tuple[Word, ...]] = deque()
+        self._retried = False
+        self._undelivered = Emission()
+
+    def step(self, chunk: npt.NDArray[Any]) -> Emission:
+        """Hear a chunk, ``[samples]``, and translate what it allows.
+
+        Raises:
+            ValueError: the chunk is not a mono waveform of floating-point samples.
+            EngineError: an engine failed; the stream may go on.
+        """
+        return self._translate(self._live_tail.push(chunk))
+
+    def finish(self) -> Emission:
+        """Translate everything that was said to its end.
+
+        Raises:
+            EngineError: an engine failed; the call may be repeated.
+        """
+        return self._translate(self._live_tail.finish())
+
+    def drain(self) -> Emission:
+        """Return units that a failed call decided but could not deliver."""
+        emission, self._undelivered = self._undelivered, Emission()
+        return emission
+
+    def _translate(self, heard: SpeechUpdate) -> Emission:
+        self._sentences += heard.sentences
+        while self._sentences:
+            self._undelivered += self._complete(self._sentences[0])
+            self._sentences.popleft()
+        self._undelivered += self._translator.update(heard.live)
+        return self.drain()
+
+    def _complete(self, sentence: tuple[Word, ...]) -> Emission:
+        """Finish a sentence; one that fails twice is given up, so that the stream can go on."""
+        try:
+            emission = self._translator.complete(sentence)
+        except Exception:
+            if self._retried:
+                self._sentences.popleft()
+                self._translator.reset()
+            self._retried = not self._retried
+            raise
+        self._retried = False
+        return emission

@@ -1,0 +1,1 @@
+"""Speech side: live tail, recogniser, forced aligner."""

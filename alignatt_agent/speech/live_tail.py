@@ -1,0 +1,249 @@
+"""The live tail: audio that is transcribed again with every chunk until its words are settled.
+
+All times are absolute seconds from the start of the stream.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from alignatt_agent.nouns import (
+    SAMPLE_RATE,
+    Aligner,
+    FloatArray,
+    Recognizer,
+    SourceView,
+    SpeechUpdate,
+    Word,
+)
+from alignatt_agent.speech.sentences import last_sentence_end, split_sentences
+from alignatt_agent.speech.waveform import Intake, loudness
+from alignatt_agent.speech.word_times import time_words
+
+LOGGER = logging.getLogger(__name__)
+
+SILENCE_RMS = 0.001
+"""Below -60 dBFS in its loudest 20 ms a tail is not transcribed: recognisers invent words there."""
+QUIET_RMS = 0.01
+"""Below -40 dBFS an empty hypothesis is believed at once."""
+SILENCE_KEPT_S = 0.5
+"""Silence that stays in the tail, for the onset of the next word."""
+SHORTEST_S = 0.1
+"""Shorter tails hold no word, and feature extractors fail on them."""
+_ROUNDING_S = 1e-6
+
+
+class SpeechSettings(Protocol):
+    """The part of the configuration that the live tail reads."""
+
+    @property
+    def min_start_s(self) -> float:
+        """Audio that has to arrive before anything is transcribed."""
+
+    @property
+    def hold_back_ms(self) -> float:
+        """A word is accessible this long after its end."""
+
+    @property
+    def stable_only(self) -> bool:
+        """Only words that two successive hypotheses agree on are accessible."""
+
+    @property
+    def max_tail_s(self) -> float:
+        """Longest audio that is transcribed again."""
+
+
+class LiveTail:
+    """Speech side of one stream.
+
+    An exception of an engine keeps all audio and all closed sentences for the next call.
+
+    Args:
+        recognizer: transcribes a waveform.
+        aligner: times the words of a transcript.
+        language: code of the spoken language.
+        config: timing and limits.
+    """
+
+    def __init__(
+        self, recognizer: Recognizer, aligner: Aligner, language: str, config: SpeechSettings
+    ) -> None:
+        self._recognizer = recognizer
+        self._aligner = aligner
+        self._language = language
+        self._config = config
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the stream."""
+        self._intake = Intake()
+        self._inbox: deque[FloatArray] = deque()
+        self._audio: FloatArray = np.zeros(0, dtype=np.float32)
+        self._received = 0  # samples since the start of the stream
+        self._heard = 0  # ... that the latest hypothesis has seen
+        self._settled_s = 0.0  # end of the latest committed word
+        self._open: list[Word] = []  # committed, but their sentence goes on
+        self._tail: list[Word] = []  # the hypothesis of the live tail
+        self._ended = 0  # leading tail words whose end is older than the hold-back
+        self._stable = 0  # leading tail words that the previous hypothesis had, too
+        self._missed = False  # the latest transcript of audible audio was empty
+        self._closed: list[tuple[Word, ...]] = []
+
+    @property
+    def now(self) -> float:
+        """Seconds of audio since the start of the stream."""
+        return self._received / SAMPLE_RATE
+
+    @property
+    def tail_s(self) -> float:
+        """Seconds of audio that the next chunk transcribes again."""
+        return self._audio.size / SAMPLE_RATE
+
+    def push(self, chunk: npt.NDArray[Any]) -> SpeechUpdate:
+        """Hear one chunk, ``[samples]``, and return what it closed and what stays open.
+
+        Raises:
+            ValueError: the chunk is not a mono waveform of floating-point samples.
+            EngineError: an engine failed; the audio is kept and heard with the next chunk.
+        """
+        samples = self._intake(chunk)
+        # Far longer than any chunk of a client; a whole file at once is heard piece by piece.
+        piece = int(self._config.max_tail_s * SAMPLE_RATE / 2)
+        self._inbox.extend(samples[i : i + piece] for i in range(0, samples.size, piece))
+        self._hear_inbox()
+        sentences, self._closed = tuple(self._closed), []
+        return SpeechUpdate(sentences, self._view())
+
+    def finish(self) -> SpeechUpdate:
+        """Close everything that was said, an unfinished sentence too; the tail is empty then.
+
+        Raises:
+            EngineError: an engine failed; nothing is lost and the call may be repeated.
+        """
+        self._hear_inbox()
+        if self._heard < self._received:
+            self._transcribe()
+        sentences, rest = split_sentences([*self._open, *self._tail], None)
+        closed = (*self._closed, *sentences, *([tuple(rest)] if rest else []))
+        self._closed, self._open, self._tail = [], [], []
+        self._ended = self._stable = 0
+        self._trim(self.now)
+        return SpeechUpdate(closed, self._view())
+
+    def _hear_inbox(self) -> None:
+        while self._inbox:
+            piece = self._inbox.popleft()
+            self._audio = np.concatenate([self._audio, piece])
+            self._received += piece.size
+            # Only recognisers that keep failing let the tail grow this long.
+            self._trim(self.now - 2 * self._config.max_tail_s)
+            if self.now >= self._config.min_start_s:
+                self._transcribe()
+                self._commit()
+                self._bound()
+
+    def _transcribe(self) -> None:
+        """Replace the hypothesis of the tail; all state changes come after the engines."""
+        texts: list[str] = []
+        level = loudness(self._audio)
+        if self.tail_s >= SHORTEST_S and level >= SILENCE_RMS:
+            text = self._recognizer.transcribe(self._audio, self._language)
+            texts = text.split()
+        if not texts:
+            self._hear_nothing(level)
+            return
+        items = self._aligner.align(self._audio, text, self._language)
+        start, now = self._start, self.now
+        spans = time_words(texts, items, self.tail_s)
+        latest = now - self._config.hold_back_ms / 1000 + _ROUNDING_S
+        self._stable = _common_prefix([word.text for word in self._tail], texts)
+        self._tail = [
+            Word(text, *(min(max(start + time, self._settled_s), now) for time in span))
+            for text, span in zip(texts, spans, strict=True)
+        ]
+        # Unclipped ends, in order: a word that goes on past the audio is not accessible.
+        self._ended = sum(start + end <= latest for _, end in spans)
+        self._heard, self._missed = self._received, False
+
+    def _hear_nothing(self, level: float) -> None:
+        """Drop silence; one empty transcript of audible audio does not take back its words."""
+        self._heard = self._received
+        if level < QUIET_RMS:
+            self._tail, self._missed = [], False
+            self._trim(self.now - SILENCE_KEPT_S)
+        elif self._tail and not self._missed:
+            self._missed = True
+            return
+        else:
+            self._tail, self._missed = [], True
+        self._ended = self._stable = 0
+
+    def _commit(self) -> None:
+        """Commit up to the last sentence end that two hypotheses agree on."""
+        count = last_sentence_end([word.text for word in self._tail], self._stable)
+        if self._open_s(count) > self._config.max_tail_s:
+            count = max(count, self._stable, self._settled())
+        if count:
+            self._settle(count)
+
+    def _open_s(self, count: int) -> float:
+        """Return how much audio stays when ``count`` words of the tail are committed."""
+        return self.now - (self._tail[count - 1].end if count else self._start)
+
+    def _settled(self) -> int:
+        """Return how many words lie in the older part of a tail that is too long."""
+        middle = self.now - self._config.max_tail_s / 2
+        return sum(word.end <= middle for word in self._tail)
+
+    def _settle(self, count: int) -> None:
+        cut = self._settled_s = self._tail[count - 1].end
+        if cut <= self._start:  # Useless times; what was committed must not be heard again.
+            cut = self._start + self.tail_s * count / len(self._tail)
+        self._open += self._tail[:count]
+        self._tail = self._tail[count:]
+        self._stable = max(0, self._stable - count)
+        self._ended = max(0, self._ended - count)
+        following = self._tail[0].text if self._tail else None
+        sentences, self._open = split_sentences(self._open, following)
+        self._closed += sentences
+        self._trim(cut)
+
+    def _bound(self) -> None:
+        """Keep the tail and the open utterance short, whatever the engines return."""
+        limit = self._config.max_tail_s
+        if self.tail_s > limit:
+            wanted = min([self.now - limit / 2, *(word.start for word in self._tail[:1])])
+            cut = max(wanted, self.now - limit)
+            LOGGER.warning("%.1f s of audio without settled words are dropped", cut - self._start)
+            self._trim(cut)
+        if self._open and self._open[-1].end - self._open[0].start > limit:
+            self._closed.append(tuple(self._open))
+            self._open = []
+
+    @property
+    def _start(self) -> float:
+        """Absolute time of the first sample of the tail."""
+        return (self._received - self._audio.size) / SAMPLE_RATE
+
+    def _trim(self, cut: float) -> None:
+        """Drop the audio before the absolute time ``cut``."""
+        drop = round(cut * SAMPLE_RATE) - (self._received - self._audio.size)
+        if drop > 0:
+            self._audio = self._audio[drop:].copy()
+
+    def _view(self) -> SourceView:
+        ready = min(self._ended, self._stable) if self._config.stable_only else self._ended
+        return SourceView((*self._open, *self._tail), len(self._open) + ready)
+
+
+def _common_prefix(old: Sequence[str], new: Sequence[str]) -> int:
+    for count, (a, b) in enumerate(zip(old, new, strict=False)):
+        if a != b:
+            return count
+    return min(len(old), len(new))

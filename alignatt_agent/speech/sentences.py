@@ -1,0 +1,74 @@
+"""Where sentences end in a transcript."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from alignatt_agent.nouns import Word
+
+_CLOSERS = "\"'”’»›)]}」』》）】"  # noqa: RUF001
+_OPENERS = "\"'“‘„«‹([{「『《（【"  # noqa: RUF001
+_FINAL = re.compile(rf"[.?!。？！][{re.escape(_CLOSERS)}]*$")  # noqa: RUF001
+_DOTTED = re.compile(r"(?:[^\W\d_]\.)+$")
+"""Initials and dotted abbreviations: ``J.``, ``e.g.``, ``U.S.``."""
+_TITLE = re.compile(
+    r"(?:Capt|Co|Col|Corp|Dr|Gen|Gov|Inc|Jr|Lt|Ltd|Maj|Messrs|Mrs?|Ms|Mt|Ph\.D|Prof|Rep|Rev|Sen"
+    r"|Sgt|Sr|St)\.$"
+)
+"""Only as written here: ``MT.`` and ``850 ms.`` may end a sentence."""
+_ABBREVIATION = re.compile(
+    r"(?:al|approx|cf|dept|eds?|eqs?|esp|figs?|pp|refs?|resp|vol|vs)\.$", re.IGNORECASE
+)
+_NEEDS_CAPITAL = re.compile(r"(?:\d+|\b[ap]\.m|\betc)\.$")
+"""A number may go on as a decimal, an ordinal or a time; a capital behind it tells."""
+
+
+def ends_sentence(word: str, following: str | None) -> bool:
+    """Whether a sentence ends with ``word``.
+
+    Args:
+        word: transcribed word with its punctuation.
+        following: the next word, ``None`` when nothing is known to follow.
+    """
+    if not _FINAL.search(word):
+        return False
+    bare = word.rstrip(_CLOSERS).lstrip(_OPENERS)
+    if not bare.endswith("."):
+        return True
+    if bare.endswith(".."):
+        return False  # An ellipsis marks hesitation.
+    if _NEEDS_CAPITAL.search(bare):
+        return following is not None and following.lstrip(_OPENERS)[:1].isupper()
+    if bare == "I.":
+        return True
+    if _DOTTED.match(bare) or _TITLE.match(bare):
+        return False
+    return bare.isupper() or not _ABBREVIATION.match(bare)
+
+
+def last_sentence_end(words: Sequence[str], limit: int) -> int:
+    """Return the length of the prefix that ends the last sentence within ``words[:limit]``."""
+    for k in range(limit, 0, -1):
+        if ends_sentence(words[k - 1], words[k] if k < len(words) else None):
+            return k
+    return 0
+
+
+def split_sentences(
+    words: Sequence[Word], following: str | None
+) -> tuple[list[tuple[Word, ...]], list[Word]]:
+    """Split ``words`` into whole sentences and an unfinished rest.
+
+    Args:
+        words: consecutive words.
+        following: text of the word behind the last one, if there is any.
+    """
+    sentences: list[tuple[Word, ...]] = []
+    begin = 0
+    for i, word in enumerate(words):
+        after = words[i + 1].text if i + 1 < len(words) else following
+        if ends_sentence(word.text, after):
+            sentences.append(tuple(words[begin : i + 1]))
+            begin = i + 1
+    return sentences, list(words[begin:])

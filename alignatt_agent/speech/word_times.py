@@ -1,0 +1,90 @@
+"""Times for the words of a hypothesis from what the forced aligner returned.
+
+Aligners split and normalise text in their own way, so their items are matched to the words by
+letters and digits, never by index.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+from alignatt_agent.nouns import AlignedItem
+
+Span = tuple[float, float]
+
+
+def time_words(words: Sequence[str], items: Sequence[AlignedItem], duration: float) -> list[Span]:
+    """Return start and end of every word, in seconds from the start of the audio.
+
+    Words that match an item take its times; a block that was split or joined is laid over the
+    items by characters; words without an item share the gap around them. Times never decrease
+    and are not negative; they may pass ``duration``, which tells a word that is cut off.
+    """
+    items = [item for item in items if math.isfinite(item.start) and math.isfinite(item.end)]
+    spans: list[Span | None] = [None] * len(words)
+    ours, theirs = [_bare(word) for word in words], [_bare(item.text) for item in items]
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
+        if tag in ("equal", "replace"):
+            if i2 - i1 == j2 - j1:
+                spans[i1:i2] = [(item.start, item.end) for item in items[j1:j2]]
+            else:
+                spans[i1:i2] = _lay_over(ours[i1:i2], items[j1:j2])
+    return _in_order(_fill_gaps(spans, words, duration))
+
+
+def _bare(text: str) -> str:
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return "".join(char for char in folded if char.isalnum())
+
+
+def _lay_over(words: Sequence[str], items: Sequence[AlignedItem]) -> list[Span]:
+    """Lay ``words`` over ``items`` of another count, proportionally to characters."""
+    sizes = [max(1, len(_bare(item.text))) for item in items]
+    lengths = [max(1, len(word)) for word in words]
+    scale = sum(sizes) / sum(lengths)
+    spans = []
+    begin = 0.0
+    for length in lengths:
+        end = begin + length * scale
+        spans.append((_time_at(items, sizes, begin, 1e-6), _time_at(items, sizes, end, -1e-6)))
+        begin = end
+    return spans
+
+
+def _time_at(
+    items: Sequence[AlignedItem], sizes: Sequence[int], position: float, side: float
+) -> float:
+    """Return the time of a character position; ``side`` picks the item at a border."""
+    for item, size in zip(items, sizes, strict=True):
+        if position + side < size:
+            return item.start + max(0.0, position / size) * (item.end - item.start)
+        position -= size
+    return items[-1].end
+
+
+def _fill_gaps(spans: Sequence[Span | None], words: Sequence[str], duration: float) -> list[Span]:
+    filled: list[Span] = []
+    for i, span in enumerate(spans):
+        if span is not None:
+            filled.append(span)
+            continue
+        after = next((k for k in range(i, len(spans)) if spans[k] is not None), len(spans))
+        known = spans[after] if after < len(spans) else None
+        left = filled[-1][1] if filled else 0.0
+        right = max(left, known[0] if known is not None else duration)
+        share = len(words[i]) / sum(len(word) for word in words[i:after])
+        filled.append((left, left + share * (right - left)))
+    return filled
+
+
+def _in_order(spans: Sequence[Span]) -> list[Span]:
+    ordered: list[Span] = []
+    latest = 0.0
+    for start, end in spans:
+        start = max(latest, start)
+        latest = max(start, end)
+        ordered.append((start, latest))
+    return ordered

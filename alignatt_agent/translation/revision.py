@@ -1,0 +1,30 @@
+"""Where the words of a source went when the recogniser revised it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+
+def carry_over(old: Sequence[str], new: Sequence[str]) -> list[int]:
+    """Return the position in ``new`` of every word of ``old``; positions never decrease.
+
+    Words that ``new`` does not reach map past its end, one by one: a closed sentence is the
+    beginning of the live words that were shown before, so these belong to what follows it.
+    """
+    places: list[int] = []
+    matcher = SequenceMatcher(
+        None, [_bare(w) for w in old], [_bare(w) for w in new], autojunk=False
+    )
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        for k in range(i2 - i1):
+            if tag == "equal" or i2 == len(old):
+                places.append(j1 + k)
+            else:
+                places.append(min(j1 + k, max(j1, j2 - 1)))
+    return places
+
+
+def _bare(word: str) -> str:
+    """Drop case and punctuation, which change as a recogniser hears more."""
+    return "".join(char for char in word.casefold() if char.isalnum()) or word

@@ -1,0 +1,241 @@
+"""The translation of one utterance after the other: draft, gate, round to units, emit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Protocol
+
+from alignatt_agent.nouns import (
+    Decision,
+    Draft,
+    Emission,
+    Prompt,
+    Readout,
+    SourceView,
+    TranslationEngine,
+    Word,
+)
+from alignatt_agent.policy import Policy
+from alignatt_agent.translation.revision import carry_over
+from alignatt_agent.translation.units import Tokenizer, UnitDecoder, ends_clause, is_punctuation
+
+
+class PromptMaker(Protocol):
+    """Serialises a source and an accepted translation."""
+
+    def build(self, words: Sequence[str], accepted: Sequence[int] = ()) -> Prompt:
+        """Return the prompt for ``words`` continued after ``accepted``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Drafted:
+    """A draft with the state it continues, kept to be gated again when the frontier moves."""
+
+    source: tuple[str, ...]
+    prefix: tuple[int, ...]
+    prompt: Prompt
+    draft: Draft
+
+
+class Translator:
+    """Append-only translation of a stream of utterances.
+
+    The accepted token ids of the open utterance only ever grow, and what was returned is the text
+    that they decode to. An exception of the engine leaves everything as it was before the call.
+
+    Args:
+        engine: drafts continuations.
+        prompt_builder: serialises requests.
+        tokenizer: decodes token ids.
+        readout: attention heads to read; without one, accepted tokens have no source words and a
+            prefix is never split.
+        policy: decides how much of a draft may be emitted.
+        spaced: whether the target language separates words by white space.
+        max_draft_tokens: longest draft.
+        hold_open_word: do not emit the last word of a draft that the model ended by itself while
+            the source does not end a clause. Recognisers punctuate a word only once they hear what
+            follows, and a mark that comes later cannot be glued to a word that is already out.
+
+    Attributes:
+        decision: the latest decision of the policy, for diagnostics.
+    """
+
+    def __init__(
+        self,
+        engine: TranslationEngine,
+        prompt_builder: PromptMaker,
+        tokenizer: Tokenizer,
+        readout: Readout | None,
+        policy: Policy,
+        spaced: bool,
+        max_draft_tokens: int,
+        hold_open_word: bool = True,
+    ) -> None:
+        self._engine = engine
+        self._prompts = prompt_builder
+        self._units = UnitDecoder(tokenizer, spaced)
+        self._readout = readout
+        self._policy = policy
+        self._max_draft_tokens = max_draft_tokens
+        self._hold_open_word = hold_open_word
+        self._drafted: _Drafted | None = None
+        self._accessible = 0  # words that the latest decision could rely on
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the open utterance."""
+        self.decision: Decision | None = None
+        self._open((), (), ())
+
+    @property
+    def accepted(self) -> tuple[int, ...]:
+        """Accepted token ids of the open utterance; their text is already emitted."""
+        return self._accepted
+
+    def update(self, view: SourceView) -> Emission:
+        """Extend the translation of the open utterance as far as the policy allows.
+
+        A changed source costs one draft; otherwise a moved frontier gates the last draft again.
+
+        Raises:
+            EngineError: the engine failed; nothing changed and the call may be repeated.
+        """
+        source = tuple(word.text for word in view.words)
+        if not source:
+            # The recogniser took back every word: what they were translated to stays emitted,
+            # but the next utterance must not continue it.
+            self._open((), (), ())
+            return Emission()
+        accessible = min(view.accessible, len(source))
+        if accessible <= 0 or (self._drafted_for(source) and accessible == self._accessible):
+            return Emission()
+        drafted = self._draft(source)
+        frontier = sum(word < accessible for word in drafted.prompt.token_word)
+        self.decision = self._policy.decide(drafted.draft, frontier)
+        self._follow(source)
+        self._drafted, self._accessible = drafted, accessible
+        return self._accept(drafted, self.decision, source_closed=accessible == len(source))
+
+    def complete(self, words: Sequence[Word]) -> Emission:
+        """Translate a closed sentence to its end and open the next utterance.
+
+        Drafts without a gate follow one another until the model ends its turn, or has written two
+        tokens per source token and 32 more. Accepted tokens that are aligned past the sentence
+        become the accepted prefix of the next utterance, unless the model says otherwise: what it
+        now repeats of them belongs here and is not emitted again.
+
+        Raises:
+            EngineError: the engine failed; nothing changed and the call may be repeated.
+        """
+        source = tuple(word.text for word in words)
+        if not source:
+            return Emission()
+        places = carry_over(self._source, source)
+        aligned = [None if word is None else places[word] for word in self._aligned]
+        split = self._split(aligned, len(source))
+        kept, rest = self._accepted[:split], self._accepted[split:]
+
+        finish = self._final_pass(source, kept)
+        repeated = self._repeated(kept, rest, finish)
+        kept, rest, finish = kept + rest[:repeated], rest[repeated:], finish[repeated:]
+        units = self._units.units(kept, finish)
+        if rest and is_punctuation("".join(units)):
+            units = ()  # The next sentence is already being emitted; a late full stop would dangle.
+
+        beyond = sum(place < len(source) for place in places)
+        self._open(
+            self._source[beyond:],
+            rest,
+            tuple(
+                None if word is None else max(0, word - len(source))
+                for word in aligned[len(aligned) - len(rest) :]
+            ),
+        )
+        return Emission(units)
+
+    def _open(
+        self, source: tuple[str, ...], accepted: tuple[int, ...], aligned: tuple[int | None, ...]
+    ) -> None:
+        """Start an utterance; ``aligned`` gives the source word of every accepted token."""
+        self._source = source
+        self._accepted = accepted
+        self._aligned = aligned
+        self._drafted = None
+        self._accessible = 0
+
+    def _drafted_for(self, source: tuple[str, ...]) -> bool:
+        return self._drafted is not None and self._drafted.source == source
+
+    def _draft(self, source: tuple[str, ...]) -> _Drafted:
+        if self._drafted is not None and self._drafted.source == source:
+            return self._drafted
+        prompt = self._prompts.build(source, self._accepted)
+        draft = self._engine.draft(prompt, self._max_draft_tokens, self._readout)
+        return _Drafted(source, self._accepted, prompt, draft)
+
+    def _follow(self, source: tuple[str, ...]) -> None:
+        """Carry the recorded alignment over to a revised source."""
+        if source != self._source:
+            places = carry_over(self._source, source)
+            last = len(source) - 1
+            self._aligned = tuple(
+                None if word is None else min(places[word], last) for word in self._aligned
+            )
+            self._source = source
+
+    def _accept(self, drafted: _Drafted, decision: Decision, source_closed: bool) -> Emission:
+        draft = drafted.draft
+        closed = draft.ended and (
+            not self._hold_open_word or (source_closed and ends_clause(drafted.source[-1]))
+        )
+        taken = len(self._accepted) - len(drafted.prefix)
+        whole = self._units.complete(drafted.prefix, draft.token_ids, decision.accepted, closed)
+        if whole <= taken:
+            return Emission()
+        added = draft.token_ids[taken:whole]
+        emission = Emission(self._units.units(self._accepted, added))
+        peaks = decision.peaks[taken:whole]
+        words = tuple(drafted.prompt.token_word[peak] for peak in peaks)
+        self._accepted += added
+        self._aligned += words if words else (None,) * len(added)
+        return emission
+
+    def _split(self, aligned: Sequence[int | None], length: int) -> int:
+        """Return how many accepted tokens translate the first ``length`` source words.
+
+        Single peaks err, so the split is the unit boundary that contradicts the fewest of them,
+        the last one of equals. A closing mark never opens the next sentence.
+        """
+        beyond = [word is not None and word >= length for word in aligned]
+        if not any(beyond):
+            return len(aligned)
+        inside = [word is not None and word < length for word in aligned]
+        cuts = self._units.boundaries(self._accepted)
+        best = min(reversed(cuts), key=lambda cut: sum(beyond[:cut]) + sum(inside[cut:]))
+        for cut in cuts[cuts.index(best) + 1 :]:
+            if not is_punctuation("".join(self._units.units((), self._accepted[best:cut]))):
+                break
+            best = cut
+        return best
+
+    def _final_pass(self, source: tuple[str, ...], kept: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the ungated greedy continuation of ``kept`` to the end of the model's turn."""
+        produced: tuple[int, ...] = ()
+        while True:
+            prompt = self._prompts.build(source, kept + produced)
+            room = 2 * len(prompt.token_word) + 32 - len(produced)
+            draft = self._engine.draft(prompt, min(self._max_draft_tokens, room))
+            produced += draft.token_ids
+            if draft.ended or not draft.token_ids or len(draft.token_ids) >= room:
+                return produced
+
+    def _repeated(
+        self, kept: tuple[int, ...], rest: tuple[int, ...], finish: tuple[int, ...]
+    ) -> int:
+        """Return how many ``rest`` tokens the final pass produced again, in whole units."""
+        pairs = zip(rest, finish, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        cuts = self._units.boundaries(kept + rest)
+        return max((cut - len(kept) for cut in cuts if 0 <= cut - len(kept) <= same), default=0)

@@ -1,0 +1,134 @@
+"""Stability units: which draft prefixes end on one, and the text they add.
+
+Token ids are the only truth; text is always what the tokenizer makes of a whole id sequence.
+Rounding drops ids and never splits a token, so a token that ends inside a unit is dropped with
+the rest of that unit.
+
+* Spaced scripts: a unit is a whitespace-delimited word with its punctuation. It is complete when
+  the draft goes on with white space. Punctuation alone does not complete it: a quotation mark, a
+  decimal or another dot may follow.
+* Unspaced scripts: a unit is one character. A run of Latin letters, digits and ASCII marks is
+  complete when something else follows, and is then written as single characters.
+* At the very end of a draft the last unit is complete only if nothing can be glued to it any more
+  (``closed``); nor is final punctuation of an unspaced script taken before that.
+
+White space and the replacement characters of broken UTF-8 are never part of a unit.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Protocol
+
+BROKEN = "\ufffd"
+CLOSING = ".,;:!?…。，、；：！？"  # noqa: RUF001
+"""Marks that end a clause."""
+QUOTES = "\"'“”’»›)]}」』》）】"  # noqa: RUF001
+"""Marks that may stand behind a closing one."""
+
+
+class Tokenizer(Protocol):
+    """The part of a Transformers tokenizer that is needed here."""
+
+    def decode(
+        self,
+        token_ids: list[int],
+        *,
+        skip_special_tokens: bool,
+        clean_up_tokenization_spaces: bool,
+    ) -> str:
+        """Return the text of ``token_ids``."""
+
+
+def ends_clause(text: str) -> bool:
+    """Whether ``text`` ends with closing punctuation, quotation marks aside."""
+    return text.rstrip(QUOTES).endswith(tuple(CLOSING))
+
+
+def is_punctuation(text: str) -> bool:
+    """Whether ``text`` is nothing but closing punctuation and quotation marks."""
+    return bool(text) and all(char in CLOSING + QUOTES for char in text)
+
+
+class UnitDecoder:
+    """Reads token ids of one target language as stability units.
+
+    Args:
+        tokenizer: decodes ids.
+        spaced: whether words are separated by white space.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, spaced: bool) -> None:
+        self._tokenizer = tokenizer
+        self._spaced = spaced
+
+    def complete(
+        self, accepted: Sequence[int], draft: Sequence[int], limit: int, closed: bool
+    ) -> int:
+        """Return the longest prefix of ``draft``, of at most ``limit`` tokens, in whole units.
+
+        Args:
+            accepted: ids in front of the draft.
+            draft: the whole draft; what lies past ``limit`` shows where units end.
+            limit: number of leading tokens that may be kept.
+            closed: nothing can follow the draft's last token.
+        """
+        before = self._text(accepted)
+        texts = [self._text([*accepted, *draft[:k]]) for k in range(1, len(draft) + 1)]
+        # A character cut in the middle tells nothing about what follows; some decoders even blank
+        # the sound bytes in front of it.
+        seen = next((text for text in reversed(texts) if not text.endswith(BROKEN)), before)
+        for k in range(limit, 0, -1):
+            text = texts[k - 1]
+            grown = text.startswith(before) and seen.startswith(text)
+            if grown and self._is_boundary(text, seen[len(text) :], closed):
+                return k
+        return 0
+
+    def boundaries(self, ids: Sequence[int]) -> list[int]:
+        """Return every length at which ``ids`` split between units, 0 and the end included."""
+        whole = self._text(ids)
+        inner = []
+        for k in range(1, len(ids)):
+            text = self._text(ids[:k])
+            if whole.startswith(text) and self._is_boundary(text, whole[len(text) :], True):
+                inner.append(k)
+        return [0, *inner, len(ids)] if ids else [0]
+
+    def units(self, accepted: Sequence[int], added: Sequence[int]) -> tuple[str, ...]:
+        """Return the units that ``added`` ids append to the text of the ``accepted`` ones.
+
+        A decoder that rewrites earlier text cannot take it back: then the added ids are read on
+        their own.
+        """
+        if not added:
+            return ()
+        before, after = self._text(accepted), self._text([*accepted, *added])
+        grown = after[len(before) :] if after.startswith(before) else self._text(added)
+        words = grown.replace(BROKEN, "").split()
+        return tuple(words) if self._spaced else tuple("".join(words))
+
+    def _text(self, ids: Sequence[int]) -> str:
+        return self._tokenizer.decode(
+            list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+
+    def _is_boundary(self, text: str, rest: str, closed: bool) -> bool:
+        if not text:
+            return True
+        if text.endswith(BROKEN):
+            return False
+        if text[-1].isspace() or rest[:1].isspace():
+            return True
+        if not rest:
+            return closed or not (self._spaced or _in_run(text[-1]) or text[-1] in CLOSING + QUOTES)
+        return not self._spaced and not (_in_run(text[-1]) and _in_run(rest[0]))
+
+
+def _in_run(char: str) -> bool:
+    """Whether a character of an unspaced script belongs to a run that is kept whole."""
+    if unicodedata.category(char)[0] == "M":
+        return True
+    wide = unicodedata.east_asian_width(char) in "WF"
+    return not wide and (char.isascii() or unicodedata.category(char)[0] in "LNS")

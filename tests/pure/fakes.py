@@ -1,0 +1,231 @@
+"""Engines, tokenizers and audio that tests can compute by hand."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from alignatt_agent.nouns import (
+    SAMPLE_RATE,
+    AlignedItem,
+    AttentionRows,
+    Draft,
+    EngineError,
+    FloatArray,
+    Prompt,
+    Readout,
+    Word,
+)
+
+READOUT = Readout(heads=((0, 0), (1, 1)), row="predicting")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that the policy or the live tail reads from a configuration."""
+
+    name: str = "alignatt"
+    normalise: str = "none"
+    median_width: int = 1
+    border_margin: int = 1
+    tau_argmax: float = 0.0
+    tau_src: float = 0.0
+    min_start_s: float = 0.0
+    hold_back_ms: float = 0.0
+    stable_only: bool = False
+    max_tail_s: float = 30.0
+
+
+def make_rows(source: Sequence[Sequence[Sequence[float]]] | np.ndarray) -> AttentionRows:
+    """Rows from ``[draft, heads, source]``; what is missing to 1 counts as prompt."""
+    array = np.asarray(source, dtype=np.float32)
+    rest = (1 - array.sum(axis=2)).clip(0, 1)
+    return AttentionRows(array, rest, np.zeros_like(rest))
+
+
+def make_words(text: str, start: float = 0.0, step: float = 0.5) -> tuple[Word, ...]:
+    return tuple(
+        Word(word, start + i * step, start + i * step + 0.8 * step)
+        for i, word in enumerate(text.split())
+    )
+
+
+@dataclass
+class PieceTokenizer:
+    """Decodes by joining the pieces of an open vocabulary."""
+
+    pieces: list[str] = field(default_factory=list)
+
+    def ids(self, *pieces: str) -> tuple[int, ...]:
+        for piece in pieces:
+            if piece not in self.pieces:
+                self.pieces.append(piece)
+        return tuple(self.pieces.index(piece) for piece in pieces)
+
+    def decode(self, ids: list[int], **_: object) -> str:
+        return "".join(self.pieces[i] for i in ids)
+
+
+class ByteTokenizer:
+    """One token per UTF-8 byte; broken characters show as U+FFFD."""
+
+    def decode(self, ids: list[int], **_: object) -> str:
+        return bytes(ids).decode("utf-8", errors="replace")
+
+
+class Prompts:
+    """Prompts of 1-3 tokens per word (its length decides); no instruction."""
+
+    def build(self, words: Sequence[str], accepted: Sequence[int] = ()) -> Prompt:
+        assert words
+        assert all(len(word.split()) == 1 for word in words)
+        token_word = tuple(i for i, word in enumerate(words) for _ in range(len(word) % 3 + 1))
+        source = [sum(map(ord, words[i])) for i in token_word]
+        return Prompt((7, 7, *source, *accepted), 2, token_word)
+
+
+@dataclass
+class ScriptedEngine:
+    """Returns prepared drafts in order and records what it was asked."""
+
+    drafts: list[Draft | Exception]
+    calls: list[tuple[Prompt, int, Readout | None]] = field(default_factory=list)
+
+    def draft(self, prompt: Prompt, max_tokens: int, readout: Readout | None = None) -> Draft:
+        self.calls.append((prompt, max_tokens, readout))
+        draft = self.drafts.pop(0)
+        if isinstance(draft, Exception):
+            raise draft
+        return draft
+
+
+@dataclass
+class RandomEngine:
+    """A deterministic function of the prompt: random ids, random rows, random failures."""
+
+    vocabulary: int
+    seed: int
+    failure_rate: float = 0.0
+    calls: int = 0
+    accepted_at: Callable[[Prompt], tuple[int, ...]] = lambda p: p.token_ids[p.source_end :]
+
+    def draft(self, prompt: Prompt, max_tokens: int, readout: Readout | None = None) -> Draft:
+        self.calls += 1
+        if random.Random(f"{self.seed} {self.calls}").random() < self.failure_rate:
+            raise EngineError("the fake engine failed")
+        rng = random.Random(f"{self.seed} {prompt.token_ids}")
+        ids = tuple(rng.randrange(self.vocabulary) for _ in range(rng.randint(0, max_tokens)))
+        rows = None
+        if readout is not None:
+            weights = np.random.default_rng(rng.randrange(2**32)).dirichlet(
+                np.full(len(prompt.token_word) + 1, 0.2), size=(len(ids), len(readout.heads))
+            )
+            rows = make_rows(weights[:, :, :-1])
+        return Draft(ids, len(ids) < max_tokens or rng.random() < 0.3, rows)
+
+
+@dataclass
+class MonotoneEngine:
+    """Translates word by word into upper case, two pieces per word, looking at each word.
+
+    The whole translation is a function of the source; a draft goes on where the prefix ends.
+    """
+
+    tokenizer: PieceTokenizer
+    prompts: Prompts = field(default_factory=Prompts)
+    calls: int = 0
+    failing: set[int] = field(default_factory=set)
+    source: Callable[[Prompt], list[str]] | None = None
+    words: dict[tuple[int, ...], list[str]] = field(default_factory=dict)
+
+    def build(self, words: Sequence[str], accepted: Sequence[int] = ()) -> Prompt:
+        """Build a prompt and remember its words, so that ``draft`` can read them."""
+        prompt = self.prompts.build(words, accepted)
+        self.words[prompt.token_ids] = list(words)
+        return prompt
+
+    def draft(self, prompt: Prompt, max_tokens: int, readout: Readout | None = None) -> Draft:
+        self.calls += 1
+        if self.calls in self.failing:
+            raise EngineError("the fake engine failed")
+        target, peaks = [], []
+        for index, word in enumerate(self.words[prompt.token_ids]):
+            for piece in (" " + word[:2].upper(), word[2:].upper()):
+                if piece:
+                    target += self.tokenizer.ids(piece)
+                    peaks.append(prompt.token_word.index(index))
+        done = len(prompt.token_ids) - prompt.source_end
+        ids, peaks = target[done:][:max_tokens], peaks[done:][:max_tokens]
+        rows = None
+        if readout is not None:
+            source = np.zeros((len(ids), len(readout.heads), len(prompt.token_word)))
+            source[np.arange(len(ids)), :, peaks] = 0.5
+            rows = make_rows(source)
+        return Draft(tuple(ids), len(target) - done <= max_tokens, rows)
+
+
+BASE = 0.5
+"""Audio samples carry their own position: ``BASE + n * 2**-24`` is exact in float32."""
+
+
+def clock_audio(begin: int, end: int) -> FloatArray:
+    assert end < 2**23
+    return (BASE + np.arange(begin, end) * 2.0**-24).astype(np.float32)
+
+
+def heard_span(audio: FloatArray) -> tuple[float, float]:
+    """Absolute seconds that a piece of clock audio covers."""
+    begin, last = (round((float(x) - BASE) * 2**24) for x in (audio[0], audio[-1]))
+    assert last - begin == audio.size - 1
+    return begin / SAMPLE_RATE, (last + 1) / SAMPLE_RATE
+
+
+@dataclass
+class ScriptRecognizer:
+    """Reveals a timed script; words that end near the end of the audio may come out wrong."""
+
+    script: Sequence[Word]
+    rng: random.Random = field(default_factory=lambda: random.Random(0))
+    error_rate: float = 0.0
+    unsure_s: float = 0.6
+    failing: set[int] = field(default_factory=set)
+    spans: list[tuple[float, float]] = field(default_factory=list)
+    last: list[tuple[str, Word]] = field(default_factory=list)
+
+    def transcribe(self, audio: FloatArray, language: str) -> str:
+        begin, end = heard_span(audio)
+        self.spans.append((begin, end))
+        if len(self.spans) in self.failing:
+            raise EngineError("the fake recogniser failed")
+        heard = [w for w in self.script if (w.start + w.end) / 2 >= begin and w.start + 0.05 < end]
+        self.last = []
+        for word in heard:
+            text = word.text
+            if word.end > end - self.unsure_s and self.rng.random() < self.error_rate:
+                # Never the same error twice: two hypotheses that agree are right here.
+                text = self.rng.choice(["uh{}", "wrong{}.", "x{}" + text]).format(len(self.spans))
+            self.last.append((text, word))
+        return " ".join(text for text, _ in self.last)
+
+
+@dataclass
+class ScriptAligner:
+    """Times of the recogniser's latest words in 80 ms bins, tail-relative, without punctuation."""
+
+    recognizer: ScriptRecognizer
+
+    def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
+        begin, _ = heard_span(audio)
+        items = []
+        for spoken, word in self.recognizer.last:
+            start, end = (round((t - begin) / 0.08) * 0.08 for t in (word.start, word.end))
+            parts = spoken.replace("-", " ").strip(".,?!").split()
+            step = (end - start) / max(1, len(parts))
+            items += [
+                AlignedItem(part, max(0.0, start + i * step), max(0.0, start + (i + 1) * step))
+                for i, part in enumerate(parts)
+            ]
+        return items

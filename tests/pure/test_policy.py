@@ -1,0 +1,148 @@
+"""Rows -> decision, by hand for each stop reason, and the frontier as a property."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alignatt_agent.nouns import Draft, StopReason
+from alignatt_agent.policy import AlignAtt, EmitAll, build_policy
+from tests.pure.fakes import Settings, make_rows
+
+# Two heads that agree; source tokens 0-3. Peaks 0, 1, 2, 3.
+ROWS = make_rows(
+    [
+        [[0.5, 0.1, 0.0, 0.0]] * 2,
+        [[0.1, 0.4, 0.1, 0.0]] * 2,
+        [[0.0, 0.1, 0.3, 0.2]] * 2,
+        [[0.0, 0.0, 0.1, 0.6]] * 2,
+    ]
+)
+DRAFT = Draft((11, 12, 13, 14), ended=True, rows=ROWS)
+
+
+def gate(**options):
+    return AlignAtt(**{"normalise": "none", "median_width": 1, **options})
+
+
+@pytest.mark.parametrize(
+    ("frontier", "margin", "accepted"),
+    [(4, 0, 4), (3, 0, 3), (2, 0, 2), (2, 1, 3), (1, 1, 2), (0, 1, 1), (0, 0, 0), (0, 4, 4)],
+)
+def test_source_frontier(frontier, margin, accepted):
+    decision = gate(border_margin=margin).decide(DRAFT, frontier)
+    assert decision.accepted == accepted
+    if accepted == 4:
+        assert decision.reason is StopReason.DRAFT_END
+        assert decision.peaks == (0, 1, 2, 3)
+    else:
+        assert decision.reason is StopReason.SOURCE_FRONTIER
+        assert decision.peaks == tuple(range(accepted + 1))  # the rejected one included
+    assert len(decision.accessible_mass) == len(decision.peaks)
+
+
+def test_argmax_mass_weak():
+    decision = gate(tau_argmax=0.35).decide(DRAFT, 4)
+    assert (decision.accepted, decision.reason) == (2, StopReason.ARGMAX_MASS_WEAK)
+    assert decision.peaks == (0, 1, 2)
+
+
+def test_argmax_mass_is_read_from_the_raw_mean_at_the_filtered_peak():
+    # The median moves the peak from the lone 0.5 to token 3, whose raw mass is 1/8.
+    row = [0.0, 0.0, 0.5, 0.125, 0.25, 0.125, 0.0]
+    draft = Draft((1,), False, make_rows([[row]]))
+    policy = gate(median_width=3, tau_argmax=0.3)
+    decision = policy.decide(draft, 7)
+    assert decision.peaks == (3,)
+    assert (decision.accepted, decision.reason) == (0, StopReason.ARGMAX_MASS_WEAK)
+    assert gate(median_width=3, tau_argmax=0.125).decide(draft, 7).accepted == 1
+
+
+def test_provenance_weak():
+    # Accessible mass up to token 2: 0.6, 0.5, 0.1.
+    decision = gate(border_margin=2, tau_src=0.2).decide(DRAFT, 2)
+    assert (decision.accepted, decision.reason) == (2, StopReason.PROVENANCE_WEAK)
+    assert decision.accessible_mass == pytest.approx((0.6, 0.5, 0.1))
+
+
+def test_the_first_failing_test_names_the_reason():
+    strict = gate(border_margin=0, tau_argmax=0.9, tau_src=0.9)
+    assert strict.decide(DRAFT, 0).reason is StopReason.SOURCE_FRONTIER
+    assert strict.decide(DRAFT, 4).reason is StopReason.ARGMAX_MASS_WEAK
+    assert gate(tau_src=0.9).decide(DRAFT, 4).reason is StopReason.PROVENANCE_WEAK
+
+
+def test_a_later_good_token_does_not_rescue_a_failed_one():
+    rows = make_rows([[[0.5, 0.0, 0.0]], [[0.0, 0.0, 0.5]], [[0.5, 0.0, 0.0]]])
+    decision = gate(border_margin=0).decide(Draft((1, 2, 3), True, rows), 1)
+    assert (decision.accepted, decision.peaks) == (1, (0, 2))
+
+
+def test_empty_draft():
+    decision = gate().decide(Draft((), True, None), 3)
+    assert (decision.accepted, decision.reason) == (0, StopReason.DRAFT_END)
+    assert decision.peaks == decision.accessible_mass == ()
+
+
+def test_missing_rows_are_named():
+    with pytest.raises(ValueError, match="draft with a readout"):
+        gate().decide(Draft((1,), True, None), 3)
+    with pytest.raises(ValueError, match="got 4 rows for 2 tokens"):
+        gate().decide(Draft((1, 2), True, ROWS), 3)
+
+
+@pytest.mark.parametrize("width", [0, 2, -1])
+def test_even_median_is_refused(width):
+    with pytest.raises(ValueError, match=f"odd number, got {width}"):
+        AlignAtt(median_width=width)
+
+
+def test_emit_all_accepts_whole_drafts():
+    decision = EmitAll().decide(DRAFT, 0)
+    assert (decision.accepted, decision.reason) == (4, StopReason.DRAFT_END)
+    assert decision.peaks == (0, 1, 2, 3)
+    assert EmitAll().decide(Draft((1, 2), False), 0).accepted == 2
+    assert EmitAll().decide(Draft((1, 2), False), 0).peaks == ()
+
+
+def test_build_policy_passes_every_setting():
+    assert isinstance(build_policy(Settings(name="none")), EmitAll)
+    # Frontier, peak mass, accessible mass, filter: each setting alone changes the outcome.
+    assert build_policy(Settings(border_margin=0)).decide(DRAFT, 2).accepted == 2
+    assert build_policy(Settings(tau_argmax=0.45)).decide(DRAFT, 4).accepted == 1
+    assert build_policy(Settings(tau_src=0.65)).decide(DRAFT, 4).accepted == 0
+    wide = build_policy(Settings(median_width=3)).decide(DRAFT, 4)
+    assert wide.peaks == tuple(gate(median_width=3).decide(DRAFT, 4).peaks) != (0, 1, 2, 3)
+    scored = build_policy(Settings(normalise="zscore")).decide(DRAFT, 4)
+    assert scored.peaks == AlignAtt(median_width=1).decide(DRAFT, 4).peaks
+    with pytest.raises(ValueError, match="unknown policy 'nonsense'"):
+        build_policy(Settings(name="nonsense"))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    tokens=st.integers(1, 16),
+    source=st.integers(1, 20),
+    margin=st.integers(0, 3),
+    normalise=st.sampled_from(["zscore", "none"]),
+    width=st.sampled_from([1, 3, 7]),
+    data=st.data(),
+)
+def test_no_accepted_token_past_the_frontier(seed, tokens, source, margin, normalise, width, data):
+    frontier = data.draw(st.integers(0, source))
+    rng = np.random.default_rng(seed)
+    rows = make_rows(rng.dirichlet(np.full(source + 1, 0.3), size=(tokens, 3))[:, :, :-1])
+    policy = AlignAtt(margin, normalise=normalise, median_width=width)
+    decision = policy.decide(Draft(tuple(range(tokens)), False, rows), frontier)
+    assert all(peak < frontier + margin for peak in decision.peaks[: decision.accepted])
+    if decision.accepted < tokens:
+        assert decision.reason is StopReason.SOURCE_FRONTIER
+        assert decision.peaks[decision.accepted] >= frontier + margin
+    # A shorter draft decides its tokens alike, and a farther frontier takes nothing back.
+    cut = data.draw(st.integers(1, tokens))
+    short = make_rows(rows.source[:cut])
+    again = policy.decide(Draft(tuple(range(cut)), False, short), frontier)
+    assert again.accepted == min(cut, decision.accepted)
+    farther = policy.decide(Draft(tuple(range(tokens)), False, rows), frontier + 1)
+    assert farther.accepted >= decision.accepted

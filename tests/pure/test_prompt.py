@@ -1,0 +1,99 @@
+"""The source span and its map to words, on real tokenizers."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from alignatt_agent.translation.prompt import PromptBuilder
+
+TRICKY = [
+    "model,",
+    '"quoted,"',
+    "it's",
+    "3.5",
+    "1,000,000",
+    "50%",
+    "e.g.",
+    "🙂",
+    "👩‍🔬",
+    "naïve",
+    "Zürich.",
+    "模型",
+    "模型GPT-4的，",
+    "—",
+    "...",
+    "a",
+    "▁",
+    "é",
+    "\u200b",
+]
+WORD = st.one_of(
+    st.sampled_from(TRICKY),
+    st.text("abcdeXYZ'.,!?\"-0123456789üß模型，。🙂🇩🇪", min_size=1, max_size=8),
+)
+RELAXED = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@RELAXED
+@given(words=st.lists(WORD, min_size=1, max_size=12), accepted=st.lists(st.integers(10, 60)))
+def test_every_source_token_has_its_word(tokenizer, words, accepted):
+    prompt = PromptBuilder(tokenizer, "English", "German").build(words, accepted)
+    ids, text = list(prompt.token_ids), " ".join(words)
+    assert ids[len(ids) - len(accepted) :] == accepted
+
+    # The span holds the source and nothing else: what lies around it is the same for any source.
+    other = PromptBuilder(tokenizer, "English", "German").build(["model"])
+    assert ids[: prompt.source_start] == list(other.token_ids[: other.source_start])
+    after = ids[prompt.source_end : len(ids) - len(accepted)]
+    assert after == list(other.token_ids[other.source_end :])
+    decoded = tokenizer.decode(ids[prompt.source_start : prompt.source_end])
+    assert decoded == text.replace("▁", " " if "▁" not in decoded else "▁")
+
+    # Words appear in order, each with at least one token of its own where it has its own bytes.
+    assert list(prompt.token_word) == sorted(prompt.token_word)
+    assert set(prompt.token_word) <= set(range(len(words)))
+    assert prompt.token_word[0] == 0
+    assert prompt.token_word[-1] == len(words) - 1
+    # Growing the frontier word by word grows the source tokens that it covers.
+    for index, word in enumerate(words):
+        span = [t for t, w in enumerate(prompt.token_word) if w <= index]
+        shown = tokenizer.decode(ids[prompt.source_start : prompt.source_start + len(span)])
+        if not shown.endswith("\ufffd") and "▁" not in text:
+            assert shown == " ".join(words[: index + 1]), (index, word)
+
+
+def test_punctuation_belongs_to_the_word_before_it(gemma_like):
+    words = ["model,", "policy."]
+    prompt = PromptBuilder(gemma_like, "English", "German").build(words)
+    tokens = gemma_like.convert_ids_to_tokens(
+        prompt.token_ids[prompt.source_start : prompt.source_end]
+    )
+    comma = next(i for i, token in enumerate(tokens) if token.endswith(","))
+    assert prompt.token_word[comma] == 0
+    assert prompt.token_word[tokens.index("▁policy") if "▁policy" in tokens else -1] == 1
+
+
+def test_the_template_frames_the_source(tokenizer):
+    prompt = PromptBuilder(tokenizer, "English", "German").build(["model"])
+    text = tokenizer.decode(list(prompt.token_ids))
+    assert text.startswith("<bos><|turn>system\n")
+    assert text.endswith("\n\nTranslate into German.<turn|>\n<|turn>model\n")
+
+
+@pytest.mark.parametrize("words", [[], [""], ["a b"], ["a", " "], ["a\u3000b"], ["\n"]])
+def test_bad_words_are_refused(gemma_like, words):
+    with pytest.raises(ValueError, match="non-blank words without spaces"):
+        PromptBuilder(gemma_like, "English", "German").build(words)
+
+
+def test_a_template_that_rewrites_the_source_is_refused(gemma_like):
+    class Upper:
+        name_or_path = "upper-model"
+
+        def apply_chat_template(self, messages, **_):
+            return messages[1]["content"].upper().replace("\u2063", "")
+
+    with pytest.raises(ValueError, match="upper-model does not reproduce the user turn"):
+        PromptBuilder(Upper(), "English", "German")

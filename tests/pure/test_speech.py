@@ -1,0 +1,152 @@
+"""Words, times and sentences of a transcript; damaged audio."""
+
+import logging
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alignatt_agent.nouns import AlignedItem, Word
+from alignatt_agent.speech.sentences import ends_sentence, last_sentence_end, split_sentences
+from alignatt_agent.speech.waveform import Intake, loudness
+from alignatt_agent.speech.word_times import time_words
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["done.", "done?", "done!", '"Done."', "done.”", "(done.)", "好。", "好？」", "I.", "MT."],
+)
+def test_sentence_ends(word):
+    assert ends_sentence(word, None)
+    assert ends_sentence(word, "next")
+
+
+@pytest.mark.parametrize(
+    "word",
+    "done done, done; e.g. (i.e. 3.5 Dr. Mr. J. U.S. al. Fig. vs. Ph.D. so...".split(),  # noqa: SIM905
+)
+def test_no_sentence_ends(word):
+    assert not ends_sentence(word, None)
+    assert not ends_sentence(word, "Next")
+
+
+@pytest.mark.parametrize("word", ["3.", "GPT-4.", "2019.", "a.m.", "etc."])
+def test_a_number_ends_a_sentence_only_before_a_capital(word):
+    assert not ends_sentence(word, None)
+    assert not ends_sentence(word, "million")
+    assert not ends_sentence(word, "5")
+    assert ends_sentence(word, "Then")
+    assert ends_sentence(word, "“Then")
+
+
+def test_splitting():
+    texts = "Hi. It is Dr. No in 1962.".split()  # noqa: SIM905
+    words = [Word(text, i, i + 1) for i, text in enumerate(texts)]
+    sentences, rest = split_sentences(words, None)
+    assert [[w.text for w in s] for s in sentences] == [["Hi."]]
+    assert [w.text for w in rest] == ["It", "is", "Dr.", "No", "in", "1962."]
+    assert split_sentences(words, "Then")[1] == []
+    assert last_sentence_end(texts, 7) == 1
+    assert last_sentence_end([*texts, "Then"], 7) == 7
+    assert last_sentence_end(texts, 0) == 0
+
+
+def items(*triples):
+    return [AlignedItem(*triple) for triple in triples]
+
+
+def test_times_follow_the_text_not_the_index():
+    spans = time_words(
+        ["Hello,", "—", "world!"], items(("hello", 0.1, 0.4), ("WORLD", 0.6, 0.9)), 1.0
+    )
+    assert spans == [(0.1, 0.4), (0.4, 0.6), (0.6, 0.9)]
+
+
+def test_split_and_joined_words():
+    spans = time_words(
+        ["state-of-art", "is", "cannot"],
+        items(
+            ("state", 0.0, 0.5), ("of", 0.5, 0.7), ("art", 0.7, 1.0), ("is", 1.2, 1.4),
+            ("can", 1.5, 1.7), ("not", 1.7, 2.0),
+        ),
+        2.0,
+    )  # fmt: skip
+    assert spans == [(0.0, 1.0), (1.2, 1.4), (1.5, 2.0)]
+    # One item for two words: by characters, 3 of 5.
+    spans = time_words(["fif", "ty", "x"], items(("fifty", 1.0, 2.0), ("x", 2.5, 3.0)), 3.0)
+    assert spans == [(1.0, pytest.approx(1.6)), (pytest.approx(1.6), 2.0), (2.5, 3.0)]
+
+
+def test_missing_items_share_the_gap_by_length():
+    spans = time_words(["a", "bb", "c", "dd"], items(("a", 0.0, 0.4), ("dd", 1.0, 1.2)), 2.0)
+    assert spans == [(0.0, 0.4), (0.4, pytest.approx(0.8)), (pytest.approx(0.8), 1.0), (1.0, 1.2)]
+    assert time_words(["aa", "bb"], [], 2.0) == [(0.0, 1.0), (1.0, 2.0)]
+    assert time_words([], items(("a", 0.0, 1.0)), 2.0) == []
+
+
+def test_a_word_may_end_past_the_audio():
+    assert time_words(["cut"], items(("cut", 0.9, 1.28)), 1.0) == [(0.9, 1.28)]
+
+
+def test_times_that_are_no_numbers_are_not_used():
+    spans = time_words(["a", "b"], items(("a", math.nan, 0.5), ("b", 1.0, 2.0)), 2.0)
+    assert spans == [(0.0, 1.0), (1.0, 2.0)]
+
+
+TIME = st.one_of(st.floats(-1, 12), st.sampled_from([math.nan, math.inf]))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    words=st.lists(st.sampled_from(["a", "b,", "C-d", "3.5", "—", "好吗"]), max_size=8),
+    found=st.lists(
+        st.builds(AlignedItem, st.sampled_from(["a", "b", "cd", "c", "d", "", "zz"]), TIME, TIME),
+        max_size=8,
+    ),
+    duration=st.floats(0.1, 10),
+)
+def test_times_are_in_order_for_any_alignment(words, found, duration):
+    spans = time_words(words, found, duration)
+    assert len(spans) == len(words)
+    flat = [time for span in spans for time in span]
+    assert flat == sorted(flat)
+    assert all(time >= 0 and math.isfinite(time) for time in flat)
+
+
+def test_damaged_samples_are_repaired_with_one_warning_each(caplog):
+    intake = Intake()
+    chunk = np.array([0.5, np.nan, 2.0, -np.inf], dtype=np.float32)
+    chunk.flags.writeable = False
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            clean = intake(chunk)
+    assert clean.tolist() == [0.5, 0.0, 1.0, -1.0]
+    assert clean.dtype == np.float32
+    assert len(caplog.records) == 2
+    assert {"NaN" in r.message or "outside [-1, 1]" in r.message for r in caplog.records} == {True}
+    caplog.clear()
+    assert intake(np.array([0.25, -1.0])).tolist() == [0.25, -1.0]
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("chunk", "shape"),
+    [
+        (np.zeros((2, 8), np.float32), r"\[2, 8\] of float32"),
+        (np.zeros(4, np.int16), r"\[4\] of int16"),
+        (np.float32(0), r"\[\] of float32"),
+    ],
+)
+def test_what_is_no_mono_waveform_is_refused(chunk, shape):
+    with pytest.raises(ValueError, match=rf"shape \[samples\] .* got shape {shape}"):
+        Intake()(chunk)
+
+
+def test_loudness():
+    assert loudness(np.zeros(0, np.float32)) == 0.0
+    burst = np.zeros(16000, np.float32)
+    burst[3200:3520] = 0.5
+    assert loudness(burst) == pytest.approx(0.5)
+    assert loudness(np.full(500, 0.1, np.float32)) == pytest.approx(0.1)
