@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -58,6 +59,7 @@ def gemma(samples: int = 20_000, seed: int = 11) -> PreTrainedTokenizerFast:
         show_progress=False,
     )
     tokenizer.train_from_iterator(_gemma_corpus(samples, seed), trainer)
+    tokenizer = _plain_bytes(tokenizer)
     tokenizer.pre_tokenizer = None
     tokenizer.decoder = decoders.Sequence(
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
@@ -105,6 +107,16 @@ def qwen(samples: int = 20_000, seed: int = 12) -> Qwen2Tokenizer:
             "audio_token": "<|audio_pad|>",
         },
     )
+
+
+def _plain_bytes(tokenizer: Tokenizer) -> Tokenizer:
+    """Return the tokenizer with byte pieces as ordinary vocabulary.
+
+    The trainer puts them in front only as special tokens, which decoding would skip.
+    """
+    content = json.loads(tokenizer.to_str())
+    content["added_tokens"] = [t for t in content["added_tokens"] if t["content"] in GEMMA_SPECIALS]
+    return Tokenizer.from_str(json.dumps(content))
 
 
 def _gemma_corpus(samples: int, seed: int) -> Iterator[str]:
