@@ -1,0 +1,48 @@
+# Every target sets up what it needs. `make help` lists them.
+MODELS ?= micro
+DEVSET ?= micro_models/devset
+TARGETS ?= de it zh
+PYTHON ?= python3.11
+# The engine build: a CUDA vLLM where an NVIDIA driver answers, else the CPU one.
+EXTRA ?= $(shell nvidia-smi -L >/dev/null 2>&1 && echo cuda || echo cpu)
+
+BIN := .venv/bin
+STAMP := .venv/.ready-$(EXTRA)
+OUTPUT = outputs/$(if $(filter micro,$(MODELS)),,$(MODELS)-)dev-
+
+.DEFAULT_GOAL := help
+.PHONY: help setup dev-low dev-high test lint micro-models clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+	@echo
+	@echo "variables: MODELS=micro|default|iwslt26  DEVSET=DIR  TARGETS='de it zh'  EXTRA=cpu|cuda"
+
+setup: $(STAMP) ## create .venv with the locked environment and this package
+
+$(STAMP): requirements/$(EXTRA).txt requirements/torch-cpu.txt pyproject.toml
+	@PYTHON=$(PYTHON) sh requirements/install.sh $(EXTRA)
+	@touch $@
+
+dev-low: $(STAMP) ## stream and score the dev set at low latency (850 ms), MODELS= DEVSET= TARGETS=
+	@$(BIN)/simulstream-eval --agent alignatt4llm --config $(MODELS)-low --target $(TARGETS) \
+		--devset $(DEVSET) --output $(OUTPUT)low
+
+dev-high: $(STAMP) ## stream and score the dev set at high latency (1500 ms), MODELS= DEVSET= TARGETS=
+	@$(BIN)/simulstream-eval --agent alignatt4llm --config $(MODELS)-high --target $(TARGETS) \
+		--devset $(DEVSET) --output $(OUTPUT)high
+
+test: lint ## run lint and all tests, the end-to-end ones with the embedded models included
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+lint: $(STAMP) ## ruff, mypy --strict, import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+micro-models: $(STAMP) ## rebuild the embedded models and dev set from nothing (hours on a laptop)
+	@$(BIN)/python -m alignatt_agent.micro --output micro_models
+
+clean: ## remove .venv, outputs and caches
+	rm -rf .venv outputs build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

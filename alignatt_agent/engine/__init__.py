@@ -1,0 +1,1 @@
+"""vLLM engines: their life, and exact attention rows out of them."""

@@ -1,0 +1,254 @@
+"""Reads attention rows out of a running vLLM worker (Eq. 2).
+
+The body of the opaque attention operator is wrapped on the calibrated layers: it copies their
+queries and the cache slot of every batch row into buffers at fixed addresses, and nothing else,
+so compiled graphs stay as they are. After the forward pass, before a token is sampled, each
+wanted row is found by its cache *slot* (padded, stale and foreign rows have another one) and
+computed from the keys in the layer's own paged cache. It has to happen in every step: blocks
+that leave a sliding window are freed while a request still decodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from vllm.config import VllmConfig
+from vllm.distributed import get_tensor_model_parallel_rank
+from vllm.forward_context import get_forward_context
+from vllm.v1.attention.backend import AttentionType
+
+from alignatt_agent.engine import replay, support
+from alignatt_agent.engine.batch import Batch
+from alignatt_agent.engine.layout import key_index
+from alignatt_agent.engine.requests import Ledger, Work
+
+
+@dataclass
+class Tap:
+    """Calibrated heads of one layer, on this rank.
+
+    Attributes:
+        layer: the attention layer whose queries are read.
+        owner: the layer that owns the keys, another one where layers share a cache.
+        heads: query heads on this rank.
+        columns: place of each head in the engine's list of heads.
+        stage: ``[tokens, heads, D]`` queries of the current step.
+        keys: ``[1, heads, 1]`` key head of each query head.
+        group: index of the cache group.
+        page: positions in one page of the cache.
+        index: ``[block size * D]`` offsets of keys inside a page.
+        calls: how often the wrapped forward ran as Python.
+    """
+
+    layer: Any
+    owner: Any
+    heads: torch.Tensor
+    columns: list[int]
+    stage: torch.Tensor
+    keys: torch.Tensor
+    group: int = -1
+    page: int = -1
+    index: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+    calls: int = 0
+
+
+class Capture:
+    """Attention rows of one worker.
+
+    Args:
+        config: the worker's vLLM configuration; the model is loaded.
+        heads: ``(layer, head)`` pairs, numbered over all tensor-parallel ranks.
+        device: where the model runs.
+
+    Raises:
+        NotImplementedError: the engine runs in a mode whose rows were never verified.
+        ValueError: a layer or head does not exist.
+    """
+
+    def __init__(
+        self, config: VllmConfig, heads: Sequence[tuple[int, int]], device: torch.device
+    ) -> None:
+        support.check_engine(config)
+        self._config = config
+        self._heads = [(int(layer), int(head)) for layer, head in heads]
+        self._tokens = config.scheduler_config.max_num_batched_tokens
+        self._slots = torch.full((self._tokens,), -1, dtype=torch.int64, device=device)
+        # A CUDA graph records the copies once, so they must run whether or not rows are wanted.
+        self._always = device.type != "cpu"
+        self._staging = False
+        self._block_sizes: list[int] = []
+        self._batch: Batch | None = None
+        self.ledger = Ledger()
+        self.taps = self._find_taps(device)
+        for tap in self.taps:
+            self._wrap(tap, with_slots=tap is self.taps[0])
+
+    # ------------------------------------------------------------------ installation
+    def _find_taps(self, device: torch.device) -> list[Tap]:
+        context = self._config.compilation_config.static_forward_context
+        layers: dict[int, Any] = {}
+        for name, layer in context.items():
+            if support.is_decoder_attention(name, layer, AttentionType.DECODER):
+                number = support.layer_number(name)
+                if number in layers:
+                    raise NotImplementedError(
+                        f"layers {layers[number].layer_name!r} and {name!r} have the same number"
+                    )
+                layers[number] = layer
+        rank = get_tensor_model_parallel_rank()
+        taps = []
+        for number in sorted({layer for layer, _ in self._heads}):
+            if number not in layers:
+                if self._config.parallel_config.pipeline_parallel_size > 1:
+                    continue
+                raise ValueError(
+                    f"the model has no attention layer {number}, only {sorted(layers)}"
+                )
+            layer = layers[number]
+            support.check_layer(layer)
+            count = layer.num_heads
+            mine = [
+                (column, head - rank * count)
+                for column, (at, head) in enumerate(self._heads)
+                if at == number and rank * count <= head < (rank + 1) * count
+            ]
+            if not mine:
+                continue
+            local = torch.tensor([head for _, head in mine], device=device)
+            target = layer.kv_sharing_target_layer_name
+            taps.append(
+                Tap(
+                    layer=layer,
+                    owner=context[target] if target else layer,
+                    heads=local,
+                    columns=[column for column, _ in mine],
+                    stage=torch.zeros(
+                        (self._tokens, len(mine), layer.head_size),
+                        dtype=self._config.model_config.dtype,
+                        device=device,
+                    ),
+                    keys=(local // (count // layer.num_kv_heads))[None, :, None],
+                )
+            )
+        return taps
+
+    def _wrap(self, tap: Tap, with_slots: bool) -> None:
+        original = tap.layer.impl.forward
+        name = tap.layer.layer_name
+
+        def forward(layer: Any, query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            if self._staging or self._always:
+                tap.calls += 1
+                count = min(query.shape[0], self._tokens)
+                torch.index_select(query[:count], 1, tap.heads, out=tap.stage[:count])
+                if with_slots:
+                    slots = get_forward_context().slot_mapping
+                    mine = slots.get(name) if isinstance(slots, dict) else None
+                    if mine is not None:
+                        rows = min(mine.shape[0], self._tokens)
+                        self._slots[:rows].copy_(mine[:rows])
+            return original(layer, query, *args, **kwargs)
+
+        tap.layer.impl.forward = forward
+
+    def bind(self, cache: Any) -> None:
+        """Learn the layout of the paged cache that was just allocated.
+
+        Args:
+            cache: vLLM's ``KVCacheConfig`` with the groups of layers that share block tables.
+        """
+        groups = cache.kv_cache_groups
+        self._block_sizes = [group.kv_cache_spec.block_size for group in groups]
+        known: dict[Any, torch.Tensor] = {}
+        for tap in self.taps:
+            owner = tap.owner
+            tap.group = next(i for i, g in enumerate(groups) if owner.layer_name in g.layer_names)
+            kind = (tuple(owner.kv_cache.shape[1:]), owner.kv_cache.stride(), owner.head_size)
+            if kind not in known:
+                known[kind] = key_index(owner).flatten()
+            tap.index, tap.page = known[kind], owner.kv_cache.shape[2]
+
+    # ------------------------------------------------------------------ one step
+    def begin(self, scheduled: Any) -> list[Work]:
+        """Take note of a scheduled step, before its forward pass.
+
+        Returns:
+            The wanted rows of this step; empty when no request wants any.
+        """
+        work = self.ledger.schedule(scheduled)
+        self._staging = bool(work)
+        if work:
+            self._slots[: scheduled.total_num_scheduled_tokens].fill_(-1)
+        return work
+
+    @torch.inference_mode()
+    def finish(self, work: list[Work], total: int) -> None:
+        """Compute the wanted rows, after the forward pass and before sampling.
+
+        Args:
+            work: what ``begin`` returned.
+            total: number of tokens in the batch.
+        """
+        if not self.taps:
+            return
+        if self._batch is None or not self._batch.serves(work):
+            self._batch = Batch(work, self.taps, self._block_sizes, self._slots.device)
+        batch = self._batch
+        matches = self._slots[:total] == batch.slots(work)
+        at = matches.to(torch.uint8).argmax(1)
+        hidden = batch.hidden(work)
+        rows = [self._rows(tap, at, batch, hidden[tap.layer.sliding_window]) for tap in self.taps]
+        folded = batch.fold(torch.cat(rows, 1))
+        # The host refuses rows that are not finite: a query that was not seen is never silent.
+        folded.masked_fill_(~matches.any(1)[:, None, None], float("nan"))
+        if not all(tap.calls for tap in self.taps):
+            folded.fill_(float("nan"))
+        for i, item in enumerate(work):
+            item.live.rows[item.position - item.live.first] = (folded, i)
+
+    def _rows(self, tap: Tap, at: torch.Tensor, batch: Batch, hidden: torch.Tensor) -> torch.Tensor:
+        """``[M, h, L]`` rows of one layer, for the queries staged ``at`` these places."""
+        pages = tap.owner.kv_cache[batch.tables[tap.group, tap.page], tap.keys].flatten(-2)
+        keys = pages.index_select(-1, tap.index)
+        keys = keys.view(len(at), len(tap.columns), -1, tap.layer.head_size)[:, :, : batch.length]
+        impl = tap.layer.impl
+        sinks = getattr(impl, "sinks", None)
+        return replay.probabilities(
+            tap.stage.index_select(0, at),
+            keys,
+            hidden,
+            impl.scale,
+            getattr(impl, "logits_soft_cap", None) or 0.0,
+            None if sinks is None else sinks[tap.heads],
+        )
+
+    # ------------------------------------------------------------------ results
+    def fetch(self, key: str) -> tuple[list[int], bytes] | None:
+        """Hand over and forget the rows of a request.
+
+        Returns:
+            Shape and float32 bytes of ``[rows, heads, S + 2]``, over the heads that the request
+            asked for; heads of other ranks are zero, rows that were not seen are missing from
+            the end. ``None`` when the request is unknown.
+        """
+        live = self.ledger.take(key)
+        if live is None:
+            return None
+        width = live.end - live.start
+        result = torch.zeros(len(live.rows), len(live.heads), width + 2)
+        columns = [column for tap in self.taps for column in tap.columns]
+        pairs = [(i, columns.index(h)) for i, h in enumerate(live.heads) if h in columns]
+        if pairs and live.rows:
+            ours, theirs = (list(x) for x in zip(*pairs, strict=True))
+            for row in range(len(live.rows)):
+                if row not in live.rows:
+                    result[row] = float("nan")
+                    continue
+                folded, i = live.rows[row]
+                kept = folded[i, theirs].cpu()
+                result[row, ours, :width] = kept[:, :width]
+                result[row, ours, width:] = kept[:, -2:]
+        return list(result.shape), result.numpy().tobytes()

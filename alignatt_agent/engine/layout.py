@@ -1,0 +1,73 @@
+"""Discovers how an attention backend lays keys out inside a page of its paged cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+_BASE = 128
+"""Digits 1..128 are exact in every floating-point type a cache can have."""
+
+
+def key_index(layer: Any) -> torch.Tensor:
+    """Find where ``layer``'s backend stores each key element inside a page.
+
+    Known digits are written through the backend's own cache update into a scratch cache with the
+    strides of the real one, and read back. Any layout that permutes elements inside the page of
+    one block and head is understood; anything else is refused.
+
+    Args:
+        layer: a vLLM ``Attention`` with its cache bound, viewed as
+            ``[blocks, kv heads, block size, width]``.
+
+    Returns:
+        ``[block size, head_dim]`` int64 offsets into a page flattened to ``block size * width``.
+
+    Raises:
+        NotImplementedError: the backend has no separate cache update, or an unknown layout.
+    """
+    cache = layer.kv_cache
+    update = getattr(layer.impl, "do_kv_cache_update", None)
+    backend = type(layer.impl).__name__
+    if update is None:
+        raise NotImplementedError(f"{backend} updates its cache inside the forward pass")
+    if cache.ndim != 4:
+        raise NotImplementedError(f"{backend} has a cache of shape {tuple(cache.shape)}, not 4-d")
+    _, heads, block, width = cache.shape
+    dim = layer.head_size
+    if block * width < 2 * block * dim:
+        raise NotImplementedError(f"{backend} packs keys and values into {width} < 2 x {dim}")
+
+    numbers = torch.arange(block * dim, device=cache.device)
+    found = torch.zeros(heads, block * width, dtype=torch.int64, device=cache.device)
+    written = torch.zeros(heads, block * width, dtype=torch.bool, device=cache.device)
+    place = 1
+    while place < block * dim:
+        digits = (numbers // place) % _BASE + 1
+        page = _written_page(layer, update, digits.view(block, 1, dim))
+        written = page != 0
+        found += (page - 1).clamp(min=0) * place
+        place *= _BASE
+    offsets = written[0].nonzero().squeeze(1)
+    same_in_all_heads = torch.equal(found, found[:1].expand_as(found))
+    order = found[0, offsets]
+    if not same_in_all_heads or not torch.equal(order.sort().values, numbers):
+        raise NotImplementedError(f"{backend} has a key layout that is no permutation of a page")
+    index = torch.empty_like(numbers)
+    index[order] = offsets
+    return index.view(block, dim)
+
+
+def _written_page(layer: Any, update: Any, digits: torch.Tensor) -> torch.Tensor:
+    """Write ``digits`` as the keys of a scratch block; return ``[heads, page]`` as integers."""
+    cache = layer.kv_cache
+    _, heads, block, width = cache.shape
+    shape = (2, heads, block, width)
+    extent = 1 + sum((n - 1) * stride for n, stride in zip(shape, cache.stride(), strict=True))
+    scratch = torch.zeros(extent, dtype=cache.dtype, device=cache.device)
+    scratch = scratch.as_strided(shape, cache.stride())
+    keys = digits.expand(block, heads, layer.head_size).to(cache.dtype).contiguous()
+    slots = torch.arange(block, 2 * block, device=cache.device)
+    update(layer, keys, torch.zeros_like(keys), scratch, slots)
+    return scratch[1].reshape(heads, block * width).round().long()

@@ -1,0 +1,113 @@
+"""Arguments and environment that each of the three vLLM engines starts with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from alignatt_agent.config import ModelConfig
+from alignatt_agent.engine.plugin import OWNER
+from alignatt_agent.engine.requests import HeadsToCapture
+
+MAX_CONTEXT = 4096
+"""Default length of a request with its answer, in tokens; a minute of audio takes 800."""
+
+_AUDIO: Mapping[str, Any] = {
+    "limit_mm_per_prompt": {"audio": 1},
+    # Live audio never repeats, so neither its features nor its prefix are worth keeping.
+    "mm_processor_cache_gb": 0,
+    "enable_prefix_caching": False,
+    "skip_mm_profiling": True,
+}
+_BY_ROLE: Mapping[str, Mapping[str, Any]] = {
+    "asr": _AUDIO,
+    "aligner": {
+        **_AUDIO,
+        "runner": "pooling",
+        "hf_overrides": {"architectures": ["Qwen3ASRForcedAlignerForTokenClassification"]},
+    },
+    "translation": {"enable_prefix_caching": True, "language_model_only": True},
+}
+
+
+def engine_arguments(
+    role: str, model: ModelConfig, heads: Sequence[tuple[int, int]]
+) -> dict[str, Any]:
+    """Arguments of vLLM's ``AsyncEngineArgs``; the configuration's ``engine:`` has the last word.
+
+    Args:
+        role: ``"asr"``, ``"aligner"`` or ``"translation"``.
+        model: the checkpoint and its ``engine:`` section.
+        heads: heads to capture, for the translation model.
+
+    Raises:
+        ValueError: a head does not exist.
+        OSError: the checkpoint cannot be read.
+    """
+    text = _text_config(model)
+    arguments: dict[str, Any] = {
+        "model": model.path,
+        "revision": model.revision,
+        "tokenizer_revision": model.revision,
+        "dtype": model.dtype,
+        "max_model_len": min(MAX_CONTEXT, text.max_position_embeddings),
+        "max_num_seqs": 32,
+        "enforce_eager": True,
+        "disable_log_stats": True,
+        **_BY_ROLE[role],
+    }
+    if role == "translation" and heads:
+        _check_heads(heads, text)
+        arguments["worker_cls"] = "alignatt_agent.engine.worker.CaptureWorker"
+        arguments["additional_config"] = HeadsToCapture(tuple(heads))
+    if on_cpu():
+        # vLLM's default puts the worker behind the engine in a process of its own. Three engines
+        # are then six processes; on two busy cores they did not start within 200 s, where three
+        # processes took 41 s.
+        arguments["distributed_executor_backend"] = (
+            "vllm.v1.executor.uniproc_executor.UniProcExecutor"
+        )
+    arguments.update(model.engine)
+    return arguments
+
+
+@contextmanager
+def engine_environment() -> Iterator[None]:
+    """Environment that engines inherit; what the user has set stays as it is."""
+    wanted = {OWNER: str(os.getpid()), "VLLM_LOGGING_LEVEL": "WARNING"}
+    if on_cpu():
+        # One core stays free for the process that feeds the engines. On two cores a second
+        # thread was no faster (3.1 and 3.0 ms per token), and passive waiting three times slower.
+        threads = max(1, len(os.sched_getaffinity(0)) - 1)
+        wanted |= {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": str(threads)}
+    added = {name: value for name, value in wanted.items() if not os.environ.get(name)}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+def _text_config(model: ModelConfig) -> Any:
+    """The text decoder's part of the checkpoint's configuration."""
+    from vllm.transformers_utils.config import get_config
+
+    config = get_config(model.path, trust_remote_code=False, revision=model.revision)
+    return config.get_text_config()
+
+
+def _check_heads(heads: Sequence[tuple[int, int]], text: Any) -> None:
+    layers, count = text.num_hidden_layers, text.num_attention_heads
+    bad = [pair for pair in heads if not (0 <= pair[0] < layers and 0 <= pair[1] < count)]
+    if bad:
+        raise ValueError(f"no attention heads {bad} in {layers} layers of {count} heads")
+
+
+def on_cpu() -> bool:
+    """Whether vLLM runs its models on the CPU."""
+    from vllm.platforms import current_platform
+
+    return bool(current_platform.is_cpu())

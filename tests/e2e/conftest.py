@@ -1,0 +1,60 @@
+"""One short talk and the embedded models; a missing model is a failure, never a skip."""
+
+from __future__ import annotations
+
+import wave
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from alignatt_agent.checkpoints import locate
+from alignatt_agent.config import load_config
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGETS = ("de", "it", "zh")
+SECONDS = 30
+
+
+@dataclass(frozen=True)
+class ShortTalk:
+    """The first sentences of the first talk of the embedded dev set, as a dev set."""
+
+    root: Path
+    wav: Path
+    segments: int
+
+    def config(self, target: str) -> Path:
+        """The resolved configuration of a target."""
+        path = self.root / f"{target}.yaml"
+        path.write_text(load_config("micro-low").for_target(target).to_yaml())
+        return path
+
+
+@pytest.fixture(scope="session")
+def short_talk(tmp_path_factory) -> ShortTalk:
+    locate(load_config("micro-low").models)
+    source = ROOT / "micro_models" / "devset"
+    root = tmp_path_factory.mktemp("short-talk")
+    segments = yaml.safe_load((source / "audio-segments.yaml").read_text())
+    first = [item for item in segments if item["wav"] == segments[0]["wav"]]
+    kept = [item for item in first if item["offset"] + item["duration"] <= SECONDS]
+    assert len(kept) >= 3
+    end = kept[-1]["offset"] + kept[-1]["duration"]
+    wav = root / "wav" / Path(kept[0]["wav"]).name
+    wav.parent.mkdir()
+    with wave.open(str(source / "wav" / wav.name)) as stream:
+        parameters = stream.getparams()
+        frames = stream.readframes(round((end + 0.3) * stream.getframerate()))
+    with wave.open(str(wav), "wb") as stream:
+        stream.setparams(parameters)
+        stream.writeframes(frames)
+    (root / "audio-segments.yaml").write_text(yaml.safe_dump(kept))
+    (root / "wavs.txt").write_text(f"{wav}\n")
+    (root / "ref").mkdir()
+    for target in TARGETS:
+        lines = (source / "ref" / f"{target}.txt").read_text(encoding="utf-8").splitlines()
+        text = "".join(f"{line}\n" for line in lines[: len(kept)])
+        (root / "ref" / f"{target}.txt").write_text(text, encoding="utf-8")
+    return ShortTalk(root, wav, len(kept))

@@ -1,0 +1,103 @@
+"""Everything that needs loaded engines, in one process: ``driver.py SHORT_TALK OUT.json``.
+
+Engines take most of a minute to start on two cores, so the tests look at what this leaves behind.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+import soundfile
+from simulstream import inference
+from simulstream.config import yaml_config
+from simulstream.metrics.logger import METRICS_LOGGER
+
+from alignatt_agent.agent import AlignAttAgent
+
+RATE = 16_000
+
+
+def stream(agent, audio, target="de"):
+    """Return what each chunk of a stream emitted."""
+    agent.set_target_language(target)
+    agent.set_source_language("English")
+    step = int(RATE * agent.speech_chunk_size)
+    outputs = [
+        agent.process_chunk(audio[i : i + step]).new_tokens for i in range(0, len(audio), step)
+    ]
+    outputs.append(agent.end_of_stream().new_tokens)
+    agent.clear()
+    return outputs
+
+
+def official_runs(root: Path) -> None:
+    METRICS_LOGGER.setLevel(logging.INFO)
+    for run in (1, 2):
+        for target in ("de", "it", "zh"):
+            inference.main(
+                Namespace(
+                    speech_processor_config=str(root / f"{target}.yaml"),
+                    wav_list_file=str(root / "wavs.txt"),
+                    tgt_lang=target,
+                    src_lang="en",
+                    metrics_log_file=str(root / f"{target}.{run}.jsonl"),
+                )
+            )
+
+
+def side_by_side(config, audio):
+    """Stream German and Chinese at the same time on the same engines."""
+    found = {}
+
+    def one(target):
+        found[target] = stream(AlignAttAgent(config), audio, target)
+
+    threads = [threading.Thread(target=one, args=(target,)) for target in ("de", "zh")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def odd_audio(agent, audio):
+    rng = np.random.default_rng(0)
+    broken = audio.copy()
+    broken[RATE : RATE + 50] = np.nan
+    broken[2 * RATE] = 40.0
+    return {
+        "empty": stream(agent, np.zeros(0, np.float32)),
+        "one sample": stream(agent, np.zeros(1, np.float32)),
+        "silence": stream(agent, np.zeros(25 * RATE, np.float32)),
+        "noise": stream(agent, rng.normal(0, 0.05, 10 * RATE).astype(np.float32)),
+        "broken samples": stream(agent, broken),
+        "after all that": stream(agent, audio),
+    }
+
+
+def main() -> None:
+    root, out = Path(sys.argv[1]), Path(sys.argv[2])
+    official_runs(root)
+    config = yaml_config(str(root / "de.yaml"))
+    AlignAttAgent.load_model(config)
+    audio, rate = soundfile.read(next((root / "wav").glob("*.wav")), dtype="float32")
+    assert rate == RATE
+    agent = AlignAttAgent(config)
+    result = {
+        "alone": {target: stream(agent, audio, target) for target in ("de", "zh")},
+        "side by side": side_by_side(config, audio),
+        "odd": odd_audio(agent, audio),
+        "failures": AlignAttAgent.failures,
+    }
+    out.write_text(json.dumps(result, ensure_ascii=False), encoding="utf-8")
+    AlignAttAgent.shutdown()
+
+
+if __name__ == "__main__":
+    main()

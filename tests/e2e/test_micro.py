@@ -1,0 +1,215 @@
+"""The whole cascade on the embedded models, under the official harness."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from simulstream.config import yaml_config
+from simulstream.metrics.readers import LogReader
+
+from alignatt_agent.evaluation.devset import load_devset
+from alignatt_agent.evaluation.files import RunFiles
+from alignatt_agent.evaluation.scoring import omnisteval_arguments
+from tests.e2e.conftest import ROOT, TARGETS
+
+BIN = Path(sys.executable).parent
+START_S = 240
+
+
+def emissions(path):
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [line["generated_tokens"] for line in lines if "generated_tokens" in line]
+
+
+@pytest.fixture(scope="module")
+def driven(short_talk):
+    for target in TARGETS:
+        short_talk.config(target)
+    out = short_talk.root / "driver.json"
+    command = [sys.executable, "-m", "tests.e2e.driver", str(short_talk.root), str(out)]
+    result = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900
+    )
+    assert result.returncode == 0, result.stderr[-4000:]
+    return json.loads(out.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_same_audio_twice_gives_the_same_bytes(driven, short_talk, target):
+    first, second = (emissions(short_talk.root / f"{target}.{run}.jsonl") for run in (1, 2))
+    assert sum(map(len, first)) > 20
+    assert first == second
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_short_talk_is_translated_in_time(driven, short_talk, target):
+    devset = load_devset(short_talk.root, [target])
+    folder = short_talk.root / f"scores-{target}"
+    folder.mkdir()
+    files = RunFiles(folder)
+    files.config.write_bytes((short_talk.root / f"{target}.yaml").read_bytes())
+    files.metrics.write_bytes((short_talk.root / f"{target}.1.jsonl").read_bytes())
+    subprocess.run(
+        [str(BIN / "omnisteval"), *omnisteval_arguments(files, devset, target)],
+        check=True,
+        capture_output=True,
+    )
+    rows = (folder / "scores.tsv").read_text().splitlines()[1:]
+    scores = dict(row.split("\t") for row in rows)
+    assert float(scores["BLEU"]) > 40, scores
+    assert float(scores["LongYAAL (CU)"]) < 3000, scores
+    segments = (folder / "instances.resegmented.jsonl").read_text().splitlines()
+    assert len(segments) == short_talk.segments
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_output_is_incremental_and_clean(driven, short_talk, target):
+    chunks = emissions(short_talk.root / f"{target}.1.jsonl")
+    assert sum(bool(chunk) for chunk in chunks) > len(chunks) // 4
+    assert not any(char.isspace() for chunk in chunks for token in chunk for char in token)
+    unit = "char" if target == "zh" else "word"
+    reader = LogReader(
+        yaml_config(str(short_talk.root / f"{target}.yaml")),
+        str(short_talk.root / f"{target}.1.jsonl"),
+        latency_unit=unit,
+    )
+    (output,) = reader.final_outputs_and_latencies().values()
+    units = list(output.final_text) if unit == "char" else output.final_text.split()
+    assert len(units) == len(output.ideal_delays)
+
+
+def test_streams_side_by_side_do_not_touch_each_other(driven):
+    assert driven["side by side"] == driven["alone"]
+
+
+def test_odd_audio(driven):
+    odd = driven["odd"]
+    assert odd["empty"] == [[]]
+    assert odd["one sample"] == [[], []]
+    assert not any(odd["silence"])
+    assert sum(map(len, odd["noise"])) < 40
+    assert sum(map(len, odd["broken samples"])) > 20
+    assert odd["after all that"] == driven["alone"]["de"]
+    assert driven["failures"] == []
+
+
+def test_simulstream_inference_command(driven, short_talk):
+    log = short_talk.root / "command.jsonl"
+    command = [
+        str(BIN / "simulstream_inference"),
+        *("--speech-processor-config", str(short_talk.root / "de.yaml")),
+        *("--wav-list-file", str(short_talk.root / "wavs.txt")),
+        *("--tgt-lang", "German", "--src-lang", "English", "--metrics-log-file", str(log)),
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert result.returncode == 0, result.stderr[-4000:]
+    assert emissions(log) == emissions(short_talk.root / "de.1.jsonl")
+
+
+def test_quick_start_of_the_readme(short_talk, tmp_path):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", readme, flags=re.S)
+    (wav,) = set(re.findall(r"micro_models/devset/wav/[\w-]+\.wav", code))
+    assert (ROOT / wav).is_file()
+    script = tmp_path / "quick_start.py"
+    script.write_text(code.replace(wav, str(short_talk.wav)), encoding="utf-8")
+    result = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert result.returncode == 0, result.stderr[-4000:]
+    assert len(result.stdout.split()) > 20
+
+
+def test_server_with_two_clients_at_once(short_talk, tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = tmp_path / "server.jsonl"
+    settings = tmp_path / "server.yaml"
+    settings.write_text(
+        yaml.safe_dump(
+            {
+                "hostname": "127.0.0.1",
+                "port": port,
+                "pool_size": 2,
+                "acquire_timeout": 30,
+                "metrics": {"enabled": True, "filename": str(log)},
+            }
+        )
+    )
+    command = [
+        str(BIN / "simulstream_server"),
+        "--server-config",
+        str(settings),
+        "--speech-processor-config",
+        str(ROOT / "agent_configs" / "micro-low.yaml"),
+    ]
+    messages = tmp_path / "server.log"
+    with messages.open("w") as stream:
+        server = subprocess.Popen(
+            command, cwd=ROOT, stdout=stream, stderr=stream, start_new_session=True
+        )
+    try:
+        _wait_for_port(server, port, messages)
+        clients = [
+            subprocess.Popen(
+                [
+                    str(BIN / "simulstream_wavs_client"),
+                    "--uri",
+                    f"ws://127.0.0.1:{port}/",
+                    *("--wav-list-file", str(short_talk.root / "wavs.txt")),
+                    *("--tgt-lang", target, "--src-lang", "en"),
+                ],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            for target in ("de", "zh")
+        ]
+        for client in clients:
+            text, _ = client.communicate(timeout=300)
+            assert client.returncode == 0, text
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        try:
+            server.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait(30)
+    outputs = {}
+    for line in map(json.loads, log.read_text(encoding="utf-8").splitlines()):
+        if "generated_tokens" in line:
+            outputs.setdefault(line["id"], []).extend(line["generated_tokens"])
+    assert len(outputs) == 2
+    texts = ["".join(tokens) for tokens in outputs.values()]
+    han = [sum("\u4e00" <= char <= "\u9fff" for char in text) for text in texts]
+    assert min(han) == 0
+    assert max(han) > 20
+    assert all(len(tokens) > 20 for tokens in outputs.values())
+    assert "Traceback" not in messages.read_text()
+
+
+def _wait_for_port(server, port, messages):
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        assert server.poll() is None, messages.read_text()[-4000:]
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(1)
+    raise AssertionError(f"no server after {START_S} s: {messages.read_text()[-4000:]}")

@@ -1,0 +1,56 @@
+"""The maths of the rows, on plain tensors."""
+
+from __future__ import annotations
+
+import torch
+
+from alignatt_agent.engine.replay import Fold, hidden_positions, probabilities
+
+
+def naive(query, keys, position, window, scale, cap, sink):
+    """One row, written out."""
+    scores = []
+    for j, key in enumerate(keys):
+        if j > position or (window is not None and j <= position - window):
+            scores.append(float("-inf"))
+            continue
+        score = float(query @ key) * scale
+        scores.append(cap * float(torch.tanh(torch.tensor(score / cap))) if cap else score)
+    extra = [] if sink is None else [sink]
+    return torch.softmax(torch.tensor(scores + extra), 0)[: len(scores)]
+
+
+def test_probabilities_equal_the_written_out_softmax():
+    torch.manual_seed(0)
+    queries, keys = torch.randn(3, 2, 8), torch.randn(3, 2, 11, 8)
+    positions = torch.tensor([10, 4, 7])
+    for window in (None, 3):
+        for cap in (0.0, 2.0):
+            for sinks in (None, torch.tensor([0.3, -1.0])):
+                hidden = hidden_positions(positions, 11, window)
+                rows = probabilities(queries, keys, hidden, 0.5, cap, sinks)
+                for m in range(3):
+                    for h in range(2):
+                        sink = None if sinks is None else float(sinks[h])
+                        expected = naive(
+                            queries[m, h], keys[m, h], int(positions[m]), window, 0.5, cap, sink
+                        )
+                        torch.testing.assert_close(rows[m, h], expected)
+
+
+def test_what_lies_in_hidden_positions_does_not_matter():
+    queries, keys = torch.randn(1, 1, 4), torch.randn(1, 1, 6, 4)
+    hidden = hidden_positions(torch.tensor([3]), 6, 2)
+    clean = probabilities(queries, keys, hidden, 1.0)
+    keys[:, :, [0, 1, 4, 5]] = float("nan")
+    torch.testing.assert_close(probabilities(queries, keys, hidden, 1.0), clean)
+    assert clean[0, 0, [0, 1, 4, 5]].eq(0).all()
+
+
+def test_fold_splits_a_row_into_source_prompt_and_suffix():
+    rows = torch.arange(1.0, 11.0).repeat(2, 1, 1) / 55
+    folded = Fold([2, 0], [5, 2], [8, 9], 10, 1, torch.device("cpu"))(rows)
+    expected = torch.tensor(
+        [[3, 4, 5, 1 + 2 + 6 + 7 + 8, 9 + 10], [1, 2, 0, sum(range(3, 10)), 10]]
+    )
+    torch.testing.assert_close(folded[:, 0] * 55, expected.float())

@@ -1,0 +1,207 @@
+"""Configurations and head sets refuse what does not fit and say what would."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+from simulstream.config import yaml_config
+
+from alignatt_agent.config import AgentConfig, ConfigError, load_config
+from alignatt_agent.head_sets import HeadSetError, load_head_set
+from alignatt_agent.languages import LanguageError, language
+from alignatt_agent.resources import CHECKOUT_ROOT, known_resources
+from tests.harness.fakes import head_set, write_config
+
+CONFIGS = known_resources("agent_configs", ".yaml")
+
+
+def test_shipped_configurations():
+    assert {
+        f"{name}-{regime}" for name in ("iwslt26", "micro", "default") for regime in ("low", "high")
+    } <= set(CONFIGS)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_shipped_configurations_are_valid(name):
+    config = load_config(name)
+    for target in ("de", "it", "zh"):
+        resolved = yaml.safe_load(config.for_target(target).to_yaml())
+        assert AgentConfig.parse(resolved) == config.for_target(target)
+
+
+def test_paper_setting():
+    for name, chunk in (("iwslt26-low", 850), ("iwslt26-high", 1500)):
+        config = load_config(name)
+        assert config.chunk_ms == chunk
+        assert config.max_draft_tokens == 16
+        assert config.speech.min_start_s == 2.0
+        assert config.speech.hold_back_ms == 0
+        assert config.policy.model_dump() == {
+            "name": "alignatt",
+            "top_k": 8,
+            "normalise": "zscore",
+            "median_width": 7,
+            "border_margin": 1,
+            "tau_argmax": 0.0,
+            "tau_src": 0.0,
+        }
+        for role in ("asr", "aligner", "translation"):
+            model = getattr(config.models, role)
+            assert len(model.revision) == 40
+            assert model.dtype == "bfloat16"
+
+
+@pytest.mark.parametrize("regime", ["low", "high"])
+def test_micro_and_real_differ_in_models_and_head_sets_only(regime):
+    micro, real = (
+        load_config(f"{name}-{regime}").model_dump(exclude={"models", "head_sets"})
+        for name in ("micro", "default")
+    )
+    assert micro == real
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"chunk_size": 3}, "chunk_size: unknown key; the nearest known one is 'chunk_ms'"),
+        ({"policy": {"topk": 3}}, "policy.topk: unknown key; the nearest known one is 'top_k'"),
+        ({"policy": {"top_k": 0}}, "policy.top_k: .*greater than or equal to 1 .got 0."),
+        ({"policy": {"median_width": 4}}, "odd width"),
+        ({"policy": {"name": "waitk"}}, "'alignatt' or 'none'.*got 'waitk'"),
+        ({"chunk_ms": 2010}, "cannot cut pieces of 2010 ms; take 2009"),
+        ({"target_language": "Klingon"}, "unknown language 'Klingon'"),
+        ({"models": {}}, "models.asr: Field required"),
+    ],
+)
+def test_mistakes_are_explained(tmp_path, change, message):
+    path = write_config(tmp_path, **change)
+    with pytest.raises(ConfigError, match=message):
+        load_config(str(path))
+    with pytest.raises(ConfigError, match=message):
+        AgentConfig.from_namespace(yaml_config(str(path)))
+
+
+def test_unknown_name_lists_what_exists():
+    with pytest.raises(ConfigError, match=r"'iwslt-low'.*did you mean iwslt26-low\?.*micro-high"):
+        load_config("iwslt-low")
+
+
+@pytest.mark.parametrize("text", ["- a\n- b\n", "just text", "a: [1"])
+def test_not_a_mapping(tmp_path, text):
+    path = tmp_path / "broken.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match="expected a mapping|is not YAML"):
+        load_config(str(path))
+
+
+def test_overrides():
+    config = load_config("micro-low", {"policy.name": "none", "speech.hold_back_ms": 250})
+    assert config.policy.name == "none"
+    assert config.speech.hold_back_ms == 250
+    assert config.digest() != load_config("micro-low").digest()
+
+
+def test_latency_unit_follows_the_target():
+    config = load_config("micro-low")
+    assert config.for_target("German").latency_unit == "word"
+    assert config.for_target("Simplified Chinese").latency_unit == "char"
+    assert config.for_target("de").digest() == config.for_target("zh").digest()
+
+
+def test_at_most_fifteen_knobs():
+    config = load_config("micro-low")
+    knobs = [
+        *config.policy.model_dump(),
+        *config.speech.model_dump(),
+        "max_draft_tokens",
+        "chunk_ms",
+        "head_sets",
+    ]
+    assert len(knobs) <= 15
+
+
+def test_languages():
+    assert language("Simplified Chinese") == language("zh-CN") == language("ZH")
+    assert not language("zh").spaced
+    assert language("it").spaced
+    with pytest.raises(LanguageError, match=r"known are .*it \(Italian\)"):
+        language("")
+
+
+@pytest.mark.parametrize("target", ["de", "it", "zh"])
+def test_provisional_head_sets_of_the_paper(target):
+    loaded = load_head_set(f"gemma4-en-{target}")
+    assert loaded.provisional
+    assert len(loaded.top(8)) == 8
+    assert loaded.heads[0] == (11, 3)
+    assert list(loaded.ts) == sorted(loaded.ts, reverse=True)
+    loaded.check("google/gemma-4-E4B-it", 42, 8, f"en-{target}", loaded.revision)
+
+
+def written(tmp_path, **changes):
+    path = tmp_path / "set.json"
+    path.write_text(json.dumps(head_set(**changes)))
+    return load_head_set(str(path))
+
+
+@pytest.mark.parametrize(
+    ("model", "layers", "heads", "direction", "message"),
+    [
+        ("other/model", 4, 2, "en-de", "model checkpoints/fake-mt, not for other/model"),
+        ("fake-mt", 5, 2, "en-de", "number of layers 4, not for 5"),
+        ("fake-mt", 4, 3, "en-de", "number of heads 2, not for 3"),
+        ("fake-mt", 4, 2, "en-it", "direction en-de, not for en-it"),
+    ],
+)
+def test_head_set_of_something_else(tmp_path, model, layers, heads, direction, message):
+    loaded = written(tmp_path)
+    loaded.check("fake-mt", 4, 2, "en-de")
+    with pytest.raises(HeadSetError, match=message):
+        loaded.check(model, layers, heads, direction)
+
+
+def test_head_set_of_another_revision(tmp_path):
+    loaded = written(tmp_path, revision="a" * 40)
+    loaded.check("fake-mt", 4, 2, "en-de", None)
+    with pytest.raises(HeadSetError, match="revision"):
+        loaded.check("fake-mt", 4, 2, "en-de", "b" * 40)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"row": "both"}, "row must be"),
+        ({"heads": []}, "holds no heads"),
+        ({"heads": [{"layer": 9, "head": 0, "ts": 1}]}, "head 9,0 does not exist"),
+        ({"heads": [{"layer": 1, "ts": 1}]}, "KeyError 'head'"),
+        ({"heads": [{"layer": 1, "head": 1, "ts": 1}] * 2}, "listed twice"),
+    ],
+)
+def test_malformed_head_set(tmp_path, changes, message):
+    with pytest.raises(HeadSetError, match=message):
+        written(tmp_path, **changes)
+
+
+def test_head_set_names():
+    with pytest.raises(HeadSetError, match=r"no head set named 'gemma4-en-fr'.*gemma4-en-de"):
+        load_head_set("gemma4-en-fr")
+    with pytest.raises(HeadSetError, match="holds 8 heads, policy.top_k asks for 9"):
+        load_head_set("gemma4-en-de").readout(9)
+
+
+def test_configurations_and_head_sets_travel_in_the_wheel(tmp_path):
+    from zipfile import ZipFile
+
+    from hatchling.builders.wheel import WheelBuilder
+
+    (wheel,) = WheelBuilder(str(CHECKOUT_ROOT)).build(
+        directory=str(tmp_path), versions=["standard"]
+    )
+    names = set(ZipFile(wheel).namelist())
+    for name in CONFIGS:
+        assert f"alignatt_agent/data/agent_configs/{name}.yaml" in names
+    for name in known_resources("head_sets", ".json"):
+        assert f"alignatt_agent/data/head_sets/{name}.json" in names
+    assert not any(name.startswith(("tests/", "micro_models/")) for name in names)

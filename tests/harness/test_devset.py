@@ -1,0 +1,85 @@
+"""Everything that can be wrong with a dev set is said before a model is loaded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import yaml
+
+from alignatt_agent.evaluation.devset import DevSetError, load_devset, wav_seconds
+from tests.harness.fakes import talk, write_devset, write_talk
+
+
+@pytest.fixture
+def devset(tmp_path):
+    return write_devset(tmp_path)
+
+
+def test_valid(devset):
+    loaded = load_devset(devset, ["de", "zh"])
+    assert [item.wav.name for item in loaded.talks] == ["talk0.wav", "talk1.wav"]
+    assert loaded.segments == 5
+    assert loaded.seconds == pytest.approx(10.5, abs=0.001)
+
+
+def test_recordings_beside_the_segmentation(devset):
+    for wav in (devset / "wav").iterdir():
+        wav.rename(devset / wav.name)
+    assert len(load_devset(devset, ["de"]).talks) == 2
+
+
+@pytest.mark.parametrize(("rate", "channels"), [(44_100, 1), (16_000, 2), (8_000, 1)])
+def test_wrong_format(devset, rate, channels):
+    write_talk(devset / "wav" / "talk1.wav", talk(30), rate, channels)
+    with pytest.raises(DevSetError) as error:
+        load_devset(devset, ["de"])
+    message = str(error.value)
+    assert f"talk1.wav is {rate} Hz, {channels} channel(s), 16 bit" in message
+    assert "expected 16000 Hz, 1 channel, 16 bit" in message
+    assert "ffmpeg -i" in message
+
+
+def test_not_a_wav_file(devset):
+    (devset / "wav" / "talk0.wav").write_bytes(b"ID3 not a wav file")
+    with pytest.raises(DevSetError, match="is not a PCM WAV file"):
+        load_devset(devset, ["de"])
+
+
+def test_empty_recording(tmp_path):
+    write_talk(tmp_path / "empty.wav", np.zeros(0))
+    with pytest.raises(DevSetError, match="holds no audio"):
+        wav_seconds(tmp_path / "empty.wav")
+
+
+def test_all_problems_at_once(devset):
+    (devset / "wav" / "talk0.wav").unlink()
+    (devset / "ref" / "de.txt").write_text("one line\n")
+    with pytest.raises(DevSetError) as error:
+        load_devset(devset, ["de", "it"])
+    message = str(error.value)
+    assert "talk0.wav is neither in" in message
+    assert "de.txt has 1 lines, audio-segments.yaml has 5 segments" in message
+    assert "it.txt does not exist" in message
+
+
+def test_segment_past_the_end(devset):
+    segments = yaml.safe_load((devset / "audio-segments.yaml").read_text())
+    segments[-1]["duration"] = 100.0
+    (devset / "audio-segments.yaml").write_text(yaml.safe_dump(segments))
+    with pytest.raises(DevSetError, match=r"ends at 10[0-9.]+ s, but .*talk1.wav is 4.00 s long"):
+        load_devset(devset, ["de"])
+
+
+def test_recording_in_two_blocks(devset):
+    segments = yaml.safe_load((devset / "audio-segments.yaml").read_text())
+    segments = [segments[0], segments[-1], *segments[1:-1]]
+    (devset / "audio-segments.yaml").write_text(yaml.safe_dump(segments))
+    with pytest.raises(DevSetError, match="talk0 are not in one block"):
+        load_devset(devset, ["de"])
+
+
+@pytest.mark.parametrize("entry", [{"wav": "a.wav"}, {"offset": 0, "duration": 1}, "a.wav"])
+def test_malformed_segment(devset, entry):
+    (devset / "audio-segments.yaml").write_text(yaml.safe_dump([entry]))
+    with pytest.raises(DevSetError, match="segment 1 is"):
+        load_devset(devset, ["de"])
