@@ -155,7 +155,7 @@ class Recognizer(Protocol):
     """Speech recognition of a whole waveform."""
 
     def transcribe(self, audio: FloatArray, language: str) -> str:
-        """Return the transcript of ``audio`` (``[samples]``); ``language`` is a code such as ``en``."""
+        """Return the transcript of ``audio``, ``[samples]``; ``language`` is a code."""
 
 
 class Aligner(Protocol):

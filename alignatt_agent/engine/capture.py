@@ -11,7 +11,7 @@ that leave a sliding window are freed while a request still decodes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,7 +22,7 @@ from vllm.v1.attention.backend import AttentionType
 
 from alignatt_agent.engine import replay, support
 from alignatt_agent.engine.batch import Batch
-from alignatt_agent.engine.layout import key_index
+from alignatt_agent.engine.layout import Keys
 from alignatt_agent.engine.requests import Ledger, Work
 
 
@@ -36,10 +36,9 @@ class Tap:
         heads: query heads on this rank.
         columns: place of each head in the engine's list of heads.
         stage: ``[tokens, heads, D]`` queries of the current step.
-        keys: ``[1, heads, 1]`` key head of each query head.
+        key_heads: ``[1, heads, 1]`` key head of each query head.
         group: index of the cache group.
-        page: positions in one page of the cache.
-        index: ``[block size * D]`` offsets of keys inside a page.
+        keys: reader of the owner's cache.
         calls: how often the wrapped forward ran as Python.
     """
 
@@ -48,11 +47,15 @@ class Tap:
     heads: torch.Tensor
     columns: list[int]
     stage: torch.Tensor
-    keys: torch.Tensor
+    key_heads: torch.Tensor
     group: int = -1
-    page: int = -1
-    index: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+    keys: Keys | None = None
     calls: int = 0
+
+    @property
+    def page(self) -> int:
+        """Positions in one page of the cache."""
+        return self.keys.page if self.keys else 0
 
 
 class Capture:
@@ -79,6 +82,7 @@ class Capture:
         # A CUDA graph records the copies once, so they must run whether or not rows are wanted.
         self._always = device.type != "cpu"
         self._staging = False
+        self._staged = False
         self._block_sizes: list[int] = []
         self._batch: Batch | None = None
         self.ledger = Ledger()
@@ -130,7 +134,7 @@ class Capture:
                         dtype=self._config.model_config.dtype,
                         device=device,
                     ),
-                    keys=(local // (count // layer.num_kv_heads))[None, :, None],
+                    key_heads=(local // (count // layer.num_kv_heads))[None, :, None],
                 )
             )
         return taps
@@ -150,6 +154,7 @@ class Capture:
                     if mine is not None:
                         rows = min(mine.shape[0], self._tokens)
                         self._slots[:rows].copy_(mine[:rows])
+                        self._staged = True
             return original(layer, query, *args, **kwargs)
 
         tap.layer.impl.forward = forward
@@ -162,14 +167,11 @@ class Capture:
         """
         groups = cache.kv_cache_groups
         self._block_sizes = [group.kv_cache_spec.block_size for group in groups]
-        known: dict[Any, torch.Tensor] = {}
+        readers: dict[str, Keys] = {}
         for tap in self.taps:
-            owner = tap.owner
-            tap.group = next(i for i, g in enumerate(groups) if owner.layer_name in g.layer_names)
-            kind = (tuple(owner.kv_cache.shape[1:]), owner.kv_cache.stride(), owner.head_size)
-            if kind not in known:
-                known[kind] = key_index(owner).flatten()
-            tap.index, tap.page = known[kind], owner.kv_cache.shape[2]
+            name = tap.owner.layer_name
+            tap.group = next(i for i, g in enumerate(groups) if name in g.layer_names)
+            tap.keys = readers[name] = readers.get(name) or Keys(tap.owner)
 
     # ------------------------------------------------------------------ one step
     def begin(self, scheduled: Any) -> list[Work]:
@@ -180,7 +182,8 @@ class Capture:
         """
         work = self.ledger.schedule(scheduled)
         self._staging = bool(work)
-        if work:
+        self._staged = self._always
+        if work and self._always:
             self._slots[: scheduled.total_num_scheduled_tokens].fill_(-1)
         return work
 
@@ -204,16 +207,15 @@ class Capture:
         folded = batch.fold(torch.cat(rows, 1))
         # The host refuses rows that are not finite: a query that was not seen is never silent.
         folded.masked_fill_(~matches.any(1)[:, None, None], float("nan"))
-        if not all(tap.calls for tap in self.taps):
+        if not self._staged or not all(tap.calls for tap in self.taps):
             folded.fill_(float("nan"))
         for i, item in enumerate(work):
             item.live.rows[item.position - item.live.first] = (folded, i)
 
     def _rows(self, tap: Tap, at: torch.Tensor, batch: Batch, hidden: torch.Tensor) -> torch.Tensor:
         """``[M, h, L]`` rows of one layer, for the queries staged ``at`` these places."""
-        pages = tap.owner.kv_cache[batch.tables[tap.group, tap.page], tap.keys].flatten(-2)
-        keys = pages.index_select(-1, tap.index)
-        keys = keys.view(len(at), len(tap.columns), -1, tap.layer.head_size)[:, :, : batch.length]
+        assert tap.keys is not None
+        keys = tap.keys(batch.tables[tap.group, tap.page], tap.key_heads)
         impl = tap.layer.impl
         sinks = getattr(impl, "sinks", None)
         return replay.probabilities(

@@ -80,6 +80,10 @@ def load_engines(models: ModelsConfig, heads: Sequence[tuple[int, int]]) -> Engi
             return _engines[1]
         _engines = None
         _start(models, wanted, specs)
+        # The last to be registered is the first to run: before vLLM and multiprocessing end the
+        # engines' processes behind our back.
+        atexit.unregister(shutdown)
+        atexit.register(shutdown)
         engines = _assemble(models, wanted)
         _warm_up(engines, wanted)
         _engines = (whole, engines)
@@ -97,9 +101,6 @@ def shutdown() -> None:
             model.stop()
         for model in models:
             model.shutdown()
-
-
-atexit.register(shutdown)
 
 
 def _spec(role: str, model: ModelConfig, heads: Sequence[tuple[int, int]]) -> str:

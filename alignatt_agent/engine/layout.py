@@ -1,4 +1,4 @@
-"""Discovers how an attention backend lays keys out inside a page of its paged cache."""
+"""Reads keys out of a paged cache, in whatever layout the attention backend keeps them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,61 @@ import torch
 
 _BASE = 128
 """Digits 1..128 are exact in every floating-point type a cache can have."""
+
+
+class Keys:
+    """Keys of one layer's cache.
+
+    The layout is discovered, not assumed, see ``key_index``. Backends seen so far store a key
+    element at a fixed step per position and per dimension, which a strided view reads without
+    moving anything (CPU: ``[D, N]`` pages; CUDA: ``[N, 2 D]``). Other permutations, such as the
+    one for AMX, are gathered element by element.
+
+    Args:
+        layer: a vLLM ``Attention`` with its cache bound.
+    """
+
+    def __init__(self, layer: Any) -> None:
+        cache, index = layer.kv_cache, key_index(layer)
+        self.page = int(cache.shape[2])
+        self._shape = index.shape
+        self._index = index.flatten()
+        self._cache = cache
+        self._view = _strided_view(cache, index)
+
+    def __call__(self, blocks: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
+        """Return ``[M, h, B, N, D]`` keys.
+
+        Args:
+            blocks: ``[M, 1, B]`` pages, in units of the cache.
+            heads: ``[1, h, 1]`` key heads.
+        """
+        if self._view is None:
+            pages: torch.Tensor = self._cache[blocks, heads].flatten(-2)
+            keys = pages.index_select(-1, self._index)
+            return keys.view(*keys.shape[:-1], *self._shape)
+        if self._view.stride(-1) <= self._view.stride(-2):
+            keys = self._view[blocks, heads]
+        else:  # copied along the memory, which is some ten times faster than across
+            keys = self._view.transpose(-1, -2)[blocks, heads].transpose(-1, -2)
+        return keys
+
+
+def _strided_view(cache: torch.Tensor, index: torch.Tensor) -> torch.Tensor | None:
+    """View a cache as ``[blocks, heads, N, D]`` keys, or ``None`` where no view can."""
+    width = cache.shape[3]
+    memory = index // width * cache.stride(2) + index % width * cache.stride(3)
+    begin = int(memory[0, 0])
+    rows, columns = int(memory[1, 0]) - begin, int(memory[0, 1]) - begin
+    numbers = [torch.arange(n, device=index.device) for n in index.shape]
+    regular = begin + numbers[0][:, None] * rows + numbers[1] * columns
+    if rows <= 0 or columns <= 0 or not torch.equal(memory, regular):
+        return None
+    return cache.as_strided(
+        (*cache.shape[:2], *index.shape),
+        (*cache.stride()[:2], rows, columns),
+        cache.storage_offset() + begin,
+    )
 
 
 def key_index(layer: Any) -> torch.Tensor:

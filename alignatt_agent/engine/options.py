@@ -14,6 +14,13 @@ from alignatt_agent.engine.requests import HeadsToCapture
 MAX_CONTEXT = 4096
 """Default length of a request with its answer, in tokens; a minute of audio takes 800."""
 
+_QUIET = {
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "PYTHONWARNINGS": "ignore::FutureWarning",
+}
+"""Engines write hundreds of lines while they start; errors remain."""
+
 _AUDIO: Mapping[str, Any] = {
     "limit_mm_per_prompt": {"audio": 1},
     # Live audio never repeats, so neither its features nor its prefix are worth keeping.
@@ -56,6 +63,7 @@ def engine_arguments(
         "max_num_seqs": 32,
         "enforce_eager": True,
         "disable_log_stats": True,
+        "use_tqdm_on_load": False,
         **_BY_ROLE[role],
     }
     if role == "translation" and heads:
@@ -76,12 +84,20 @@ def engine_arguments(
 @contextmanager
 def engine_environment() -> Iterator[None]:
     """Environment that engines inherit; what the user has set stays as it is."""
-    wanted = {OWNER: str(os.getpid()), "VLLM_LOGGING_LEVEL": "WARNING"}
-    if on_cpu():
-        # One core stays free for the process that feeds the engines. On two cores a second
-        # thread was no faster (3.1 and 3.0 ms per token), and passive waiting three times slower.
-        threads = max(1, len(os.sched_getaffinity(0)) - 1)
-        wanted |= {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": str(threads)}
+    # The first part has to be there before vLLM is imported to find out where it runs.
+    with _environment({OWNER: str(os.getpid()), **_QUIET}):
+        cpu = {}
+        if on_cpu():
+            # One core stays free for the process that feeds the engines. On two cores a second
+            # thread was no faster (3.1 and 3.0 ms per token), passive waiting 3 times slower.
+            threads = max(1, len(os.sched_getaffinity(0)) - 1)
+            cpu = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": str(threads)}
+        with _environment(cpu):
+            yield
+
+
+@contextmanager
+def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
     added = {name: value for name, value in wanted.items() if not os.environ.get(name)}
     os.environ.update(added)
     try:

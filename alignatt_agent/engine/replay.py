@@ -36,14 +36,15 @@ def probabilities(
 
     Args:
         queries: ``[M, h, D]``.
-        keys: ``[M, h, L, D]``, the key head of each query head.
+        keys: ``[M, h, B, N, D]``, the key head of each query head, in ``B`` pages of ``N``
+            positions; what is beyond ``L`` is left out.
         hidden: ``[M, 1, L]`` positions to leave out.
         scale: factor on the scores.
         soft_cap: scores are squashed to ``(-soft_cap, soft_cap)`` when positive.
         sinks: ``[h]`` scores of attention sinks, which take mass and have no position.
     """
-    scores = torch.matmul(keys.float(), queries.float().unsqueeze(-1)).squeeze(-1)
-    scores.mul_(scale)
+    scores = torch.matmul(keys.float(), queries.float()[:, :, None, :, None])
+    scores = scores.flatten(2)[..., : hidden.shape[-1]].mul_(scale)
     if soft_cap > 0:
         scores.div_(soft_cap).tanh_().mul_(soft_cap)
     scores.masked_fill_(hidden, float("-inf"))

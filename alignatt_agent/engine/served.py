@@ -19,6 +19,9 @@ T = TypeVar("T")
 _STOP_S = 20.0
 """Longest wait for an engine's processes to end, in seconds."""
 
+_GRACE_S = 5.0
+"""Time for an engine's processes to end by themselves before they are killed, in seconds."""
+
 _importing = threading.Lock()
 """Engines start side by side, but vLLM's plug-ins and setuptools' patch of distutils, which torch
 imports, fail when two threads import them at once."""
@@ -87,7 +90,7 @@ class ServedModel:
         Raises:
             EngineError: a worker raised or died.
         """
-        return self._call(self._engine.collective_rpc(method, args=arguments))  # type: ignore[no-any-return]
+        return self._call(self._engine.collective_rpc(method, args=arguments))
 
     def stop(self) -> None:
         """Begin to end the engine's processes, without waiting; requests fail from now on."""
@@ -146,12 +149,16 @@ async def _start(arguments: dict[str, Any]) -> Any:
 
 
 async def _stop(engine: Any) -> None:
-    if engine is not None:
-        engine.shutdown()
+    # Requests end first. So does vLLM's reader, which would report the end as an accident.
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
+    if engine is not None:
+        processes = engine.engine_core.resources.engine_manager.processes
+        engine.shutdown(timeout=_GRACE_S)
+        for process in processes:
+            process.join(_GRACE_S)
 
 
 def _cause(error: BaseException) -> str:

@@ -38,7 +38,7 @@ class TalkProgress(logging.Filter):
             stem = Path(line["metadata"]["wav_name"]).stem
             self._computed = 0.0
             self._bar = tqdm(
-                total=round(self._seconds.get(stem, 0.0), 1),
+                total=self._seconds.get(stem, 0.0),
                 desc=f"{self._label} {stem}",
                 unit="s",
                 bar_format="{desc:<24} {percentage:3.0f}%|{bar:30}| {n:.1f}/{total:.1f} s "
@@ -55,6 +55,5 @@ class TalkProgress(logging.Filter):
     def close(self) -> None:
         """Finish the current bar."""
         if self._bar is not None:
-            self._bar.refresh()
             self._bar.close()
             self._bar = None

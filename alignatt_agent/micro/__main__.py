@@ -35,7 +35,7 @@ def main() -> None:
     out: Path = arguments.output
 
     def steps(number: int) -> int:
-        return max(2, round(number * arguments.scale))
+        return max(2, round(number * float(arguments.scale)))
 
     if "devset" in parts:
         devset.write(out / "devset")
@@ -50,7 +50,7 @@ def main() -> None:
             out / "qwen3-aligner",
             recogniser,
             tokenizer,
-            steps=steps(1500),
+            scale=arguments.scale,
             pool=max(120, round(3000 * arguments.scale)),
         )
     if "head-sets" in parts:

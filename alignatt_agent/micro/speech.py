@@ -146,7 +146,8 @@ def _timed(words: tuple[str, ...], voice: Voice) -> tuple[FloatArray, list[float
     # starts at its share of the letters.
     known = [(offset, at[offset]) for offset in offsets if offset in at]
     known.append((position, len(audio) / SAMPLE_RATE))
-    return audio, np.interp(offsets, *zip(*known, strict=True)).tolist()
+    places, times = zip(*known, strict=True)
+    return audio, [float(t) for t in np.interp(offsets, places, times)]
 
 
 def _hesitation(voice: Voice, rng: random.Random) -> FloatArray:

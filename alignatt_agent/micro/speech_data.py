@@ -93,6 +93,15 @@ class ClipMaker:
         return Clip(np.clip(audio + noise, -1, 1), cut(words, len(audio) / SAMPLE_RATE))
 
 
+def batches(clips: Iterator[Clip], size: int, rng: random.Random) -> Iterator[list[Clip]]:
+    """Yield batches of clips of similar length, which saves padding."""
+    while True:
+        drawn = sorted(islice(clips, 8 * size), key=lambda clip: len(clip.audio))
+        rows = [drawn[i : i + size] for i in range(0, len(drawn), size)]
+        rng.shuffle(rows)
+        yield from rows
+
+
 def cut(words: list[Word], end: float) -> tuple[Word, ...]:
     """Return what can be transcribed of ``words`` when the audio stops at ``end`` seconds."""
     heard = []

@@ -107,7 +107,8 @@ def _guide_loss(
     attentions: tuple[torch.Tensor, ...], rows: list[Example], width: int
 ) -> torch.Tensor:
     """Mean -log attention mass on the aligned source word, over guided heads and tokens."""
-    where, columns = [], torch.zeros(sum(len(r.guides) for r in rows), width)
+    where: list[tuple[int, int]] = []
+    columns = torch.zeros(sum(len(r.guides) for r in rows), width)
     for i, row in enumerate(rows):
         for t, guide in enumerate(row.guides):
             if guide:

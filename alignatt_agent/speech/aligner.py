@@ -35,7 +35,7 @@ class QwenAligner:
         self._model = model
 
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
-        """Return the words of ``text`` with their times in ``audio`` (``[samples]``).
+        """Return the words of ``text`` with their times in ``audio`` (``[samples]``), not clipped.
 
         Words lose their punctuation; what is punctuation alone is no word. Too short audio or a
         text without words gives ``[]``.
@@ -54,7 +54,8 @@ class QwenAligner:
         )
         ids = self._model.tokenizer.encode(prompt, add_special_tokens=False)
         bins = monotone(self._model.bins(ids, padded(audio)))
-        times = np.clip(np.asarray(bins) * self._model.bin_ms / 1000, 0.0, seconds)
+        # The last bin may end past the audio: that word goes on, and the caller has to know.
+        times = np.asarray(bins) * self._model.bin_ms / 1000
         return [
             AlignedItem(word, float(times[2 * i]), float(times[2 * i + 1]))
             for i, word in enumerate(words)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -15,8 +17,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from alignatt_agent.config import ModelConfig, ModelsConfig
 from alignatt_agent.nouns import Draft, Prompt, Readout
 
-# Layers 0 and 1 slide, 2 sees everything; 4 (sliding) and 5 (full) read keys of 1 and 2... of 3
-# layers before them. Key heads 0 and 1 are both covered.
+if TYPE_CHECKING:
+    from alignatt_agent.engine.host import Engines
+
+# Layers 0 and 1 see a sliding window and 2 everything; 4 (sliding) and 5 (full) have no keys of
+# their own. Query heads 0-3 share one key head, 4-7 the other.
 HEADS = ((0, 1), (1, 6), (2, 3), (2, 5), (4, 0), (4, 7), (5, 2), (5, 6))
 
 
@@ -42,14 +47,19 @@ def models(checkpoints: Path) -> ModelsConfig:
     )
 
 
-@pytest.fixture(scope="session")
-def engines(models: ModelsConfig) -> Iterator[object]:
-    from alignatt_agent.engine.host import load_engines, shutdown
+@pytest.fixture(scope="session", autouse=True)
+def _shutdown() -> Iterator[None]:
+    yield
+    if "alignatt_agent.engine.host" in sys.modules:
+        sys.modules["alignatt_agent.engine.host"].shutdown()
 
-    try:
-        yield load_engines(models, HEADS)
-    finally:
-        shutdown()
+
+@pytest.fixture
+def engines(models: ModelsConfig) -> Engines:
+    """The engines; started by the first test that asks, and again where a test killed one."""
+    from alignatt_agent.engine.host import load_engines
+
+    return load_engines(models, HEADS)
 
 
 @dataclass(frozen=True)

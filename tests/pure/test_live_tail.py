@@ -86,12 +86,12 @@ def test_a_sentence_is_committed_when_two_hypotheses_agree():
     assert texts(update.live.words) == "It was good."
     assert update.live.words[0] == Word("It", pytest.approx(0.8), pytest.approx(1.0))
     update = s.hear(1.0)
-    # The tail began at the end of the committed word, and times stay absolute.
-    assert s.said.spans[2] == (0.56, 3.5)
+    # The tail began half-way to the next word, and times stay absolute.
+    assert s.said.spans[2] == (0.68, 3.5)
     assert update.sentences[0][-1] == Word("good.", pytest.approx(1.5), pytest.approx(1.84))
     assert [texts(sentence) for sentence in update.sentences] == ["It was good."]
     assert texts(update.live.words) == "Yes"
-    assert s.tail.tail_s == pytest.approx(3.5 - 1.84)
+    assert s.tail.tail_s == pytest.approx(3.5 - (1.84 + 2.2) / 2)
 
 
 def test_two_sentences_at_once_and_no_abbreviation():
@@ -137,6 +137,15 @@ def test_stable_only():
     assert [s.hear(1.0).live.accessible for _ in range(3)] == [0, 1, 3]
 
 
+def test_audio_of_the_last_word_is_trimmed_even_when_nothing_follows():
+    said = [("So.", 0.0, 0.5)]
+    s = Stream(said, said)
+    s.hear(1.5)
+    assert [texts(sentence) for sentence in s.hear(1.0).sentences] == ["So."]
+    # Both hypotheses heard the full stop, so the word was over when the first one was made.
+    assert s.tail.tail_s == pytest.approx(2.5 - (0.5 + 1.5) / 2)
+
+
 def test_a_long_tail_commits_its_stable_words_into_the_open_utterance():
     words = [(f"w{i}", i * 1.0, i + 0.9) for i in range(9)]
     last = [*words[5:8], ("new.", 8.0, 8.8)]
@@ -146,9 +155,9 @@ def test_a_long_tail_commits_its_stable_words_into_the_open_utterance():
     update = s.hear(2.0)  # 7 s: the five words that both have are committed
     assert update.sentences == ()
     assert texts(update.live.words) == "w0 w1 w2 w3 w4 w5 w6"
-    assert s.tail.tail_s == pytest.approx(7 - 4.9)
+    assert s.tail.tail_s == pytest.approx(7 - 4.95)  # half-way to the next word
     update = s.hear(2.0)
-    assert s.said.spans[3] == (pytest.approx(4.9), 9.0)
+    assert s.said.spans[3] == (pytest.approx(4.95), 9.0)
     # The committed words stay and are accessible.
     assert texts(update.live.words) == "w0 w1 w2 w3 w4 w5 w6 w7 new."
     assert update.live.accessible == 9
