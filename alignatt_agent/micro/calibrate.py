@@ -38,7 +38,7 @@ def aligned_pairs(tokenizer: Any, code: str, count: int, seed: int) -> list[Alig
 
 
 def write_head_sets(
-    checkpoint: Path, folder: Path, *, name: str, row: Row = "predicting", count: int = 120
+    checkpoint: Path, folder: Path, *, name: str, row: Row = "predicting", count: int = 60
 ) -> dict[str, dict[str, float]]:
     """Score all heads and write ``micro-en-XX.json`` for every direction.
 

@@ -1,0 +1,50 @@
+"""The embedded models, one by one, are good enough to show what the policy does."""
+
+import subprocess
+import sys
+
+import pytest
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from alignatt_agent.calibration.translation_score import averaged_score
+from alignatt_agent.head_sets import load_head_set
+from alignatt_agent.micro.calibrate import HELD_OUT_SEED, aligned_pairs
+from tests.e2e.conftest import ROOT, TARGETS
+
+
+@pytest.fixture(scope="module")
+def figures():
+    command = [sys.executable, "-m", "alignatt_agent.micro.measure", "--sentences", "60"]
+    result = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600
+    )
+    assert result.returncode == 0, result.stderr[-4000:]
+    lines = (line.split(": ") for line in result.stdout.splitlines() if ": " in line)
+    return {key: float(value) for key, value in lines}
+
+
+def test_speech_models(figures):
+    assert figures["wer"] <= 0.05
+    assert figures["aligner_mae_ms"] <= 80
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_translation_model(figures, target):
+    assert figures[f"offline_bleu_{target}"] >= 90
+
+
+@pytest.fixture(scope="module")
+def reference():
+    folder = ROOT / "micro_models" / "gemma4"
+    model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
+    return model, AutoTokenizer.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_shipped_head_set_beats_all_heads_on_held_out_pairs(reference, target):
+    model, tokenizer = reference
+    head_set = load_head_set(f"micro-en-{target}")
+    pairs = aligned_pairs(tokenizer, target, 30, HELD_OUT_SEED)
+    chosen = averaged_score(model, pairs, head_set.row, head_set.heads)
+    assert chosen >= 0.85
+    assert chosen > averaged_score(model, pairs, head_set.row, None)
