@@ -70,6 +70,9 @@ class _Espeak:
     ) -> tuple[FloatArray, list[tuple[int, float]]]:
         """Return samples at ``SAMPLE_RATE`` and (character offset, start in seconds) of words."""
         self._samples, self._words = [], []
+        # Pitch flutter is random, seeded by the clock; breath noise comes from the C library.
+        self._library.espeak_ng_SetRandSeed(ctypes.c_long(1))
+        ctypes.CDLL(None).srand(1)
         if self._library.espeak_SetVoiceByName(voice.encode()) != 0:
             raise ValueError(f"espeak-ng has no voice {voice!r}")
         self._library.espeak_SetParameter(RATE_PARAMETER, rate, 0)
