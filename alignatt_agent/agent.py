@@ -200,6 +200,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             policy=build_policy(config.policy),
             spaced=target.spaced,
             max_draft_tokens=config.max_draft_tokens,
+            early_stop=config.policy.early_stop,
         )
         tail = LiveTail(engines.asr, engines.aligner, source.code, config.speech)
         return Session(tail, translator)

@@ -6,6 +6,7 @@ Token positions count from the first token of the prompt.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, Protocol
@@ -99,11 +100,16 @@ class Draft:
         token_ids: drafted ids without the end-of-turn token.
         ended: whether the model closed the turn by itself.
         rows: one row per drafted token; ``None`` when rows were not asked for.
+        cut: whether the engine stopped because the gate rejects the last token; the model would
+            have gone on.
+        steps: forward passes that it took, one for each sampled token.
     """
 
     token_ids: tuple[int, ...]
     ended: bool
     rows: AttentionRows | None = None
+    cut: bool = False
+    steps: int = 0
 
 
 class StopReason(Enum):
@@ -179,13 +185,43 @@ class Readout:
     row: Literal["predicting", "emitted"]
 
 
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A first-failure scan that an engine may run while it drafts.
+
+    Attributes:
+        settings: keyword arguments of ``policy.AlignAtt``.
+        frontier: number of source tokens that belong to accessible words.
+    """
+
+    settings: Mapping[str, float | str]
+    frontier: int
+
+
 class TranslationEngine(Protocol):
     """Greedy continuation of a prompt with attention rows."""
 
-    def draft(self, prompt: Prompt, max_tokens: int, readout: Readout | None = None) -> Draft:
+    def draft(
+        self,
+        prompt: Prompt,
+        max_tokens: int,
+        readout: Readout | None = None,
+        gate: Gate | None = None,
+        resumed: Draft | None = None,
+    ) -> Draft:
         """Continue ``prompt`` greedily by at most ``max_tokens`` tokens.
 
         ``Draft.rows`` holds one row per returned token when ``readout`` is given, else ``None``.
+
+        Args:
+            prompt: what to continue.
+            max_tokens: longest draft, tokens of ``resumed`` included.
+            readout: attention rows to return.
+            gate: permission to stop at the first token that this gate rejects. That token is the
+                last one returned, with its row, and the draft is marked ``cut``. An engine may
+                as well ignore it.
+            resumed: an earlier draft of the same prompt, with the rows of the same readout, to go
+                on from; it is the beginning of the result.
 
         Raises:
             EngineError: the engine failed or returned fewer rows than tokens.

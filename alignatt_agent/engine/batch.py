@@ -1,16 +1,16 @@
-"""Index tensors of the rows wanted in a step, kept while the same requests decode on."""
+"""Index arrays of the rows wanted in a step, kept while the same requests decode on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import torch
+import numpy as np
+import numpy.typing as npt
 
-from alignatt_agent.engine.replay import Fold, hidden_positions
 from alignatt_agent.engine.requests import Work
 
-Key = tuple[tuple[str, int], ...]
+IntArray = npt.NDArray[np.int64]
 
 
 class Batch:
@@ -20,56 +20,56 @@ class Batch:
     behind a query is hidden like every other future position.
 
     Args:
-        work: the wanted rows.
+        work: the wanted rows, ``M`` of them.
         taps: the layers to read (``capture.Tap``).
         sizes: block size of each cache group.
-        device: where the model runs.
+
+    Attributes:
+        length: context positions ``L``.
+        heads: heads of all layers, ``H``.
+        tables: ``[M, B]`` pages for each (cache group, page size).
+        spans: ``[M, 3]`` first source position, one past the last, length of the prompt.
+        width: columns of a row: the longest source, and two masses.
     """
 
-    def __init__(
-        self, work: Sequence[Work], taps: Sequence[Any], sizes: Sequence[int], device: torch.device
-    ) -> None:
-        self._key = _key(work)
-        self._device = device
+    def __init__(self, work: Sequence[Work], taps: Sequence[Any], sizes: Sequence[int]) -> None:
+        self._requests = _requests(work)
         self._size, self._group = sizes[taps[0].group], taps[0].group
-        self._windows = {tap.layer.sliding_window for tap in taps}
         grain = max(tap.page for tap in taps)
         longest = max(item.position for item in work) + 1
-        self.length = -(-longest // grain) * grain
         live = [item.live for item in work]
-        self.tables: dict[tuple[int, int], torch.Tensor] = {}
+        self.length = -(-longest // grain) * grain
+        self.heads = sum(len(tap.columns) for tap in taps)
+        self.tables: dict[tuple[int, int], IntArray] = {}
         for tap in taps:
             if (tap.group, tap.page) not in self.tables:
                 split, count = sizes[tap.group] // tap.page, -(-self.length // tap.page)
-                table = [request.pages(tap.group, split, count) for request in live]
-                self.tables[tap.group, tap.page] = torch.tensor(table, device=device)[:, None]
-        self.fold = Fold(
-            [request.start for request in live],
-            [request.end for request in live],
-            [request.prompt for request in live],
-            self.length,
-            sum(len(tap.columns) for tap in taps),
-            device,
-        )
+                pages = [request.pages(tap.group, split, count) for request in live]
+                self.tables[tap.group, tap.page] = np.array(pages, np.int64)
+        self.spans = np.array([(x.start, x.end, x.prompt) for x in live], np.int64)
+        self.width = int((self.spans[:, 1] - self.spans[:, 0]).max()) + 2
 
     def serves(self, work: Sequence[Work]) -> bool:
         """Whether the same requests want rows, in blocks and pages known here."""
-        return _key(work) == self._key and all(item.position < self.length for item in work)
+        return _requests(work) == self._requests and all(
+            item.position < self.length for item in work
+        )
 
-    def hidden(self, work: Sequence[Work]) -> dict[int | None, torch.Tensor]:
-        """``[M, 1, L]`` hidden positions for each kind of window."""
-        positions = torch.tensor([item.position for item in work], device=self._device)
-        return {w: hidden_positions(positions, self.length, w) for w in self._windows}
+    def positions(self, work: Sequence[Work]) -> IntArray:
+        """``[M]`` position of each query."""
+        return np.array([item.position for item in work], np.int64)
 
-    def slots(self, work: Sequence[Work]) -> torch.Tensor:
-        """``[M, 1]`` cache slot of each wanted row, in the group of the first tap."""
+    def slots(self, work: Sequence[Work]) -> IntArray:
+        """``[M]`` cache slot of each wanted row, in the group of the first tap."""
         group, size = self._group, self._size
-        slots = [
-            item.live.blocks[group][item.position // size] * size + item.position % size
-            for item in work
-        ]
-        return torch.tensor(slots, device=self._device)[:, None]
+        return np.array(
+            [
+                item.live.blocks[group][item.position // size] * size + item.position % size
+                for item in work
+            ],
+            np.int64,
+        )
 
 
-def _key(work: Sequence[Work]) -> Key:
-    return tuple((item.live.key, item.live.epoch) for item in work)
+def _requests(work: Sequence[Work]) -> list[tuple[str, int]]:
+    return [(item.live.key, item.live.epoch) for item in work]

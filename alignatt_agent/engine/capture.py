@@ -14,16 +14,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from vllm.config import VllmConfig
 from vllm.distributed import get_tensor_model_parallel_rank
 from vllm.forward_context import get_forward_context
 from vllm.v1.attention.backend import AttentionType
 
-from alignatt_agent.engine import replay, support
+from alignatt_agent.engine import support
 from alignatt_agent.engine.batch import Batch
+from alignatt_agent.engine.kernel import DTYPES, CpuReplay
 from alignatt_agent.engine.layout import Keys
-from alignatt_agent.engine.requests import Ledger, Work
+from alignatt_agent.engine.replay import Replay
+from alignatt_agent.engine.requests import SOURCE, Ledger, Work
 
 
 @dataclass
@@ -36,7 +39,7 @@ class Tap:
         heads: query heads on this rank.
         columns: place of each head in the engine's list of heads.
         stage: ``[tokens, heads, D]`` queries of the current step.
-        key_heads: ``[1, heads, 1]`` key head of each query head.
+        key_heads: ``[heads]`` key head of each query head.
         group: index of the cache group.
         keys: reader of the owner's cache.
         calls: how often the wrapped forward ran as Python.
@@ -87,6 +90,11 @@ class Capture:
         self._batch: Batch | None = None
         self.ledger = Ledger()
         self.taps = self._find_taps(device)
+        numbers = [head for tap in self.taps for head in tap.columns]
+        self._columns = {head: column for column, head in enumerate(numbers)}
+        # A gate needs all heads; ranks do not exchange theirs, so drafts are whole there.
+        parallel = config.parallel_config
+        self._all_heads = parallel.tensor_parallel_size * parallel.pipeline_parallel_size == 1
         for tap in self.taps:
             self._wrap(tap, with_slots=tap is self.taps[0])
 
@@ -134,7 +142,7 @@ class Capture:
                         dtype=self._config.model_config.dtype,
                         device=device,
                     ),
-                    key_heads=(local // (count // layer.num_kv_heads))[None, :, None],
+                    key_heads=local // (count // layer.num_kv_heads),
                 )
             )
         return taps
@@ -172,6 +180,9 @@ class Capture:
             name = tap.owner.layer_name
             tap.group = next(i for i, g in enumerate(groups) if name in g.layer_names)
             tap.keys = readers[name] = readers.get(name) or Keys(tap.owner)
+        on_cpu = self._slots.device.type == "cpu"
+        compiled = on_cpu and all(tap.owner.kv_cache.dtype in DTYPES for tap in self.taps)
+        self._replay: Any = (CpuReplay if compiled else Replay)(self.taps, self._slots)
 
     # ------------------------------------------------------------------ one step
     def begin(self, scheduled: Any) -> list[Work]:
@@ -198,59 +209,41 @@ class Capture:
         if not self.taps:
             return
         if self._batch is None or not self._batch.serves(work):
-            self._batch = Batch(work, self.taps, self._block_sizes, self._slots.device)
-        batch = self._batch
-        matches = self._slots[:total] == batch.slots(work)
-        at = matches.to(torch.uint8).argmax(1)
-        hidden = batch.hidden(work)
-        rows = [self._rows(tap, at, batch, hidden[tap.layer.sliding_window]) for tap in self.taps]
-        folded = batch.fold(torch.cat(rows, 1))
-        # The host refuses rows that are not finite: a query that was not seen is never silent.
-        folded.masked_fill_(~matches.any(1)[:, None, None], float("nan"))
+            self._batch = Batch(work, self.taps, self._block_sizes)
+        rows = self._replay(work, self._batch, total)
         if not self._staged or not all(tap.calls for tap in self.taps):
-            folded.fill_(float("nan"))
+            # The host refuses rows that are not finite: a query that was not seen is never silent.
+            rows[:] = float("nan")
         for i, item in enumerate(work):
-            item.live.rows[item.position - item.live.first] = (folded, i)
-
-    def _rows(self, tap: Tap, at: torch.Tensor, batch: Batch, hidden: torch.Tensor) -> torch.Tensor:
-        """``[M, h, L]`` rows of one layer, for the queries staged ``at`` these places."""
-        assert tap.keys is not None
-        keys = tap.keys(batch.tables[tap.group, tap.page], tap.key_heads)
-        impl = tap.layer.impl
-        sinks = getattr(impl, "sinks", None)
-        return replay.probabilities(
-            tap.stage.index_select(0, at),
-            keys,
-            hidden,
-            impl.scale,
-            getattr(impl, "logits_soft_cap", None) or 0.0,
-            None if sinks is None else sinks[tap.heads],
-        )
+            live, number = item.live, item.position - item.live.first
+            live.rows[number] = (rows, i)
+            if live.gate is not None and self._all_heads:
+                width = live.end - live.start + 2
+                heads = [self._columns[head] for head in live.heads]
+                picked = self._replay.gather([(rows, i)], heads, width)
+                live.scan(number, picked[0, :, SOURCE])
 
     # ------------------------------------------------------------------ results
-    def fetch(self, key: str) -> tuple[list[int], bytes] | None:
+    def fetch(self, key: str) -> tuple[list[int], bytes, int | None] | None:
         """Hand over and forget the rows of a request.
 
         Returns:
-            Shape and float32 bytes of ``[rows, heads, S + 2]``, over the heads that the request
+            Shape and float32 bytes of ``[rows, heads, 2 + S]``, over the heads that the request
             asked for; heads of other ranks are zero, rows that were not seen are missing from
-            the end. ``None`` when the request is unknown.
+            the end. Then the token that the gate kept from being sampled, if any. ``None`` when
+            the request is unknown.
         """
         live = self.ledger.take(key)
         if live is None:
             return None
-        width = live.end - live.start
-        result = torch.zeros(len(live.rows), len(live.heads), width + 2)
-        columns = [column for tap in self.taps for column in tap.columns]
-        pairs = [(i, columns.index(h)) for i, h in enumerate(live.heads) if h in columns]
+        width = live.end - live.start + 2
+        result = np.zeros((len(live.rows), len(live.heads), width), np.float32)
+        columns = self._columns
+        pairs = [(i, columns[head]) for i, head in enumerate(live.heads) if head in columns]
         if pairs and live.rows:
             ours, theirs = (list(x) for x in zip(*pairs, strict=True))
-            for row in range(len(live.rows)):
-                if row not in live.rows:
-                    result[row] = float("nan")
-                    continue
-                folded, i = live.rows[row]
-                kept = folded[i, theirs].cpu()
-                result[row, ours, :width] = kept[:, :width]
-                result[row, ours, width:] = kept[:, -2:]
-        return list(result.shape), result.numpy().tobytes()
+            seen = [row for row in range(len(live.rows)) if row in live.rows]
+            picked = self._replay.gather([live.rows[row] for row in seen], theirs, width)
+            result[:, ours] = np.nan
+            result[np.ix_(seen, ours)] = picked
+        return list(result.shape), result.tobytes(), live.next_token

@@ -28,7 +28,12 @@ class Keys:
         self._shape = index.shape
         self._index = index.flatten()
         self._cache = cache
-        self._view = _strided_view(cache, index)
+        self._places = _places(cache, index)
+        self._view = _strided_view(cache, self._places)
+
+    def offsets(self) -> torch.Tensor:
+        """``[N, D]`` distance in memory of each key element from the start of its page."""
+        return self._places
 
     def __call__(self, blocks: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
         """Return ``[M, h, B, N, D]`` keys.
@@ -48,18 +53,22 @@ class Keys:
         return keys
 
 
-def _strided_view(cache: torch.Tensor, index: torch.Tensor) -> torch.Tensor | None:
-    """View a cache as ``[blocks, heads, N, D]`` keys, or ``None`` where no view can."""
+def _places(cache: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """Turn offsets into a flattened page, ``[N, D]``, into distances in memory."""
     width = cache.shape[3]
-    memory = index // width * cache.stride(2) + index % width * cache.stride(3)
-    begin = int(memory[0, 0])
-    rows, columns = int(memory[1, 0]) - begin, int(memory[0, 1]) - begin
-    numbers = [torch.arange(n, device=index.device) for n in index.shape]
+    return index // width * cache.stride(2) + index % width * cache.stride(3)
+
+
+def _strided_view(cache: torch.Tensor, places: torch.Tensor) -> torch.Tensor | None:
+    """View a cache as ``[blocks, heads, N, D]`` keys, or ``None`` where no view can."""
+    begin = int(places[0, 0])
+    rows, columns = int(places[1, 0]) - begin, int(places[0, 1]) - begin
+    numbers = [torch.arange(n, device=places.device) for n in places.shape]
     regular = begin + numbers[0][:, None] * rows + numbers[1] * columns
-    if rows <= 0 or columns <= 0 or not torch.equal(memory, regular):
+    if rows <= 0 or columns <= 0 or not torch.equal(places, regular):
         return None
     return cache.as_strided(
-        (*cache.shape[:2], *index.shape),
+        (*cache.shape[:2], *places.shape),
         (*cache.stride()[:2], rows, columns),
         cache.storage_offset() + begin,
     )

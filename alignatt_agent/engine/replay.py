@@ -1,4 +1,4 @@
-"""Attention rows from queries and keys (Eq. 2), on tensors alone.
+"""Attention rows from queries and keys (Eq. 2) with tensor operations.
 
 ``M`` rows (one per query), ``h`` heads of one layer, ``H`` heads of all layers, ``L`` context
 positions, ``S`` source tokens.
@@ -6,7 +6,14 @@ positions, ``S`` source tokens.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
+
+from alignatt_agent.engine.batch import Batch, IntArray
+from alignatt_agent.engine.requests import Work
+from alignatt_agent.nouns import FloatArray
 
 
 def hidden_positions(positions: torch.Tensor, length: int, window: int | None) -> torch.Tensor:
@@ -54,6 +61,70 @@ def probabilities(
     return torch.softmax(torch.cat([scores, extra], -1), -1)[..., :-1]
 
 
+class Replay:
+    """Computes the rows of a step with tensor operations, on any device.
+
+    Args:
+        taps: the layers to read (``capture.Tap``), bound to their caches.
+        slots: ``[tokens]`` cache slot of every staged query.
+    """
+
+    def __init__(self, taps: Sequence[Any], slots: torch.Tensor) -> None:
+        self._taps = taps
+        self._slots = slots
+        self._device = slots.device
+        self._batch: Batch | None = None
+
+    def __call__(self, work: Sequence[Work], batch: Batch, total: int) -> torch.Tensor:
+        """Return ``[M, H, 2 + S]`` rows; one whose query was not seen is NaN.
+
+        Args:
+            work: the wanted rows, ``M`` of them.
+            batch: their index arrays.
+            total: number of tokens in the step.
+        """
+        if batch is not self._batch:
+            self._upload(batch)
+        positions = self._tensor(batch.positions(work))
+        hidden = {w: hidden_positions(positions, batch.length, w) for w in self._windows}
+        matches = self._slots[:total] == self._tensor(batch.slots(work))[:, None]
+        at = matches.to(torch.uint8).argmax(1)
+        layers = [self._layer(tap, at, hidden[tap.layer.sliding_window]) for tap in self._taps]
+        rows = self._fold(torch.cat(layers, 1))
+        return rows.masked_fill_(~matches.any(1)[:, None, None], float("nan"))
+
+    def gather(
+        self, rows: Sequence[tuple[torch.Tensor, int]], heads: Sequence[int], width: int
+    ) -> FloatArray:
+        """Copy single rows, of these heads, to the host; ``[rows, heads, width]``."""
+        picked = torch.stack([row[i, :, :width] for row, i in rows])[:, heads]
+        copied: FloatArray = picked.cpu().numpy()
+        return copied
+
+    def _upload(self, batch: Batch) -> None:
+        self._batch = batch
+        self._windows = {tap.layer.sliding_window for tap in self._taps}
+        self._tables = {key: self._tensor(table)[:, None] for key, table in batch.tables.items()}
+        starts, ends, prompts = batch.spans.T.tolist()
+        self._fold = Fold(starts, ends, prompts, batch.length, batch.heads, self._device)
+
+    def _layer(self, tap: Any, at: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        keys = tap.keys(self._tables[tap.group, tap.page], tap.key_heads[None, :, None])
+        impl = tap.layer.impl
+        sinks = getattr(impl, "sinks", None)
+        return probabilities(
+            tap.stage.index_select(0, at),
+            keys,
+            hidden,
+            impl.scale,
+            getattr(impl, "logits_soft_cap", None) or 0.0,
+            None if sinks is None else sinks[tap.heads],
+        )
+
+    def _tensor(self, array: IntArray) -> torch.Tensor:
+        return torch.from_numpy(array).to(self._device)
+
+
 class Fold:
     """Cuts full rows down to what a policy reads: the source, and two masses.
 
@@ -92,12 +163,12 @@ class Fold:
         """Fold ``[M, H, L]`` rows.
 
         Returns:
-            ``[M, H, S + 2]``: the source, then the mass on the rest of the prompt and on the
-            draft; columns past a source shorter than ``S`` are zero.
+            ``[M, H, 2 + S]``: the mass on the prompt beside the source, the mass on the draft,
+            and the source; columns past a source shorter than ``S`` are zero.
         """
         source = rows.gather(2, self._index)
         if self._padding is not None:
             source.masked_fill_(self._padding, 0.0)
         masses = torch.matmul(rows, self._parts)
         masses[..., 0].sub_(source.sum(-1)).clamp_(min=0.0)
-        return torch.cat([source, masses], -1)
+        return torch.cat([masses, source], -1)

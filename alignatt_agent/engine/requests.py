@@ -7,12 +7,18 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from alignatt_agent.nouns import FloatArray
+from alignatt_agent.policy.alignatt import Scan
 
 EXTRA = "alignatt"
 """Key of our own entry in ``SamplingParams.extra_args``."""
 
-PROMPT, SUFFIX = -2, -1
-"""Columns after the source in a row: mass on other prompt tokens, and on draft tokens."""
+PROMPT, SUFFIX, SOURCE = 0, 1, slice(2, None)
+"""Columns of a row: mass on the prompt beside the source, mass on the draft, the source."""
 
 MAX_UNFETCHED = 256
 """Finished requests whose rows wait to be fetched; the oldest goes first."""
@@ -22,7 +28,14 @@ MAX_WAIT_S = 60.0
 
 
 def wish(
-    key: str, start: int, end: int, prompt: int, first: int, count: int, heads: list[int]
+    key: str,
+    start: int,
+    end: int,
+    prompt: int,
+    first: int,
+    count: int,
+    heads: list[int],
+    gate: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Build the entry that asks a worker for rows.
 
@@ -34,6 +47,8 @@ def wish(
         first: position of the first query whose row is wanted.
         count: number of rows wanted at most.
         heads: places of the wanted heads in the engine's list.
+        gate: arguments of ``policy.alignatt.Scan`` and, as ``earlier``, shape and float32 bytes
+            of the rows before ``first``; the draft ends at the first token that it rejects.
     """
     return {
         "key": key,
@@ -43,6 +58,7 @@ def wish(
         "first": first,
         "count": count,
         "heads": heads,
+        "gate": gate,
     }
 
 
@@ -66,10 +82,13 @@ class Live:
     """One request that wants rows; the fields of ``wish`` and what was captured so far.
 
     Attributes:
+        gate: see ``wish``.
         blocks: block ids of each cache group.
         epoch: changes whenever ``blocks`` does.
         rows: for each row, the tensor that holds it and its index there.
         finished: when the scheduler let go of the request (monotonic seconds).
+        rejected: whether the gate closed.
+        next_token: the token that was not sampled because of that.
     """
 
     key: str
@@ -79,10 +98,28 @@ class Live:
     first: int
     count: int
     heads: list[int]
+    gate: dict[str, Any] | None = None
     blocks: list[list[int]] = field(default_factory=list)
     epoch: int = 0
     rows: dict[int, tuple[Any, int]] = field(default_factory=dict)
     finished: float | None = None
+    rejected: bool = False
+    next_token: int | None = None
+    _scan: Scan | None = None
+    _scanned: int = 0
+
+    def scan(self, number: int, row: FloatArray) -> None:
+        """Feed a row, ``[heads, source]``, to the gate; rows seen before change nothing."""
+        if self.gate is None or self.rejected or number != self._scanned:
+            return
+        if self._scan is None:
+            settings = dict(self.gate)
+            shape, data = settings.pop("earlier")
+            self._scan = Scan(**settings)
+            for earlier in np.frombuffer(data, np.float32).reshape(shape):
+                self._scan.judge(earlier)
+        self._scanned += 1
+        self.rejected = self._scan.judge(row) is not None
 
     def replace_blocks(self, groups: Sequence[Sequence[int]]) -> None:
         """Note the block table of a request that starts, or starts again."""
@@ -112,6 +149,10 @@ class Work:
 
     live: Live
     position: int
+
+
+LIVE: WeakValueDictionary[str, Live] = WeakValueDictionary()
+"""All requests of this process that want rows, for the logits processor."""
 
 
 class Ledger:
@@ -156,7 +197,7 @@ class Ledger:
             return None
         live = self._by_key.get(asked["key"])
         if live is None or live.finished is not None:
-            live = self._by_key[asked["key"]] = Live(**asked)
+            live = LIVE[asked["key"]] = self._by_key[asked["key"]] = Live(**asked)
         # Model runner V2 sends a preempted request that resumes as a new one.
         live.replace_blocks(new.block_ids)
         self._running[new.req_id] = live
@@ -176,6 +217,7 @@ class Ledger:
     def take(self, key: str) -> Live | None:
         """Remove a request and return it; a running one is no longer captured."""
         live = self._by_key.pop(key, None)
+        LIVE.pop(key, None)
         if live is not None:
             live.count = 0
         return live

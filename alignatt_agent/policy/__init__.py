@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-from alignatt_agent.nouns import Decision, Draft
+from alignatt_agent.nouns import Decision, Draft, Gate
 from alignatt_agent.policy.alignatt import AlignAtt
 from alignatt_agent.policy.none import EmitAll
 
@@ -14,6 +14,9 @@ class Policy(Protocol):
 
     def decide(self, draft: Draft, frontier: int) -> Decision:
         """Judge ``draft``; ``frontier`` counts the source tokens of accessible words."""
+
+    def gate(self, frontier: int) -> Gate | None:
+        """Return what tells an engine where this policy will stop, if rows alone can tell."""
 
 
 class PolicySettings(Protocol):

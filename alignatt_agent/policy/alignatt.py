@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from alignatt_agent.nouns import AttentionRows, Decision, Draft, StopReason
-from alignatt_agent.policy.rows import head_mean, source_mass, source_peaks
+from alignatt_agent.nouns import AttentionRows, Decision, Draft, FloatArray, Gate, StopReason
+from alignatt_agent.policy.rows import PrefixMoments, head_mean, median_filter, source_mass
 
 
 class AlignAtt:
@@ -32,11 +32,13 @@ class AlignAtt:
     ) -> None:
         if median_width < 1 or median_width % 2 == 0:
             raise ValueError(f"median_width must be a positive odd number, got {median_width}")
-        self._margin = border_margin
-        self._tau_argmax = tau_argmax
-        self._tau_src = tau_src
-        self._zscore = normalise == "zscore"
-        self._median_width = median_width
+        self._settings: dict[str, Any] = {
+            "border_margin": border_margin,
+            "tau_argmax": tau_argmax,
+            "tau_src": tau_src,
+            "normalise": normalise,
+            "median_width": median_width,
+        }
 
     def decide(self, draft: Draft, frontier: int) -> Decision:
         """Scan ``draft`` left to right and stop before the first token that fails a test.
@@ -50,30 +52,73 @@ class AlignAtt:
         """
         if not draft.token_ids:
             return Decision(0, StopReason.DRAFT_END)
-        source = _rows_of(draft).source
-        mean_rows = head_mean(source)
-        accessible, _ = source_mass(mean_rows, frontier)
-        peaks = source_peaks(source, zscore=self._zscore, median_width=self._median_width)
-
-        reason = StopReason.DRAFT_END
-        scanned = accepted = 0
-        for scanned, (peak, mass) in enumerate(zip(peaks, accessible, strict=True), 1):
-            if peak >= frontier + self._margin:
-                reason = StopReason.SOURCE_FRONTIER
-            elif mean_rows[scanned - 1, peak] < self._tau_argmax:
-                reason = StopReason.ARGMAX_MASS_WEAK
-            elif mass < self._tau_src:
-                reason = StopReason.PROVENANCE_WEAK
-            else:
-                accepted = scanned
-                continue
-            break
+        scan = self.scan(frontier)
+        reasons = (scan.judge(row) for row in _rows_of(draft).source)
+        reason = next((reason for reason in reasons if reason is not None), None)
+        accepted = len(scan.peaks) - (reason is not None)
         return Decision(
-            accepted,
-            reason,
-            tuple(int(peak) for peak in peaks[:scanned]),
-            tuple(float(mass) for mass in accessible[:scanned]),
+            accepted, reason or StopReason.DRAFT_END, tuple(scan.peaks), tuple(scan.accessible_mass)
         )
+
+    def gate(self, frontier: int) -> Gate:
+        """Describe the scan to an engine that can run it while it drafts."""
+        return Gate(self._settings, frontier)
+
+    def scan(self, frontier: int) -> Scan:
+        """Start a scan over the rows of a draft."""
+        return Scan(frontier, **self._settings)
+
+
+class Scan:
+    """One first-failure scan, fed row by row.
+
+    Args:
+        frontier: number of leading source tokens that belong to accessible words.
+        border_margin: see ``AlignAtt``, as the others.
+        tau_argmax: lowest peak.
+        tau_src: lowest accessible mass.
+        normalise: filter of the rows.
+        median_width: width of the median filter.
+
+    Attributes:
+        peaks: source-token argmax of each row so far.
+        accessible_mass: Eq. 3 of each row so far.
+    """
+
+    def __init__(
+        self,
+        frontier: int,
+        *,
+        border_margin: int,
+        tau_argmax: float,
+        tau_src: float,
+        normalise: str,
+        median_width: int,
+    ) -> None:
+        self._frontier = frontier
+        self._border = frontier + border_margin
+        self._tau_argmax = tau_argmax
+        self._tau_src = tau_src
+        self._moments = PrefixMoments() if normalise == "zscore" else None
+        self._median_width = median_width
+        self.peaks: list[int] = []
+        self.accessible_mass: list[float] = []
+
+    def judge(self, row: FloatArray) -> StopReason | None:
+        """Return why the token of this row, ``[heads, source]``, is rejected, or ``None``."""
+        mean_row = head_mean(row[None])
+        scores = self._moments.zscore(row).mean(axis=0)[None] if self._moments else mean_row
+        peak = int(median_filter(scores, self._median_width).argmax())
+        accessible, _ = source_mass(mean_row, self._frontier)
+        self.peaks.append(peak)
+        self.accessible_mass.append(float(accessible[0]))
+        if peak >= self._border:
+            return StopReason.SOURCE_FRONTIER
+        if mean_row[0, peak] < self._tau_argmax:
+            return StopReason.ARGMAX_MASS_WEAK
+        if accessible[0] < self._tau_src:
+            return StopReason.PROVENANCE_WEAK
+        return None
 
 
 def _rows_of(draft: Draft) -> AttentionRows:

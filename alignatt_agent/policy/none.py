@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from alignatt_agent.nouns import Decision, Draft, StopReason
+from alignatt_agent.nouns import Decision, Draft, Gate, StopReason
 from alignatt_agent.policy.rows import head_mean, source_mass
 
 
@@ -23,3 +23,7 @@ class EmitAll:
             tuple(int(peak) for peak in peaks),
             tuple(float(mass) for mass in accessible),
         )
+
+    def gate(self, frontier: int) -> Gate | None:
+        """Nothing is rejected, so there is nothing to stop at."""
+        return None

@@ -35,29 +35,39 @@ def source_mass(mean_rows: Rows, frontier: int) -> tuple[Rows, Rows]:
     return mean_rows[:, :frontier].sum(axis=1), mean_rows[:, frontier:].sum(axis=1)
 
 
-def prefix_zscore(source: FloatArray) -> Rows:
-    """Normalise every (head, source token) by the moments of the *earlier* draft rows.
+class PrefixMoments:
+    """Normalises rows one by one with the moments of the rows before (Welford's update).
 
-    Welford's update runs over the draft axis. Row ``t`` is shifted by the mean and divided by the
-    population standard deviation of rows ``0 .. t-1``, which is floored at ``MIN_DEVIATION``; row
-    0 has no past and stays raw. So a row never depends on what was drafted after it, and a scan
+    A row is shifted by the mean and divided by the population standard deviation of all earlier
+    rows, per (head, source token); the deviation is floored at ``MIN_DEVIATION``. The first row
+    has no past and stays raw. So a row never depends on what was drafted after it, and a scan
     that stops early decides the same.
-
-    Args:
-        source: ``[draft, heads, source]``.
     """
-    rows = np.asarray(source, dtype=np.float64)
-    scores = rows.copy()
-    mean = np.zeros(rows.shape[1:])
-    squares = np.zeros(rows.shape[1:])
-    for count, row in enumerate(rows):
-        if count:
-            deviation = np.maximum(np.sqrt(squares / count), MIN_DEVIATION)
-            scores[count] = (row - mean) / deviation
-        delta = row - mean
-        mean = mean + delta / (count + 1)
-        squares = squares + delta * (row - mean)
-    return scores
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._mean: Rows | float = 0.0
+        self._squares: Rows | float = 0.0
+
+    def zscore(self, row: FloatArray) -> Rows:
+        """Return the next row, ``[heads, source]``, normalised, and count it in."""
+        values = np.asarray(row, np.float64)
+        scores = values
+        if self._count:
+            deviation = np.maximum(np.sqrt(self._squares / self._count), MIN_DEVIATION)
+            scores = (values - self._mean) / deviation
+        self._count += 1
+        delta = values - self._mean
+        self._mean = self._mean + delta / self._count
+        self._squares = self._squares + delta * (values - self._mean)
+        return scores
+
+
+def prefix_zscore(source: FloatArray) -> Rows:
+    """Normalise the rows of a draft, ``[draft, heads, source]``, see ``PrefixMoments``."""
+    moments = PrefixMoments()
+    scores = [moments.zscore(row) for row in source]
+    return np.stack(scores) if scores else np.zeros(source.shape)
 
 
 def median_filter(rows: Rows, width: int) -> Rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Protocol
 
@@ -60,6 +60,8 @@ class Translator:
 
     Attributes:
         decision: the latest decision of the policy, for diagnostics.
+        steps: forward passes of the stream's drafts so far.
+        emitted: tokens accepted so far.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Translator:
         spaced: bool,
         max_draft_tokens: int,
         hold_open_word: bool = True,
+        early_stop: bool = True,
     ) -> None:
         self._engine = engine
         self._prompts = prompt_builder
@@ -80,6 +83,7 @@ class Translator:
         self._policy = policy
         self._max_draft_tokens = max_draft_tokens
         self._hold_open_word = hold_open_word
+        self._early_stop = early_stop
         self._drafted: _Drafted | None = None
         self._accessible = 0  # words that the latest decision could rely on
         self.reset()
@@ -87,6 +91,7 @@ class Translator:
     def reset(self) -> None:
         """Forget the open utterance."""
         self.decision: Decision | None = None
+        self.steps = self.emitted = 0
         self._open((), (), ())
 
     @property
@@ -111,12 +116,11 @@ class Translator:
         accessible = min(view.accessible, len(source))
         if accessible <= 0 or (self._drafted_for(source) and accessible == self._accessible):
             return Emission()
-        drafted = self._draft(source)
-        frontier = sum(word < accessible for word in drafted.prompt.token_word)
-        self.decision = self._policy.decide(drafted.draft, frontier)
+        drafted, decision = self._judged(source, accessible)
+        self.decision = decision
         self._follow(source)
         self._drafted, self._accessible = drafted, accessible
-        return self._accept(drafted, self.decision, source_closed=accessible == len(source))
+        return self._accept(drafted, decision, source_closed=accessible == len(source))
 
     def complete(self, words: Sequence[Word]) -> Emission:
         """Translate a closed sentence to its end and open the next utterance.
@@ -144,6 +148,7 @@ class Translator:
         if rest and is_punctuation("".join(units)):
             units = ()  # The next sentence is already being emitted; a late full stop would dangle.
 
+        self.emitted += len(finish)
         beyond = sum(place < len(source) for place in places)
         self._open(
             self._source[beyond:],
@@ -168,12 +173,30 @@ class Translator:
     def _drafted_for(self, source: tuple[str, ...]) -> bool:
         return self._drafted is not None and self._drafted.source == source
 
-    def _draft(self, source: tuple[str, ...]) -> _Drafted:
-        if self._drafted is not None and self._drafted.source == source:
-            return self._drafted
-        prompt = self._prompts.build(source, self._accepted)
-        draft = self._engine.draft(prompt, self._max_draft_tokens, self._readout)
-        return _Drafted(source, self._accepted, prompt, draft)
+    def _judged(self, source: tuple[str, ...], accessible: int) -> tuple[_Drafted, Decision]:
+        """Return the draft for ``source``, the last one where it still holds, and its decision."""
+        drafted = self._drafted
+        if drafted is None or drafted.source != source:
+            prompt = self._prompts.build(source, self._accepted)
+            drafted = _Drafted(source, self._accepted, prompt, Draft((), False, cut=True))
+        frontier = sum(word < accessible for word in drafted.prompt.token_word)
+        gate = self._policy.gate(frontier) if self._early_stop else None
+        while True:
+            draft = drafted.draft
+            decision = self._policy.decide(draft, frontier)
+            done = not draft.cut or len(draft.token_ids) >= self._max_draft_tokens
+            if done or decision.accepted < len(draft.token_ids):
+                return drafted, decision
+            # The gate has opened since the engine stopped at it, or nothing is drafted yet.
+            draft = self._engine.draft(
+                drafted.prompt,
+                self._max_draft_tokens,
+                self._readout,
+                gate,
+                draft if draft.token_ids else None,
+            )
+            self.steps += draft.steps - drafted.draft.steps
+            drafted = replace(drafted, draft=draft)
 
     def _follow(self, source: tuple[str, ...]) -> None:
         """Carry the recorded alignment over to a revised source."""
@@ -199,6 +222,7 @@ class Translator:
         peaks = decision.peaks[taken:whole]
         words = tuple(drafted.prompt.token_word[peak] for peak in peaks)
         self._accepted += added
+        self.emitted += len(added)
         self._aligned += words if words else (None,) * len(added)
         return emission
 
@@ -227,6 +251,7 @@ class Translator:
             prompt = self._prompts.build(source, kept + produced)
             room = 2 * len(prompt.token_word) + 32 - len(produced)
             draft = self._engine.draft(prompt, min(self._max_draft_tokens, room))
+            self.steps += draft.steps
             produced += draft.token_ids
             if draft.ended or not draft.token_ids or len(draft.token_ids) >= room:
                 return produced

@@ -50,6 +50,6 @@ def test_fold_splits_a_row_into_source_prompt_and_suffix():
     rows = torch.arange(1.0, 11.0).repeat(2, 1, 1) / 55
     folded = Fold([2, 0], [5, 2], [8, 9], 10, 1, torch.device("cpu"))(rows)
     expected = torch.tensor(
-        [[3, 4, 5, 1 + 2 + 6 + 7 + 8, 9 + 10], [1, 2, 0, sum(range(3, 10)), 10]]
+        [[1 + 2 + 6 + 7 + 8, 9 + 10, 3, 4, 5], [sum(range(3, 10)), 10, 1, 2, 0]]
     )
     torch.testing.assert_close(folded[:, 0] * 55, expected.float())

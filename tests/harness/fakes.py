@@ -85,7 +85,7 @@ class FakeTranslation:
         self.released = threading.Event()
         self.released.set()
 
-    def draft(self, prompt, max_tokens, readout=None):
+    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None):
         self.entered.set()
         self.released.wait(30)
         if self.fail:

@@ -15,10 +15,12 @@ from alignatt_agent.nouns import (
     Draft,
     EngineError,
     FloatArray,
+    Gate,
     Prompt,
     Readout,
     Word,
 )
+from alignatt_agent.policy.alignatt import Scan
 
 READOUT = Readout(heads=((0, 0), (1, 1)), row="predicting")
 
@@ -94,7 +96,14 @@ class ScriptedEngine:
     drafts: list[Draft | Exception]
     calls: list[tuple[Prompt, int, Readout | None]] = field(default_factory=list)
 
-    def draft(self, prompt: Prompt, max_tokens: int, readout: Readout | None = None) -> Draft:
+    def draft(
+        self,
+        prompt: Prompt,
+        max_tokens: int,
+        readout: Readout | None = None,
+        gate: Gate | None = None,
+        resumed: Draft | None = None,
+    ) -> Draft:
         self.calls.append((prompt, max_tokens, readout))
         draft = self.drafts.pop(0)
         if isinstance(draft, Exception):
@@ -112,7 +121,14 @@ class RandomEngine:
     calls: int = 0
     accepted_at: Callable[[Prompt], tuple[int, ...]] = lambda p: p.token_ids[p.source_end :]
 
-    def draft(self, prompt: Prompt, max_tokens: int, readout: Readout | None = None) -> Draft:
+    def draft(
+        self,
+        prompt: Prompt,
+        max_tokens: int,
+        readout: Readout | None = None,
+        gate: Gate | None = None,
+        resumed: Draft | None = None,
+    ) -> Draft:
         self.calls += 1
         if random.Random(f"{self.seed} {self.calls}").random() < self.failure_rate:
             raise EngineError("the fake engine failed")
@@ -125,6 +141,44 @@ class RandomEngine:
             )
             rows = make_rows(weights[:, :, :-1])
         return Draft(ids, len(ids) < max_tokens or rng.random() < 0.3, rows)
+
+
+@dataclass
+class StoppingEngine:
+    """Drafts like another engine, and stops where the gate does."""
+
+    inner: RandomEngine
+    stopped: int = 0
+    resumed: int = 0
+
+    def draft(
+        self,
+        prompt: Prompt,
+        max_tokens: int,
+        readout: Readout | None = None,
+        gate: Gate | None = None,
+        resumed: Draft | None = None,
+    ) -> Draft:
+        whole = self.inner.draft(prompt, max_tokens, readout)
+        begun = 0
+        if resumed is not None:
+            self.resumed += 1
+            begun = len(resumed.token_ids)
+            assert resumed.cut
+            assert resumed.token_ids == whole.token_ids[:begun]
+        if gate is None or whole.rows is None:
+            return whole
+        scan = Scan(gate.frontier, **gate.settings)
+        for t, row in enumerate(whole.rows.source):
+            reason = scan.judge(row)
+            if reason is not None:
+                assert t >= begun
+                self.stopped += 1
+                rows = AttentionRows(
+                    *(x[: t + 1] for x in (whole.rows.source, whole.rows.prompt, whole.rows.suffix))
+                )
+                return Draft(whole.token_ids[: t + 1], False, rows, cut=True, steps=t + 1)
+        return whole
 
 
 @dataclass
@@ -147,7 +201,14 @@ class MonotoneEngine:
         self.words[prompt.token_ids] = list(words)
         return prompt
 
-    def draft(self, prompt: Prompt, max_tokens: int, readout: Readout | None = None) -> Draft:
+    def draft(
+        self,
+        prompt: Prompt,
+        max_tokens: int,
+        readout: Readout | None = None,
+        gate: Gate | None = None,
+        resumed: Draft | None = None,
+    ) -> Draft:
         self.calls += 1
         if self.calls in self.failing:
             raise EngineError("the fake engine failed")

@@ -24,6 +24,7 @@ from tests.pure.fakes import (
     Prompts,
     RandomEngine,
     ScriptedEngine,
+    StoppingEngine,
     make_rows,
     make_words,
 )
@@ -324,6 +325,9 @@ class Watched:
         self.decisions.append((draft, frontier, decision))
         return decision
 
+    def gate(self, frontier):
+        return AlignAtt(self.margin).gate(frontier)
+
 
 VOCABULARY = [" a", " b.", "c", ".", " ", "，", "你", "好", "3", "\n", " “d", "”", "\ufffd", "  e"]
 
@@ -377,6 +381,56 @@ def test_random_engines(seed, spaced, failure_rate, steps):
     for draft, frontier, decision in policy.decisions:
         assert all(p < frontier + policy.margin for p in decision.peaks[: decision.accepted])
         assert decision.accepted <= len(draft.token_ids)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    spaced=st.booleans(),
+    normalise=st.sampled_from(["zscore", "none"]),
+    median_width=st.sampled_from([1, 3]),
+    margin=st.integers(-2, 2),
+    taus=st.sampled_from([(0.0, 0.0), (0.05, 0.2)]),
+    steps=st.integers(1, 16),
+)
+def test_an_engine_that_stops_early_changes_nothing(
+    seed, spaced, normalise, median_width, margin, taus, steps
+):
+    """Same emissions, decisions and state as drafting whole and scanning, source by source."""
+    tokenizer = PieceTokenizer([piece for piece in VOCABULARY if piece != "\ufffd"])
+    policy = AlignAtt(margin, *taus, normalise=normalise, median_width=median_width)
+    whole, early = (
+        Translator(engine, Prompts(), tokenizer, READOUT, policy, spaced, 6, early_stop=stops)
+        for engine, stops in (
+            (RandomEngine(len(tokenizer.pieces), seed), False),
+            (StoppingEngine(RandomEngine(len(tokenizer.pieces), seed)), True),
+        )
+    )
+    rng = random.Random(seed)
+    texts = ["the"]
+    for _ in range(steps):
+        if rng.random() < 0.5:
+            texts = texts[: rng.randint(1, len(texts))] + rng.choices(["cat.", "sat"], k=2)
+        words = make_words(" ".join(texts))
+        view = SourceView(words, rng.randint(0, len(words)))
+        assert early.update(view) == whole.update(view)
+        assert early.accepted == whole.accepted
+        assert early.decision == whole.decision
+        if rng.random() < 0.15:
+            assert early.complete(words) == whole.complete(words)
+
+
+def test_a_stopped_draft_goes_on_where_the_gate_opens():
+    tokenizer = PieceTokenizer([" a", " b"])
+    engine = StoppingEngine(RandomEngine(2, 3))
+    policy = AlignAtt(0, normalise="none", median_width=1)
+    translator = Translator(engine, Prompts(), tokenizer, READOUT, policy, True, 16)
+    words = make_words("I saw the old house there")
+    for accessible in range(1, len(words) + 1):
+        translator.update(SourceView(words, accessible))
+    assert engine.stopped > 1
+    assert engine.resumed > 0
+    assert engine.inner.calls <= 1 + engine.resumed  # never begun anew
 
 
 def clean(text):

@@ -1,0 +1,94 @@
+"""Ends a draft where its gate closes, inside the worker, before the next token is sampled.
+
+The rows of a step are ready when its logits are. Once a scan over them rejects a token, nothing
+after it can be emitted, so the model's turn is ended by force; the scan of the finished draft
+decides exactly as it would have on the whole one.
+
+vLLM has two model runners with a logits-processor interface each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
+from vllm.v1.worker.gpu.sample.logits_processor.interface import LogitsProcessor as V2Processor
+
+from alignatt_agent.engine.requests import EXTRA, LIVE
+
+
+def processor_name(use_v2_model_runner: bool) -> str:
+    """Return the name under which vLLM loads the processor of a model runner."""
+    return f"{__name__}:{'EarlyStopV2' if use_v2_model_runner else 'EarlyStopV1'}"
+
+
+class EarlyStopV1(AdapterLogitsProcessor):  # type: ignore[misc]
+    """For model runner V1, which asks for one function per request."""
+
+    def is_argmax_invariant(self) -> bool:
+        """No: the end of a turn is forced."""
+        return False
+
+    def new_req_logits_processor(
+        self, params: Any
+    ) -> Callable[[Sequence[int], torch.Tensor], torch.Tensor] | None:
+        """Return the function for a request; ``None`` without a gate."""
+        key = gated(params)
+        if key is None:
+            return None
+        stops = list(params.stop_token_ids)
+
+        def process(_: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
+            end_if_rejected(key, stops, logits)
+            return logits
+
+        return process
+
+
+class EarlyStopV2(V2Processor):  # type: ignore[misc]
+    """For model runner V2, which hands over whole batches. Never run on a device so far."""
+
+    def __init__(self, vllm_config: Any, req_states: Any) -> None:
+        super().__init__(vllm_config, req_states)
+        self._wanted: dict[int, tuple[str, list[int]]] = {}
+
+    def add_request(self, req_idx: int, sampling_params: Any) -> bool:
+        """Note the request in a slot, or that the slot now holds one without a gate."""
+        self._wanted.pop(req_idx, None)
+        key = gated(sampling_params)
+        if key is not None:
+            self._wanted[req_idx] = (key, list(sampling_params.stop_token_ids))
+        return key is not None
+
+    def apply(self, logits: torch.Tensor, ctx: Any) -> torch.Tensor:
+        """End what is rejected; without speculative decoding every request has one row."""
+        for row, request in enumerate(ctx.idx_mapping_np.tolist()):
+            if request in self._wanted:
+                key, stops = self._wanted[request]
+                end_if_rejected(key, stops, logits[row])
+        return logits
+
+
+def gated(params: Any) -> str | None:
+    """Key of a request that has a gate."""
+    wish = (params.extra_args or {}).get(EXTRA) if params is not None else None
+    return wish["key"] if wish and wish["gate"] else None
+
+
+def end_if_rejected(key: str, stops: Sequence[int], logits: torch.Tensor) -> None:
+    """Force the end of a turn in ``logits``, ``[vocabulary]``, once the scan has rejected a token.
+
+    The token that greedy decoding would have taken is kept for the host. A turn that the model
+    ends by itself is left alone.
+    """
+    live = LIVE.get(key)
+    if live is None or not live.rejected:
+        return
+    token = int(logits.argmax())
+    if token in stops:
+        return
+    live.next_token = token
+    logits.fill_(float("-inf"))
+    logits[stops[0]] = 0.0

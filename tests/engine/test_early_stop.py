@@ -1,0 +1,177 @@
+"""A draft that the engine stops at the gate decides like the whole draft."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from alignatt_agent.engine import early_stop
+from alignatt_agent.engine.requests import EXTRA, Ledger, wish
+from alignatt_agent.nouns import Draft, EngineError, Readout
+from alignatt_agent.policy import AlignAtt
+from tests.engine.conftest import HEADS, make_prompt
+
+TOLERANCE = 1e-4
+POLICIES = {
+    "paper": AlignAtt(),
+    "raw": AlignAtt(border_margin=-1, normalise="none", median_width=1),
+    "masses": AlignAtt(tau_argmax=0.01, tau_src=0.05, normalise="none", median_width=1),
+}
+
+
+def check_prefix(part: Draft, whole: Draft) -> None:
+    count = len(part.token_ids)
+    assert part.token_ids == whole.token_ids[:count]
+    np.testing.assert_allclose(part.rows.source, whole.rows.source[:count], atol=TOLERANCE)
+    np.testing.assert_allclose(part.rows.suffix, whole.rows.suffix[:count], atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("row", ["predicting", "emitted"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_same_decision_in_fewer_steps(engines, row, policy):
+    readout, gate = Readout(HEADS, row), POLICIES[policy]
+    stopped = 0
+    for seed in range(6):
+        prompt = make_prompt(100 + seed, 60 + 20 * seed, 10, 40)
+        whole = engines.translation.draft(prompt, 16, readout)
+        for frontier in (0, 10, 25, 40):
+            draft = engines.translation.draft(prompt, 16, readout, gate.gate(frontier))
+            decision = gate.decide(whole, frontier)
+            early = gate.decide(draft, frontier)
+            assert (early.accepted, early.peaks) == (decision.accepted, decision.peaks)
+            assert early.reason == decision.reason
+            check_prefix(draft, whole)
+            if decision.accepted == len(whole.token_ids):
+                assert not draft.cut
+                assert (draft.token_ids, draft.ended) == (whole.token_ids, whole.ended)
+                continue
+            if draft.cut:
+                stopped += 1
+                assert not draft.ended
+                assert len(draft.token_ids) == decision.accepted + 1
+                assert draft.steps == decision.accepted + 1 + (row == "emitted")
+    assert stopped > 5
+
+
+@pytest.mark.parametrize("row", ["predicting", "emitted"])
+def test_a_stopped_draft_is_resumed_where_it_stopped(engines, row):
+    readout, policy = Readout(HEADS, row), POLICIES["paper"]
+    resumed = 0
+    for seed in range(4):
+        prompt = make_prompt(200 + seed, 90, 10, 40)
+        whole = engines.translation.draft(prompt, 16, readout)
+        draft = engines.translation.draft(prompt, 16, readout, policy.gate(0))
+        while draft.cut and len(draft.token_ids) < 16:
+            resumed += 1
+            begun = draft
+            peaks = policy.decide(begun, 40).peaks
+            frontier = max(peaks) if policy.decide(begun, max(peaks)).accepted == len(peaks) else 40
+            draft = engines.translation.draft(prompt, 16, readout, policy.gate(frontier), begun)
+            assert draft.token_ids[: len(begun.token_ids)] == begun.token_ids
+            assert len(draft.token_ids) > len(begun.token_ids) or draft.ended
+            check_prefix(draft, whole)
+            assert policy.decide(draft, frontier).peaks == policy.decide(whole, frontier).peaks
+    assert resumed > 4
+
+
+def test_a_gate_needs_rows_and_a_resumed_draft_room(engines):
+    prompt = make_prompt(1, 40, 5, 10)
+    with pytest.raises(EngineError, match="a gate needs a readout"):
+        engines.translation.draft(prompt, 4, None, AlignAtt().gate(3))
+    begun = engines.translation.draft(prompt, 4, Readout(HEADS, "emitted"))
+    with pytest.raises(EngineError, match="4 tokens was asked for, after 4"):
+        engines.translation.draft(prompt, 4, Readout(HEADS, "emitted"), None, begun)
+    other = Readout(HEADS[:2], "emitted")
+    with pytest.raises(EngineError, match="same prompt and readout"):
+        engines.translation.draft(prompt, 8, other, None, begun)
+
+
+def test_teacher_forced_rows_equal_those_of_the_draft(engines):
+    prompt = make_prompt(9, 100, 10, 60)
+    for row in ("predicting", "emitted"):
+        readout = Readout(HEADS, row)
+        draft = engines.translation.draft(prompt, 12, readout)
+        for _ in range(2):  # a second time, with everything in the prefix cache
+            rows = engines.translation.rows(prompt, draft.token_ids, readout)
+            np.testing.assert_allclose(rows.source, draft.rows.source, atol=TOLERANCE)
+            np.testing.assert_allclose(rows.prompt, draft.rows.prompt, atol=TOLERANCE)
+            np.testing.assert_allclose(rows.suffix, draft.rows.suffix, atol=TOLERANCE)
+
+
+# ---------------------------------------------------------------------- the processors alone
+def live_request(rejected: bool, gate: bool = True):
+    settings = {**AlignAtt().gate(2).settings, "frontier": 2, "earlier": ([0, 1, 1], b"")}
+    extra = {EXTRA: wish("k", 1, 3, 5, 4, 3, [0], settings if gate else None)}
+    params = SimpleNamespace(extra_args=extra, stop_token_ids=[3, 7])
+    new = SimpleNamespace(
+        req_id="r", num_computed_tokens=0, block_ids=[[0]], sampling_params=params
+    )
+    ledger = Ledger()
+    (work,) = ledger.schedule(
+        SimpleNamespace(
+            finished_req_ids=set(),
+            scheduled_new_reqs=[new],
+            num_scheduled_tokens={"r": 5},
+            scheduled_cached_reqs=SimpleNamespace(
+                req_ids=[], new_block_ids=[], num_computed_tokens=[], resumed_req_ids=set()
+            ),
+        )
+    )
+    work.live.rejected = rejected
+    return ledger, work.live, params
+
+
+def test_the_end_is_forced_once_a_token_was_rejected():
+    ledger, live, params = live_request(rejected=True)
+    process = early_stop.EarlyStopV1(None, None, False).new_req_logits_processor(params)
+    logits = torch.tensor([0.0, 5.0, 1.0, 2.0, 0, 0, 0, 0])
+    assert process([], logits).argmax() == 3
+    assert live.next_token == 1
+    natural = torch.tensor([0.0, 0, 0, 0, 0, 0, 0, 9.0])
+    live.next_token = None
+    assert process([], natural).argmax() == 7
+    assert live.next_token is None
+    ledger.take("k")
+    del live
+    later = torch.tensor([0.0, 5.0])
+    assert process([], later).argmax() == 1  # the rows were fetched or dropped
+
+
+def test_nothing_is_forced_without_a_gate_or_a_rejection():
+    for rejected, gate in ((False, True), (True, False)):
+        _ledger, live, params = live_request(rejected, gate)
+        process = early_stop.EarlyStopV1(None, None, False).new_req_logits_processor(params)
+        assert (process is None) == (not gate)
+        if process is not None:
+            assert process([], torch.tensor([0.0, 5.0])).tolist() == [0.0, 5.0]
+            assert live.next_token is None
+    assert (
+        early_stop.EarlyStopV1(None, None, False).new_req_logits_processor(
+            SimpleNamespace(extra_args=None, stop_token_ids=[1])
+        )
+        is None
+    )
+
+
+def test_both_runners_interfaces_agree():
+    _ledger, live, params = live_request(rejected=True)
+    processor = early_stop.EarlyStopV2(None, None)
+    plain = SimpleNamespace(extra_args=None, stop_token_ids=[3])
+    assert processor.add_request(4, params) is True
+    assert processor.add_request(2, plain) is False
+    logits = torch.zeros(2, 8)
+    logits[:, 5] = 1.0
+    out = processor.apply(logits, SimpleNamespace(idx_mapping_np=np.array([2, 4])))
+    assert out.argmax(-1).tolist() == [5, 3]
+    assert live.next_token == 5
+    assert processor.add_request(4, plain) is False  # the slot is used again
+    logits = torch.zeros(1, 8)
+    assert processor.apply(logits, SimpleNamespace(idx_mapping_np=np.array([4]))).sum() == 0
+
+
+def test_the_processor_follows_the_model_runner():
+    assert early_stop.processor_name(False).endswith("early_stop:EarlyStopV1")
+    assert early_stop.processor_name(True).endswith("early_stop:EarlyStopV2")
