@@ -189,7 +189,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         engines = type(self)._engines[_engine_key(config)]
         readout = None
         # Without a gate the rows still tell which source word an emitted token translates.
-        if config.policy.name != "none" or target.code in config.head_sets:
+        if config.policy.name == "alignatt" or target.code in config.head_sets:
             head_set = head_set_for(config, source, target)
             readout = head_set.readout(config.policy.top_k)
         translator = Translator(
@@ -200,7 +200,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             policy=build_policy(config.policy),
             spaced=target.spaced,
             max_draft_tokens=config.max_draft_tokens,
-            early_stop=config.policy.early_stop,
+            early_stop=config.early_stop,
         )
         tail = LiveTail(engines.asr, engines.aligner, source.code, config.speech)
         return Session(tail, translator)
@@ -249,7 +249,7 @@ def check_head_sets(
     source = language(config.source_language)
     targets = list(config.head_sets)
     target = config.target_language
-    if target is not None and target not in targets and config.policy.name != "none":
+    if target is not None and target not in targets and config.policy.name == "alignatt":
         targets.append(target)
     head_sets = [head_set_for(config, source, language(code)) for code in targets]
     model = config.models.translation

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from alignatt_agent.languages import language
 from alignatt_agent.nouns import SAMPLE_RATE
@@ -74,7 +74,10 @@ class PolicyConfig(_Strict):
     """The gate of AlignAtt (Eqs. 2-7); the defaults are the paper's setting.
 
     Attributes:
-        name: ``alignatt``, or ``none`` to emit whole drafts.
+        name: ``alignatt``; its rivals ``hold_n`` (emit a draft without its last ``n`` units) and
+            ``local_agreement`` (emit what ``n`` successive drafts have in common); or ``none`` to
+            emit whole drafts.
+        n: parameter of the rivals.
         top_k: how many heads of the head set are read.
         normalise: per-head prefix-online z-score before heads are averaged, or none.
         median_width: width of the median filter along the source, in tokens; 1 is none.
@@ -82,18 +85,16 @@ class PolicyConfig(_Strict):
             keeps the last accessible tokens off limits too, as AlignAtt does for speech frames.
         tau_argmax: lowest peak attention that a token may have; 0 accepts any.
         tau_src: lowest attention mass on accessible source that a token may have; 0 accepts any.
-        early_stop: end a draft inside the engine at the first token that the gate rejects; what is
-            emitted is the same, in fewer decoding steps.
     """
 
-    name: Literal["alignatt", "none"] = "alignatt"
+    name: Literal["alignatt", "hold_n", "local_agreement", "none"] = "alignatt"
+    n: int = Field(default=2, ge=0)
     top_k: int = Field(default=8, ge=1)
     normalise: Literal["zscore", "none"] = "zscore"
     median_width: int = Field(default=7, ge=1)
     border_margin: int = Field(default=1, ge=-16, le=16)
     tau_argmax: float = 0.0
     tau_src: float = Field(default=0.0, ge=0, le=1)
-    early_stop: bool = True
 
     @field_validator("median_width")
     @classmethod
@@ -101,6 +102,12 @@ class PolicyConfig(_Strict):
         if value % 2 == 0:
             raise ValueError("a median needs an odd width")
         return value
+
+    @model_validator(mode="after")
+    def _agreement_of_two(self) -> PolicyConfig:
+        if self.name == "local_agreement" and self.n < 2:
+            raise ValueError("local_agreement compares at least two drafts: n must be 2 or more")
+        return self
 
 
 class AgentConfig(_Strict):
@@ -114,6 +121,8 @@ class AgentConfig(_Strict):
         source_language: code or name.
         target_language: code or name; a client's choice overrides it.
         max_draft_tokens: longest draft per step.
+        early_stop: end a draft inside the engine at the first token that the gate rejects; what is
+            emitted is the same, in fewer decoding steps.
         models: checkpoints.
         head_sets: head set (name or path) of each target language code.
         speech: the live tail.
@@ -127,6 +136,7 @@ class AgentConfig(_Strict):
     source_language: str = "en"
     target_language: str | None = None
     max_draft_tokens: int = Field(default=16, ge=1)
+    early_stop: bool = True
     models: ModelsConfig
     head_sets: dict[str, str] = Field(default_factory=dict)
     speech: SpeechConfig = SpeechConfig()

@@ -112,12 +112,29 @@ class Draft:
     steps: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class DraftContext:
+    """What a policy without attention knows of a draft.
+
+    Attributes:
+        unit_ends: ascending numbers of draft tokens at which stability units end; the last one is
+            the length of the draft, whether its unit is complete or not.
+        earlier: how the drafts of earlier sources of this utterance, latest first, go on after
+            the same accepted translation; empty ones contradict it.
+    """
+
+    unit_ends: tuple[int, ...] = ()
+    earlier: tuple[tuple[int, ...], ...] = ()
+
+
 class StopReason(Enum):
-    """Why the first-failure scan ended (Eqs. 5-7)."""
+    """Why a policy accepts no more of a draft: Eqs. 5-7 of the paper, or a rival's rule."""
 
     SOURCE_FRONTIER = "source-frontier"
     ARGMAX_MASS_WEAK = "argmax-mass-weak"
     PROVENANCE_WEAK = "provenance-weak"
+    HELD_BACK = "held-back"
+    DISAGREEMENT = "disagreement"
     DRAFT_END = "draft-end"
 
 

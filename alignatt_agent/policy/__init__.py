@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-from alignatt_agent.nouns import Decision, Draft, Gate
+from alignatt_agent.nouns import Decision, Draft, DraftContext, Gate
 from alignatt_agent.policy.alignatt import AlignAtt
+from alignatt_agent.policy.hold_n import HoldN
+from alignatt_agent.policy.local_agreement import LocalAgreement
 from alignatt_agent.policy.none import EmitAll
 
 
 class Policy(Protocol):
     """Decides how many leading tokens of a draft may be emitted."""
 
-    def decide(self, draft: Draft, frontier: int) -> Decision:
+    def decide(self, draft: Draft, frontier: int, context: DraftContext) -> Decision:
         """Judge ``draft``; ``frontier`` counts the source tokens of accessible words."""
 
     def gate(self, frontier: int) -> Gate | None:
@@ -23,8 +25,12 @@ class PolicySettings(Protocol):
     """The part of the configuration that a policy reads."""
 
     @property
-    def name(self) -> Literal["alignatt", "none"]:
+    def name(self) -> Literal["alignatt", "hold_n", "local_agreement", "none"]:
         """Which policy."""
+
+    @property
+    def n(self) -> int:
+        """Units to hold back, or drafts that have to agree."""
 
     @property
     def normalise(self) -> Literal["zscore", "none"]:
@@ -55,6 +61,10 @@ def build_policy(config: PolicySettings) -> Policy:
     """
     if config.name == "none":
         return EmitAll()
+    if config.name == "hold_n":
+        return HoldN(config.n)
+    if config.name == "local_agreement":
+        return LocalAgreement(config.n)
     if config.name == "alignatt":
         return AlignAtt(
             border_margin=config.border_margin,
@@ -63,7 +73,17 @@ def build_policy(config: PolicySettings) -> Policy:
             normalise=config.normalise,
             median_width=config.median_width,
         )
-    raise ValueError(f"unknown policy {config.name!r}; known: alignatt, none")
+    raise ValueError(
+        f"unknown policy {config.name!r}; known: alignatt, hold_n, local_agreement, none"
+    )
 
 
-__all__ = ["AlignAtt", "EmitAll", "Policy", "PolicySettings", "build_policy"]
+__all__ = [
+    "AlignAtt",
+    "EmitAll",
+    "HoldN",
+    "LocalAgreement",
+    "Policy",
+    "PolicySettings",
+    "build_policy",
+]

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from alignatt_agent.nouns import AttentionRows, Decision, Draft, FloatArray, Gate, StopReason
+from alignatt_agent.nouns import (
+    AttentionRows,
+    Decision,
+    Draft,
+    DraftContext,
+    FloatArray,
+    Gate,
+    StopReason,
+)
 from alignatt_agent.policy.rows import PrefixMoments, head_mean, median_filter, source_mass
 
 
@@ -40,12 +48,13 @@ class AlignAtt:
             "median_width": median_width,
         }
 
-    def decide(self, draft: Draft, frontier: int) -> Decision:
+    def decide(self, draft: Draft, frontier: int, context: DraftContext | None = None) -> Decision:
         """Scan ``draft`` left to right and stop before the first token that fails a test.
 
         Args:
             draft: the drafted tokens with one attention row each.
             frontier: number of leading source tokens that belong to accessible words.
+            context: not used.
 
         Raises:
             ValueError: rows are missing, or their number differs from the number of tokens.

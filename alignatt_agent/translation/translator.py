@@ -10,6 +10,7 @@ from typing import Protocol
 from alignatt_agent.nouns import (
     Decision,
     Draft,
+    DraftContext,
     Emission,
     Prompt,
     Readout,
@@ -21,6 +22,9 @@ from alignatt_agent.policy import Policy
 from alignatt_agent.translation.revision import carry_over
 from alignatt_agent.translation.units import Tokenizer, UnitDecoder, ends_clause, is_punctuation
 
+MEMORY = 8
+"""Drafts of earlier sources that a policy can look back to."""
+
 
 class PromptMaker(Protocol):
     """Serialises a source and an accepted translation."""
@@ -31,12 +35,22 @@ class PromptMaker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Drafted:
-    """A draft with the state it continues, kept to be gated again when the frontier moves."""
+    """A draft with the state it continues, kept to be gated again when the frontier moves.
+
+    ``earlier`` holds the whole translations that earlier sources of the utterance were drafted
+    to, latest first.
+    """
 
     source: tuple[str, ...]
     prefix: tuple[int, ...]
     prompt: Prompt
     draft: Draft
+    earlier: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def translation(self) -> tuple[int, ...]:
+        """Accepted and drafted tokens."""
+        return self.prefix + self.draft.token_ids
 
 
 class Translator:
@@ -177,13 +191,15 @@ class Translator:
         """Return the draft for ``source``, the last one where it still holds, and its decision."""
         drafted = self._drafted
         if drafted is None or drafted.source != source:
+            earlier = (drafted.translation, *drafted.earlier)[:MEMORY] if drafted else ()
             prompt = self._prompts.build(source, self._accepted)
-            drafted = _Drafted(source, self._accepted, prompt, Draft((), False, cut=True))
+            nothing = Draft((), False, cut=True)
+            drafted = _Drafted(source, self._accepted, prompt, nothing, earlier)
         frontier = sum(word < accessible for word in drafted.prompt.token_word)
         gate = self._policy.gate(frontier) if self._early_stop else None
         while True:
             draft = drafted.draft
-            decision = self._policy.decide(draft, frontier)
+            decision = self._policy.decide(draft, frontier, self._context(drafted))
             done = not draft.cut or len(draft.token_ids) >= self._max_draft_tokens
             if done or decision.accepted < len(draft.token_ids):
                 return drafted, decision
@@ -197,6 +213,14 @@ class Translator:
             )
             self.steps += draft.steps - drafted.draft.steps
             drafted = replace(drafted, draft=draft)
+
+    def _context(self, drafted: _Drafted) -> DraftContext:
+        begin = len(drafted.prefix)
+        ends = [cut - begin for cut in self._units.boundaries(drafted.translation) if cut > begin]
+        earlier = (
+            whole[begin:] if whole[:begin] == drafted.prefix else () for whole in drafted.earlier
+        )
+        return DraftContext(tuple(ends), tuple(earlier))
 
     def _follow(self, source: tuple[str, ...]) -> None:
         """Carry the recorded alignment over to a revised source."""

@@ -30,6 +30,7 @@ class Settings:
     """Everything that the policy or the live tail reads from a configuration."""
 
     name: str = "alignatt"
+    n: int = 2
     normalise: str = "none"
     median_width: int = 1
     border_margin: int = 1

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.nouns import Draft, StopReason
-from alignatt_agent.policy import AlignAtt, EmitAll, build_policy
+from alignatt_agent.nouns import Draft, DraftContext, StopReason
+from alignatt_agent.policy import AlignAtt, EmitAll, HoldN, LocalAgreement, build_policy
 from tests.pure.fakes import Settings, make_rows
 
 # Two heads that agree; source tokens 0-3. Peaks 0, 1, 2, 3.
@@ -146,3 +146,44 @@ def test_no_accepted_token_past_the_frontier(seed, tokens, source, margin, norma
     assert again.accepted == min(cut, decision.accepted)
     farther = policy.decide(Draft(tuple(range(tokens)), False, rows), frontier + 1)
     assert farther.accepted >= decision.accepted
+
+
+@pytest.mark.parametrize(("n", "accepted"), [(0, 7), (1, 5), (2, 2), (3, 0), (9, 0)])
+def test_hold_n_drops_the_last_units(n, accepted):
+    decision = HoldN(n).decide(Draft(tuple(range(7)), False), 3, DraftContext((2, 5, 7)))
+    assert decision.accepted == accepted
+    assert decision.reason is (StopReason.HELD_BACK if n else StopReason.DRAFT_END)
+
+
+@pytest.mark.parametrize(
+    ("n", "earlier", "accepted"),
+    [
+        (2, [], 0),
+        (2, [(1, 2, 9)], 2),
+        (2, [(1, 2, 9), (7,)], 2),
+        (3, [(1, 2, 9)], 0),
+        (3, [(1, 2, 9), (1, 8)], 1),
+        (2, [()], 0),  # the earlier draft went another way before
+        (2, [(1, 2, 3, 4, 5)], 4),
+    ],
+)
+def test_local_agreement_accepts_the_common_prefix(n, earlier, accepted):
+    draft = Draft((1, 2, 3, 4), False)
+    decision = LocalAgreement(n).decide(draft, 0, DraftContext((1, 2, 3, 4), tuple(earlier)))
+    assert decision.accepted == accepted
+    whole = accepted == 4
+    assert decision.reason is (StopReason.DRAFT_END if whole else StopReason.DISAGREEMENT)
+
+
+def test_local_agreement_of_less_than_two_is_refused():
+    with pytest.raises(ValueError, match="at least n = 2"):
+        LocalAgreement(1)
+
+
+def test_policies_are_chosen_by_name():
+    assert isinstance(build_policy(Settings(name="hold_n")), HoldN)
+    assert isinstance(build_policy(Settings(name="local_agreement")), LocalAgreement)
+    for name in ("hold_n", "local_agreement", "none"):
+        assert build_policy(Settings(name=name)).gate(3) is None
+    gate = build_policy(Settings(border_margin=-1)).gate(3)
+    assert (gate.frontier, gate.settings["border_margin"]) == (3, -1)

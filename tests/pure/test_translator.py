@@ -14,7 +14,7 @@ from alignatt_agent.nouns import (
     SourceView,
     StopReason,
 )
-from alignatt_agent.policy import AlignAtt, EmitAll
+from alignatt_agent.policy import AlignAtt, EmitAll, HoldN, LocalAgreement
 from alignatt_agent.translation.revision import carry_over
 from alignatt_agent.translation.translator import Translator
 from tests.pure.fakes import (
@@ -320,7 +320,7 @@ class Watched:
     margin: int = 1
     decisions: list[tuple[Draft, int, Decision]] = field(default_factory=list)
 
-    def decide(self, draft, frontier):
+    def decide(self, draft, frontier, context):
         decision = AlignAtt(self.margin).decide(draft, frontier)
         self.decisions.append((draft, frontier, decision))
         return decision
@@ -431,6 +431,33 @@ def test_a_stopped_draft_goes_on_where_the_gate_opens():
     assert engine.stopped > 1
     assert engine.resumed > 0
     assert engine.inner.calls <= 1 + engine.resumed  # never begun anew
+
+
+def test_the_last_units_of_a_draft_are_held_back():
+    t = Scripted()
+    t.translator = Translator(t.engine, Prompts(), t.tokenizer, None, HoldN(2), True, 16)
+    t.will_draft("the house", [" das", " Ha", "us", " ist", " rot"])
+    t.will_draft("the house was", [" ist", " alt", " und", " rot"])
+    assert t.update("the house", 2) == ["das", "Haus"]
+    assert t.update("the house was", 3) == ["ist", "alt"]
+
+
+def test_drafts_of_different_sources_have_to_agree():
+    t = Scripted()
+    t.translator = Translator(t.engine, Prompts(), t.tokenizer, None, LocalAgreement(2), True, 16)
+    t.will_draft("the house", [" das", " Haus", " ist", " rot"])
+    t.will_draft("the house was", [" das", " Haus", " war", " rot"])
+    t.will_draft("the house was red and", [" war", " rot", " und"])
+    t.will_draft("a new", [" ein", " neues"])
+    assert t.update("the house", 1) == []
+    assert t.update("the house", 2) == []  # the same draft again shows nothing
+    assert t.update("the house was", 3) == ["das", "Haus"]
+    assert t.prefix() == []
+    assert t.update("the house was red and", 5) == ["war", "rot"]
+    assert t.prefix() == [" das", " Haus"]
+    t.engine.drafts.insert(0, Draft(t.tokenizer.ids(" und", " alt."), True))
+    assert t.complete("the house was red and old.") == ["und", "alt."]
+    assert t.update("a new", 2) == []  # what was drafted for another utterance does not count
 
 
 def clean(text):
