@@ -185,25 +185,8 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         return self._session
 
     def _new_session(self, source: Language, target: Language) -> Session:
-        config = self._config
-        engines = type(self)._engines[_engine_key(config)]
-        readout = None
-        # Without a gate the rows still tell which source word an emitted token translates.
-        if config.policy.name == "alignatt" or target.code in config.head_sets:
-            head_set = head_set_for(config, source, target)
-            readout = head_set.readout(config.policy.top_k)
-        translator = Translator(
-            engine=engines.translation,
-            prompt_builder=PromptBuilder(engines.tokenizer, source.name, target.name),
-            tokenizer=engines.tokenizer,
-            readout=readout,
-            policy=build_policy(config.policy),
-            spaced=target.spaced,
-            max_draft_tokens=config.max_draft_tokens,
-            early_stop=config.early_stop,
-        )
-        tail = LiveTail(engines.asr, engines.aligner, source.code, config.speech)
-        return Session(tail, translator)
+        engines = type(self)._engines[_engine_key(self._config)]
+        return build_session(self._config, engines, source, target)
 
     def _output(self, units: Sequence[str]) -> IncrementalOutput:
         # Scorers count units by Unicode white space: no unit may contain any.
@@ -216,6 +199,31 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         LOGGER.error(
             "%s failed; what was emitted before stays. %s", *message.split(": ", 1), exc_info=error
         )
+
+
+def build_session(
+    config: AgentConfig, engines: Engines, source: Language, target: Language
+) -> Session:
+    """Return the session of a new stream.
+
+    Raises:
+        HeadSetError: the configuration has no head set for the direction.
+    """
+    readout = None
+    # Without a gate the rows still tell which source word an emitted token translates.
+    if config.policy.name == "alignatt" or target.code in config.head_sets:
+        readout = head_set_for(config, source, target).readout(config.policy.top_k)
+    translator = Translator(
+        engine=engines.translation,
+        prompt_builder=PromptBuilder(engines.tokenizer, source.name, target.name),
+        tokenizer=engines.tokenizer,
+        readout=readout,
+        policy=build_policy(config.policy),
+        spaced=target.spaced,
+        max_draft_tokens=config.max_draft_tokens,
+        early_stop=config.early_stop,
+    )
+    return Session(LiveTail(engines.asr, engines.aligner, source.code, config.speech), translator)
 
 
 def head_set_for(config: AgentConfig, source: Language, target: Language) -> HeadSet:

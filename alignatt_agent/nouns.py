@@ -127,6 +127,9 @@ class DraftContext:
     earlier: tuple[tuple[int, ...], ...] = ()
 
 
+NO_CONTEXT = DraftContext()
+
+
 class StopReason(Enum):
     """Why a policy accepts no more of a draft: Eqs. 5-7 of the paper, or a rival's rule."""
 

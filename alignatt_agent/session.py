@@ -22,17 +22,20 @@ class Session:
     Args:
         live_tail: the speech side.
         translator: the translation side.
+
+    Attributes:
+        translator: the translation side, for diagnostics.
     """
 
     def __init__(self, live_tail: LiveTail, translator: Translator) -> None:
         self._live_tail = live_tail
-        self._translator = translator
+        self.translator = translator
         self.reset()
 
     def reset(self) -> None:
         """Forget the stream."""
         self._live_tail.reset()
-        self._translator.reset()
+        self.translator.reset()
         self._sentences: deque[tuple[Word, ...]] = deque()
         self._retried = False
         self._undelivered = Emission()
@@ -64,17 +67,17 @@ class Session:
         while self._sentences:
             self._undelivered += self._complete(self._sentences[0])
             self._sentences.popleft()
-        self._undelivered += self._translator.update(heard.live)
+        self._undelivered += self.translator.update(heard.live)
         return self.drain()
 
     def _complete(self, sentence: tuple[Word, ...]) -> Emission:
         """Finish a sentence; one that fails twice is given up, so that the stream can go on."""
         try:
-            emission = self._translator.complete(sentence)
+            emission = self.translator.complete(sentence)
         except Exception:
             if self._retried:
                 self._sentences.popleft()
-                self._translator.reset()
+                self.translator.reset()
             self._retried = not self._retried
             raise
         self._retried = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-from alignatt_agent.nouns import Decision, Draft, DraftContext, Gate
+from alignatt_agent.nouns import NO_CONTEXT, Decision, Draft, DraftContext, Gate
 from alignatt_agent.policy.alignatt import AlignAtt
 from alignatt_agent.policy.hold_n import HoldN
 from alignatt_agent.policy.local_agreement import LocalAgreement
@@ -14,7 +14,7 @@ from alignatt_agent.policy.none import EmitAll
 class Policy(Protocol):
     """Decides how many leading tokens of a draft may be emitted."""
 
-    def decide(self, draft: Draft, frontier: int, context: DraftContext) -> Decision:
+    def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Judge ``draft``; ``frontier`` counts the source tokens of accessible words."""
 
     def gate(self, frontier: int) -> Gate | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from alignatt_agent.nouns import (
+    NO_CONTEXT,
     AttentionRows,
     Decision,
     Draft,
@@ -48,7 +49,7 @@ class AlignAtt:
             "median_width": median_width,
         }
 
-    def decide(self, draft: Draft, frontier: int, context: DraftContext | None = None) -> Decision:
+    def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Scan ``draft`` left to right and stop before the first token that fails a test.
 
         Args:

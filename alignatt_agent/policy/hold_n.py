@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from alignatt_agent.nouns import Decision, Draft, DraftContext, Gate, StopReason
+from alignatt_agent.nouns import NO_CONTEXT, Decision, Draft, DraftContext, Gate, StopReason
 
 
 class HoldN:
@@ -15,7 +15,7 @@ class HoldN:
     def __init__(self, n: int) -> None:
         self._n = n
 
-    def decide(self, draft: Draft, frontier: int, context: DraftContext) -> Decision:
+    def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Accept all units of ``draft`` but the last ones; ``frontier`` is not used."""
         ends = (0, *context.unit_ends)
         accepted = ends[max(0, len(ends) - 1 - self._n)]

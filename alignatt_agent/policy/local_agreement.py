@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from alignatt_agent.nouns import Decision, Draft, DraftContext, Gate, StopReason
+from alignatt_agent.nouns import NO_CONTEXT, Decision, Draft, DraftContext, Gate, StopReason
 
 
 class LocalAgreement:
@@ -25,7 +25,7 @@ class LocalAgreement:
             raise ValueError(f"local agreement needs at least n = 2 drafts, got {n}")
         self._n = n
 
-    def decide(self, draft: Draft, frontier: int, context: DraftContext) -> Decision:
+    def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Accept what the drafts before this one agree with; ``frontier`` is not used."""
         earlier = context.earlier[: self._n - 1]
         if len(earlier) < self._n - 1:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from alignatt_agent.nouns import Decision, Draft, DraftContext, Gate, StopReason
+from alignatt_agent.nouns import NO_CONTEXT, Decision, Draft, DraftContext, Gate, StopReason
 from alignatt_agent.policy.rows import head_mean, source_mass
 
 
 class EmitAll:
     """Accepts whole drafts; peaks are raw head-mean ones and only there when rows are."""
 
-    def decide(self, draft: Draft, frontier: int, context: DraftContext | None = None) -> Decision:
+    def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Accept every token of ``draft``; ``frontier`` is used for the diagnostics only."""
         accepted = len(draft.token_ids)
         if draft.rows is None or not accepted:

@@ -74,8 +74,8 @@ class Translator:
 
     Attributes:
         decision: the latest decision of the policy, for diagnostics.
-        steps: forward passes of the stream's drafts so far.
-        emitted: tokens accepted so far.
+        steps: forward passes of all drafts so far.
+        emitted: tokens emitted so far.
     """
 
     def __init__(
@@ -100,12 +100,12 @@ class Translator:
         self._early_stop = early_stop
         self._drafted: _Drafted | None = None
         self._accessible = 0  # words that the latest decision could rely on
+        self.steps = self.emitted = 0
         self.reset()
 
     def reset(self) -> None:
         """Forget the open utterance."""
         self.decision: Decision | None = None
-        self.steps = self.emitted = 0
         self._open((), (), ())
 
     @property

@@ -89,8 +89,13 @@ def main() -> None:
     audio, rate = soundfile.read(next((root / "wav").glob("*.wav")), dtype="float32")
     assert rate == RATE
     agent = AlignAttAgent(config)
+    patient = yaml_config(str(root / "de.yaml"))
+    patient.early_stop = False
     result = {
         "alone": {target: stream(agent, audio, target) for target in ("de", "zh")},
+        "whole drafts": {
+            target: stream(AlignAttAgent(patient), audio, target) for target in ("de", "zh")
+        },
         "side by side": side_by_side(config, audio),
         "odd": odd_audio(agent, audio),
         "failures": AlignAttAgent.failures,

@@ -92,6 +92,10 @@ def test_streams_side_by_side_do_not_touch_each_other(driven):
     assert driven["side by side"] == driven["alone"]
 
 
+def test_stopping_a_draft_early_changes_nothing(driven):
+    assert driven["whole drafts"] == driven["alone"]
+
+
 def test_odd_audio(driven):
     odd = driven["odd"]
     assert odd["empty"] == [[]]

@@ -1,0 +1,145 @@
+"""What stopping a draft at the frontier saves, and that it changes no emission.
+
+Every talk of a dev set is translated twice on the same engines, with whole drafts and with drafts
+that end inside the engine where the gate closes. The speech side is heard once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+from tqdm import tqdm
+
+from alignatt_agent.agent import build_session, check_head_sets
+from alignatt_agent.checkpoints import locate
+from alignatt_agent.config import AgentConfig, load_config
+from alignatt_agent.engine.host import Engines, load_engines, shutdown
+from alignatt_agent.evaluation.devset import load_devset
+from alignatt_agent.languages import language
+from alignatt_agent.nouns import SAMPLE_RATE, AlignedItem, FloatArray
+
+BAR = 2.0
+"""Most decoding steps that an accepted token may cost."""
+
+
+class HeardOnce:
+    """Recogniser and aligner that remember what they were asked."""
+
+    def __init__(self, engines: Engines) -> None:
+        self._engines = engines
+        self._texts: dict[tuple[bytes, str], str] = {}
+        self._items: dict[tuple[bytes, str, str], list[AlignedItem]] = {}
+
+    def transcribe(self, audio: FloatArray, language: str) -> str:
+        """Transcript of ``audio``, see ``nouns.Recognizer``."""
+        key = (audio.tobytes(), language)
+        if key not in self._texts:
+            self._texts[key] = self._engines.asr.transcribe(audio, language)
+        return self._texts[key]
+
+    def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
+        """Word times of ``text`` in ``audio``, see ``nouns.Aligner``."""
+        key = (audio.tobytes(), text, language)
+        if key not in self._items:
+            self._items[key] = self._engines.aligner.align(audio, text, language)
+        return self._items[key]
+
+
+@dataclasses.dataclass(frozen=True)
+class Streamed:
+    """Emissions of each chunk of each talk, and what they cost."""
+
+    units: list[tuple[str, ...]]
+    steps: int
+    tokens: int
+
+
+def stream(config: AgentConfig, engines: Engines, target: str, talks: list[FloatArray]) -> Streamed:
+    """Translate ``talks``, ``[samples]`` each."""
+    units: list[tuple[str, ...]] = []
+    steps = tokens = 0
+    size = SAMPLE_RATE * config.chunk_ms // 1000
+    for audio in talks:
+        session = build_session(config, engines, language(config.source_language), language(target))
+        units += [session.step(audio[i : i + size]).units for i in range(0, len(audio), size)]
+        units.append(session.finish().units)
+        steps += session.translator.steps
+        tokens += session.translator.emitted
+    return Streamed(units, steps, tokens)
+
+
+def compare(
+    names: list[str], targets: list[str], devset: Path, engines: Engines | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield one row for each configuration and target; all share the first one's engines."""
+    configs = [load_config(name) for name in names]
+    talks = []
+    for talk in load_devset(devset, targets).talks:
+        audio, rate = soundfile.read(talk.wav, dtype="float32")
+        assert rate == SAMPLE_RATE
+        talks.append(np.asarray(audio, np.float32))
+    if engines is None:
+        head_sets = [head_set for config in configs for head_set in check_head_sets(config)]
+        heads = {head for head_set in head_sets for head in head_set.heads}
+        engines = load_engines(locate(configs[0].models), sorted(heads))
+    heard = HeardOnce(engines)
+    engines = dataclasses.replace(engines, asr=heard, aligner=heard)
+    runs = [(name, config, t) for name, config in zip(names, configs, strict=True) for t in targets]
+    for name, config, target in tqdm(runs, unit="run", desc="early stop"):
+        whole, early = (
+            stream(config.model_copy(update={"early_stop": on}), engines, target, talks)
+            for on in (False, True)
+        )
+        yield {
+            "config": name,
+            "target": target,
+            "chunks": len(whole.units),
+            "identical": whole.units == early.units,
+            "tokens": early.tokens,
+            "steps_per_token_whole": whole.steps / max(1, whole.tokens),
+            "steps_per_token_early": early.steps / max(1, early.tokens),
+        }
+
+
+def main() -> int:
+    """Run the command line; 0 when emissions are identical and every bar is met."""
+    parser = argparse.ArgumentParser(
+        prog="python -m alignatt_agent.diagnostics.early_stop",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--config", nargs="+", default=["micro-low", "micro-high"], help="configurations to compare"
+    )
+    parser.add_argument("--target", nargs="+", default=["de", "it", "zh"], help="target languages")
+    parser.add_argument("--devset", type=Path, default=Path("micro_models/devset"))
+    parser.add_argument("--output", type=Path, default=Path("outputs/bench"))
+    arguments = parser.parse_args()
+    try:
+        rows = list(compare(arguments.config, arguments.target, arguments.devset))
+    finally:
+        shutdown()
+    print(f"{'configuration':14} target chunks identical  steps per token: whole  early (<= {BAR})")
+    for row in rows:
+        print(
+            f"{row['config']:14} {row['target']:6} {row['chunks']:6} {row['identical']!s:9} "
+            f"{row['steps_per_token_whole']:23.2f} {row['steps_per_token_early']:6.2f}"
+        )
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    path = arguments.output / "early_stop.json"
+    path.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    print(f"written to {path}")
+    good = all(row["identical"] and row["steps_per_token_early"] <= BAR for row in rows)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
