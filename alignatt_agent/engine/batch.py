@@ -71,5 +71,5 @@ class Batch:
         )
 
 
-def _requests(work: Sequence[Work]) -> list[tuple[str, int]]:
-    return [(item.live.key, item.live.epoch) for item in work]
+def _requests(work: Sequence[Work]) -> list[tuple[int, int]]:
+    return [(item.live.number, item.live.epoch) for item in work]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -85,6 +86,7 @@ class Live:
         gate: see ``wish``.
         blocks: block ids of each cache group.
         epoch: changes whenever ``blocks`` does.
+        number: unique in this process.
         rows: for each row, the tensor that holds it and its index there.
         finished: when the scheduler let go of the request (monotonic seconds).
         rejected: whether the gate closed.
@@ -101,6 +103,7 @@ class Live:
     gate: dict[str, Any] | None = None
     blocks: list[list[int]] = field(default_factory=list)
     epoch: int = 0
+    number: int = field(default_factory=itertools.count().__next__)
     rows: dict[int, tuple[Any, int]] = field(default_factory=dict)
     finished: float | None = None
     rejected: bool = False

@@ -1,0 +1,1 @@
+"""Checks of the engine on the machine at hand: parity, speed, and a doctor."""

@@ -1,0 +1,135 @@
+"""The Transformers engine: two seams, one result, and the same as vLLM's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from alignatt_agent.diagnostics import random_models
+from alignatt_agent.engine.reference import TransformersEngine
+from alignatt_agent.nouns import AttentionRows, Draft, EngineError, Prompt, Readout
+from tests.engine.conftest import HEADS, make_prompt
+
+PREDICTING = Readout(HEADS, "predicting")
+EMITTED = Readout(HEADS, "emitted")
+BOTH = pytest.mark.parametrize("readout", [PREDICTING, EMITTED], ids=lambda r: r.row)
+
+# Shorter and longer than the sliding window of 64 tokens.
+PROMPTS = [make_prompt(20, 20, 3, 9), make_prompt(100, 100, 40, 30), make_prompt(180, 180, 20, 150)]
+
+
+@pytest.fixture(scope="module")
+def eager(checkpoints: Path) -> TransformersEngine:
+    return TransformersEngine(str(checkpoints / "gemma4"), seam="eager")
+
+
+@pytest.fixture(scope="module")
+def fused(checkpoints: Path) -> TransformersEngine:
+    return TransformersEngine(str(checkpoints / "gemma4"), seam="sdpa")
+
+
+def assert_same_rows(ours: AttentionRows | None, theirs: AttentionRows | None) -> None:
+    assert ours is not None
+    assert theirs is not None
+    for part in ("source", "prompt", "suffix"):
+        np.testing.assert_allclose(getattr(ours, part), getattr(theirs, part), atol=1e-4)
+
+
+def assert_same(ours: Draft, theirs: Draft) -> None:
+    assert (ours.token_ids, ours.ended, ours.steps) == (
+        theirs.token_ids,
+        theirs.ended,
+        theirs.steps,
+    )
+    assert_same_rows(ours.rows, theirs.rows)
+
+
+@BOTH
+@pytest.mark.parametrize("prompt", PROMPTS, ids=lambda p: str(len(p.token_ids)))
+def test_seams_and_vllm_agree(engines, eager, fused, reference, readout, prompt):
+    draft = eager.draft(prompt, 10, readout)
+    assert draft.token_ids
+    assert draft.rows.source.shape == (len(draft.token_ids), len(HEADS), len(prompt.token_word))
+    assert_same(fused.draft(prompt, 10, readout), draft)
+    assert_same(engines.translation.draft(prompt, 10, readout), draft)
+    for engine in (eager, fused, engines.translation):  # in one pass over given tokens
+        assert_same_rows(engine.rows(prompt, draft.token_ids, readout), draft.rows)
+    assert_same_rows(draft.rows, reference(prompt, draft, readout))
+
+
+@BOTH
+def test_a_resumed_draft_equals_a_whole_one(eager, fused, readout):
+    for engine in (eager, fused):
+        whole = engine.draft(PROMPTS[1], 10, readout)
+        begun = engine.draft(PROMPTS[1], 4, readout)
+        resumed = engine.draft(PROMPTS[1], 10, readout, resumed=begun)
+        assert (resumed.token_ids, resumed.ended) == (whole.token_ids, whole.ended)
+        assert_same_rows(resumed.rows, whole.rows)
+        assert engine.draft(PROMPTS[1], 4, readout, resumed=begun) is begun
+
+
+def test_without_a_readout_there_are_no_rows(eager, fused):
+    for engine in (eager, fused):
+        draft = engine.draft(PROMPTS[0], 5)
+        assert draft.rows is None
+        assert draft.token_ids == eager.draft(PROMPTS[0], 5, PREDICTING).token_ids
+
+
+def test_a_turn_ends_at_a_stop_id(eager):
+    whole = eager.draft(PROMPTS[0], 6, EMITTED)
+    stops, eager.stops = eager.stops, frozenset({whole.token_ids[2]})
+    try:
+        ended = eager.draft(PROMPTS[0], 6, EMITTED)
+    finally:
+        eager.stops = stops
+    length = whole.token_ids.index(whole.token_ids[2])
+    assert (ended.token_ids, ended.ended) == (whole.token_ids[:length], True)
+    assert len(ended.rows.source) == length
+
+
+def test_a_draft_may_end_at_the_limit_of_the_context(eager):
+    prompt = make_prompt(11, 2040, 100, 30)  # of 2048
+    for readout, count in ((PREDICTING, 8), (EMITTED, 7)):
+        draft = eager.draft(prompt, 16, readout)
+        assert (len(draft.token_ids), draft.ended) == (count, False)
+        assert len(draft.rows.source) == count
+    with pytest.raises(EngineError, match="no room"):
+        eager.draft(make_prompt(12, 2048, 100, 30), 4, EMITTED)
+
+
+def test_soft_caps_change_rows_and_both_seams_know_them(tmp_path):
+    from transformers import Gemma2Config, Gemma2ForCausalLM
+
+    drafts = []
+    for cap in (None, 2.0):
+        config = Gemma2Config(
+            **{**random_models._TINY, "tie_word_embeddings": True},
+            query_pre_attn_scalar=32,
+            sliding_window=16,
+            attn_logit_softcapping=cap,
+        )
+        import torch
+
+        torch.manual_seed(0)
+        Gemma2ForCausalLM(config).save_pretrained(tmp_path / str(cap))
+        readout = Readout(((0, 1), (1, 6), (3, 3)), "predicting")
+        engines = [TransformersEngine(str(tmp_path / str(cap)), seam=s) for s in ("eager", "sdpa")]
+        first, second = (engine.draft(PROMPTS[0], 6, readout) for engine in engines)
+        assert_same(second, first)
+        rows = [engine.rows(PROMPTS[0], [9, 8, 7], readout) for engine in engines]
+        assert_same_rows(*rows)
+        drafts.append(rows[0])
+    assert np.abs(drafts[0].source - drafts[1].source).max() > 0.01
+
+
+def test_bad_requests_are_refused(eager):
+    with pytest.raises(EngineError, match=r"heads \[\(6, 0\)\] were asked for in 6 layers of 8"):
+        eager.draft(PROMPTS[0], 4, Readout(((6, 0),), "emitted"))
+    with pytest.raises(EngineError, match="source span 15:25 is not inside"):
+        eager.draft(Prompt(PROMPTS[0].token_ids, 15, tuple(range(10))), 4, EMITTED)
+    with pytest.raises(EngineError, match="0 tokens"):
+        eager.draft(PROMPTS[0], 0, EMITTED)
+    with pytest.raises(EngineError, match="rows of 0 tokens"):
+        eager.rows(PROMPTS[0], [], EMITTED)
