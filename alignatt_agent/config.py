@@ -74,10 +74,12 @@ class PolicyConfig(_Strict):
     """The gate of AlignAtt (Eqs. 2-7); the defaults are the paper's setting.
 
     Attributes:
-        name: ``alignatt``; its rivals ``hold_n`` (emit a draft without its last ``n`` units) and
-            ``local_agreement`` (emit what ``n`` successive drafts have in common); or ``none`` to
-            emit whole drafts.
-        n: parameter of the rivals.
+        name: ``alignatt``; its rivals ``hold_n`` (emit a draft without its last units) and
+            ``local_agreement`` (emit what successive drafts have in common); or ``none`` to emit
+            whole drafts.
+        n: ``alignatt``: drafts of different sources that have to pass the gate with the same
+            tokens, 1 is the paper's gate; ``local_agreement``: drafts that have to agree, at
+            least 2; ``hold_n``: units to hold back.
         top_k: how many heads of the head set are read.
         normalise: per-head prefix-online z-score before heads are averaged, or none.
         median_width: width of the median filter along the source, in tokens; 1 is none.
@@ -88,7 +90,7 @@ class PolicyConfig(_Strict):
     """
 
     name: Literal["alignatt", "hold_n", "local_agreement", "none"] = "alignatt"
-    n: int = Field(default=2, ge=0)
+    n: int = Field(default=1, ge=0)
     top_k: int = Field(default=8, ge=1)
     normalise: Literal["zscore", "none"] = "zscore"
     median_width: int = Field(default=7, ge=1)
@@ -104,9 +106,10 @@ class PolicyConfig(_Strict):
         return value
 
     @model_validator(mode="after")
-    def _agreement_of_two(self) -> PolicyConfig:
-        if self.name == "local_agreement" and self.n < 2:
-            raise ValueError("local_agreement compares at least two drafts: n must be 2 or more")
+    def _enough_drafts(self) -> PolicyConfig:
+        least = {"alignatt": 1, "local_agreement": 2}.get(self.name, 0)
+        if self.n < least:
+            raise ValueError(f"{self.name} needs n of at least {least}, got {self.n}")
         return self
 
 

@@ -120,7 +120,8 @@ class DraftContext:
         unit_ends: ascending numbers of draft tokens at which stability units end; the last one is
             the length of the draft, whether its unit is complete or not.
         earlier: how the drafts of earlier sources of this utterance, latest first, go on after
-            the same accepted translation; empty ones contradict it.
+            the same accepted translation, up to the first token that the gate rejected; empty
+            ones contradict it.
     """
 
     unit_ends: tuple[int, ...] = ()
@@ -150,12 +151,14 @@ class Decision:
         reason: the test that fired first, or ``DRAFT_END``.
         peaks: source-token argmax of each scanned row, the rejected one included.
         accessible_mass: Eq. 3 for each scanned row.
+        closed: whether the gate rejected the last scanned token.
     """
 
     accepted: int
     reason: StopReason
     peaks: tuple[int, ...] = ()
     accessible_mass: tuple[float, ...] = ()
+    closed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

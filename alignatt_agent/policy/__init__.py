@@ -30,7 +30,7 @@ class PolicySettings(Protocol):
 
     @property
     def n(self) -> int:
-        """Units to hold back, or drafts that have to agree."""
+        """Drafts that have to agree, or units to hold back."""
 
     @property
     def normalise(self) -> Literal["zscore", "none"]:
@@ -72,6 +72,7 @@ def build_policy(config: PolicySettings) -> Policy:
             tau_src=config.tau_src,
             normalise=config.normalise,
             median_width=config.median_width,
+            n=config.n,
         )
     raise ValueError(
         f"unknown policy {config.name!r}; known: alignatt, hold_n, local_agreement, none"

@@ -7,6 +7,15 @@ from itertools import takewhile
 from alignatt_agent.nouns import NO_CONTEXT, Decision, Draft, DraftContext, Gate, StopReason
 
 
+def agreed(draft: Draft, context: DraftContext, n: int) -> int:
+    """Return how many tokens the last ``n`` drafts begin with, ``draft`` being one of them."""
+    earlier = context.earlier[: n - 1]
+    if len(earlier) < n - 1:
+        return 0
+    together = zip(draft.token_ids, *earlier, strict=False)
+    return sum(1 for _ in takewhile(lambda tokens: len(set(tokens)) == 1, together))
+
+
 class LocalAgreement:
     """Accepts the common prefix of ``n`` successive drafts (Liu et al., Interspeech 2020).
 
@@ -27,11 +36,7 @@ class LocalAgreement:
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Accept what the drafts before this one agree with; ``frontier`` is not used."""
-        earlier = context.earlier[: self._n - 1]
-        if len(earlier) < self._n - 1:
-            return Decision(0, StopReason.DISAGREEMENT)
-        together = zip(draft.token_ids, *earlier, strict=False)
-        accepted = sum(1 for _ in takewhile(lambda tokens: len(set(tokens)) == 1, together))
+        accepted = agreed(draft, context, self._n)
         whole = accepted == len(draft.token_ids)
         return Decision(accepted, StopReason.DRAFT_END if whole else StopReason.DISAGREEMENT)
 

@@ -38,7 +38,7 @@ class _Drafted:
     """A draft with the state it continues, kept to be gated again when the frontier moves.
 
     ``earlier`` holds the whole translations that earlier sources of the utterance were drafted
-    to, latest first.
+    to, latest first, and ``judged`` counts the drafted tokens that the policy looked at.
     """
 
     source: tuple[str, ...]
@@ -46,11 +46,12 @@ class _Drafted:
     prompt: Prompt
     draft: Draft
     earlier: tuple[tuple[int, ...], ...] = ()
+    judged: int = 0
 
     @property
     def translation(self) -> tuple[int, ...]:
-        """Accepted and drafted tokens."""
-        return self.prefix + self.draft.token_ids
+        """Accepted tokens, and drafted ones as far as they were judged."""
+        return self.prefix + self.draft.token_ids[: self.judged]
 
 
 class Translator:
@@ -201,8 +202,9 @@ class Translator:
             draft = drafted.draft
             decision = self._policy.decide(draft, frontier, self._context(drafted))
             done = not draft.cut or len(draft.token_ids) >= self._max_draft_tokens
-            if done or decision.accepted < len(draft.token_ids):
-                return drafted, decision
+            if done or decision.closed:
+                judged = len(decision.peaks) or len(draft.token_ids)
+                return replace(drafted, judged=judged), decision
             # The gate has opened since the engine stopped at it, or nothing is drafted yet.
             draft = self._engine.draft(
                 drafted.prompt,
@@ -216,7 +218,8 @@ class Translator:
 
     def _context(self, drafted: _Drafted) -> DraftContext:
         begin = len(drafted.prefix)
-        ends = [cut - begin for cut in self._units.boundaries(drafted.translation) if cut > begin]
+        cuts = self._units.boundaries(drafted.prefix + drafted.draft.token_ids)
+        ends = [cut - begin for cut in cuts if cut > begin]
         earlier = (
             whole[begin:] if whole[:begin] == drafted.prefix else () for whole in drafted.earlier
         )

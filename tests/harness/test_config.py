@@ -40,7 +40,7 @@ def test_paper_setting():
         assert config.speech.hold_back_ms == 0
         assert config.policy.model_dump() == {
             "name": "alignatt",
-            "n": 2,
+            "n": 1,
             "top_k": 8,
             "normalise": "zscore",
             "median_width": 7,
@@ -71,7 +71,8 @@ def test_micro_and_real_differ_in_models_and_head_sets_only(regime):
         ({"policy": {"top_k": 0}}, "policy.top_k: .*greater than or equal to 1 .got 0."),
         ({"policy": {"median_width": 4}}, "odd width"),
         ({"policy": {"name": "waitk"}}, "'local_agreement' or 'none'.*got 'waitk'"),
-        ({"policy": {"name": "local_agreement", "n": 1}}, "n must be 2 or more"),
+        ({"policy": {"name": "local_agreement", "n": 1}}, "needs n of at least 2, got 1"),
+        ({"policy": {"n": 0}}, "alignatt needs n of at least 1, got 0"),
         ({"chunk_ms": 2010}, "cannot cut pieces of 2010 ms; take 2009"),
         ({"target_language": "Klingon"}, "unknown language 'Klingon'"),
         ({"models": {}}, "models.asr: Field required"),

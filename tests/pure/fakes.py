@@ -30,7 +30,7 @@ class Settings:
     """Everything that the policy or the live tail reads from a configuration."""
 
     name: str = "alignatt"
-    n: int = 2
+    n: int = 1
     normalise: str = "none"
     median_width: int = 1
     border_margin: int = 1

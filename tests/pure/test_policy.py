@@ -182,8 +182,26 @@ def test_local_agreement_of_less_than_two_is_refused():
 
 def test_policies_are_chosen_by_name():
     assert isinstance(build_policy(Settings(name="hold_n")), HoldN)
-    assert isinstance(build_policy(Settings(name="local_agreement")), LocalAgreement)
+    assert isinstance(build_policy(Settings(name="local_agreement", n=2)), LocalAgreement)
     for name in ("hold_n", "local_agreement", "none"):
-        assert build_policy(Settings(name=name)).gate(3) is None
+        assert build_policy(Settings(name=name, n=2)).gate(3) is None
     gate = build_policy(Settings(border_margin=-1)).gate(3)
     assert (gate.frontier, gate.settings["border_margin"]) == (3, -1)
+
+
+@pytest.mark.parametrize(
+    ("n", "earlier", "accepted", "reason"),
+    [
+        (1, (), 3, StopReason.SOURCE_FRONTIER),
+        (2, (), 0, StopReason.DISAGREEMENT),
+        (2, ((11, 12, 99),), 2, StopReason.DISAGREEMENT),
+        (2, ((11, 12, 13, 14),), 3, StopReason.SOURCE_FRONTIER),
+        (3, ((11, 12, 13, 14), (11,)), 1, StopReason.DISAGREEMENT),
+    ],
+)
+def test_the_gate_may_ask_successive_drafts_to_agree(n, earlier, accepted, reason):
+    decision = gate(border_margin=0, n=n).decide(DRAFT, 3, DraftContext((), earlier))
+    assert (decision.accepted, decision.reason) == (accepted, reason)
+    assert decision.peaks == (0, 1, 2, 3)  # the gate looked as far as ever
+    assert decision.closed
+    assert not gate(border_margin=0).decide(DRAFT, 4).closed

@@ -318,10 +318,11 @@ class Watched:
     """A policy that checks its own promise against the frontier of every request."""
 
     margin: int = 1
+    n: int = 1
     decisions: list[tuple[Draft, int, Decision]] = field(default_factory=list)
 
     def decide(self, draft, frontier, context):
-        decision = AlignAtt(self.margin).decide(draft, frontier)
+        decision = AlignAtt(self.margin, n=self.n).decide(draft, frontier, context)
         self.decisions.append((draft, frontier, decision))
         return decision
 
@@ -344,7 +345,7 @@ def test_random_engines(seed, spaced, failure_rate, steps):
     rng = random.Random(seed)
     tokenizer = PieceTokenizer(list(VOCABULARY))
     engine = RandomEngine(len(VOCABULARY), seed, failure_rate)
-    policy = Watched(rng.randrange(3))
+    policy = Watched(rng.randrange(3), rng.choice([1, 1, 2]))
     translator = Translator(engine, Prompts(), tokenizer, READOUT, policy, spaced, 6)
     texts = []
     spelled = ""
@@ -391,14 +392,16 @@ def test_random_engines(seed, spaced, failure_rate, steps):
     median_width=st.sampled_from([1, 3]),
     margin=st.integers(-2, 2),
     taus=st.sampled_from([(0.0, 0.0), (0.05, 0.2)]),
+    agreement=st.integers(1, 3),
     steps=st.integers(1, 16),
 )
 def test_an_engine_that_stops_early_changes_nothing(
-    seed, spaced, normalise, median_width, margin, taus, steps
+    seed, spaced, normalise, median_width, margin, taus, agreement, steps
 ):
     """Same emissions, decisions and state as drafting whole and scanning, source by source."""
-    tokenizer = PieceTokenizer([piece for piece in VOCABULARY if piece != "\ufffd"])
-    policy = AlignAtt(margin, *taus, normalise=normalise, median_width=median_width)
+    pieces = [piece for piece in VOCABULARY if piece != "\ufffd"]
+    tokenizer = PieceTokenizer(pieces if agreement == 1 else pieces[:2])  # so that drafts agree
+    policy = AlignAtt(margin, *taus, normalise=normalise, median_width=median_width, n=agreement)
     whole, early = (
         Translator(engine, Prompts(), tokenizer, READOUT, policy, spaced, 6, early_stop=stops)
         for engine, stops in (
