@@ -11,7 +11,7 @@ STAMP := .venv/.ready-$(EXTRA)
 OUTPUT = outputs/$(if $(filter micro,$(MODELS)),,$(MODELS)-)dev-
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev-low dev-high test lint measure micro-models clean
+.PHONY: help setup dev-low dev-high test lint measure parity bench curves micro-models clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -43,6 +43,18 @@ lint: $(STAMP) ## ruff, mypy --strict, import contracts
 
 measure: $(STAMP) ## measure the embedded models one by one: WER, aligner error, off-line BLEU
 	@$(BIN)/python -m alignatt_agent.micro.measure
+
+parity: $(STAMP) ## compare the engine's attention rows with Transformers, in every mode
+	@$(BIN)/python -m alignatt_agent.diagnostics.parity --output outputs/parity
+
+bench: $(STAMP) ## time the engine against its alternatives; leave the machine alone meanwhile
+	@$(BIN)/python -m alignatt_agent.diagnostics.bench --output outputs/bench
+	@$(BIN)/python -m alignatt_agent.diagnostics.early_stop --output outputs/bench \
+		--config $(MODELS)-low $(MODELS)-high --target $(TARGETS) --devset $(DEVSET)
+
+curves: $(STAMP) ## quality against latency for every policy, and the ablation of the gate
+	@$(BIN)/python -m alignatt_agent.curves --output outputs/curves --targets $(TARGETS) \
+		--devset $(DEVSET)
 
 micro-models: $(STAMP) ## rebuild the embedded models and dev set from nothing (hours on a laptop)
 	@$(BIN)/python -m alignatt_agent.micro --output micro_models

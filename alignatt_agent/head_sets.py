@@ -23,7 +23,7 @@ class HeadSet:
         name: file name without its suffix.
         model: model the heads were calibrated on, as ``models.translation.path`` names it.
         revision: revision of that model; ``None`` for embedded checkpoints.
-        direction: e.g. ``"en-de"``.
+        direction: e.g. ``"en-de"``, or ``"en-de+en-it"`` for a set that serves several.
         row: which query the scores were measured at (see ``nouns.Readout``).
         heads: ``(layer, head)`` pairs, best first.
         ts: Translation Score of each head.
@@ -42,6 +42,11 @@ class HeadSet:
     num_layers: int
     num_heads: int
     provisional: bool = False
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """Directions that the set serves."""
+        return tuple(self.direction.split("+"))
 
     def top(self, k: int) -> tuple[tuple[int, int], ...]:
         """Return the ``k`` best heads.
@@ -84,7 +89,7 @@ class HeadSet:
         differences = [
             ("model", self.model, model, same_model),
             ("revision", self.revision, revision, None in (self.revision, revision)),
-            ("direction", self.direction, direction, False),
+            ("direction", self.direction, direction, direction in self.directions),
             ("number of layers", self.num_layers, num_layers, num_layers is None),
             ("number of heads", self.num_heads, num_heads, num_heads is None),
         ]

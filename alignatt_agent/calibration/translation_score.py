@@ -8,101 +8,104 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from alignatt_agent.nouns import FloatArray, Prompt
+from alignatt_agent.nouns import AttentionRows, FloatArray, Prompt, Readout
 
 Row = Literal["predicting", "emitted"]
 ROWS: tuple[Row, ...] = ("predicting", "emitted")
+Head = tuple[int, int]
+Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class AlignedPair:
-    """A prompt, the ids of its translation, and per target token the aligned source words."""
+    """A prompt, the ids of its translation, and per target token the aligned source words.
+
+    Attributes:
+        prompt: the request up to the translation.
+        target_ids: the translation.
+        source_words: for each target token the source words that it may attend to; empty where
+            it is not aligned.
+        number: place in its file.
+    """
 
     prompt: Prompt
     target_ids: tuple[int, ...]
     source_words: tuple[tuple[int, ...], ...]
+    number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """Translation Scores of one row convention.
+class RowReader(Protocol):
+    """An engine that reads attention rows of a given translation."""
 
-    Attributes:
-        matrix: ``[layers, heads]``, share of aligned target tokens that each head hits.
-        tokens: number of aligned target tokens.
+    def rows(self, prompt: Prompt, token_ids: Sequence[int], readout: Readout) -> AttentionRows:
+        """Return one teacher-forced row per token of ``token_ids`` after ``prompt``."""
+
+
+def both_rows(reader: RowReader, pair: AlignedPair, heads: Sequence[Head]) -> dict[Row, FloatArray]:
+    """Read the rows of both conventions in one pass, ``[target tokens, heads, source tokens]``.
+
+    The query that predicts a token sits at the token before it. So the predicting rows of the
+    translation and one more token, whichever it is, hold the rows of both conventions.
     """
-
-    matrix: npt.NDArray[np.float64]
-    tokens: int
-
-    def best(self, k: int) -> list[tuple[int, int]]:
-        """Return the ``k`` heads with the highest scores, best first."""
-        order = np.argsort(-self.matrix, axis=None, kind="stable")[:k]
-        width = self.matrix.shape[1]
-        return [(int(i) // width, int(i) % width) for i in order]
-
-
-def attention_rows(model: Any, pair: AlignedPair, row: Row) -> FloatArray:
-    """Return teacher-forced rows ``[layers, heads, target tokens, source tokens]``.
-
-    Args:
-        model: a Transformers causal model with ``attn_implementation="eager"``.
-        pair: what to read.
-        row: which query stands for a target token (see ``nouns.Readout``).
-    """
-    ids = [*pair.prompt.token_ids, *pair.target_ids]
-    with torch.inference_mode():
-        out = model(input_ids=torch.tensor([ids]), output_attentions=True, use_cache=False)
-    first = len(pair.prompt.token_ids) - (row == "predicting")
-    queries = slice(first, first + len(pair.target_ids))
-    source = slice(pair.prompt.source_start, pair.prompt.source_end)
-    stacked = torch.stack([layer[0, :, queries, source].float() for layer in out.attentions])
-    return np.asarray(stacked.cpu().numpy(), dtype=np.float32)
+    fed = (*pair.target_ids, pair.target_ids[-1])
+    rows = reader.rows(pair.prompt, fed, Readout(tuple(heads), "predicting")).source
+    return {"predicting": rows[:-1], "emitted": rows[1:]}
 
 
 def hits(rows: FloatArray, pair: AlignedPair) -> npt.NDArray[np.bool_]:
-    """Tell for rows ``[..., target tokens, source tokens]`` which peaks hit an aligned word.
+    """Tell which peaks hit an aligned word.
 
-    Target tokens without alignment are left out of the last axis of the result.
+    Args:
+        rows: ``[target tokens, ..., source tokens]``.
+        pair: what was read.
+
+    Returns:
+        ``[aligned target tokens, ...]``; tokens without alignment are left out.
     """
     words = np.asarray(pair.prompt.token_word)[rows.argmax(-1)]
-    aligned = [t for t, source in enumerate(pair.source_words) if source]
-    wanted = [np.isin(words[..., t], pair.source_words[t]) for t in aligned]
-    return np.stack(wanted, axis=-1)
+    return np.stack(
+        [np.isin(words[t], source) for t, source in enumerate(pair.source_words) if source]
+    )
 
 
-def score(model: Any, pairs: Iterable[AlignedPair], row: Row) -> Scores:
-    """Score every head of ``model`` on ``pairs``."""
-    found: npt.NDArray[np.float64] | None = None
-    tokens = 0
-    for pair in pairs:
-        hit = hits(attention_rows(model, pair, row), pair)
-        total = hit.sum(-1).astype(np.float64)
-        found = total if found is None else found + total
-        tokens += hit.shape[-1]
-    if found is None or not tokens:
-        raise ValueError("no aligned target token in the calibration pairs")
-    return Scores(found / tokens, tokens)
+def head_hits(rows: FloatArray, pair: AlignedPair) -> Counts:
+    """Count the hits of every head: ``[heads]`` from ``[target tokens, heads, source tokens]``."""
+    return np.asarray(hits(rows, pair).sum(0, dtype=np.int64))
+
+
+def cumulative_hits(rows: FloatArray, pair: AlignedPair, ranking: Sequence[int]) -> Counts:
+    """Count the hits of the mean row over the first 1, 2, ... heads of a ranking.
+
+    Args:
+        rows: ``[target tokens, heads, source tokens]``.
+        pair: what was read.
+        ranking: places on the head axis, best first.
+
+    Returns:
+        ``[heads]``: place ``k - 1`` holds the hits of the mean over ``k`` heads.
+    """
+    # The argmax of a sum is that of the mean.
+    return head_hits(np.cumsum(rows[:, list(ranking)], axis=1, dtype=np.float64), pair)
 
 
 def averaged_score(
-    model: Any, pairs: Iterable[AlignedPair], row: Row, heads: Sequence[tuple[int, int]] | None
+    reader: RowReader, pairs: Iterable[AlignedPair], row: Row, heads: Sequence[Head]
 ) -> float:
-    """Score the mean row of ``heads`` (of all heads when ``None``), as the policy reads it."""
+    """Score the mean row of ``heads``, as the policy reads it, over all tokens of ``pairs``."""
     hit = tokens = 0
     for pair in pairs:
-        rows = attention_rows(model, pair, row)
-        if heads is None:
-            mean = rows.mean(axis=(0, 1))
-        else:
-            mean = np.mean([rows[layer, head] for layer, head in heads], axis=0)
-        found = hits(mean, pair)
+        rows = reader.rows(pair.prompt, pair.target_ids, Readout(tuple(heads), row)).source
+        found = hits(rows.mean(axis=1), pair)
         hit += int(found.sum())
         tokens += found.size
     return hit / tokens
+
+
+def rank(counts: Counts) -> list[int]:
+    """Places of the heads from most to fewest hits; ties keep the model's order."""
+    return [int(i) for i in np.argsort(-counts, kind="stable")]

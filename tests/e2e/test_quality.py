@@ -4,9 +4,9 @@ import subprocess
 import sys
 
 import pytest
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from alignatt_agent.calibration.translation_score import averaged_score
+from alignatt_agent.engine.reference import TransformersEngine
 from alignatt_agent.head_sets import load_head_set
 from alignatt_agent.micro.calibrate import HELD_OUT_SEED, aligned_pairs
 from tests.e2e.conftest import ROOT, TARGETS
@@ -35,16 +35,14 @@ def test_translation_model(figures, target):
 
 @pytest.fixture(scope="module")
 def reference():
-    folder = ROOT / "micro_models" / "gemma4"
-    model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
-    return model, AutoTokenizer.from_pretrained(folder)
+    return TransformersEngine(str(ROOT / "micro_models" / "gemma4"))
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_shipped_head_set_beats_all_heads_on_held_out_pairs(reference, target):
-    model, tokenizer = reference
     head_set = load_head_set(f"micro-en-{target}")
-    pairs = aligned_pairs(tokenizer, target, 30, HELD_OUT_SEED)
-    chosen = averaged_score(model, pairs, head_set.row, head_set.heads)
+    pairs = aligned_pairs(reference.tokenizer, target, 30, HELD_OUT_SEED)
+    chosen = averaged_score(reference, pairs, head_set.row, head_set.heads)
+    everything = [(a, b) for a in range(head_set.num_layers) for b in range(head_set.num_heads)]
     assert chosen >= 0.85
-    assert chosen > averaged_score(model, pairs, head_set.row, None)
+    assert chosen > averaged_score(reference, pairs, head_set.row, everything)

@@ -1,0 +1,179 @@
+"""Figures of calibration, as PNG and SVG (matplotlib, extra ``plots``).
+
+Colours are the eight of Okabe and Ito, which stay apart for colour-blind readers.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from alignatt_agent.calibration.scoring import RowScores
+from alignatt_agent.calibration.translation_score import Head, Row
+
+LOGGER = logging.getLogger(__name__)
+
+BLUE, ORANGE, GREEN, VERMILION, SKY, GREY, YELLOW = (
+    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#B8B8B8", "#F0E442",
+)  # fmt: skip
+_FONTS = ["DejaVu Sans", "Noto Sans CJK SC", "Noto Sans SC", "WenQuanYi Zen Hei", "SimHei"]
+"""matplotlib falls back along this list for glyphs that the first one lacks."""
+
+
+class FigureError(RuntimeError):
+    """Figures cannot be drawn; the message says what is missing."""
+
+
+def require_matplotlib() -> None:
+    """Find out before a long run whether figures can be drawn at its end.
+
+    Raises:
+        FigureError: matplotlib is not installed.
+    """
+    pyplot()
+
+
+def figures_beside(
+    output: Path, title: str, rows: dict[Row, RowScores], row: Row, top_k: int
+) -> list[Path]:
+    """Draw ``heat_map`` and ``score_by_k`` beside the head-set file ``output``."""
+    found, stem = rows[row], output.with_suffix("")
+    heads = stem.with_name(f"{stem.name}-heads")
+    drawn = heat_map(found.matrix, found.ranking[:top_k], f"{title}, {row} row", heads)
+    return drawn + score_by_k(rows, top_k, title, stem.with_name(f"{stem.name}-top-k"), row)
+
+
+def heat_map(
+    matrix: npt.NDArray[np.float64], retained: Sequence[Head], title: str, stem: Path
+) -> list[Path]:
+    """Draw the Translation Score of every head with the retained heads marked by their rank.
+
+    Args:
+        matrix: ``[layers, heads]`` scores between 0 and 1.
+        retained: the head set, best first.
+        title: heading.
+        stem: path without suffix.
+
+    Returns:
+        The written files.
+
+    Raises:
+        FigureError: matplotlib is not installed.
+    """
+    plt = pyplot()
+    layers, heads = matrix.shape
+    # A legend and a colour bar have to fit beside very small models, too.
+    size = (max(6.4, 0.26 * layers + 2.4), max(3.2, 0.26 * heads + 1.5))
+    figure, axes = plt.subplots(figsize=size, layout="constrained")
+    image = axes.imshow(
+        100 * matrix.T, cmap="cividis", vmin=0, vmax=100, aspect="auto", origin="lower"
+    )
+    for place, (layer, head) in enumerate(retained, 1):
+        axes.add_patch(
+            plt.Rectangle((layer - 0.5, head - 0.5), 1, 1, fill=False, ec=VERMILION, lw=2.2)
+        )
+        colour = "black" if matrix[layer, head] > 0.5 else "white"
+        axes.text(layer, head, str(place), ha="center", va="center", color=colour, fontsize=8)
+    every = max(1, layers // 16)
+    axes.set_xticks(range(0, layers, every))
+    axes.set_yticks(range(heads))
+    axes.set(xlabel="layer", ylabel="head")
+    axes.set_title(f"{title}\noutlined: the {len(retained)} retained heads, by rank", fontsize=10)
+    figure.colorbar(image, ax=axes, label="Translation Score, %")
+    return save(plt, figure, stem)
+
+
+def score_by_k(
+    rows: dict[Row, RowScores], top_k: int, title: str, stem: Path, chosen: Row | None = None
+) -> list[Path]:
+    """Draw the head-averaged score on held-out pairs against the number of heads.
+
+    Args:
+        rows: scores of each row convention.
+        top_k: size of the head set, marked.
+        title: heading.
+        stem: path without suffix.
+        chosen: convention of the head set, drawn in full strength.
+
+    Raises:
+        FigureError: matplotlib is not installed.
+    """
+    plt = pyplot()
+    figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
+    total = 0
+    highest = max(found.held_out.by_k[top_k - 1] for found in rows.values())
+    for (name, found), colour in zip(rows.items(), (BLUE, ORANGE), strict=False):
+        values = 100 * found.held_out.by_k
+        total = len(values)
+        k = np.arange(1, total + 1)
+        strong = chosen in (None, name)
+        label = f"{name} row" + (" (chosen)" if chosen == name else "")
+        axes.plot(k, values, color=colour, lw=2 if strong else 1.2, label=label)
+        low, high = 100 * found.held_out.by_k_bounds.T
+        axes.fill_between(k, low, high, color=colour, alpha=0.18, lw=0)
+        axes.plot(top_k, values[top_k - 1], "o", color=colour, ms=7)
+        axes.annotate(
+            f"{values[top_k - 1]:.1f}",
+            (top_k, values[top_k - 1]),
+            (0, 9 if values[top_k - 1] >= 100 * highest else -16),
+            textcoords="offset points",
+            ha="center",
+            color=colour,
+            fontsize=9,
+        )
+    axes.axvline(top_k, color=GREY, lw=1, ls=":")
+    axes.set_xscale("log", base=2)
+    ticks = [k for k in (1, 2, 4, 8, 16, 32, 64, 128, 256) if k <= total * 0.7] + [total]
+    axes.set_xticks(ticks, [str(k) for k in ticks[:-1]] + [f"all {total}"])
+    axes.minorticks_off()
+    axes.set(xlabel="heads averaged, best first", ylabel="Translation Score, %, held out")
+    axes.grid(axis="y", alpha=0.3)
+    axes.legend(loc="lower left", frameon=False, fontsize=9)
+    axes.set_title(f"{title}\nbands: 95 % bootstrap over sentence pairs", fontsize=10)
+    return save(plt, figure, stem)
+
+
+def save(plt: Any, figure: Any, stem: Path) -> list[Path]:
+    """Write a figure as PNG and SVG and close it; return the files."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for path in paths:
+            # Without a date, equal figures are equal files.
+            metadata = {"Date": None} if path.suffix == ".svg" else None
+            figure.savefig(path, dpi=160, metadata=metadata)
+    plt.close(figure)
+    if any("missing from font" in str(warning.message) for warning in caught):
+        LOGGER.warning(
+            "%s has boxes in place of some characters: no installed font has them (one of %s "
+            "would do); the SVG shows them wherever it is opened with such a font",
+            *(paths[0], ", ".join(_FONTS[1:])),
+        )
+    return paths
+
+
+def pyplot() -> Any:
+    """Return ``matplotlib.pyplot`` set up for files.
+
+    Raises:
+        FigureError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib
+    except ImportError:
+        raise FigureError("figures need matplotlib: pip install 'alignatt_agent[plots]'") from None
+    matplotlib.use("Agg", force=False)
+    from matplotlib import font_manager, pyplot
+
+    known = {font.name for font in font_manager.fontManager.ttflist}
+    pyplot.rcParams["font.family"] = [name for name in _FONTS if name in known] or ["sans-serif"]
+    pyplot.rcParams["svg.hashsalt"] = "alignatt"
+    pyplot.rcParams["svg.fonttype"] = "none"  # text stays text: a browser finds its own fonts
+    return pyplot

@@ -1,0 +1,134 @@
+"""Word alignments: Pharaoh notation, symmetrisation and the alignment error rate.
+
+A link ``(i, j)`` joins source word ``i`` and target unit ``j``, both counted from 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+Link = tuple[int, int]
+
+_LINK = re.compile(r"(\d+)(-|p|\?)(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Alignment of one sentence pair.
+
+    Attributes:
+        sure: links that every annotator would draw; all links of an automatic aligner.
+        possible: links that are right but may be missing; contains ``sure``.
+    """
+
+    sure: frozenset[Link]
+    possible: frozenset[Link]
+
+    @classmethod
+    def of(cls, sure: Iterable[Link], possible: Iterable[Link] = ()) -> Links:
+        """Build from any iterables; ``possible`` need not repeat the sure links."""
+        certain = frozenset(sure)
+        return cls(certain, certain | frozenset(possible))
+
+    def sources(self, target: int) -> tuple[int, ...]:
+        """Source words that a target unit is linked to, sure or possible, in order."""
+        return tuple(sorted(i for i, j in self.possible if j == target))
+
+
+def parse_pharaoh(text: str) -> Links:
+    """Read ``"0-0 1p2"``: ``-`` joins sure links, ``p`` or ``?`` possible ones.
+
+    Raises:
+        ValueError: an item is not a link.
+    """
+    sure: set[Link] = set()
+    possible: set[Link] = set()
+    for item in text.split():
+        match = _LINK.fullmatch(item)
+        if match is None:
+            raise ValueError(f"{item!r} is not a link such as 3-4 (sure) or 3p4 (possible)")
+        link = (int(match[1]), int(match[3]))
+        (sure if match[2] == "-" else possible).add(link)
+    return Links.of(sure, possible)
+
+
+def format_pharaoh(links: Links) -> str:
+    """Write links as ``parse_pharaoh`` reads them, in order."""
+    return " ".join(
+        f"{i}{'-' if (i, j) in links.sure else 'p'}{j}" for i, j in sorted(links.possible)
+    )
+
+
+def grow_diag_final_and(forward: Iterable[Link], backward: Iterable[Link]) -> frozenset[Link]:
+    """Symmetrise two one-directional alignments (Koehn et al., 2003).
+
+    Starts from the intersection, grows into neighbouring links of the union (diagonals included)
+    that reach a word without link, then adds remaining links between two words without link.
+    """
+    ahead, back = frozenset(forward), frozenset(backward)
+    union = ahead | back
+    chosen = set(ahead & back)
+    sources, targets = {i for i, _ in chosen}, {j for _, j in chosen}
+
+    def add(link: Link) -> None:
+        chosen.add(link)
+        sources.add(link[0])
+        targets.add(link[1])
+
+    grown = True
+    while grown:
+        grown = False
+        for i, j in sorted(chosen):
+            for link in ((i + a, j + b) for a in (-1, 0, 1) for b in (-1, 0, 1)):
+                free = link[0] not in sources or link[1] not in targets
+                if free and link in union and link not in chosen:
+                    add(link)
+                    grown = True
+    for links in (ahead, back):
+        for link in sorted(links):
+            if link[0] not in sources and link[1] not in targets:
+                add(link)
+    return frozenset(chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRate:
+    """Agreement of an alignment with a gold one, summed over sentence pairs.
+
+    Attributes:
+        found: links of the automatic alignment.
+        sure: sure gold links.
+        found_sure: links found among the sure ones.
+        found_possible: links found among the possible ones.
+    """
+
+    found: int = 0
+    sure: int = 0
+    found_sure: int = 0
+    found_possible: int = 0
+
+    def add(self, found: frozenset[Link], gold: Links) -> ErrorRate:
+        """Return the sums with one more sentence pair."""
+        return ErrorRate(
+            self.found + len(found),
+            self.sure + len(gold.sure),
+            self.found_sure + len(found & gold.sure),
+            self.found_possible + len(found & gold.possible),
+        )
+
+    @property
+    def aer(self) -> float:
+        """Alignment error rate (Och and Ney, 2003); 0 is perfect."""
+        return 1 - (self.found_sure + self.found_possible) / max(1, self.found + self.sure)
+
+    @property
+    def precision(self) -> float:
+        """Share of the found links that are possible."""
+        return self.found_possible / max(1, self.found)
+
+    @property
+    def recall(self) -> float:
+        """Share of the sure links that were found."""
+        return self.found_sure / max(1, self.sure)

@@ -1,0 +1,77 @@
+"""Word alignments: notation, symmetrisation, error rate."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from alignatt_agent.calibration.links import (
+    ErrorRate,
+    Links,
+    format_pharaoh,
+    grow_diag_final_and,
+    parse_pharaoh,
+)
+
+UNHURRIED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+LINKS = st.frozensets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12)
+
+
+@UNHURRIED
+@given(LINKS, LINKS)
+def test_pharaoh_round_trip(sure, possible):
+    links = Links.of(sure, possible)
+    assert parse_pharaoh(format_pharaoh(links)) == links
+
+
+def test_pharaoh_notation():
+    links = parse_pharaoh("0-0 1p2 3?1")
+    assert links.sure == {(0, 0)}
+    assert links.possible == {(0, 0), (1, 2), (3, 1)}
+    assert links.sources(2) == (1,)
+    assert links.sources(5) == ()
+
+
+@pytest.mark.parametrize("text", ["1", "a-b", "0-0,1-1", "-1-0", "0--1", "0-1x"])
+def test_nonsense_is_not_a_link(text):
+    with pytest.raises(ValueError, match="is not a link such as 3-4"):
+        parse_pharaoh(text)
+
+
+@UNHURRIED
+@given(LINKS, LINKS)
+def test_symmetrised_links_lie_between_intersection_and_union(forward, backward):
+    found = grow_diag_final_and(forward, backward)
+    assert forward & backward <= found <= forward | backward
+
+
+@UNHURRIED
+@given(LINKS, LINKS)
+def test_symmetrisation_leaves_no_pair_of_free_words_apart(forward, backward):
+    found = grow_diag_final_and(forward, backward)
+    sources, targets = {i for i, _ in found}, {j for _, j in found}
+    assert not [x for x in forward | backward if x[0] not in sources and x[1] not in targets]
+
+
+def test_symmetrisation_grows_along_diagonals_only():
+    # 1-1 touches the intersection, 4-4 joins two free words, 0-3 reaches nothing new from afar.
+    forward, backward = {(0, 0), (1, 1), (4, 4), (0, 3)}, {(0, 0), (3, 3)}
+    assert grow_diag_final_and(forward, backward) == {(0, 0), (1, 1), (4, 4), (3, 3)}
+
+
+def test_error_rate():
+    gold = Links.of({(0, 0), (1, 1)}, {(2, 1)})
+    perfect = ErrorRate().add(frozenset({(0, 0), (1, 1), (2, 1)}), gold)
+    assert (perfect.aer, perfect.precision, perfect.recall) == (0, 1, 1)
+    poor = ErrorRate().add(frozenset({(0, 0), (5, 5)}), gold)
+    assert poor.aer == pytest.approx(1 - (1 + 1) / (2 + 2))
+    assert (poor.precision, poor.recall) == (0.5, 0.5)
+    both = perfect.add(frozenset({(0, 0), (5, 5)}), gold)
+    assert both.aer == pytest.approx(1 - (2 + 3 + 1 + 1) / (3 + 2 + 2 + 2))
+
+
+@UNHURRIED
+@given(LINKS, LINKS, LINKS)
+def test_error_rate_is_a_share(found, sure, possible):
+    assert 0 <= ErrorRate().add(found, Links.of(sure, possible)).aer <= 1
