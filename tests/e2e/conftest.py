@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import wave
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,3 +61,17 @@ def short_talk(tmp_path_factory) -> ShortTalk:
         text = "".join(f"{line}\n" for line in lines[: len(kept)])
         (root / "ref" / f"{target}.txt").write_text(text, encoding="utf-8")
     return ShortTalk(root, wav, len(kept))
+
+
+@pytest.fixture(scope="session")
+def driven(short_talk):
+    """Direct runs of the short talk, each target twice, and more; see ``driver.py``."""
+    for target in TARGETS:
+        short_talk.config(target)
+    out = short_talk.root / "driver.json"
+    command = [sys.executable, "-m", "tests.e2e.driver", str(short_talk.root), str(out)]
+    result = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900
+    )
+    assert result.returncode == 0, result.stderr[-4000:]
+    return json.loads(out.read_text(encoding="utf-8"))

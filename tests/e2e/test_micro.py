@@ -31,19 +31,6 @@ def emissions(path):
     return [line["generated_tokens"] for line in lines if "generated_tokens" in line]
 
 
-@pytest.fixture(scope="module")
-def driven(short_talk):
-    for target in TARGETS:
-        short_talk.config(target)
-    out = short_talk.root / "driver.json"
-    command = [sys.executable, "-m", "tests.e2e.driver", str(short_talk.root), str(out)]
-    result = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900
-    )
-    assert result.returncode == 0, result.stderr[-4000:]
-    return json.loads(out.read_text(encoding="utf-8"))
-
-
 @pytest.mark.parametrize("target", TARGETS)
 def test_same_audio_twice_gives_the_same_bytes(driven, short_talk, target):
     first, second = (emissions(short_talk.root / f"{target}.{run}.jsonl") for run in (1, 2))

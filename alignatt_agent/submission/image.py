@@ -1,0 +1,134 @@
+"""The build context of the Docker image: this package, its locked environment and its settings."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from alignatt_agent.checkpoints import EMBEDDED, locate
+from alignatt_agent.config import AgentConfig
+from alignatt_agent.resources import CHECKOUT_ROOT, find_path, known_resources
+from alignatt_agent.submission.layout import Bundle, SystemName
+from alignatt_agent.submission.settings import server_yaml
+
+TEMPLATES = Path(__file__).parent / "templates"
+WEIGHTS = "weights"
+ROLES = ("asr", "aligner", "translation")
+
+_SOURCES = ("alignatt_agent", "agent_configs", "head_sets", "requirements")
+_SINGLE = ("pyproject.toml", "LICENSE", "README.md")
+_IGNORED = shutil.ignore_patterns("__pycache__", "*.py[cod]", "*.nb[ci]", ".*")
+
+
+class ImageError(ValueError):
+    """No image can be made of a configuration; the message has the fix."""
+
+
+def write_image(bundle: Bundle, systems: Mapping[SystemName, AgentConfig]) -> None:
+    """Write the build context.
+
+    Args:
+        bundle: the bundle.
+        systems: resolved configuration of every system.
+
+    Raises:
+        ImageError: the package does not run from a checkout, or a path would not exist in an image.
+        CheckpointError: a local checkpoint is missing.
+    """
+    missing = [name for name in (*_SOURCES, *_SINGLE) if not (CHECKOUT_ROOT / name).exists()]
+    if missing:
+        raise ImageError(
+            f"{CHECKOUT_ROOT} lacks {', '.join(missing)}: an image is built from a checkout; "
+            f"clone the repository and run `make submission` in it"
+        )
+    source = bundle.image / "source"
+    for name in _SOURCES:
+        shutil.copytree(CHECKOUT_ROOT / name, source / name, ignore=_IGNORED)
+    for name in _SINGLE:
+        shutil.copy2(CHECKOUT_ROOT / name, source / name)
+    for name in ("Dockerfile", ".dockerignore"):
+        template = TEMPLATES / name.lstrip(".")
+        shutil.copyfile(template, bundle.image / name)
+    (bundle.image / "server.yaml").write_text(server_yaml(), encoding="utf-8")
+    for system, config in systems.items():
+        path = bundle.image_agent(system)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(config.to_yaml(), encoding="utf-8")
+    _write_weights(bundle.image, list(systems.values()))
+
+
+def _write_weights(image: Path, configs: list[AgentConfig]) -> None:
+    """Copy local checkpoints and head sets; write the commands that fetch the others."""
+    weights = image / WEIGHTS
+    weights.mkdir()
+    commands: dict[str, None] = {}
+    for config in configs:
+        located = locate_local(config)
+        for role in ROLES:
+            model = getattr(config.models, role)
+            if role in located:
+                copy_relative(located[role], model.path, weights)
+            else:
+                revision = f" --revision {model.revision}" if model.revision else ""
+                commands[f"hf download {model.path}{revision}"] = None
+        for name in config.head_sets.values():
+            if name not in known_resources("head_sets", ".json"):
+                copy_relative(find_path(name), name, weights)
+    script = (TEMPLATES / "fetch_weights.sh").read_text(encoding="utf-8")
+    lines = "\n".join(commands) or "echo 'all checkpoints are in image/weights already'"
+    path = image / "fetch_weights.sh"
+    path.write_text(script.replace("@COMMANDS@", lines), encoding="utf-8")
+
+
+def locate_local(config: AgentConfig) -> dict[str, Path]:
+    """Return the directory of every checkpoint that is a path rather than an id of the hub."""
+    roles = [role for role in ROLES if is_local(getattr(config.models, role).path)]
+    if not roles:
+        return {}
+    found = locate(config.models)
+    return {role: Path(getattr(found, role).path) for role in roles}
+
+
+def is_local(path: str) -> bool:
+    """Whether a configured checkpoint is a directory rather than an id of the hub."""
+    if path.split("/")[0] == EMBEDDED or path.count("/") != 1:
+        return True
+    try:
+        find_path(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def copy_relative(found: Path, configured: str, weights: Path) -> None:
+    """Copy a file or folder to the place where the same relative path finds it in the image.
+
+    Raises:
+        ImageError: the configured path is absolute or leaves the folder.
+    """
+    relative = Path(configured)
+    if relative.is_absolute() or ".." in relative.parts or configured.startswith("~"):
+        raise ImageError(
+            f"{configured} is a path of this machine and will not exist in an image; name it "
+            f"relative to the working directory, or by its id on the hub, and run the dev set again"
+        )
+    target = weights / relative
+    if target.exists():
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if found.is_dir():
+        shutil.copytree(found, target, ignore=_IGNORED)
+    else:
+        shutil.copy2(found, target)
+
+
+def gpu_share(configs: Iterable[AgentConfig]) -> float | None:
+    """Largest share of the GPU that the three engines of a system claim; ``None`` if not set."""
+    shares = []
+    for config in configs:
+        claimed = [getattr(config.models, r).engine.get("gpu_memory_utilization") for r in ROLES]
+        if any(share is not None for share in claimed):
+            # vLLM's own default is 0.9 where nothing is said.
+            shares.append(sum(0.9 if share is None else float(share) for share in claimed))
+    return max(shares, default=None)

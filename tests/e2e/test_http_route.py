@@ -1,0 +1,151 @@
+"""The route of the image: entry point, official HTTP server, organisers' client, real engines.
+
+The server starts once. The direct runs are those that the other end-to-end tests look at.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from alignatt_agent.config import load_config
+from alignatt_agent.submission.health import UnhealthyError, check_health
+from alignatt_agent.submission.settings import proxy_yaml, read_server, server_yaml
+from tests.e2e.conftest import ROOT
+
+BIN = Path(sys.executable).parent
+TARGETS = ("de", "zh")
+START_S = 240
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """The entry point of the image as a plain process; yields it, its folder and its port."""
+    root = tmp_path_factory.mktemp("image")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    for target in TARGETS:
+        path = root / "systems" / "low" / f"en-{target}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(load_config("micro-low").for_target(target).to_yaml())
+        (root / f"proxy-{target}.yaml").write_text(proxy_yaml(target, "127.0.0.1", port))
+    settings = root / "server.yaml"
+    settings.write_text(server_yaml())
+    content = read_server(settings) | {"hostname": "127.0.0.1", "port": port}
+    settings.write_text(yaml.safe_dump(content))
+    command = [sys.executable, "-m", "alignatt_agent.submission", "serve", "low/en-de"]
+    with (root / "server.log").open("w") as stream:
+        process = subprocess.Popen(
+            [*command, "--root", str(root)],
+            cwd=ROOT,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+        )
+    try:
+        _wait_until_healthy(process, port, root / "server.log")
+        yield process, root, port
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(30)
+
+
+def infer(root, short_talk, target, name):
+    """Start the organisers' client; returns its process and the log that it writes."""
+    log = root / f"{name}.jsonl"
+    command = [
+        str(BIN / "simulstream_inference"),
+        *("--speech-processor-config", str(root / f"proxy-{target}.yaml")),
+        *("--wav-list-file", str(short_talk.root / "wavs.txt")),
+        *("--tgt-lang", target, "--src-lang", "en", "--metrics-log-file", str(log)),
+    ]
+    environment = {**os.environ, "no_proxy": "127.0.0.1"}
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    return process, log
+
+
+def emissions(log):
+    """What was emitted after how much audio, chunk by chunk."""
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    keys = ("total_audio_processed", "generated_tokens", "deleted_tokens")
+    return [[line[key] for key in keys] for line in lines if "generated_tokens" in line]
+
+
+def test_two_clients_at_once_get_what_a_direct_run_emits(driven, short_talk, server):
+    _, root, _ = server
+    clients = {target: infer(root, short_talk, target, target) for target in TARGETS}
+    for target, (client, log) in clients.items():
+        text, _ = client.communicate(timeout=300)
+        assert client.returncode == 0, text[-4000:]
+        direct = emissions(short_talk.root / f"{target}.1.jsonl")
+        assert sum(len(tokens) for _, tokens, _ in direct) > 20
+        assert emissions(log) == direct
+
+
+def test_a_client_that_was_killed_leaves_no_trace(driven, short_talk, server):
+    _, root, port = server
+    client, log = infer(root, short_talk, "de", "killed")
+    deadline = time.monotonic() + START_S
+    while not (log.exists() and len(log.read_text().splitlines()) > 6):
+        assert client.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    client.kill()
+    client.communicate()
+    check_health("127.0.0.1", port)
+    again, log = infer(root, short_talk, "de", "again")
+    text, _ = again.communicate(timeout=300)
+    assert again.returncode == 0, text[-4000:]
+    assert emissions(log) == emissions(short_talk.root / "de.1.jsonl")
+
+
+def test_it_stops_as_the_image_asks_for_and_takes_its_engines_along(server):
+    process, root, _ = server
+    engines = _members(process.pid)
+    assert len(engines) > 1
+    process.send_signal(signal.SIGINT)  # STOPSIGNAL of the image
+    process.wait(60)
+    deadline = time.monotonic() + 30
+    while _members(process.pid):
+        assert time.monotonic() < deadline, _members(process.pid)
+        time.sleep(0.1)
+    text = (root / "server.log").read_text()
+    assert "http_speech_processor_server --server-config" in text
+    assert text.count("Traceback") <= text.count("KeyboardInterrupt") + text.count("BrokenPipe")
+
+
+def _members(group):
+    """Living processes of a process group."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if fields[0] != "Z" and int(fields[2]) == group:
+            found.append(int(stat.parent.name))
+    return found
+
+
+def _wait_until_healthy(process, port, log):
+    deadline = time.monotonic() + START_S
+    while True:
+        assert process.poll() is None, log.read_text()[-4000:]
+        try:
+            return check_health("127.0.0.1", port)
+        except UnhealthyError:
+            assert time.monotonic() < deadline, log.read_text()[-4000:]
+        time.sleep(0.5)

@@ -1,0 +1,154 @@
+"""The image as far as it can be verified without building it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from alignatt_agent.config import load_config
+from alignatt_agent.submission.image import TEMPLATES, gpu_share, write_image
+from alignatt_agent.submission.layout import Bundle, SystemName
+from alignatt_agent.submission.serve import known_systems
+from alignatt_agent.submission.settings import SERVER_MODULE, read_server
+from alignatt_agent.submission.signatures import DECIDING, image_pins
+
+DOCKERFILE = (TEMPLATES / "Dockerfile").read_text()
+SYSTEM = SystemName("low", "en", "de")
+
+
+@pytest.fixture(scope="module")
+def micro(tmp_path_factory):
+    bundle = Bundle(tmp_path_factory.mktemp("image"))
+    config = load_config("micro-low").for_target("de")
+    write_image(bundle, {SYSTEM: config})
+    return bundle, config
+
+
+def hadolint(path):
+    """Run the linter; it has to be there, see the extra `dev`."""
+    program = Path(sys.executable).with_name("hadolint")
+    return subprocess.run(
+        [str(program), "--no-color", str(path)], capture_output=True, text=True, check=False
+    )
+
+
+def test_dockerfile_passes_the_linter(micro):
+    result = hadolint(micro[0].image / "Dockerfile")
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "rule"),
+    [
+        ("--no-install-recommends ", "", "DL3015"),
+        ("USER 1000", "USER root", "DL3002"),
+        ('ENTRYPOINT ["tini",', "ENTRYPOINT tini #", "DL3025"),
+        ("WORKDIR /weights", "WORKDIR weights", "DL3000"),
+        ("    && rm -rf /var/lib/apt/lists/*\n", "    && true\n", "DL3009"),
+        ("# hadolint ignore=DL3008\n", "", "DL3008"),
+        ('RUN sh requirements/install.sh "${EXTRA}"', "RUN rm $OTHER", "SC2086"),
+    ],
+)
+def test_the_linter_really_checks(tmp_path, good, bad, rule):
+    assert good in DOCKERFILE
+    path = tmp_path / "Dockerfile"
+    path.write_text(DOCKERFILE.replace(good, bad))
+    result = hadolint(path)
+    assert result.returncode != 0
+    assert rule in result.stdout
+
+
+def test_every_copied_file_is_in_the_context(micro):
+    image = micro[0].image
+    copies = re.findall(r"^COPY (?:--\S+ )*(.+)$", DOCKERFILE, flags=re.M)
+    sources = [source for line in copies for source in line.split()[:-1]]
+    assert len(sources) >= 7
+    for source in sources:
+        assert (image / source).exists(), source
+
+
+def test_the_context_is_complete(micro):
+    bundle, config = micro
+    source = bundle.image / "source"
+    for name in ("alignatt_agent", "agent_configs", "head_sets", "requirements", "pyproject.toml"):
+        assert (source / name).exists()
+    assert (source / "alignatt_agent" / "submission" / "templates" / "Dockerfile").is_file()
+    assert not list(source.rglob("*.pyc"))
+    assert not list(source.rglob("*.nbi"))
+    # The paths of the configuration are found from the working directory of the container.
+    assert "WORKDIR /weights" in DOCKERFILE
+    for role in ("asr", "aligner", "translation"):
+        path = getattr(config.models, role).path
+        assert (bundle.image / "weights" / path / "model.safetensors").is_file()
+    assert known_systems(bundle.image) == ["low/en-de"]
+    served = yaml.safe_load(bundle.image_agent(SYSTEM).read_text())
+    assert served["target_language"] == "de"
+    assert set(DECIDING) <= {name.replace("-", "_") for name in image_pins(source)}
+
+
+def test_server_settings_fit_a_container(micro):
+    settings = read_server(micro[0].image / "server.yaml")
+    assert settings["hostname"] == "0.0.0.0"
+    assert f"EXPOSE {settings['port']}" in DOCKERFILE
+
+
+def test_entry_point_and_health_are_commands_of_the_package():
+    from alignatt_agent.submission.cli import build_parser
+
+    for instruction in ("ENTRYPOINT", "CMD"):
+        (line,) = re.findall(rf"^\s*{instruction} (\[.*\])$", DOCKERFILE, flags=re.M)
+        words = yaml.safe_load(line)
+        command = words[words.index("alignatt_agent.submission") + 1 :]
+        assert words[words.index("-m") - 1] == "python"
+        parsed = build_parser().parse_args(command)
+        assert parsed.command in ("serve", "health")
+    assert SERVER_MODULE.endswith("http_speech_processor_server")
+
+
+def test_weights_of_the_hub_are_fetched_by_a_script(tmp_path):
+    bundle = Bundle(tmp_path)
+    config = load_config("iwslt26-low").for_target("de")
+    write_image(bundle, {SYSTEM: config})
+    script = bundle.image / "fetch_weights.sh"
+    text = script.read_text()
+    for model in (config.models.asr, config.models.aligner, config.models.translation):
+        assert f"hf download {model.path} --revision {model.revision}" in text
+    assert not list((bundle.image / "weights").iterdir())
+    # What the script fetches is what the image looks for.
+    assert "HF_HOME=/weights/huggingface" in DOCKERFILE
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "hf").write_text('#!/bin/sh\necho "$HF_HOME: $*"\n')
+    (tools / "hf").chmod(0o755)
+    result = subprocess.run(
+        ["sh", str(script), str(tmp_path / "there")],
+        env={"PATH": f"{tools}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert result.stdout.count(f"{tmp_path}/there/huggingface: download ") == 3
+    assert subprocess.run(["sh", str(script)], capture_output=True, check=False).returncode == 2
+
+
+def test_engines_fit_on_one_gpu():
+    configs = [load_config(name) for name in ("iwslt26-low", "iwslt26-high", "default-low")]
+    share = gpu_share(configs)
+    assert share is not None
+    assert 0 < share <= 0.97
+    assert gpu_share([load_config("micro-low")]) is None
+
+
+def test_a_wheel_has_no_image(monkeypatch, tmp_path):
+    from alignatt_agent.submission import image
+
+    monkeypatch.setattr(image, "CHECKOUT_ROOT", tmp_path)
+    with pytest.raises(image.ImageError, match="an image is built from a checkout"):
+        write_image(Bundle(tmp_path / "out"), {})
+    assert shutil.which("sh")
