@@ -230,12 +230,14 @@ class Capture:
         Returns:
             Shape and float32 bytes of ``[rows, heads, 2 + S]``, over the heads that the request
             asked for; heads of other ranks are zero, rows that were not seen are missing from
-            the end. Then the token that the gate kept from being sampled, if any. ``None`` when
-            the request is unknown.
+            the end, and a rank without any of the heads has no shape. Then the token that the
+            gate kept from being sampled, if any. ``None`` when the request is unknown.
         """
         live = self.ledger.take(key)
         if live is None:
             return None
+        if not self.taps:
+            return [], b"", None
         width = live.end - live.start + 2
         result = np.zeros((len(live.rows), len(live.heads), width), np.float32)
         columns = self._columns

@@ -140,11 +140,16 @@ class DraftEngine:
         for answer in self._model.ask_workers("alignatt_fetch", key):
             if answer is None:
                 self._fail("a worker does not know the request whose rows were asked for")
-            shape, data, next_token = answer
+            shape, data, token = answer
+            next_token = token if next_token is None else next_token
+            if not shape:
+                continue
             part = np.frombuffer(data, np.float32).reshape(shape)
+            if total is not None and part.shape != total.shape:
+                self._fail(f"workers captured rows of shapes {total.shape} and {part.shape}")
             total = part if total is None else total + part
         if total is None:
-            self._fail("no worker answered")
+            self._fail("no worker captures the heads that it was started for")
         return _Fetched(total, next_token)
 
     def _checked(

@@ -89,6 +89,7 @@ def end_if_rejected(key: str, stops: Sequence[int], logits: torch.Tensor) -> Non
     token = int(logits.argmax())
     if token in stops:
         return
-    live.next_token = token
+    if live.next_token is None:  # asynchronous scheduling runs one step more
+        live.next_token = token
     logits.fill_(float("-inf"))
     logits[stops[0]] = 0.0

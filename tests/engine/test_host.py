@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
+import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from alignatt_agent.engine import host
-from alignatt_agent.engine.drafts import DraftEngine, greedy
+from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment
 from alignatt_agent.engine.served import ServedModel
 from alignatt_agent.engine.speech import stop_ids
@@ -75,27 +76,32 @@ def test_a_turn_that_ends_by_itself(engines):
         assert len(draft.rows.source) == count
 
 
-def test_nothing_is_held_after_drafts_and_little_after_aborts(engines):
-    for seed in range(5):
-        engines.translation.draft(make_prompt(seed, 60, 5, 20), 6, READOUT)
+def test_an_interrupted_request_leaves_nothing_behind(engines):
+    engines.translation.draft(make_prompt(1, 60, 5, 20), 6, READOUT)
     assert rows_held() == 0
+    main = threading.main_thread().ident
+    for seed in range(3):
+        threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            engines.translation.draft(make_prompt(seed, 60, 5, 20), 1500, READOUT)
+    # The next request is served after the end of the interrupted ones.
+    assert engines.translation.draft(make_prompt(9, 60, 5, 20), 6, READOUT).rows is not None
+    assert rows_held() == 0
+    assert served("translation")._engine.get_num_unfinished_requests() == 0
 
-    model, drafts = served("translation"), engines.translation
-    prompt = make_prompt(9, 60, 5, 20)
-    extra = {"alignatt": drafts._wish("aborted", prompt, 400, READOUT)}
 
-    async def abandon():
-        request = model._engine.generate(
-            {"prompt_token_ids": list(prompt.token_ids)}, greedy(400, frozenset(), extra), "x"
-        )
-        task = asyncio.ensure_future(anext(request))
-        await asyncio.sleep(0.3)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+def test_an_error_of_a_worker_is_no_death(engines):
+    model = served("translation")
+    with pytest.raises(EngineError, match="Method 'no_such_call' is not implemented"):
+        model.ask_workers("no_such_call")
+    assert model.alive
+    assert engines.translation.draft(make_prompt(1, 60, 5, 20), 6, READOUT).rows is not None
 
-    model._call(abandon())
-    assert drafts.draft(prompt, 6, READOUT).rows is not None
-    assert rows_held() <= 1
+
+def test_threads_that_load_at_once_share_the_engines(engines, models):
+    with ThreadPoolExecutor(4) as pool:
+        loaded = list(pool.map(lambda _: host.load_engines(models, HEADS), range(4)))
+    assert all(found is engines for found in loaded)
 
 
 def test_streams_share_the_engines(engines):
@@ -113,41 +119,80 @@ def test_streams_share_the_engines(engines):
 
 
 @pytest.mark.parametrize(
-    ("engine", "heads", "message"),
+    ("engine", "message"),
     [
-        ({}, ((6, 0),), r"no attention heads \[\(6, 0\)\] in 6 layers of 8 heads"),
-        ({}, ((0, -1),), r"no attention heads \[\(0, -1\)\]"),
-        ({"kv_sharing_fast_prefill": True}, HEADS, "kv_sharing_fast_prefill"),
-        ({"kv_cache_dtype": "fp8"}, HEADS, "quantised KV cache"),
-        ({"unknown_option": 1}, HEADS, "unknown_option"),
+        ({"kv_sharing_fast_prefill": True}, "never verified with kv_sharing_fast_prefill"),
+        ({"kv_cache_dtype": "fp8"}, r"quantised KV cache \(fp8\)"),
+        # These go wrong in the engine's own process, when the model and when its cache is there.
+        ({"worker_cls": "tests.engine.workers.Biased"}, "layers.0.* never verified with ALiBi"),
+        ({"worker_cls": "tests.engine.workers.Foreign"}, "key layout that is no permutation"),
     ],
+    ids=lambda value: "".join(value) if isinstance(value, dict) else "",
 )
-def test_what_cannot_work_is_refused_at_start_up(models, engine, heads, message):
-    model = models.translation.model_copy(update={"engine": engine})
-    with pytest.raises((EngineError, ValueError), match=message), engine_environment():
-        ServedModel("mt", engine_arguments("translation", model, heads))
+def test_what_cannot_work_is_refused_at_start_up(models, engine, message):
+    model = models.translation
+    model = model.model_copy(update={"engine": {**model.engine, **engine}})
+    with pytest.raises(EngineError, match=f"^mt: .*({message})"), engine_environment():
+        ServedModel("mt", engine_arguments("translation", model, HEADS))
+
+
+def test_load_engines_says_why_an_engine_did_not_start(engines, models):
+    engine = {**models.translation.engine, "max_num_seqs": 0}
+    changed = models.translation.model_copy(update={"engine": engine})
+    asr = served("asr")
+    with pytest.raises(EngineError, match=r"(?s)^translation model .*max_num_seqs"):
+        host.load_engines(models.model_copy(update={"translation": changed}), HEADS)
+    again = host.load_engines(models, HEADS)
+    assert served("asr") is asr
+    assert again.translation.draft(make_prompt(1, 60, 5, 20), 4, READOUT).rows is not None
+
+
+def process_of(role: str) -> int:
+    """The engine process of a role: the child that comes and goes with it."""
+    (process,) = served(role)._processes
+    return process.pid
 
 
 def test_an_engine_that_dies_is_named_and_can_be_started_again(engines, models):
-    model = served("translation")
-    (process,) = model._engine.engine_core.resources.engine_manager.processes
     prompt = make_prompt(1, 60, 5, 20)
+    audio = noise(2.0)
 
-    def long_draft(_: int) -> str:
+    def translate() -> None:
+        engines.translation.draft(prompt, 1500, READOUT)
+
+    def ask() -> None:
+        served("translation").ask_workers("alignatt_held")
+
+    def align() -> None:
+        while True:
+            engines.aligner.align(audio, "the model reads every word", "en")
+
+    def fate(session: Callable[[], None]) -> str:
         try:
-            engines.translation.draft(prompt, 1500, READOUT)
+            session()
         except EngineError as error:
             return str(error)
         return "no error"
 
-    with ThreadPoolExecutor(3) as pool:
-        errors = pool.map(long_draft, range(3))
+    with ThreadPoolExecutor(8) as pool:
+        translations = [pool.submit(fate, translate) for _ in range(3)]
+        alignments = [pool.submit(fate, align) for _ in range(2)]
         time.sleep(0.5)
-        os.kill(process.pid, signal.SIGKILL)
-        for error in errors:
-            assert error.startswith(f"translation model {models.translation.path}: ")
-            assert "EngineDeadError" in error
-    with pytest.raises(EngineError, match="translation model"):
+        # A stopped process answers nothing, so this call is certain to wait when it dies.
+        os.kill(process_of("translation"), signal.SIGSTOP)
+        asked = pool.submit(fate, ask)
+        time.sleep(0.2)
+        dying = {"translation": [*translations, asked], "aligner": alignments}
+        for role in dying:
+            os.kill(process_of(role), signal.SIGKILL)
+        for role, futures in dying.items():
+            path = getattr(models, role).path
+            for future in futures:
+                assert future.result(60) == (
+                    f"{role} model {path}: the engine died: its process was killed by SIGKILL, "
+                    "as happens when memory runs out"
+                )
+    with pytest.raises(EngineError, match="translation model .* killed by SIGKILL"):
         engines.translation.draft(prompt, 4, READOUT)
 
     asr = served("asr")
@@ -155,3 +200,4 @@ def test_an_engine_that_dies_is_named_and_can_be_started_again(engines, models):
     assert again is not engines
     assert served("asr") is asr
     assert again.translation.draft(prompt, 4, READOUT).rows is not None
+    assert again.aligner.align(audio, "the model", "en")

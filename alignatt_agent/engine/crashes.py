@@ -1,0 +1,101 @@
+"""Why an engine failed, told by its own processes.
+
+vLLM logs an error inside the process where it happens; whoever started the engine only hears that
+there was one. Our plug-in runs in each of those processes and leaves the error in a file that
+bears the name of the engine.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import logging
+import multiprocessing
+import os
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+from typing import Any
+
+FOLDER = "ALIGNATT_ENGINE_REPORTS"
+"""Environment variable with the folder of the reports."""
+
+
+@functools.cache
+def folder() -> str:
+    """Folder of the reports of this process' engines; it goes away with the process."""
+    path = tempfile.mkdtemp(prefix="alignatt-engines-")
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+def listen() -> None:
+    """Leave the errors that vLLM logs in this process where the engine's owner reads them."""
+    # The only way to learn in a plug-in to which engine its process belongs.
+    given: dict[str, Any] = getattr(multiprocessing.current_process(), "_kwargs", {})
+    config, where = given.get("vllm_config"), os.environ.get(FOLDER)
+    if config is not None and where is not None:
+        logger = logging.getLogger("vllm")
+        if not any(isinstance(handler, _Listener) for handler in logger.handlers):
+            logger.addHandler(_Listener(Path(where) / config.instance_id))
+
+
+class CrashReport:
+    """What the processes of one engine left.
+
+    Args:
+        engine: the ``instance_id`` of its ``VllmConfig``.
+    """
+
+    def __init__(self, engine: str) -> None:
+        self._path = Path(folder()) / engine
+
+    def first(self) -> str | None:
+        """Return the first error since ``clear``; later ones are consequences."""
+        try:
+            lines = self._path.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return None
+        return str(json.loads(lines[0])) if lines else None
+
+    def clear(self) -> None:
+        """Forget errors that the engine survived."""
+        self._path.unlink(missing_ok=True)
+
+
+class _Listener(logging.Handler):
+    def __init__(self, path: Path) -> None:
+        super().__init__(logging.ERROR)
+        self._path = path
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            try:
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(describe(error)) + "\n")
+            except OSError:  # the owner is gone, and the folder with it
+                self.handleError(record)
+
+
+def describe(error: BaseException) -> str:
+    """Describe an error by the first thing that went wrong."""
+    seen = error
+    while seen.__cause__ is not None:
+        seen = seen.__cause__
+    return f"{type(seen).__name__}: {seen}" if str(seen) else type(seen).__name__
+
+
+def describe_exit(code: int) -> str:
+    """Say how a process ended.
+
+    Args:
+        code: exit code as ``multiprocessing`` reports it, negative for a signal.
+    """
+    if code >= 0:
+        return f"its process ended with exit code {code}"
+    name = signal.Signals(-code).name
+    hint = ", as happens when memory runs out" if name == "SIGKILL" else ""
+    return f"its process was killed by {name}{hint}"

@@ -1,0 +1,110 @@
+"""A mixed batch of draft requests, the same for every way an engine can run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from alignatt_agent.engine.drafts import DraftEngine
+from alignatt_agent.nouns import AttentionRows, Draft, Gate, Prompt, Readout
+from alignatt_agent.policy.alignatt import AlignAtt
+from tests.engine.conftest import HEADS, make_prompt
+
+TOLERANCE = 1e-4
+
+POLICY = AlignAtt(normalise="zscore", median_width=3)
+
+READOUTS = (
+    Readout(HEADS, "predicting"),
+    Readout(HEADS, "emitted"),
+    Readout(HEADS[2:5][::-1], "predicting"),
+    Readout(HEADS[5:], "emitted"),
+)
+"""Sets of heads as of several target languages, out of the union that the engine reads."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One request."""
+
+    prompt: Prompt
+    tokens: int
+    readout: Readout
+    gate: Gate | None
+
+    def run(self, engine: DraftEngine) -> Draft:
+        return engine.draft(self.prompt, self.tokens, self.readout, self.gate)
+
+
+def cases(count: int) -> list[Case]:
+    """Short and long prompts (the window is 64, the budget of a step 128), some with one prefix."""
+    found = []
+    for i in range(count):
+        length = 30 + 23 * (i % 9)
+        shared = 64 if length > 90 and i % 2 else 0
+        prompt = make_prompt(500 + i, length, 5, 10 + 6 * (i % 9), shared)
+        gate = POLICY.gate((5, 40)[i % 2]) if i % 3 else None
+        found.append(Case(prompt, 8 + 5 * (i % 4), READOUTS[i % 4], gate))
+    return found
+
+
+def crowd() -> list[Case]:
+    """Requests that start together and grow by more blocks than a small cache has."""
+    found = []
+    for i in range(6):
+        gate = POLICY.gate(60) if i % 3 else None
+        found.append(Case(make_prompt(600 + i, 55 + i, 5, 30), 44, READOUTS[i % 4], gate))
+    return found
+
+
+def together(engine: DraftEngine, batch: list[Case]) -> list[Draft]:
+    """Run all requests at once, from threads of their own."""
+    with ThreadPoolExecutor(len(batch)) as pool:
+        return list(pool.map(lambda case: case.run(engine), batch))
+
+
+def decision(case: Case, draft: Draft) -> tuple[int, str]:
+    """What the policy makes of a draft."""
+    frontier = case.gate.frontier if case.gate else 5
+    decided = POLICY.decide(draft, frontier)
+    return decided.accepted, decided.reason.value
+
+
+def check_rows(reference: Callable, case: Case, draft: Draft) -> None:
+    """Compare the rows of a draft with those of Transformers."""
+    rows = draft.rows
+    assert rows is not None
+    assert draft.token_ids
+    expected = reference(case.prompt, draft, case.readout)
+    np.testing.assert_allclose(rows.source, expected.source, atol=TOLERANCE)
+    np.testing.assert_allclose(rows.prompt, expected.prompt, atol=TOLERANCE)
+    np.testing.assert_allclose(rows.suffix, expected.suffix, atol=TOLERANCE)
+
+
+def check_same(case: Case, draft: Draft, other: Draft, whole: bool = False) -> None:
+    """Compare two drafts of one request: the same ids and decision, and rows that agree.
+
+    Args:
+        case: the request.
+        draft: what came.
+        other: what should have come.
+        whole: ``draft`` may go on where ``other`` was cut.
+    """
+    count = len(other.token_ids)
+    assert draft.token_ids[:count] == other.token_ids
+    if not whole:
+        assert (draft.token_ids, draft.ended, draft.cut) == (
+            other.token_ids,
+            other.ended,
+            other.cut,
+        )
+    assert draft.rows is not None
+    assert other.rows is not None
+    for name in AttentionRows.__dataclass_fields__:
+        np.testing.assert_allclose(
+            getattr(draft.rows, name)[:count], getattr(other.rows, name), atol=TOLERANCE
+        )
+    assert decision(case, draft) == decision(case, other)

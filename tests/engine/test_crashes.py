@@ -1,0 +1,74 @@
+"""An error inside an engine's process reaches whoever started the engine."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+from types import SimpleNamespace
+
+import pytest
+
+from alignatt_agent.engine import crashes
+from alignatt_agent.engine.crashes import CrashReport
+
+
+@pytest.fixture
+def report(monkeypatch, tmp_path):
+    """The report of an engine called ``e1``, whose process this one pretends to be."""
+    monkeypatch.setattr(crashes, "folder", lambda: str(tmp_path))
+    monkeypatch.setenv(crashes.FOLDER, str(tmp_path))
+    process = SimpleNamespace(_kwargs={"vllm_config": SimpleNamespace(instance_id="e1")})
+    monkeypatch.setattr(multiprocessing, "current_process", lambda: process)
+    logger = logging.getLogger("vllm")
+    before = list(logger.handlers)
+    crashes.listen()
+    crashes.listen()
+    assert len(logger.handlers) == len(before) + 1
+    yield CrashReport("e1")
+    logger.handlers = before
+
+
+def fail(message, cause=None):
+    try:
+        raise RuntimeError(message) from cause
+    except RuntimeError:
+        logging.getLogger("vllm.v1.engine.core").exception("EngineCore failed to start.")
+
+
+def test_the_first_error_counts_until_it_is_cleared(report):
+    assert report.first() is None
+    fail("outer", ValueError("no room\nat all"))
+    fail("a consequence")
+    assert report.first() == "ValueError: no room\nat all"
+    report.clear()
+    report.clear()
+    assert report.first() is None
+    fail("later")
+    assert report.first() == "RuntimeError: later"
+
+
+def test_other_engines_and_plain_messages_are_left_out(report):
+    logging.getLogger("vllm").error("no exception here")
+    logging.getLogger("elsewhere").error("not vLLM")
+    assert report.first() is None
+    fail("ours")
+    assert CrashReport("e2").first() is None
+
+
+def test_a_process_that_serves_no_engine_leaves_nothing(monkeypatch):
+    monkeypatch.delenv(crashes.FOLDER, raising=False)
+    handlers = list(logging.getLogger("vllm").handlers)
+    crashes.listen()
+    assert logging.getLogger("vllm").handlers == handlers
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (1, "its process ended with exit code 1"),
+        (-9, "its process was killed by SIGKILL, as happens when memory runs out"),
+        (-11, "its process was killed by SIGSEGV"),
+    ],
+)
+def test_how_a_process_ended(code, text):
+    assert crashes.describe_exit(code) == text

@@ -1,0 +1,76 @@
+"""How answers of several workers become the rows of one draft."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from alignatt_agent.engine.drafts import DraftEngine
+from alignatt_agent.nouns import EngineError, Prompt, Readout
+
+HEADS = ((0, 1), (2, 3))
+PROMPT = Prompt((5, 6, 7, 8), 1, (0, 1))
+PREDICTING = Readout(HEADS, "predicting")
+
+
+class Workers:
+    """A served model whose workers answer as told."""
+
+    name = "fake model"
+
+    def __init__(self, *answers, tokens=(11, 12)):
+        self.answers = answers
+        self.tokens = tokens
+
+    def generate(self, prompt, sampling):
+        completion = SimpleNamespace(token_ids=self.tokens, finish_reason="length")
+        return SimpleNamespace(outputs=[completion])
+
+    def ask_workers(self, method, key):
+        return list(self.answers)
+
+
+def part(head: int, rows: int = 2, value: float = 0.25):
+    """Rows of one head, ``[rows, 2 heads, 2 masses + 2 source tokens]``."""
+    array = np.zeros((rows, 2, 4), np.float32)
+    array[:, head] = value
+    return list(array.shape), array.tobytes(), None
+
+
+NO_HEADS = ([], b"", None)
+
+
+def draft(*answers):
+    return DraftEngine(Workers(*answers), HEADS, frozenset({1})).draft(PROMPT, 2, PREDICTING)
+
+
+def test_ranks_add_their_heads():
+    rows = draft(part(0), part(1)).rows
+    assert (rows.source == 0.25).all()
+    assert (rows.prompt == 0.25).all()
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_rank_without_heads_adds_nothing(order):
+    whole = np.full((2, 2, 4), 0.25, np.float32)
+    answers = [(list(whole.shape), whole.tobytes(), None), NO_HEADS][::order]
+    assert (draft(*answers).rows.source == 0.25).all()
+
+
+def test_a_rank_that_captured_too_little_is_not_passed_over():
+    missing = ([0, 2, 4], b"", None)
+    with pytest.raises(EngineError, match=r"shapes \(2, 2, 4\) and \(0, 2, 4\)"):
+        draft(part(0), missing)
+    with pytest.raises(EngineError, match="0 attention rows came for 2 tokens"):
+        draft(missing)
+
+
+def test_missing_answers_are_errors():
+    with pytest.raises(EngineError, match="no worker captures the heads"):
+        draft(NO_HEADS, NO_HEADS)
+    with pytest.raises(EngineError, match="does not know the request"):
+        draft(part(0), None)
+    with pytest.raises(EngineError, match=r"draft tokens \[0, 1\] were not captured"):
+        draft(part(0, value=float("nan")))

@@ -1,0 +1,161 @@
+"""Rows stay exact in every mode vLLM runs in; each test makes sure that its mode really ran."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from alignatt_agent.config import ModelConfig, ModelsConfig
+from alignatt_agent.engine.drafts import DraftEngine
+from alignatt_agent.engine.options import engine_arguments, engine_environment
+from alignatt_agent.engine.served import ServedModel
+from alignatt_agent.engine.speech import stop_ids
+from alignatt_agent.nouns import Draft, EngineError
+from tests.engine.batches import Case, cases, check_rows, check_same, crowd, together
+from tests.engine.conftest import HEADS, make_prompt
+
+ROOT = Path(__file__).parents[2]
+
+FEW_BLOCKS = {"max_model_len": 256, "num_gpu_blocks_override": 32}
+"""Too few for a crowd: some requests are preempted and start again."""
+
+
+def variant(models: ModelsConfig, worker: str, **engine: object) -> ModelConfig:
+    """The translation model with other engine arguments and a worker that takes notes."""
+    model = models.translation
+    settings = {**model.engine, "worker_cls": f"tests.engine.workers.{worker}", **engine}
+    return model.model_copy(update={"engine": settings})
+
+
+@contextmanager
+def serving(model: ModelConfig) -> Iterator[tuple[ServedModel, DraftEngine]]:
+    with engine_environment():
+        served = ServedModel("variant", engine_arguments("translation", model, HEADS))
+    try:
+        yield served, DraftEngine(served, HEADS, stop_ids(served))
+    finally:
+        served.shutdown()
+
+
+BATCH = [*cases(12), *crowd()]
+
+
+@pytest.fixture(scope="module")
+def offline(models: ModelsConfig, tmp_path_factory) -> tuple[list[Draft], dict]:
+    """The batch on an engine inside a process that has no other one."""
+    folder = tmp_path_factory.mktemp("offline")
+    settings, out = folder / "model.json", folder / "drafts.pickle"
+    settings.write_text(variant(models, "Witness").model_dump_json())
+    command = [sys.executable, "-m", "tests.engine.offline", str(settings), str(out)]
+    result = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert result.returncode == 0, result.stderr[-4000:]
+    return pickle.loads(out.read_bytes())
+
+
+@pytest.fixture(scope="module")
+def usual(offline) -> list[Draft]:
+    """What the other ways to run are compared with."""
+    return offline[0]
+
+
+def check(reference: Callable, usual: list[Draft], drafts: list[Draft], whole: bool = False):
+    for case, expected, draft in zip(BATCH, usual, drafts, strict=True):
+        check_rows(reference, case, draft)
+        check_same(case, draft, expected, whole)
+
+
+def test_the_batch_is_worth_it(usual):
+    gated = [(c.readout.row, d.cut) for c, d in zip(BATCH, usual, strict=True) if c.gate]
+    assert {*gated} == {(row, cut) for row in ("predicting", "emitted") for cut in (True, False)}
+
+
+def test_an_engine_inside_the_process(reference, offline):
+    drafts, report = offline
+    assert report["client"] == "InprocClient"
+    assert report["batch"] > 1
+    assert report["chunks"] > 0
+    assert report["held"] == [0]
+    for case, draft in zip(BATCH, drafts, strict=True):
+        check_rows(reference, case, draft)
+
+
+def test_preempted_requests(models, reference, usual):
+    with serving(variant(models, "Witness", **FEW_BLOCKS)) as (model, engine):
+        drafts = together(engine, BATCH)
+        (seen,) = model.ask_workers("witnessed")
+        assert seen["resumed"] > 0
+        assert seen["chunks"] > 0
+        assert seen["batch"] > 1
+        check(reference, usual, drafts)
+        assert model.ask_workers("alignatt_held") == [0]
+
+
+@pytest.fixture
+def asynchronous(monkeypatch):
+    """Keep ``async_scheduling``, which vLLM switches off on a CPU, its default elsewhere."""
+    with engine_environment():
+        from vllm.platforms import current_platform
+    platform = type(current_platform)
+    original = platform.check_and_update_config.__func__
+
+    def keep(cls, config):
+        wanted = config.scheduler_config.async_scheduling
+        original(cls, config)
+        config.scheduler_config.async_scheduling = wanted
+
+    monkeypatch.setattr(platform, "check_and_update_config", classmethod(keep))
+
+
+def test_asynchronous_scheduling(models, reference, usual, asynchronous):
+    model = variant(models, "AsyncWitness", async_scheduling=True, **FEW_BLOCKS)
+    with serving(model) as (served, engine):
+        drafts = together(engine, BATCH)
+        again = together(engine, BATCH)
+        (seen,) = served.ask_workers("witnessed")
+        assert seen["async"]
+        assert seen["resumed"] > 0
+        assert seen["cached"] > 0
+        check(reference, usual, drafts)
+        check(reference, usual, again)
+        # A step that was scheduled before the end of the turn was known, and fed that end.
+        prompt = make_prompt(1, 50, 5, 20)
+        tokens = engine.draft(prompt, 8).token_ids
+        count = tokens.index(tokens[4])
+        stopping = DraftEngine(served, HEADS, frozenset({tokens[4]}))
+        draft = Case(prompt, 8, BATCH[1].readout, None).run(stopping)
+        assert (draft.token_ids, draft.ended) == (tokens[:count], True)
+        ((fed,),) = [report["fed"].values() for report in served.ask_workers("witnessed")]
+        assert fed > 50 + count
+        assert served.ask_workers("alignatt_held") == [0]
+
+
+def test_tensor_parallel_workers(models, reference, usual):
+    parallel = {"tensor_parallel_size": 2, "distributed_executor_backend": "mp"}
+    with serving(variant(models, "Witness", **parallel)) as (served, engine):
+        drafts = together(engine, BATCH)
+        ranks = served.ask_workers("witnessed")
+        assert [report["ranks"] for report in ranks] == [2, 2]
+        assert all(report["batch"] > 1 for report in ranks)
+        # No rank has all heads, so a gate is left to the scan of the whole draft.
+        check(reference, usual, drafts, whole=True)
+        assert served.ask_workers("alignatt_held") == [0, 0]
+
+        # The engine ends with any of its workers.
+        children = psutil.Process().children(recursive=True)
+        workers = [process for process in children if "Worker" in process.name()]
+        assert len(workers) == 2
+        os.kill(workers[1].pid, signal.SIGKILL)
+        with pytest.raises(EngineError, match="variant: the engine died: "):
+            engine.draft(make_prompt(1, 60, 5, 20), 400)
+        assert not served.alive

