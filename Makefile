@@ -11,7 +11,7 @@ STAMP := .venv/.ready-$(EXTRA)
 OUTPUT = outputs/$(if $(filter micro,$(MODELS)),,$(MODELS)-)dev-
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev-low dev-high test lint measure parity bench curves micro-models clean
+.PHONY: help setup dev-low dev-high test lint measure parity bench doctor curves micro-models clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -51,6 +51,11 @@ bench: $(STAMP) ## time the engine against its alternatives; leave the machine a
 	@$(BIN)/python -m alignatt_agent.diagnostics.bench --output outputs/bench
 	@$(BIN)/python -m alignatt_agent.diagnostics.early_stop --output outputs/bench \
 		--config $(MODELS)-low $(MODELS)-high --target $(TARGETS) --devset $(DEVSET)
+	@$(BIN)/python -m alignatt_agent.diagnostics.streams --output outputs/bench \
+		--config $(MODELS)-low --target $(TARGETS) --devset $(DEVSET)
+
+doctor: $(STAMP) ## check this machine: versions, models, exactness and speed of the engine
+	@$(BIN)/alignatt-doctor --config $(MODELS)-low
 
 curves: $(STAMP) ## quality against latency for every policy, and the ablation of the gate
 	@$(BIN)/python -m alignatt_agent.curves --output outputs/curves --targets $(TARGETS) \
