@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from simulstream.server.speech_processors import SpeechProcessor
@@ -34,6 +34,16 @@ FINISH_ATTEMPTS = 3
 Heads = tuple[tuple[int, int], ...]
 
 
+class SessionObserver(Protocol):
+    """Watches the streams of a process, for diagnostics."""
+
+    def engines(self, engines: Engines) -> Engines:
+        """Return the engines of a new session, wrapped or as they are."""
+
+    def session(self, session: Session) -> Session:
+        """Return the new session, wrapped or as it is."""
+
+
 class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is untyped
     """Speech in, append-only translation out.
 
@@ -47,6 +57,9 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
 
     failures: ClassVar[list[str]] = []
     """Errors of this process so far, for tools that must not take a cut output for a good one."""
+
+    observer: ClassVar[SessionObserver | None] = None
+    """Sees every session that is opened from now on."""
 
     _engines: ClassVar[dict[str, Engines]] = {}
     _loading: ClassVar[threading.Lock] = threading.Lock()
@@ -186,7 +199,10 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
 
     def _new_session(self, source: Language, target: Language) -> Session:
         engines = type(self)._engines[_engine_key(self._config)]
-        return build_session(self._config, engines, source, target)
+        if self.observer is None:
+            return build_session(self._config, engines, source, target)
+        observed = self.observer.engines(engines)
+        return self.observer.session(build_session(self._config, observed, source, target))
 
     def _output(self, units: Sequence[str]) -> IncrementalOutput:
         # Scorers count units by Unicode white space: no unit may contain any.

@@ -25,6 +25,7 @@ class Session:
 
     Attributes:
         translator: the translation side, for diagnostics.
+        heard: what the latest chunk gave on the speech side, for diagnostics.
     """
 
     def __init__(self, live_tail: LiveTail, translator: Translator) -> None:
@@ -39,6 +40,7 @@ class Session:
         self._sentences: deque[tuple[Word, ...]] = deque()
         self._retried = False
         self._undelivered = Emission()
+        self.heard: SpeechUpdate | None = None
 
     def step(self, chunk: npt.NDArray[Any]) -> Emission:
         """Hear a chunk, ``[samples]``, and translate what it allows.
@@ -63,6 +65,7 @@ class Session:
         return emission
 
     def _translate(self, heard: SpeechUpdate) -> Emission:
+        self.heard = heard
         self._sentences += heard.sentences
         while self._sentences:
             self._undelivered += self._complete(self._sentences[0])

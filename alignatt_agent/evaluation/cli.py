@@ -13,8 +13,12 @@ from alignatt_agent import __version__
 from alignatt_agent.checkpoints import CheckpointError
 from alignatt_agent.config import ConfigError
 from alignatt_agent.evaluation.agents import known_agents
+from alignatt_agent.evaluation.comet import MODELS, CometError, comet_python
 from alignatt_agent.evaluation.devset import DevSetError
-from alignatt_agent.evaluation.runner import evaluate, plan, print_commands
+from alignatt_agent.evaluation.logs import LogError
+from alignatt_agent.evaluation.outcome import Options
+from alignatt_agent.evaluation.rescore import rescore
+from alignatt_agent.evaluation.runner import evaluate, plan_all, print_commands
 from alignatt_agent.evaluation.scoring import ScoringError
 from alignatt_agent.head_sets import HeadSetError
 from alignatt_agent.languages import LanguageError
@@ -39,19 +43,34 @@ examples
     simulstream-eval --config micro-low --set policy.name=none --target de \\
         --devset micro_models/devset --output outputs/no-gate
 
-  the paper's operating point on the IWSLT 2026 dev set:
-    simulstream-eval --config iwslt26-low --target de it zh --devset DIR --output OUT
+  both operating points of the paper on the IWSLT 2026 dev set, with XCOMET-XL; an interrupted call
+  goes on where it was when it is repeated with --resume:
+    simulstream-eval --config iwslt26-low iwslt26-high --target de it zh --comet xcomet-xl \\
+        --devset DIR --output OUT --resume
+
+  what a listener would experience: the audio comes by the clock (takes as long as the talks):
+    simulstream-eval --config micro-low --target de --paced --devset DIR --output OUT
+
+  score a log that is already there, ours or another system's (Simulstream or OmniSTEval JSONL):
+    simulstream-eval --score-only metrics.jsonl --target de --devset DIR --output OUT
 
 a dev set is
     DIR/audio-segments.yaml   list of {wav, offset, duration}, seconds, grouped by recording
     DIR/ref/TARGET.txt        one reference per segment
-    DIR/wav/*.wav             16 kHz mono 16-bit, one unsegmented talk each
+    DIR/ref/SOURCE.txt        the transcript, for word error rate and COMET; optional
+    DIR/wav/*                 one unsegmented talk each. What is not 16 kHz mono 16-bit WAV (other
+                              rates, stereo, MP3, MP4, FLAC, ...) is converted into OUT/audio
 
-a run writes, per target, OUT/TARGET/
+a run writes OUT/report.html, OUT/report.md and, per target, OUT/TARGET/ (OUT/CONFIG/TARGET/)
     agent.yaml      the resolved configuration; works with simulstream_inference as it is
     metrics.jsonl   Simulstream's log, fresh in every run
-    scores.json     bleu, chrf, longyaal_cu_ms, longyaal_ca_ms, rtf and a signature
+    steps.jsonl     what happened in each chunk: words heard, stage times, decisions
+    scores.json     bleu, chrf, longyaal_cu_ms, longyaal_ca_ms, rtf, what else was measured (paced
+                    lag, StreamLAAL, word error rate, stage times, regime, COMET) and a signature
     scores.tsv, evaluation_report.txt, instances.resegmented.jsonl   written by OmniSTEval
+
+the paced column is LongYAAL by the clock: a chunk is done when it has arrived, the chunks before it
+are done, and it is computed. Without --paced it is simulated from the measured compute times.
 
 exit status: 0 scored; 1 the run or the scoring failed; 2 nothing was started
 """
@@ -75,7 +94,10 @@ def build_parser() -> argparse.ArgumentParser:
         "Simulstream YAML; default %(default)s",
     )
     parser.add_argument(
-        "--config", help=f"name ({', '.join(names)}) or path of a YAML configuration"
+        "--config",
+        nargs="+",
+        metavar="CONFIG",
+        help=f"names ({', '.join(names)}) or paths of YAML configurations",
     )
     parser.add_argument(
         "--target",
@@ -95,7 +117,51 @@ def build_parser() -> argparse.ArgumentParser:
         default=[],
         metavar="KEY=VALUE",
         dest="overrides",
-        help="override a key of the configuration, e.g. policy.name=none; repeatable",
+        help="override a key of the configurations, e.g. policy.name=none; repeatable",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="leave targets that were finished with an equal signature as they are; interrupted "
+        "ones start again from fresh logs",
+    )
+    parser.add_argument(
+        "--paced",
+        nargs="?",
+        choices=("real", "virtual"),
+        const="real",
+        default="virtual",
+        help="real: deliver the audio by the clock; virtual: simulate it from the measured compute "
+        "times; --paced alone is real, the default is %(default)s",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="score N runs at a time, after streaming; default %(default)s",
+    )
+    parser.add_argument(
+        "--comet",
+        metavar="MODEL",
+        help=f"score with COMET, too: {', '.join(MODELS)}, an id on the hub, or a checkpoint; "
+        "needs `make setup-comet`",
+    )
+    parser.add_argument(
+        "--comet-python",
+        type=Path,
+        metavar="FILE",
+        help="interpreter with COMET; default .venv-comet/bin/python",
+    )
+    parser.add_argument(
+        "--score-only", type=Path, metavar="LOG", help="score this log instead of running an agent"
+    )
+    parser.add_argument(
+        "--log-config",
+        type=Path,
+        metavar="YAML",
+        help="with --score-only: YAML with detokenizer_type and latency_unit of a Simulstream log; "
+        "default: agent.yaml beside it",
     )
     parser.add_argument(
         "--dry-run",
@@ -113,30 +179,56 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.environ.setdefault(name, value)
     warnings.simplefilter("ignore", FutureWarning)
     try:
-        run = plan(
+        if arguments.score_only is not None:
+            return _score_only(arguments)
+        if arguments.comet:
+            comet_python(arguments.comet_python)
+        plans = plan_all(
+            arguments.config or [None],
+            arguments.output,
             agent=arguments.agent,
-            config=arguments.config,
             overrides=arguments.overrides,
             source=arguments.source,
             targets=arguments.target,
             devset=arguments.devset,
-            output=arguments.output,
         )
     except (
         ConfigError,
         HeadSetError,
         CheckpointError,
+        CometError,
         DevSetError,
         LanguageError,
+        LogError,
         ScoringError,
     ) as error:
         print(f"simulstream-eval: {error}", file=sys.stderr)
         return 2
     if arguments.dry_run:
         print("everything is in place; no model was loaded")
-        print_commands(run)
+        print_commands(plans)
         return 0
-    return evaluate(run)
+    options = Options(
+        resume=arguments.resume,
+        paced=arguments.paced == "real",
+        jobs=arguments.jobs,
+        comet=arguments.comet,
+        comet_python=arguments.comet_python,
+    )
+    return evaluate(plans, options)
+
+
+def _score_only(arguments: argparse.Namespace) -> int:
+    if len(arguments.target) != 1:
+        raise ConfigError("--score-only scores one log: name its one --target")
+    return rescore(
+        arguments.score_only,
+        arguments.target[0],
+        arguments.devset,
+        arguments.output,
+        arguments.log_config,
+        arguments.source or "en",
+    )
 
 
 if __name__ == "__main__":

@@ -4,23 +4,28 @@ Layout (the one of the IWSLT 2026 MCIF dev set)::
 
     DIR/audio-segments.yaml      list of {wav, offset, duration}, grouped by recording, seconds
     DIR/ref/{de,it,zh}.txt       one line per segment, in the same order
-    DIR/wav/*.wav                one unsegmented talk each, 16 kHz mono 16-bit (or beside the YAML)
+    DIR/ref/en.txt               the transcript, for word error rates and COMET; optional
+    DIR/wav/*                    one unsegmented talk each (or beside the YAML). Simulstream wants
+                                 16 kHz mono 16-bit WAV; other audio is converted into the run
 """
 
 from __future__ import annotations
 
 import itertools
 import wave
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from alignatt_agent.evaluation.audio import AudioError, converted
 from alignatt_agent.nouns import SAMPLE_RATE
 
 SEGMENTATION = "audio-segments.yaml"
+SUFFIXES = (".wav", ".flac", ".mp3", ".mp4", ".m4a", ".mkv", ".webm", ".ogg", ".opus", ".aac")
+"""Kinds of files that are looked for under the name of a recording."""
 _TOLERANCE_S = 0.5
 
 
@@ -30,10 +35,22 @@ class DevSetError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """One unsegmented recording; ``seconds`` is its length."""
+    """One unsegmented recording.
+
+    Attributes:
+        wav: its file.
+        seconds: its length; without audio, where its last segment ends.
+        last_offset: where its last segment starts, in seconds.
+    """
 
     wav: Path
     seconds: float
+    last_offset: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """What scorers match recordings by."""
+        return self.wav.stem
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +62,16 @@ class DevSet:
         talks: recordings in the order of the segmentation.
         references: reference file of each target code.
         segments: number of segments.
+        transcript: reference file of the spoken language, when there is one.
+        notes: what was changed or looks odd, for the user.
     """
 
     segmentation: Path
     talks: tuple[Talk, ...]
     references: dict[str, Path]
     segments: int
+    transcript: Path | None = None
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def seconds(self) -> float:
@@ -58,12 +79,22 @@ class DevSet:
         return sum(talk.seconds for talk in self.talks)
 
 
-def load_devset(root: Path, targets: Sequence[str]) -> DevSet:
+def load_devset(
+    root: Path,
+    targets: Sequence[str],
+    converted_to: Path | None = None,
+    source: str = "en",
+    audio: bool = True,
+) -> DevSet:
     """Find and check the files of a dev set.
 
     Args:
         root: its directory.
         targets: target language codes whose references are needed.
+        converted_to: folder for whole recordings converted to what Simulstream reads; without it
+            other audio is an error.
+        source: code of the spoken language, whose transcript is optional.
+        audio: whether recordings are needed; re-scoring a log needs none.
 
     Raises:
         DevSetError: something is missing or does not fit.
@@ -76,44 +107,87 @@ def load_devset(root: Path, targets: Sequence[str]) -> DevSet:
         )
     entries = _read_segments(segmentation)
     problems: list[str] = []
+    notes: list[str] = []
     talks: list[Talk] = []
+    names: list[str] = []
     for name, group in itertools.groupby(entries, key=lambda item: str(item["wav"])):
-        segments = list(group)
+        segments = [(float(item["offset"]), float(item["duration"])) for item in group]
+        names.append(name)
         try:
-            wav = find_wav(root, name)
-            talk = Talk(wav.resolve(), wav_seconds(wav))
-            talks.append(talk)
-        except DevSetError as error:
+            talks.append(_talk(root, name, segments, converted_to, audio, notes))
+        except (DevSetError, AudioError) as error:
             problems.append(str(error))
-            continue
-        end = max(float(item["offset"]) + float(item["duration"]) for item in segments)
-        if end > talk.seconds + _TOLERANCE_S:
-            problems.append(
-                f"{SEGMENTATION}: a segment of {name} ends at {end:.2f} s, "
-                f"but {wav} is {talk.seconds:.2f} s long"
-            )
-    stems = [talk.wav.stem for talk in talks]
-    problems.extend(
-        f"{SEGMENTATION}: the segments of {stem} are not in one block; scorers match recordings "
-        f"by name, so group them"
-        for stem in sorted({stem for stem in stems if stems.count(stem) > 1})
-    )
+    problems.extend(_check_names(names))
     references = {target: root / "ref" / f"{target}.txt" for target in targets}
-    problems.extend(_check_references(references, len(entries)))
+    problems.extend(_check_references(references.values(), len(entries), notes))
+    transcript: Path | None = root / "ref" / f"{source}.txt"
+    if transcript is not None and transcript.is_file():
+        problems.extend(_check_references([transcript], len(entries), notes))
+    else:
+        transcript = None
     if problems:
         raise DevSetError(f"{root} cannot be evaluated\n  " + "\n  ".join(problems))
-    return DevSet(segmentation, tuple(talks), references, len(entries))
+    return DevSet(segmentation, tuple(talks), references, len(entries), transcript, tuple(notes))
+
+
+def _talk(
+    root: Path,
+    name: str,
+    segments: Sequence[tuple[float, float]],
+    converted_to: Path | None,
+    audio: bool,
+    notes: list[str],
+) -> Talk:
+    end = max(offset + duration for offset, duration in segments)
+    last = max(offset for offset, _ in segments)
+    if not audio:
+        return Talk(root / "wav" / Path(name).name, end, last)
+    wav = find_wav(root, name)
+    try:
+        seconds = wav_seconds(wav)
+    except DevSetError:
+        if converted_to is None:
+            raise
+        wav, note = converted(wav, converted_to)
+        seconds = wav_seconds(wav)
+        notes.append(note)
+    if end > seconds + _TOLERANCE_S:
+        raise DevSetError(
+            f"{SEGMENTATION}: a segment of {name} ends at {end:.2f} s, "
+            f"but {wav} is {seconds:.2f} s long"
+        )
+    return Talk(wav.resolve(), seconds, last)
+
+
+def _check_names(names: Sequence[str]) -> list[str]:
+    """Scorers match recordings by the stem of their name."""
+    problems = []
+    stems = [Path(name).stem for name in names]
+    for stem in sorted({stem for stem in stems if stems.count(stem) > 1}):
+        alike = sorted({name for name in names if Path(name).stem == stem})
+        if len(alike) > 1:
+            problems.append(
+                f"{SEGMENTATION}: {' and '.join(alike)} are both {stem} to the scorers, which "
+                f"match recordings by name; rename one"
+            )
+        else:
+            problems.append(
+                f"{SEGMENTATION}: the segments of {stem} are not in one block; scorers match "
+                f"recordings by name, so group them"
+            )
+    return problems
 
 
 def find_wav(root: Path, name: str) -> Path:
-    """Find the recording that a segmentation calls ``name``.
+    """Find the recording that a segmentation calls ``name``, in any kind of file.
 
     Raises:
         DevSetError: it is in none of the known places.
     """
     base = Path(name).name
     places = [root / "wav" / base, root / name, root / base]
-    for place in places:
+    others = [place.with_suffix(suffix) for suffix in SUFFIXES for place in places]
+    for place in (*places, *others):
         if place.is_file():
             return place
     raise DevSetError(f"{base} is neither in {root / 'wav'} nor in {root}")
@@ -153,10 +227,11 @@ def _read_segments(path: Path) -> list[dict[str, Any]]:
         raise DevSetError(f"{path} must be a list of segments with wav, offset and duration")
     for number, entry in enumerate(entries, 1):
         numbers = [entry.get(key) for key in ("offset", "duration")] if _named(entry) else [None]
-        if not all(isinstance(value, int | float) and value >= 0 for value in numbers):
+        whole = all(isinstance(value, int | float) and value >= 0 for value in numbers)
+        if not whole or not numbers[-1]:
             raise DevSetError(
                 f"{path}: segment {number} is {entry!r}; expected wav, offset >= 0 and "
-                f"duration >= 0 in seconds"
+                f"duration > 0 in seconds"
             )
     return entries
 
@@ -165,17 +240,22 @@ def _named(entry: Any) -> bool:
     return isinstance(entry, dict) and isinstance(entry.get("wav"), str)
 
 
-def _check_references(references: dict[str, Path], segments: int) -> list[str]:
+def _check_references(paths: Iterable[Path], segments: int, notes: list[str]) -> list[str]:
     problems: list[str] = []
-    for path in references.values():
+    for path in paths:
         if not path.is_file():
             problems.append(f"{path} does not exist")
             continue
         with path.open(encoding="utf-8") as stream:
-            lines = sum(1 for _ in stream)
-        if lines != segments:
+            lines = [line.strip() for line in stream]
+        if len(lines) != segments:
             problems.append(
-                f"{path} has {lines} lines, {SEGMENTATION} has {segments} segments; "
+                f"{path} has {len(lines)} lines, {SEGMENTATION} has {segments} segments; "
                 f"they must agree line by line"
             )
+        empty = [number for number, line in enumerate(lines, 1) if not line]
+        if empty and len(empty) == len(lines):
+            problems.append(f"{path} holds nothing but empty lines")
+        elif empty:
+            notes.append(f"{path.name}: {len(empty)} empty references (first in line {empty[0]})")
     return problems

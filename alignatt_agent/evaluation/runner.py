@@ -1,32 +1,30 @@
-"""An evaluation run: planned and checked before a model is loaded, then streamed and scored."""
+"""Evaluation runs: planned and checked before a model is loaded, then streamed and scored."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from alignatt_agent.agent import check_head_sets
 from alignatt_agent.checkpoints import locate
+from alignatt_agent.config import ConfigError
 from alignatt_agent.evaluation.agents import AgentChoice, choose_agent, parse_overrides
 from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.files import RunFiles
-from alignatt_agent.evaluation.report import table
-from alignatt_agent.evaluation.scoring import (
-    Scores,
-    check_scorer,
-    omnisteval_command,
-    score,
-    write_scores,
-)
+from alignatt_agent.evaluation.outcome import Job, Options, finish
+from alignatt_agent.evaluation.scoring import check_scorer, omnisteval_command
 from alignatt_agent.evaluation.signature import sign
 from alignatt_agent.languages import language
 
 LOGGER = logging.getLogger(__name__)
+
+State = Literal["fresh", "streamed", "scored"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +58,7 @@ def plan(
     targets: Sequence[str],
     devset: Path,
     output: Path,
+    audio: Path | None = None,
 ) -> Plan:
     """Check configuration, head sets, checkpoints, dev set and scorer.
 
@@ -71,6 +70,7 @@ def plan(
         targets: target languages, codes or names.
         devset: directory of the dev set.
         output: folder to write to.
+        audio: folder for recordings that have to be converted; default ``audio`` in ``output``.
 
     Raises:
         ConfigError: the agent or its configuration is not valid.
@@ -90,75 +90,138 @@ def plan(
         for target in codes:
             check_head_sets(choice.config.for_target(target))
         locate(choice.config.models)
-    checked = load_devset(devset, codes)
+    spoken = spoken or "en"
+    checked = load_devset(devset, codes, audio or output / "audio", spoken)
     check_scorer(codes)
-    return Plan(choice, checked, spoken or "en", codes, output)
+    return Plan(choice, checked, spoken, codes, output)
 
 
-def evaluate(run: Plan) -> int:
-    """Stream and score every target; print the table.
+def plan_all(configs: Sequence[str | None], output: Path, **arguments: Any) -> list[Plan]:
+    """Plan several configurations; each gets a folder of its own below ``output``.
+
+    Raises:
+        ConfigError: two configurations would write to the same folder, and as ``plan``.
+    """
+    if len(configs) < 2:
+        return [plan(config=config, output=output, **arguments) for config in configs or [None]]
+    names = [Path(config or "").stem for config in configs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(f"--config names {', '.join(twice)} twice; results would overwrite")
+    return [
+        plan(config=config, output=output / name, audio=output / "audio", **arguments)
+        for config, name in zip(configs, names, strict=True)
+    ]
+
+
+def evaluate(runs: Plan | Sequence[Plan], options: Options | None = None) -> int:
+    """Stream and score every target of every configuration; print the table.
 
     Returns:
         Exit status: 0 when every target was scored, else 1.
     """
-    devset = run.devset
-    print(
-        f"{run.choice.name}: {run.source} -> {' '.join(run.targets)}, {len(devset.talks)} talks, "
-        f"{devset.seconds:.0f} s of speech, {devset.segments} segments; loading models",
-        flush=True,
-    )
-    for target in run.targets:  # all at first: no score of an earlier run may outlive a failure
-        run.files(target).prepare(run.choice, devset, target)
-    scores: dict[str, Scores] = {}
-    signature: dict[str, Any] = {}
-    status = 0
-    try:
-        for target in run.targets:
-            files = run.files(target)
-            try:
-                scores[target], signature = _evaluate_target(run, target)
-            except Exception as error:
-                print(
-                    f"simulstream-eval: {target}: {type(error).__name__}: {error}\n"
-                    f"  details: {files.log}",
-                    file=sys.stderr,
-                )
-                status = 1
-                break
-    finally:
-        shutdown = getattr(run.choice.cls, "shutdown", None)
-        if shutdown is not None:
-            shutdown()
-    if scores:
-        print(f"\n{table(scores, signature)}\n\nfiles: {run.output}/{{{','.join(scores)}}}/")
-        print_commands(run)
+    plans = [runs] if isinstance(runs, Plan) else list(runs)
+    options = options or Options()
+    for note in dict.fromkeys(note for run in plans for note in run.devset.notes):
+        print(f"note: {note}", file=sys.stderr)
+    jobs = [_job(run, target, options) for run in plans for target in run.targets]
+    states = [_state(job) if options.resume else "fresh" for job in jobs]
+    for job, state in zip(jobs, states, strict=True):
+        if state == "fresh":  # all at first: no score of an earlier run may outlive a failure
+            job.files.prepare(job.choice, job.devset, job.target)
+        else:
+            print(f"{job.label}: {state} before, with an equal signature")
+    status = _stream_all(plans, jobs, states, options)
+    done = [job for job in jobs if job.files.finished.is_file()]
+    root = plans[0].output if len(plans) == 1 else plans[0].output.parent
+    if done:
+        status = max(status, finish(done, options, root))
+        print_commands(plans)
     return status
 
 
-def print_commands(run: Plan) -> None:
+def print_commands(runs: Sequence[Plan]) -> None:
     """Print the official commands that do the same without ours."""
     print("\nthe same with the official commands:")
-    for target in run.targets:
-        files = run.files(target)
-        print(f"  {files.inference_command(target, run.source)}")
-        print(f"  {omnisteval_command(files, run.devset, target)}")
+    for run in runs:
+        for target in run.targets:
+            files = run.files(target)
+            print(f"  {files.inference_command(target, run.source)}")
+            print(f"  {omnisteval_command(files, run.devset, target)}")
 
 
-def _evaluate_target(run: Plan, target: str) -> tuple[Scores, dict[str, Any]]:
+def _job(run: Plan, target: str, options: Options) -> Job:
+    return Job(
+        choice=run.choice,
+        devset=run.devset,
+        source=run.source,
+        target=target,
+        files=run.files(target),
+        signature=sign(run.choice, run.devset, target, "real" if options.paced else "no"),
+    )
+
+
+def _state(job: Job) -> State:
+    """Tell how far an earlier run with the same signature came."""
+    files = job.files
+    if not files.metrics.is_file() or _read(files.finished) != job.signature:
+        return "fresh"
+    return "scored" if _read(files.scores).get("signature") == job.signature else "streamed"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _stream_all(
+    plans: Sequence[Plan], jobs: Sequence[Job], states: Sequence[State], options: Options
+) -> int:
+    waiting = [job for job, state in zip(jobs, states, strict=True) if state == "fresh"]
+    if not waiting:
+        return 0
+    devset = plans[0].devset
+    print(
+        f"{', '.join(dict.fromkeys(run.choice.name for run in plans))}: {plans[0].source} -> "
+        f"{' '.join(dict.fromkeys(job.target for job in waiting))}, {len(devset.talks)} talks, "
+        f"{devset.seconds:.0f} s of speech, {devset.segments} segments; loading models",
+        flush=True,
+    )
+    try:
+        for job in waiting:
+            try:
+                _stream(job, options)
+            except Exception as error:
+                print(
+                    f"simulstream-eval: {job.label}: {type(error).__name__}: {error}\n"
+                    f"  details: {job.files.log}",
+                    file=sys.stderr,
+                )
+                return 1
+    finally:
+        for cls in dict.fromkeys(run.choice.cls for run in plans):
+            shutdown = getattr(cls, "shutdown", None)
+            if shutdown is not None:
+                shutdown()
+    return 0
+
+
+def _stream(job: Job, options: Options) -> None:
     # Importing the harness configures logging; not before it is needed.
     from alignatt_agent.evaluation.stream import run_stream
 
-    files = run.files(target)
+    files = job.files
     with _logging_to(files.log):
         try:
-            run_stream(run.choice, run.devset, files, target, run.source)
-            scores = score(files, run.devset, target)
-            signature = sign(run.choice, run.devset, target)
-            write_scores(files, scores, signature)
+            run_stream(job.choice, job.devset, files, job.target, job.source, options.paced)
         except Exception:
-            LOGGER.exception("the run of %s failed", target)
+            LOGGER.exception("the run of %s failed", job.label)
             raise
-    return scores, signature
+    text = json.dumps(job.signature, indent=2, ensure_ascii=False)
+    files.finished.write_text(text + "\n", encoding="utf-8")
 
 
 @contextlib.contextmanager

@@ -9,13 +9,14 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from alignatt_agent.evaluation.devset import DevSet
 from alignatt_agent.evaluation.files import RunFiles
+from alignatt_agent.evaluation.logs import Format, LogError, log_format, read_log
 from alignatt_agent.languages import language
 
 _TSV_NAMES = {
@@ -24,6 +25,8 @@ _TSV_NAMES = {
     "longyaal_cu_ms": "LongYAAL (CU)",
     "longyaal_ca_ms": "LongYAAL (CA)",
 }
+_SWALLOWED = ("scoring failed", "Failed to compute")
+"""OmniSTEval reports these errors on its log only, and prints 0 or leaves a score out."""
 
 
 class ScoringError(RuntimeError):
@@ -39,40 +42,57 @@ class Scores:
         chrf: chrF2.
         longyaal_cu_ms: computation-unaware LongYAAL.
         longyaal_ca_ms: computation-aware LongYAAL as Simulstream defines it: backlog of earlier
-            chunks does not count.
-        rtf: seconds of computation per second of audio.
+            chunks does not count. ``None`` when a foreign log has no computation times.
+        rtf: seconds of computation per second of audio; ``None`` when the log does not tell.
     """
 
     bleu: float
     chrf: float
     longyaal_cu_ms: float
-    longyaal_ca_ms: float
-    rtf: float
+    longyaal_ca_ms: float | None
+    rtf: float | None
 
 
-def omnisteval_arguments(files: RunFiles, devset: DevSet, target: str) -> list[str]:
-    """Arguments of the ``omnisteval`` command line."""
+def omnisteval_arguments(
+    files: RunFiles,
+    devset: DevSet,
+    target: str,
+    hypothesis_format: Format | Literal["text"] = "simulstream",
+    references: Path | None = None,
+    hypothesis: Path | None = None,
+) -> list[str]:
+    """Arguments of the ``omnisteval`` command line.
+
+    Args:
+        files: of the run.
+        devset: what was streamed.
+        target: code of the language of the output.
+        hypothesis_format: format of the log.
+        references: other references than those of the target.
+        hypothesis: another file than the log of the run.
+    """
     spaced = language(target).spaced
-    unit = ["--word_level", "--lang", target] if spaced else ["--char_level"]
-    tokenizer = "13a" if spaced else _bleu_tokenizer(target)
-    if not spaced:
-        unit += ["--lang", target]
+    unit = ["--word_level" if spaced else "--char_level", "--lang", target]
+    config = ["--simulstream_config_file", str(files.config)]
     return [
         "longform",
         *("--speech_segmentation", str(devset.segmentation)),
-        *("--ref_sentences_file", str(devset.references[target])),
-        *("--hypothesis_file", str(files.metrics)),
-        *("--hypothesis_format", "simulstream"),
-        *("--simulstream_config_file", str(files.config)),
+        *("--ref_sentences_file", str(references or devset.references[target])),
+        *("--hypothesis_file", str(hypothesis or files.metrics)),
+        *("--hypothesis_format", hypothesis_format),
+        *(config if hypothesis_format == "simulstream" else []),
         *unit,
-        *("--bleu_tokenizer", tokenizer),
+        *("--bleu_tokenizer", bleu_tokenizer(target)),
         *("--output_folder", str(files.folder)),
     ]
 
 
-def omnisteval_command(files: RunFiles, devset: DevSet, target: str) -> str:
+def omnisteval_command(
+    files: RunFiles, devset: DevSet, target: str, hypothesis_format: Format = "simulstream"
+) -> str:
     """The equivalent command for a shell."""
-    return shlex.join(["omnisteval", *omnisteval_arguments(files, devset, target)])
+    arguments = omnisteval_arguments(files, devset, target, hypothesis_format)
+    return shlex.join(["omnisteval", *arguments])
 
 
 def check_scorer(targets: Sequence[str]) -> None:
@@ -93,28 +113,63 @@ def score(files: RunFiles, devset: DevSet, target: str) -> Scores:
     Raises:
         ScoringError: OmniSTEval failed, or its result is not a number.
     """
-    rtf = real_time_factor(files.metrics, len(devset.talks))
+    try:
+        found = log_format(files.metrics)
+    except LogError as error:
+        raise ScoringError(str(error)) from None
+    rtf = None
+    if found == "simulstream":
+        rtf = round(real_time_factor(files.metrics, len(devset.talks)), 4)
+    values = run_omnisteval(omnisteval_arguments(files, devset, target, found), files.folder)
+    wanted = dict(_TSV_NAMES)
+    if found == "jsonl" and _TSV_NAMES["longyaal_ca_ms"] not in values:
+        del wanted["longyaal_ca_ms"]
+    try:
+        numbers = {key: float(values[name]) for key, name in wanted.items()}
+    except (KeyError, ValueError) as error:
+        raise ScoringError(f"{files.folder} lacks a score: {error}; it has {values}") from None
+    for name, value in numbers.items():
+        if not math.isfinite(value):
+            raise ScoringError(f"{files.folder}: {name} is {value}: the output cannot be scored")
+    return Scores(
+        bleu=numbers["bleu"],
+        chrf=numbers["chrf"],
+        longyaal_cu_ms=numbers["longyaal_cu_ms"],
+        longyaal_ca_ms=numbers.get("longyaal_ca_ms"),
+        rtf=rtf,
+    )
+
+
+def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
+    """Run OmniSTEval and return its scores as it printed them, by its own names.
+
+    Args:
+        arguments: of its command line.
+        folder: its output folder.
+
+    Raises:
+        ScoringError: it failed, or hid an error behind a zero.
+    """
+    table = folder / "scores.tsv"
+    table.unlink(missing_ok=True)
     # A process of its own: OmniSTEval forks a pool, which is unsafe next to a loaded engine.
     result = subprocess.run(
-        [sys.executable, "-m", "omnisteval.cli", *omnisteval_arguments(files, devset, target)],
+        [sys.executable, "-m", "alignatt_agent.evaluation.omnisteval", *arguments],
         capture_output=True,
         text=True,
         check=False,
     )
-    table = files.folder / "scores.tsv"
-    if result.returncode != 0 or not table.is_file():
-        tail = "\n".join(result.stderr.strip().splitlines()[-8:])
+    hidden = [
+        line for line in result.stderr.splitlines() if any(text in line for text in _SWALLOWED)
+    ]
+    if result.returncode != 0 or hidden or not table.is_file():
+        tail = "\n".join(hidden or result.stderr.strip().splitlines()[-8:])
         raise ScoringError(
             f"OmniSTEval ended with exit status {result.returncode}:\n{tail}\n"
-            f"repeat it with: {omnisteval_command(files, devset, target)}"
+            f"repeat it with: {shlex.join(['omnisteval', *arguments])}"
         )
     with table.open(encoding="utf-8", newline="") as stream:
-        values = {row["metric"]: row["value"] for row in csv.DictReader(stream, delimiter="\t")}
-    try:
-        numbers = {key: float(values[name]) for key, name in _TSV_NAMES.items()}
-    except (KeyError, ValueError) as error:
-        raise ScoringError(f"{table} lacks a score: {error}; it holds {values}") from None
-    return Scores(**numbers, rtf=round(rtf, 4))
+        return {row["metric"]: row["value"] for row in csv.DictReader(stream, delimiter="\t")}
 
 
 def real_time_factor(metrics: Path, talks: int) -> float:
@@ -123,31 +178,33 @@ def real_time_factor(metrics: Path, talks: int) -> float:
     Raises:
         ScoringError: the log misses talks or emitted nothing at all.
     """
-    heard: dict[Any, float] = {}
-    computed, tokens = 0.0, 0
-    for text in metrics.read_text(encoding="utf-8").splitlines():
-        line = json.loads(text)
-        if "total_audio_processed" in line:
-            heard[line["id"]] = line["total_audio_processed"]
-            computed += line["computation_time"]
-            tokens += len(line["generated_tokens"])
-    audio = sum(heard.values())
-    if len(heard) != talks:
-        raise ScoringError(f"{metrics} holds {len(heard)} talks, expected {talks}")
-    if tokens == 0:
+    try:
+        logs = read_log(metrics)
+    except LogError as error:
+        raise ScoringError(str(error)) from None
+    audio = sum(log.heard_s for log in logs)
+    heard = sum(bool(log.steps) for log in logs)
+    if heard != talks:
+        raise ScoringError(f"{metrics} holds {heard} talks, expected {talks}")
+    if not any(step.tokens for log in logs for step in log.steps):
         raise ScoringError(f"{metrics}: nothing was emitted for {audio:.0f} s of audio")
-    return computed / audio
+    return sum(log.computed_s for log in logs) / audio
 
 
-def write_scores(files: RunFiles, scores: Scores, signature: dict[str, Any]) -> None:
-    """Write ``scores.json``."""
-    for name, value in asdict(scores).items():
-        if not math.isfinite(value):
-            raise ScoringError(f"{name} is {value}: the output cannot be scored")
-    content = {**asdict(scores), "signature": signature}
-    text = json.dumps(content, indent=2, ensure_ascii=False)
+def write_scores(
+    files: RunFiles,
+    scores: Scores,
+    signature: Mapping[str, Any],
+    measured: Mapping[str, Any] | None = None,
+) -> None:
+    """Write ``scores.json``: scores, what else was measured, and the signature."""
+    content = {**asdict(scores), **(measured or {}), "signature": dict(signature)}
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
     (files.folder / "scores.json").write_text(text + "\n", encoding="utf-8")
 
 
-def _bleu_tokenizer(target: str) -> str:
-    return {"zh": "zh", "ja": "char"}.get(target, "char")
+def bleu_tokenizer(target: str) -> str:
+    """SacreBLEU's tokenizer for a language."""
+    if language(target).spaced:
+        return "13a"
+    return {"zh": "zh"}.get(target, "char")

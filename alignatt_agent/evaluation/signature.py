@@ -19,19 +19,30 @@ from alignatt_agent.head_sets import load_head_set
 MICRO_LABEL = "micro world: scores on the micro world only say that the machine works"
 
 
-def sign(choice: AgentChoice, devset: DevSet, target: str) -> dict[str, Any]:
-    """Describe a run completely enough to repeat it."""
+def sign(choice: AgentChoice, devset: DevSet, target: str, paced: str = "no") -> dict[str, Any]:
+    """Describe a run completely enough to repeat it.
+
+    Args:
+        choice: agent and configuration.
+        devset: what is streamed.
+        target: code of the language of the output.
+        paced: ``real`` when the audio comes by the clock.
+    """
     signature: dict[str, Any] = {
         "agent": f"{choice.cls.__module__}.{choice.cls.__qualname__}",
         "config": choice.name,
         "target": target,
         "versions": _versions(),
         "device": device(),
-        "devset": _devset_digest(devset, target),
+        "devset": devset_digest(devset, target),
+        "audio": audio_digest(devset),
+        "latency": "CA as Simulstream defines it (backlog not counted); "
+        + ("audio by the clock" if paced == "real" else "not paced"),
     }
     config = choice.config
     if config is None:
-        return signature
+        digest = hashlib.sha256(choice.resolved_yaml(target).encode()).hexdigest()[:12]
+        return {**signature, "config_sha256": digest}
     located = locate(config.models)
     roles = ("asr", "aligner", "translation")
     signature |= {
@@ -43,7 +54,6 @@ def sign(choice: AgentChoice, devset: DevSet, target: str) -> dict[str, Any]:
         },
         "dtype": config.models.translation.dtype,
         "policy": config.policy.model_dump(),
-        "latency": "CA as Simulstream defines it (backlog not counted); not paced",
     }
     if target in config.head_sets:
         head_set = load_head_set(config.head_sets[target])
@@ -51,6 +61,19 @@ def sign(choice: AgentChoice, devset: DevSet, target: str) -> dict[str, Any]:
     if is_micro(choice):
         signature["label"] = MICRO_LABEL
     return signature
+
+
+def sign_log(log: Path, devset: DevSet, target: str) -> dict[str, Any]:
+    """Describe the scoring of a log whose run is not known."""
+    return {
+        "config": str(log),
+        "target": target,
+        "log_sha256": hashlib.sha256(log.read_bytes()).hexdigest()[:12],
+        "versions": _versions(),
+        "device": device(),
+        "devset": devset_digest(devset, target),
+        "latency": "as logged; not known whether the run was paced",
+    }
 
 
 def is_micro(choice: AgentChoice) -> bool:
@@ -100,9 +123,19 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _devset_digest(devset: DevSet, target: str) -> str:
+def devset_digest(devset: DevSet, target: str) -> str:
+    """Name what a score was computed on: size, and a hash of segmentation and references."""
     digest = hashlib.sha256()
     for path in (devset.segmentation, devset.references[target]):
         digest.update(path.read_bytes())
     talks = len(devset.talks)
     return f"{talks} talks, {devset.segments} segments, sha256:{digest.hexdigest()[:12]}"
+
+
+def audio_digest(devset: DevSet) -> str:
+    """Hash of the recordings as they are streamed."""
+    digest = hashlib.sha256()
+    for talk in devset.talks:
+        with talk.wav.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return f"{devset.seconds:.1f} s, sha256:{digest.hexdigest()[:12]}"

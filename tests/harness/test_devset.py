@@ -83,3 +83,43 @@ def test_malformed_segment(devset, entry):
     (devset / "audio-segments.yaml").write_text(yaml.safe_dump([entry]))
     with pytest.raises(DevSetError, match="segment 1 is"):
         load_devset(devset, ["de"])
+
+
+def test_two_recordings_of_one_name(devset):
+    (devset / "more").mkdir()
+    write_talk(devset / "more" / "talk1.wav", talk(8))
+    segments = yaml.safe_load((devset / "audio-segments.yaml").read_text())
+    segments[-1]["wav"] = "more/talk1.wav"
+    (devset / "audio-segments.yaml").write_text(yaml.safe_dump(segments))
+    with pytest.raises(DevSetError, match="more/talk1.wav and talk1.wav are both talk1"):
+        load_devset(devset, ["de"])
+
+
+def test_segment_without_length(devset):
+    segments = yaml.safe_load((devset / "audio-segments.yaml").read_text())
+    segments[1]["duration"] = 0
+    (devset / "audio-segments.yaml").write_text(yaml.safe_dump(segments))
+    with pytest.raises(DevSetError, match="segment 2 is .*duration > 0"):
+        load_devset(devset, ["de"])
+
+
+def test_empty_references(devset):
+    path = devset / "ref" / "de.txt"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(["", *lines[1:]]) + "\n")
+    loaded = load_devset(devset, ["de"])
+    assert loaded.notes == ("de.txt: 1 empty references (first in line 1)",)
+    path.write_text("\n" * len(lines))
+    with pytest.raises(DevSetError, match="holds nothing but empty lines"):
+        load_devset(devset, ["de"])
+
+
+def test_transcript(devset):
+    assert load_devset(devset, ["de"]).transcript is None
+    path = devset / "ref" / "en.txt"
+    path.write_text("one line\n")
+    with pytest.raises(DevSetError, match=r"en.txt has 1 lines, .* has 5 segments"):
+        load_devset(devset, ["de"])
+    path.write_text("a line\n" * 5)
+    assert load_devset(devset, ["de"]).transcript == path
+    assert load_devset(devset, ["de"], source="cs").transcript is None

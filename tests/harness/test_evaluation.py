@@ -80,7 +80,7 @@ def test_log_round_trip_has_equal_unit_counts(evaluated, target, unit):
 def test_scores_are_complete_and_signed(evaluated, target):
     folder, _ = evaluated
     scores = json.loads((folder / "out" / target / "scores.json").read_text())
-    assert set(scores) == {
+    assert set(scores) >= {
         "bleu",
         "chrf",
         "longyaal_cu_ms",

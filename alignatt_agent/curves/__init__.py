@@ -1,0 +1,1 @@
+"""Curves: quality against latency for every policy, on the same hearing and the same drafts."""

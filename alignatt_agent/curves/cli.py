@@ -1,0 +1,177 @@
+"""The command line of the curves."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from alignatt_agent.calibration.sentence_pairs import PairsError
+from alignatt_agent.checkpoints import CheckpointError
+from alignatt_agent.config import ConfigError
+from alignatt_agent.curves.bootstrap import RESAMPLES
+from alignatt_agent.curves.dominance import dominance_table
+from alignatt_agent.curves.plots import FigureError, pyplot
+from alignatt_agent.curves.points import OPERATING, sweep
+from alignatt_agent.curves.study import Study, conduct
+from alignatt_agent.evaluation.cli import QUIET
+from alignatt_agent.evaluation.devset import DevSetError
+from alignatt_agent.evaluation.runner import plan
+from alignatt_agent.evaluation.scoring import ScoringError
+from alignatt_agent.evaluation.signature import is_micro
+from alignatt_agent.head_sets import HeadSetError
+from alignatt_agent.languages import LanguageError
+from alignatt_agent.nouns import EngineError
+
+MICRO_PAIRS = "micro:120:79"
+"""Gold pairs that no shipped head set was chosen or judged on."""
+
+EPILOG = """\
+what is compared
+  alignatt         the maintained gate (filters and heads of --config-low) with drafts that have to
+                   agree, over their number n, border margin, hold-back and chunk
+  alignatt, n 1    the same gate on single drafts; and once more with the paper's filters
+  hold_n           drafts without their last n units, over n and chunk
+  local_agreement  the common prefix of n drafts, over n and chunk
+  none             whole drafts, over the chunk
+  Speech is heard and prompts are drafted once; the results, with the seconds they took, are
+  kept in OUT/memo-ENGINE.sqlite and shared by all runs. A run emits exactly what simulstream-eval
+  emits with the same configuration.
+
+examples
+  the embedded models, three targets; --points quick takes minutes, full about half an hour:
+    python -m alignatt_agent.curves --output outputs/curves --points quick
+
+  your own models, head sets and dev set:
+    python -m alignatt_agent.curves --config-low my-low.yaml --config-high my-high.yaml \\
+        --devset DIR --targets de --pairs news-en-{target}.jsonl --output outputs/my-curves
+
+it writes to OUT
+  bleu-cu, bleu-ca, chrf-cu, chrf-ca   .png and .svg: Pareto fronts with bootstrap bands
+  dominance.txt   the operating points against each rival at equal latency
+  ablation.md     the gate at the low point with one setting changed at a time
+  curves.json     all of it in numbers
+  runs/, ablation/runs/   per run the configuration, Simulstream's log and OmniSTEval's files
+
+An interrupted command goes on where it stopped when it is given again; runs whose configuration,
+models or audio have changed are repeated. quick runs are not all part of full; both share the memo.
+
+exit status: 0 done; 1 a run or the scoring failed; 2 nothing was started
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m alignatt_agent.curves",
+        description="Quality against latency for every policy on the same stream, the gate's "
+        "margin over its rivals at equal latency, and an ablation of the gate.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--output", type=Path, required=True, metavar="OUT", help="output folder")
+    parser.add_argument(
+        "--targets",
+        nargs="+",
+        metavar="LANG",
+        default=["de", "it", "zh"],
+        help="target languages, codes or names; default de it zh",
+    )
+    parser.add_argument(
+        "--points",
+        choices=("quick", "full"),
+        default="full",
+        help=f"size of the grid: quick has {len(sweep('quick'))} runs per target, full "
+        f"{len(sweep('full'))}; default %(default)s",
+    )
+    parser.add_argument(
+        "--devset",
+        type=Path,
+        default=Path("micro_models/devset"),
+        metavar="DIR",
+        help="dev set, laid out as simulstream-eval --help says; default %(default)s",
+    )
+    for name in OPERATING:
+        parser.add_argument(
+            f"--config-{name}",
+            default=f"micro-{name}",
+            metavar="CONFIG",
+            help=f"name or path of the maintained configuration for {name} latency; default "
+            "%(default)s",
+        )
+    parser.add_argument(
+        "--pairs",
+        metavar="FILE",
+        help="sentence pairs with gold word alignments for the peak accuracy of the ablations, "
+        "as alignatt-calibrate reads them; {target} stands for the language code; default: "
+        f"{MICRO_PAIRS} for the embedded models, none for others",
+    )
+    parser.add_argument(
+        "--resamples",
+        type=int,
+        default=RESAMPLES,
+        help="resamples of the bootstrap; default %(default)s",
+    )
+    return parser
+
+
+def study_from(arguments: argparse.Namespace) -> Study:
+    """Check everything that needs no model.
+
+    Raises:
+        ValueError: one of the errors of ``evaluation.runner.plan``.
+        FigureError: matplotlib is not installed.
+    """
+    pyplot()
+    plans = {
+        name: plan(
+            agent="alignatt4llm",
+            config=getattr(arguments, f"config_{name}"),
+            overrides=[],
+            source=None,
+            targets=arguments.targets,
+            devset=arguments.devset,
+            output=arguments.output,
+        )
+        for name in OPERATING
+    }
+    micro = MICRO_PAIRS if is_micro(plans["low"].choice) else None
+    return Study(plans, arguments.points, arguments.pairs or micro, arguments.resamples)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    arguments = build_parser().parse_args(argv)
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    warnings.simplefilter("ignore", FutureWarning)
+    try:
+        study = study_from(arguments)
+    except (
+        CheckpointError,
+        ConfigError,
+        DevSetError,
+        FigureError,
+        HeadSetError,
+        LanguageError,
+        ScoringError,
+    ) as error:
+        print(f"curves: {error}", file=sys.stderr)
+        return 2
+    from alignatt_agent.engine.host import load_engines, shutdown
+
+    try:
+        comparisons = conduct(study, load_engines, shutdown)
+    except (EngineError, PairsError, ScoringError) as error:
+        print(f"curves: {error}; the same command goes on from here", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\ncurves: stopped; the same command goes on from here", file=sys.stderr)
+        return 130
+    print(f"\n{dominance_table(comparisons)}\n")
+    print((arguments.output / "ablation.md").read_text(encoding="utf-8"))
+    print(f"files: {arguments.output}/")
+    return 0

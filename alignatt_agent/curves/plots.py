@@ -1,0 +1,170 @@
+"""Quality against latency, one panel per target (matplotlib, extra ``plots``).
+
+Colours are of Okabe and Ito's eight, which stay apart for colour-blind readers.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from alignatt_agent.curves.bootstrap import LEVEL, Resampled
+from alignatt_agent.curves.dominance import LATENCIES, QUALITIES
+from alignatt_agent.curves.front import front
+from alignatt_agent.curves.points import CURVES
+
+STYLES = dict(
+    zip(
+        CURVES,
+        (
+            ("#0072B2", "o"),
+            ("#56B4E9", "s"),
+            ("#CC79A7", "^"),
+            ("#009E73", "D"),
+            ("#D55E00", "X"),
+            ("#7F7F7F", "v"),
+        ),
+        strict=True,
+    )
+)
+"""Colour and marker of every curve."""
+_PLACES = 160
+_ZOOM = 14
+"""Points of quality below the lower operating point that the enlarged panels show."""
+_LONGEST_S = 4.2
+"""The regimes of IWSLT end at 4 s; slower runs only squeeze the panels."""
+
+
+class FigureError(RuntimeError):
+    """Figures cannot be drawn; the message says what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """What one target's panel shows.
+
+    Attributes:
+        title: name of the target language.
+        scores: scores of all runs.
+        curves: runs of every curve.
+        points: run of every operating point.
+    """
+
+    title: str
+    scores: Resampled
+    curves: Mapping[str, Sequence[str]]
+    points: Mapping[str, str]
+
+
+def draw_all(panels: Sequence[Panel], folder: Path, note: str) -> list[Path]:
+    """Draw both qualities over both latencies, as PNG and SVG.
+
+    Args:
+        panels: one per target.
+        folder: where the files go.
+        note: small print below the panels.
+
+    Raises:
+        FigureError: matplotlib is not installed.
+    """
+    plt = pyplot()
+    written = []
+    for quality in QUALITIES:
+        for latency in LATENCIES:
+            figure = _draw(plt, panels, latency, quality, note)
+            for suffix in (".png", ".svg"):
+                path = folder / f"{quality}-{latency.removesuffix('_ms')}{suffix}"
+                figure.savefig(path, dpi=150)
+                written.append(path)
+            plt.close(figure)
+    return written
+
+
+def pyplot() -> Any:
+    """Import matplotlib for drawing to files.
+
+    Raises:
+        FigureError: it is not installed.
+    """
+    try:
+        import matplotlib
+    except ImportError:
+        raise FigureError(
+            "plots need matplotlib: pip install 'alignatt_agent[plots]'; the same command then "
+            "draws them at once, no run is repeated"
+        ) from None
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "alignatt_agent"
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def _draw(plt: Any, panels: Sequence[Panel], latency: str, quality: str, note: str) -> Any:
+    figure, rows = plt.subplots(
+        2,
+        len(panels),
+        figsize=(1.2 + 4.6 * len(panels), 8.6),
+        sharex=True,
+        sharey="row",
+        squeeze=False,
+        layout="constrained",
+    )
+    operating = [p.scores.value(run, quality) for p in panels for run in p.points.values()]
+    for row, limits in zip(rows, [(0, 100.5), (min(operating) - _ZOOM, 100.5)], strict=True):
+        for axes, panel in zip(row, panels, strict=True):
+            _panel(axes, panel, latency, quality)
+            axes.set_ylim(max(0, limits[0]), limits[1])
+    for axes, panel in zip(rows[0], panels, strict=True):
+        axes.set_title(panel.title)
+    for axes in rows[1]:
+        axes.set_xlabel(f"{LATENCIES[latency]}, s")
+    rows[0][0].set_ylabel(QUALITIES[quality])
+    rows[1][0].set_ylabel(f"{QUALITIES[quality]}, enlarged")
+    left, right = rows[0][0].get_xlim()
+    rows[0][0].set_xlim(max(left, -_LONGEST_S / 8), min(_LONGEST_S, right))
+    handles: dict[str, Any] = {}
+    for axes in rows[0]:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside upper center", ncols=min(4, len(handles)),
+        frameon=False,
+    )  # fmt: skip
+    figure.supxlabel(textwrap.fill(note, 55 * len(panels)), fontsize=8, color="#555555")
+    return figure
+
+
+def _panel(axes: Any, panel: Panel, latency: str, quality: str) -> None:
+    for curve, runs in panel.curves.items():
+        colour, marker = STYLES[curve]
+        x = np.array([panel.scores.value(run, latency) for run in runs])
+        y = np.array([panel.scores.value(run, quality) for run in runs])
+        best = front(x, y)
+        axes.scatter(x / 1000, y, s=9, color=colour, alpha=0.3, linewidths=0)
+        axes.plot(
+            x[best] / 1000, y[best], color=colour, marker=marker, markersize=5, lw=1.8, label=curve
+        )
+        if len(best) > 1:
+            places = np.linspace(x[best[0]], x[best[-1]], _PLACES)
+            drawn = panel.scores.front_at(runs, latency, quality, places)[1:]
+            known = np.isfinite(drawn).mean(axis=0) > 0.5
+            tail = (100 - LEVEL) / 2
+            low, high = np.nanpercentile(drawn[:, known], [tail, 100 - tail], axis=0)
+            axes.fill_between(places[known] / 1000, low, high, color=colour, alpha=0.13, lw=0)
+    for name, run in panel.points.items():
+        place = panel.scores.value(run, latency) / 1000, panel.scores.value(run, quality)
+        axes.plot(
+            *place, "*", color="black", markersize=15, markeredgecolor="white", zorder=5,
+            linestyle="none", label="maintained default", clip_on=False,
+        )  # fmt: skip
+        axes.annotate(
+            name, place, xytext=(9, -14), textcoords="offset points", weight="bold", zorder=6
+        )
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,176 @@
+"""The three engines of the cascade behind a memo: heard once, drafted once, replayed often.
+
+Only whole drafts are remembered. They depend on nothing but the prompt, so every policy, frontier
+and hold-back shares them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from alignatt_agent.curves.memo import Memo, key_of
+from alignatt_agent.nouns import (
+    AlignedItem,
+    Aligner,
+    AttentionRows,
+    Draft,
+    FloatArray,
+    Gate,
+    Prompt,
+    Readout,
+    Recognizer,
+    TranslationEngine,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RememberedEngines:
+    """The same fields as ``engine.host.Engines``."""
+
+    asr: Recognizer
+    aligner: Aligner
+    translation: TranslationEngine
+    tokenizer: Any
+    num_layers: int
+    num_heads: int
+
+
+def remember(
+    engines: Any, memo: Memo, names: dict[str, str], shared: Sequence[Readout] = ()
+) -> RememberedEngines:
+    """Put ``engines`` behind ``memo``.
+
+    Args:
+        engines: as ``engine.host.load_engines`` returns them.
+        memo: where results go.
+        names: by role, what identifies a checkpoint and how it runs.
+        shared: readouts that serve every request for some of their heads.
+    """
+    return RememberedEngines(
+        asr=RememberedRecognizer(engines.asr, memo, names["asr"]),
+        aligner=RememberedAligner(engines.aligner, memo, names["aligner"]),
+        translation=RememberedDrafts(engines.translation, memo, names["translation"], shared),
+        tokenizer=engines.tokenizer,
+        num_layers=engines.num_layers,
+        num_heads=engines.num_heads,
+    )
+
+
+class RememberedRecognizer:
+    """A recogniser that transcribes the same audio once."""
+
+    def __init__(self, engine: Recognizer, memo: Memo, name: str) -> None:
+        self._engine, self._memo, self._name = engine, memo, name
+
+    def transcribe(self, audio: FloatArray, language: str) -> str:
+        """Return the transcript of ``audio``, ``[samples]``."""
+        key = key_of("transcribe", self._name, audio.tobytes(), language)
+        return self._memo.recall(
+            key, lambda: self._engine.transcribe(audio, language).encode()
+        ).decode()
+
+
+class RememberedAligner:
+    """An aligner that aligns the same audio and text once."""
+
+    def __init__(self, engine: Aligner, memo: Memo, name: str) -> None:
+        self._engine, self._memo, self._name = engine, memo, name
+
+    def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
+        """Return the timed words of ``text``."""
+
+        def compute() -> bytes:
+            items = self._engine.align(audio, text, language)
+            return json.dumps([[item.text, item.start, item.end] for item in items]).encode()
+
+        key = key_of("align", self._name, audio.tobytes(), text, language)
+        return [AlignedItem(*item) for item in json.loads(self._memo.recall(key, compute))]
+
+
+class RememberedDrafts:
+    """A translation engine that drafts the same prompt once.
+
+    Args:
+        engine: drafts what is not remembered.
+        memo: where drafts go.
+        name: what identifies the checkpoint and how it runs.
+        shared: readouts that serve every request for some of their heads.
+    """
+
+    def __init__(
+        self, engine: TranslationEngine, memo: Memo, name: str, shared: Sequence[Readout] = ()
+    ) -> None:
+        self._engine, self._memo, self._name = engine, memo, name
+        self._shared = sorted(shared, key=lambda readout: len(readout.heads))
+
+    def draft(
+        self,
+        prompt: Prompt,
+        max_tokens: int,
+        readout: Readout | None = None,
+        gate: Gate | None = None,
+        resumed: Draft | None = None,
+    ) -> Draft:
+        """Return the whole draft of ``prompt``, see ``nouns.TranslationEngine``.
+
+        Raises:
+            ValueError: a gate or a begun draft came; such drafts depend on the policy.
+        """
+        if gate is not None or resumed is not None:
+            raise ValueError("only whole drafts are remembered: run with early_stop: false")
+        asked = self._serving(readout)
+        key = key_of(
+            "draft",
+            self._name,
+            np.asarray(prompt.token_ids, np.int64).tobytes(),
+            prompt.source_start,
+            prompt.source_end,
+            max_tokens,
+            repr((asked.row, asked.heads) if asked else None),
+        )
+        whole = unpack(
+            self._memo.recall(key, lambda: pack(self._engine.draft(prompt, max_tokens, asked)))
+        )
+        if readout is None or asked is None or readout.heads == asked.heads:
+            return whole
+        assert whole.rows is not None
+        places = [asked.heads.index(head) for head in readout.heads]
+        rows = AttentionRows(
+            whole.rows.source[:, places], whole.rows.prompt[:, places], whole.rows.suffix[:, places]
+        )
+        return Draft(whole.token_ids, whole.ended, rows, whole.cut, whole.steps)
+
+    def _serving(self, readout: Readout | None) -> Readout | None:
+        if readout is None:
+            return None
+        for shared in self._shared:
+            if shared.row == readout.row and set(readout.heads) <= set(shared.heads):
+                return shared
+        return readout
+
+
+def pack(draft: Draft) -> bytes:
+    """Write a draft as a line of JSON and the raw arrays of its rows."""
+    head = [list(draft.token_ids), draft.ended, draft.cut, draft.steps]
+    rows = draft.rows
+    arrays = [] if rows is None else [rows.source, rows.prompt, rows.suffix]
+    line = json.dumps([head, [array.shape for array in arrays]]).encode()
+    return b"\n".join([line, b"".join(array.astype(np.float32).tobytes() for array in arrays)])
+
+
+def unpack(data: bytes) -> Draft:
+    """Read what ``pack`` wrote."""
+    line, _, raw = data.partition(b"\n")
+    (token_ids, ended, cut, steps), shapes = json.loads(line)
+    rows = None
+    if shapes:
+        values = np.frombuffer(raw, np.float32)
+        ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+        parts = np.split(values, ends[:-1])
+        rows = AttentionRows(*(part.reshape(s) for part, s in zip(parts, shapes, strict=True)))
+    return Draft(tuple(token_ids), ended, rows, cut, steps)

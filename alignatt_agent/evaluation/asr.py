@@ -1,0 +1,220 @@
+"""``alignatt-asr``: the speech side of a run alone.
+
+Word error rate of the streamed transcript, its latency, and the reference error of the live tail by
+distance to its end, with the hold-back that it suggests. Reads what a run recorded; no model is
+loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
+from alignatt_agent.evaluation.files import RunFiles
+from alignatt_agent.evaluation.plots import PlotError, tail_error_plot
+from alignatt_agent.evaluation.recording import Record, read_records
+from alignatt_agent.evaluation.scoring import (
+    ScoringError,
+    check_scorer,
+    omnisteval_arguments,
+    run_omnisteval,
+)
+from alignatt_agent.evaluation.tail_errors import TailErrors, tail_errors
+from alignatt_agent.evaluation.transcripts import (
+    reference_transcripts,
+    streamed_transcripts,
+    word_error_rate,
+)
+from alignatt_agent.languages import language
+
+EPILOG = """\
+example
+  alignatt-asr outputs/dev-low/de --devset micro_models/devset --output outputs/asr
+
+RUN is a target folder of simulstream-eval (any target: the speech side is the same), DIR a dev set
+with ref/SOURCE.txt. Every word counts as shown from the moment at which the translation could rely
+on it; a word that changes later counts from its last change.
+
+OUT/asr.json holds all figures, OUT/tail_error.svg the plot (matplotlib, extra `plots`).
+
+exit status: 0 measured; 2 something is missing
+"""
+
+
+def transcript_log(
+    records: Iterable[Record], chunks_of: str = "accessible"
+) -> list[dict[str, Any]]:
+    """Return the speech side as Simulstream's log, with revised words taken back.
+
+    Args:
+        records: chunks of a run.
+        chunks_of: ``accessible`` shows the words that the translation could rely on, ``all`` the
+            whole hypothesis.
+    """
+    lines: list[dict[str, Any]] = []
+    talk, number = "", -1
+    settled: list[str] = []
+    shown: list[str] = []
+    for record in records:
+        if record.talk != talk:
+            talk, number, settled, shown = record.talk, number + 1, [], []
+            lines.append({"id": number, "metadata": {"wav_name": f"{talk}.wav"}})
+        settled = settled + [word.text for sentence in record.closed for word in sentence]
+        count = record.accessible if chunks_of == "accessible" else len(record.words)
+        wanted = settled + [word.text for word in record.words[:count]]
+        same = next(
+            (k for k, (a, b) in enumerate(zip(shown, wanted, strict=False)) if a != b),
+            min(len(shown), len(wanted)),
+        )
+        lines.append(
+            {
+                "id": number,
+                "total_audio_processed": record.audio_s,
+                "computation_time": record.seconds["asr"] + record.seconds["aligner"],
+                "generated_tokens": wanted[same:],
+                "deleted_tokens": shown[same:],
+            }
+        )
+        shown = wanted
+    return lines
+
+
+def latency(
+    records: Iterable[Record], devset: DevSet, source: str, folder: Path
+) -> dict[str, float]:
+    """Score the speech side as if its words were the output.
+
+    Raises:
+        ScoringError: OmniSTEval failed.
+    """
+    files = RunFiles(folder)
+    files.clean()
+    lines = transcript_log(records)
+    files.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    settings = {"detokenizer_type": "simuleval", "latency_unit": language(source).latency_unit}
+    files.config.write_text(yaml.safe_dump(settings), encoding="utf-8")
+    arguments = omnisteval_arguments(files, devset, source, references=devset.transcript)
+    found = run_omnisteval(arguments, folder)
+    steps = [line for line in lines if "computation_time" in line]
+    heard = {line["id"]: line["total_audio_processed"] for line in steps}
+    return {
+        "longyaal_cu_ms": float(found["LongYAAL (CU)"]),
+        "longyaal_ca_ms": float(found["LongYAAL (CA)"]),
+        "rtf": round(sum(line["computation_time"] for line in steps) / sum(heard.values()), 4),
+    }
+
+
+def tail_report(errors: TailErrors) -> dict[str, Any]:
+    """Return the curve as lists, and the hold-back that it suggests."""
+    low, high = errors.bands()
+    columns = zip(
+        errors.edges_s, errors.rates(), low, high, errors.words.sum(0).tolist(), strict=False
+    )
+    hold_back = errors.hold_back_s()
+    return {
+        "bins": [
+            {
+                "from_ms": round(1000 * edge),
+                "error": _percent(rate),
+                "low": _percent(lower),
+                "high": _percent(upper),
+                "words": count,
+            }
+            for edge, rate, lower, upper, count in columns
+        ],
+        "hold_back_ms": None if hold_back is None else round(1000 * hold_back),
+    }
+
+
+def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, Any]:
+    """Measure the speech side of a run and write ``asr.json`` and the plot.
+
+    Raises:
+        DevSetError: the dev set is not complete.
+        ScoringError: the run recorded nothing, or a scorer failed.
+    """
+    code = language(source).code
+    check_scorer([code])
+    checked = load_devset(devset, [], source=code, audio=False)
+    if checked.transcript is None:
+        raise DevSetError(f"{devset / 'ref' / code}.txt does not exist; one line per segment")
+    path = RunFiles(run).records
+    if not path.is_file():
+        raise ScoringError(
+            f"{path} does not exist: {run} is not the folder of a target that simulstream-eval "
+            f"streamed with an agent of ours"
+        )
+    records = list(read_records(path))
+    errors = tail_errors(records, reference_transcripts(checked))
+    report = {
+        **word_error_rate(checked, streamed_transcripts(records)),
+        **latency(records, checked, code, output),
+        "tail": tail_report(errors),
+    }
+    text = json.dumps(report, indent=2, allow_nan=False)
+    (output / "asr.json").write_text(text + "\n", encoding="utf-8")
+    try:
+        (output / "tail_error.svg").write_text(tail_error_plot(errors), encoding="utf-8")
+    except PlotError as error:
+        print(f"alignatt-asr: no plot: {error}", file=sys.stderr)
+    return report
+
+
+def table(report: dict[str, Any]) -> str:
+    """Format the report for a terminal."""
+    lines = [
+        f"WER {report['wer']:.2f} % (with case and punctuation {report['wer_exact']:.2f} %), "
+        f"LongYAAL CU {report['longyaal_cu_ms']:.0f} ms, CA {report['longyaal_ca_ms']:.0f} ms, "
+        f"RTF {report['rtf']:.3f}",
+        "",
+        f"{'ms from the end':>16}{'error %':>10}{'90 % band':>18}{'words':>8}",
+    ]
+    for item in report["tail"]["bins"]:
+        if item["words"]:
+            band = f"{item['low']:.1f} - {item['high']:.1f}"
+            lines.append(f"{item['from_ms']:>16}{item['error']:>10.1f}{band:>18}{item['words']:>8}")
+    found = report["tail"]["hold_back_ms"]
+    advice = "too few words to suggest a hold-back" if found is None else (
+        f"suggested hold-back: {found} ms (speech.hold_back_ms); older words are no worse than "
+        f"those a second old"
+    )  # fmt: skip
+    return "\n".join([*lines, "", advice])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="alignatt-asr",
+        description="Diagnose the speech side of a run: word error rate, latency, and the "
+        "reliability of the live tail.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="target folder of simulstream-eval")
+    parser.add_argument("--devset", type=Path, required=True, metavar="DIR", help="its dev set")
+    parser.add_argument("--source", default="en", metavar="LANG", help="default %(default)s")
+    parser.add_argument("--output", type=Path, required=True, metavar="OUT", help="output folder")
+    arguments = parser.parse_args(argv)
+    try:
+        report = diagnose(arguments.run, arguments.devset, arguments.source, arguments.output)
+    except (DevSetError, ScoringError, ValueError) as error:
+        print(f"alignatt-asr: {error}", file=sys.stderr)
+        return 2
+    print(table(report))
+    return 0
+
+
+def _percent(rate: float) -> float | None:
+    return None if math.isnan(rate) else round(100 * rate, 2)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""COMET and XCOMET, which need an environment of their own.
+
+``unbabel-comet`` wants transformers below 5 and numpy below 2, which no engine of today runs with:
+``make setup-comet`` creates ``.venv-comet``, and scoring is a process of that interpreter.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignatt_agent.evaluation.delays import read_segments
+from alignatt_agent.evaluation.report import Result
+from alignatt_agent.evaluation.scoring import write_scores
+from alignatt_agent.languages import language
+
+if TYPE_CHECKING:
+    from alignatt_agent.evaluation.outcome import Job
+
+ENVIRONMENT = "ALIGNATT_COMET_PYTHON"
+MODELS = {"xcomet-xl": "Unbabel/XCOMET-XL", "wmt22-comet-da": "Unbabel/wmt22-comet-da"}
+"""Short names; XCOMET-XL is the one that the shared task ranks by."""
+
+WORKER = Path(__file__).with_name("comet_worker.py")
+NO_MODEL = 3
+"""Exit status of the worker when the model is not in the cache."""
+
+
+class CometError(RuntimeError):
+    """COMET cannot score; the message says what is missing."""
+
+
+def comet_python(given: Path | None) -> Path:
+    """Find the interpreter of the COMET environment.
+
+    Args:
+        given: as chosen by the user; else ``$ALIGNATT_COMET_PYTHON``, else ``.venv-comet`` here.
+
+    Raises:
+        CometError: there is none.
+    """
+    chosen = given or Path(os.environ.get(ENVIRONMENT) or ".venv-comet/bin/python")
+    if not chosen.is_file():
+        raise CometError(
+            f"{chosen} does not exist; `make setup-comet` creates .venv-comet (COMET does not run "
+            f"next to the engines); another place: --comet-python or {ENVIRONMENT}"
+        )
+    return chosen
+
+
+def comet_scores(
+    triples: Sequence[tuple[str, str, str]], model: str, python: Path | None
+) -> list[float]:
+    """Return the score of each segment.
+
+    Args:
+        triples: source, translation and reference of each segment.
+        model: short name, id on the hub, or path of a checkpoint.
+        python: interpreter with COMET.
+
+    Raises:
+        CometError: environment or model is missing, or the process failed.
+    """
+    interpreter = comet_python(python)
+    name = MODELS.get(model.lower(), model)
+    with tempfile.TemporaryDirectory() as folder:
+        data, output = Path(folder) / "segments.json", Path(folder) / "scores.json"
+        rows = [{"src": source, "mt": mt, "ref": ref} for source, mt, ref in triples]
+        data.write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
+        # -P: the folder of the worker holds modules named like the libraries it imports.
+        command = [str(interpreter), "-P", str(WORKER), name, str(data), str(output)]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode == NO_MODEL:
+            raise CometError(
+                f"{name} is not in the cache of Hugging Face; fetch it once with: "
+                f"hf download {name} (XCOMET models ask to accept a licence first: hf auth login)"
+            )
+        if result.returncode != 0 or not output.is_file():
+            tail = "\n".join(result.stderr.strip().splitlines()[-6:])
+            raise CometError(f"{interpreter} ended with {result.returncode}:\n{tail}")
+        scores = json.loads(output.read_text(encoding="utf-8"))
+    if len(scores) != len(triples):
+        raise CometError(f"COMET returned {len(scores)} scores for {len(triples)} segments")
+    return [float(score) for score in scores]
+
+
+def add_comet(runs: Sequence[tuple[Result, Job]], model: str, python: Path | None) -> list[Result]:
+    """Score all runs with one process and write the scores into their ``scores.json``.
+
+    Runs that have a score of the same model keep it.
+
+    Raises:
+        CometError: environment, model or transcript is missing.
+    """
+    name = MODELS.get(model.lower(), model)
+    missing = [pair for pair in runs if pair[0].measured.get("comet", {}).get("model") != name]
+    triples: list[tuple[str, str, str]] = []
+    counts: list[int] = []
+    for result, job in missing:
+        found = _triples(result, job)
+        triples += found
+        counts.append(len(found))
+    values = comet_scores(triples, model, python) if triples else []
+    scored: dict[tuple[str, str], Result] = {}
+    for (result, job), count in zip(missing, counts, strict=True):
+        mine, values = values[:count], values[count:]
+        section: dict[str, Any] = {
+            "model": name,
+            "score": round(sum(mine) / count, 6),
+            "segments": [round(value, 6) for value in mine],
+        }
+        measured = {**result.measured, "comet": section}
+        write_scores(job.files, result.scores, result.signature, measured)
+        scored[result.config, result.target] = replace(result, measured=measured)
+    return [scored.get((result.config, result.target), result) for result, _ in runs]
+
+
+def _triples(result: Result, job: Job) -> list[tuple[str, str, str]]:
+    transcript = job.devset.transcript
+    if transcript is None:
+        raise CometError(
+            f"COMET needs the transcript of the speech, one line per segment, as "
+            f"ref/{job.source}.txt of the dev set"
+        )
+    unit = language(result.target).latency_unit
+    segments = read_segments(job.files.instances, job.devset, unit)
+    with transcript.open(encoding="utf-8") as stream:
+        sources = [line.strip() for line in stream]
+    with job.devset.references[result.target].open(encoding="utf-8") as stream:
+        references = [line.strip() for line in stream]
+    return [
+        (source, segment.prediction, reference)
+        for source, segment, reference in zip(sources, segments, references, strict=True)
+    ]

@@ -1,0 +1,239 @@
+"""``alignatt-compare A B``: is the difference between two runs more than chance?
+
+Quality by sacreBLEU's paired bootstrap resampling over the segments that OmniSTEval scored; latency
+by the same resampling of LongYAAL's segments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.significance import PairedTest
+
+from alignatt_agent.evaluation.outcome import read_result
+from alignatt_agent.evaluation.report import Result
+from alignatt_agent.evaluation.scoring import ScoringError, bleu_tokenizer
+
+EPILOG = """\
+examples
+  two configurations of one target:
+    alignatt-compare outputs/dev-low/de outputs/no-gate/de
+
+  all targets that both runs have:
+    alignatt-compare outputs/dev-low outputs/dev-high
+
+A is the baseline: a difference is B - A. p is the share of resamples that show a difference at
+least as large by chance (paired bootstrap, sacreBLEU); * marks p < 0.05.
+
+exit status: 0 compared; 2 the runs cannot be compared
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One score of two runs.
+
+    Attributes:
+        metric: name of the score.
+        a: score of the baseline.
+        b: score of the other run.
+        difference: ``b - a``.
+        p: probability of such a difference by chance.
+        low: lower end of the 95 % interval of the difference; ``None`` where the test gives none.
+        high: upper end.
+    """
+
+    metric: str
+    a: float
+    b: float
+    difference: float
+    p: float
+    low: float | None = None
+    high: float | None = None
+
+
+def compare(a: Path, b: Path, samples: int = 1000, seed: int = 12345) -> list[Difference]:
+    """Compare two scored runs of one target.
+
+    Args:
+        a: folder of the baseline.
+        b: folder of the other run.
+        samples: resamples.
+        seed: of the resamples of latency; sacreBLEU's comes from ``SACREBLEU_SEED``.
+
+    Raises:
+        ScoringError: one is not scored, or they are not comparable.
+    """
+    runs = (read_result(a), read_result(b))
+    _check_same(runs, a, b)
+    segments = tuple(_instances(folder) for folder in (a, b))
+    references = [line["reference"] for line in segments[0]]
+    if references != [line["reference"] for line in segments[1]]:
+        raise ScoringError(f"{a} and {b} were scored against different references or segments")
+    found = _quality(
+        [[line["prediction"] for line in lines] for lines in segments],
+        references,
+        bleu_tokenizer(runs[0].target),
+        samples,
+    )
+    rng = np.random.default_rng(seed)
+    for metric, key in (("LongYAAL CU", "emission_cu"), ("LongYAAL CA", "emission_ca")):
+        lags = [_lags(lines, key, runs[0].target) for lines in segments]
+        if all(np.isfinite(values).any() for values in lags):
+            found.append(_resampled(metric, lags[0], lags[1], samples, rng))
+    comets = [run.measured.get("comet", {}) for run in runs]
+    if all(comets) and comets[0]["model"] == comets[1]["model"]:
+        scores = [np.array(comet["segments"]) for comet in comets]
+        found.append(_resampled("COMET", scores[0], scores[1], samples, rng))
+    return found
+
+
+def _check_same(runs: tuple[Result, Result], a: Path, b: Path) -> None:
+    one, two = (run.signature for run in runs)
+    for key in ("target", "devset"):
+        if one.get(key) != two.get(key):
+            raise ScoringError(f"{key} differs: {a} has {one.get(key)}, {b} has {two.get(key)}")
+    versions = [signature["versions"]["omnisteval"] for signature in (one, two)]
+    if versions[0] != versions[1]:
+        raise ScoringError(
+            f"scored with different versions of OmniSTEval, {versions[0]} and {versions[1]}; "
+            f"score both again (simulstream-eval --score-only)"
+        )
+
+
+def _quality(
+    outputs: list[list[str]], references: list[str], tokenizer: str, samples: int
+) -> list[Difference]:
+    metrics: dict[str, Any] = {
+        "BLEU": BLEU(tokenize=tokenizer, references=[references]),
+        "chrF": CHRF(references=[references]),
+    }
+    systems: list[tuple[str, Sequence[str]]] = [("A", outputs[0]), ("B", outputs[1])]
+    _, scores = PairedTest(systems, metrics, None, test_type="bs", n_samples=samples)()
+    found = []
+    for name, results in scores.items():
+        if name == "System":
+            continue
+        one, two = (cast(Any, result) for result in results)
+        p = 1.0 if outputs[0] == outputs[1] else float(two.p_value)
+        found.append(Difference(name, one.score, two.score, two.score - one.score, p))
+    return found
+
+
+def _resampled(metric: str, a: Any, b: Any, samples: int, rng: np.random.Generator) -> Difference:
+    """Paired bootstrap of a mean over segments; a segment may be undefined (NaN) in either run."""
+    picks = rng.integers(0, len(a), (samples, len(a)))
+    drawn = np.array([np.nanmean(b[pick]) - np.nanmean(a[pick]) for pick in picks])
+    difference = float(np.nanmean(b) - np.nanmean(a))
+    # As sacreBLEU does: how often the centred resamples reach the difference, plus one.
+    extreme = np.abs(drawn - drawn.mean()) >= abs(difference)
+    p = 1.0 if np.array_equal(a, b, equal_nan=True) else (int(extreme.sum()) + 1) / (samples + 1)
+    low, high = (float(np.percentile(drawn, q)) for q in (2.5, 97.5))
+    return Difference(metric, float(np.nanmean(a)), float(np.nanmean(b)), difference, p, low, high)
+
+
+def _lags(lines: Sequence[dict[str, Any]], key: str, target: str) -> Any:
+    from alignatt_agent.evaluation.delays import Segment
+    from alignatt_agent.languages import language
+
+    values = []
+    for line in lines:
+        segment = Segment(
+            talk=str(line["docid"]),
+            prediction=line["prediction"],
+            reference=line["reference"],
+            offset_s=0.0,
+            duration_s=line["source_length"] / 1000,
+            cu_ms=tuple(line.get(key, ())),
+            ca_ms=(),
+            end_ms=line.get("time_to_recording_end", float("inf")),
+            unit=language(target).latency_unit,
+        )
+        lag = segment.yaal_ms()
+        values.append(np.nan if lag is None else lag)
+    return np.array(values)
+
+
+def _instances(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "instances.resegmented.jsonl"
+    if not path.is_file():
+        raise ScoringError(f"{path} does not exist: {folder} is not a scored run")
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def pairs(a: Path, b: Path) -> list[tuple[str, Path, Path]]:
+    """Return the folders to compare: the given ones, or those of the targets that both have.
+
+    Raises:
+        ScoringError: there is nothing that both have.
+    """
+    if (a / "scores.json").is_file() and (b / "scores.json").is_file():
+        return [(read_result(a).target, a, b)]
+    names = [{path.parent.name for path in root.glob("*/scores.json")} for root in (a, b)]
+    both = sorted(names[0] & names[1])
+    if not both:
+        raise ScoringError(
+            f"nothing to compare: {a} has scores of {', '.join(sorted(names[0])) or 'nothing'}, "
+            f"{b} of {', '.join(sorted(names[1])) or 'nothing'}"
+        )
+    return [(name, a / name, b / name) for name in both]
+
+
+def table(title: str, differences: Sequence[Difference]) -> str:
+    """Format the differences of one target."""
+    lines = [f"{title:<14}{'A':>10}{'B':>10}{'B - A':>10}{'p':>9}   95 % interval"]
+    lines.append("-" * 70)
+    for item in differences:
+        interval = "" if item.low is None else f"[{item.low:+.2f}, {item.high:+.2f}]"
+        mark = "*" if item.p < 0.05 else " "
+        lines.append(
+            f"{item.metric:<14}{item.a:>10.2f}{item.b:>10.2f}{item.difference:>+10.2f}"
+            f"{item.p:>9.4f} {mark} {interval}"
+        )
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="alignatt-compare",
+        description="Compare two scored runs: differences of quality and latency with paired "
+        "bootstrap significance.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("a", type=Path, metavar="A", help="run of the baseline (OUT or OUT/TARGET)")
+    parser.add_argument("b", type=Path, metavar="B", help="run to compare with it")
+    parser.add_argument("--samples", type=int, default=1000, help="resamples; default %(default)s")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the differences there, too"
+    )
+    arguments = parser.parse_args(argv)
+    try:
+        found = {
+            name: compare(a, b, arguments.samples) for name, a, b in pairs(arguments.a, arguments.b)
+        }
+    except ScoringError as error:
+        print(f"alignatt-compare: {error}", file=sys.stderr)
+        return 2
+    print(f"A: {arguments.a}\nB: {arguments.b}")
+    for name, differences in found.items():
+        print(f"\n{table(name, differences)}")
+    print(f"\npaired bootstrap over segments, {arguments.samples} resamples; * p < 0.05")
+    if arguments.json:
+        content = {name: [asdict(item) for item in items] for name, items in found.items()}
+        arguments.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,174 @@
+"""Plots as self-contained SVG (matplotlib, extra ``plots``).
+
+Colours are those of Okabe and Ito, which stay apart for colour-blind readers.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from alignatt_agent.evaluation.recording import STAGES, Record
+from alignatt_agent.evaluation.regime import REGIMES
+from alignatt_agent.evaluation.report import Result
+from alignatt_agent.evaluation.tail_errors import TailErrors
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#F0E442", "#555555")
+
+
+class PlotError(RuntimeError):
+    """Plots cannot be drawn; the message says what is missing."""
+
+
+def tail_error_plot(errors: TailErrors) -> str:
+    """Draw the reference error of the live tail by distance to its end."""
+    figure, axes = _figure(6, 3.2)
+    low, high = errors.bands()
+    middles = [1000 * (a + b) / 2 for a, b in zip(errors.edges_s, errors.edges_s[1:], strict=False)]
+    axes.fill_between(middles, 100 * low, 100 * high, color=COLOURS[0], alpha=0.2, lw=0)
+    axes.plot(middles, 100 * errors.rates(), color=COLOURS[0], marker="o", ms=3)
+    found = errors.hold_back_s()
+    if found is not None:
+        axes.axvline(1000 * found, color=COLOURS[1], ls="--", lw=1)
+        axes.text(1000 * found, axes.get_ylim()[1], f" {1000 * found:.0f} ms", va="top")
+    axes.set(xlabel="distance to the end of the live tail, ms", ylabel="reference error, %")
+    axes.set_ylim(bottom=0)
+    return _svg(figure)
+
+
+def latency_per_talk(results: Sequence[Result]) -> str:
+    """Draw LongYAAL of every talk, computation-unaware and -aware."""
+    figure, axes = _figure(8, 3.2)
+    talks = list(dict.fromkeys(talk for result in results for talk in result.measured["talks"]))
+    width = 0.8 / len(results)
+    for number, result in enumerate(results):
+        places = [k + number * width for k in range(len(talks))]
+        found = [result.measured["talks"].get(talk, {}) for talk in talks]
+        aware = [item.get("longyaal_ca_ms", 0) / 1000 for item in found]
+        unaware = [item.get("longyaal_cu_ms", 0) / 1000 for item in found]
+        colour = COLOURS[number % len(COLOURS)]
+        axes.bar(places, aware, width, color=colour, alpha=0.35)
+        axes.bar(places, unaware, width, color=colour, label=_name(result, results))
+    axes.set_xticks(
+        [k + 0.4 - width / 2 for k in range(len(talks))], talks, rotation=30, ha="right"
+    )
+    axes.set(ylabel="LongYAAL, s (pale: CA)")
+    figure.legend(fontsize=7, loc="outside right upper")
+    return _svg(figure)
+
+
+def quality_against_latency(results: Sequence[Result]) -> str:
+    """Draw BLEU against LongYAAL CU, with the regimes of the shared task."""
+    figure, axes = _figure(6, 3.6)
+    for number, target in enumerate(dict.fromkeys(result.target for result in results)):
+        mine = sorted(
+            (r for r in results if r.target == target), key=lambda r: r.scores.longyaal_cu_ms
+        )
+        x = [result.scores.longyaal_cu_ms / 1000 for result in mine]
+        y = [result.scores.bleu for result in mine]
+        axes.plot(x, y, color=COLOURS[number % len(COLOURS)], marker="o", label=target)
+        for result, a, b in zip(mine, x, y, strict=True):
+            axes.annotate(_short(result.config), (a, b), fontsize=6, xytext=(4, 4),
+                          textcoords="offset points")  # fmt: skip
+    for name, (_, high) in REGIMES.items():
+        axes.axvline(high / 1000, color="#999999", ls=":", lw=1)
+        axes.text(high / 1000, axes.get_ylim()[0], f"{name} ", ha="right", fontsize=7, color="#777")
+    axes.set(xlabel="LongYAAL CU, s", ylabel="BLEU")
+    axes.legend(fontsize=7)
+    return _svg(figure)
+
+
+def stage_times(results: Sequence[Result]) -> str:
+    """Draw where the time of a chunk goes."""
+    figure, axes = _figure(7, 1.0 + 0.35 * len(results))
+    names = [_name(result, results) for result in results]
+    left = [0.0] * len(results)
+    for number, stage in enumerate(STAGES):
+        times = [result.measured["stages"]["ms_per_chunk"][stage] for result in results]
+        axes.barh(names, times, left=left, color=COLOURS[number], label=stage)
+        left = [a + b for a, b in zip(left, times, strict=True)]
+    axes.set(xlabel="ms per chunk")
+    figure.legend(fontsize=7, ncols=len(STAGES), loc="outside upper center")
+    return _svg(figure)
+
+
+def timeline(records: Sequence[Record], done: Mapping[float, float], seconds: float) -> str:
+    """Draw the first ``seconds`` of a talk: source words, commits, emissions.
+
+    Args:
+        records: chunks of one talk.
+        done: when the chunk that ends at this audio time was done, by the clock.
+        seconds: how much of the talk.
+    """
+    figure, axes = _figure(12, 4.4)
+    heard, closed, emitted = 3.0, 1.9, 1.1
+    count = 0
+    for record in records:
+        if record.audio_s > seconds:
+            break
+        axes.axvline(record.audio_s, color="#eeeeee", lw=0.6, zorder=0)
+        for sentence in record.closed:
+            begin = sentence[0].start
+            count += 1
+            level = closed + 0.4 * (count % 2)  # the next one begins before this one is closed
+            axes.plot([begin, record.audio_s], [level] * 2, color=COLOURS[3], lw=1)
+            axes.plot([record.audio_s], [level], marker="|", ms=14, color=COLOURS[3])
+            room = int(9 * (record.audio_s - begin))
+            text = _clip(" ".join(word.text for word in sentence), max(room, 12))
+            axes.text(begin, level + 0.08, text, fontsize=6.5, color="#8a5a00")
+            for place, word in enumerate(sentence):
+                colour = COLOURS[place % 2 * 5]
+                axes.plot(
+                    [word.start, word.end], [heard] * 2, color=colour, lw=5, solid_capstyle="butt"
+                )
+                axes.text(
+                    (word.start + word.end) / 2, heard + 0.12, word.text, fontsize=6.5, rotation=70
+                )
+        if record.units:
+            when = done.get(round(record.audio_s, 4), record.audio_s)
+            axes.plot([record.audio_s, when], [emitted] * 2, color=COLOURS[1], lw=3)
+            axes.plot([when], [emitted], marker="|", ms=14, color=COLOURS[1])
+            text = _clip(" ".join(record.units), 34)
+            axes.text(
+                when, emitted - 0.15, text, fontsize=6.5, rotation=-40, va="top", color="#8a3a00"
+            )
+    axes.set_yticks([heard, closed, emitted], ["heard", "sentence closed", "emitted"])
+    axes.set(xlim=(0, seconds), ylim=(-0.2, 4.0), xlabel="seconds from the start of the speech")
+    return _svg(figure)
+
+
+def _figure(width: float, height: float) -> tuple[Any, Any]:
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise PlotError("matplotlib is not installed; it comes with the extra `plots`") from None
+    mpl.rcParams.update({"svg.fonttype": "none", "font.size": 8})
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _svg(figure: Any) -> str:
+    buffer = io.StringIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # glyphs that its font lacks; a browser has them
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _name(result: Result, results: Sequence[Result]) -> str:
+    several = len({item.config for item in results}) > 1
+    return f"{_short(result.config)} {result.target}" if several else result.target
+
+
+def _short(config: str) -> str:
+    return config.rpartition("/")[2].removesuffix(".yaml")
+
+
+def _clip(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"

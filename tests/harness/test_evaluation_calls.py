@@ -1,0 +1,166 @@
+"""One call for several configurations and targets, interrupted and resumed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import yaml
+
+from alignatt_agent.evaluation.cli import main
+from tests.harness import fakes, logs
+
+
+@pytest.fixture
+def call(tmp_path, capsys):
+    fakes.write_config(tmp_path)
+    low = tmp_path / "low.yaml"
+    (tmp_path / "fake.yaml").rename(low)
+    content = yaml.safe_load(low.read_text())
+    (tmp_path / "high.yaml").write_text(yaml.safe_dump(content | {"chunk_ms": 1500}))
+    devset = fakes.write_devset(tmp_path / "devset")
+    (devset / "ref" / "en.txt").write_text(logs.transcript())
+
+    def run(*arguments, configs=("low", "high"), out="out", targets=("de", "zh")):
+        status = main(
+            [
+                *("--agent", "tests.harness.fakes.FakeAgent"),
+                *("--config", *(str(tmp_path / f"{name}.yaml") for name in configs)),
+                *("--target", *targets, "--devset", str(devset)),
+                *("--output", str(tmp_path / out), *arguments),
+            ]
+        )
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    run.root = tmp_path
+    run.devset = devset
+    return run
+
+
+def scores(call, config, target):
+    return json.loads((call.root / "out" / config / target / "scores.json").read_text())
+
+
+def test_several_configurations_and_targets(call):
+    status, text, error = call("--jobs", "2")
+    assert status == 0, error
+    assert fakes.FakeAgent.starts == 1
+    assert len([line for line in text.splitlines() if "to spare" in line]) == 4
+    low, high = (scores(call, name, "de") for name in ("low", "high"))
+    assert low["longyaal_cu_ms"] < high["longyaal_cu_ms"]
+    assert low["signature"]["config_sha256"] != high["signature"]["config_sha256"]
+    report = (call.root / "out" / "report.md").read_text()
+    assert "## Lag by the clock" in report
+    assert "draft-end" in report
+    page = (call.root / "out" / "report.html").read_text()
+    assert page.count("<svg") == 4
+    assert "<script" not in page
+    assert "src=" not in page
+
+
+def test_everything_about_a_run(call):
+    assert call(configs=("low",), targets=("de",))[0] == 0
+    found = json.loads((call.root / "out" / "de" / "scores.json").read_text())
+    assert found["regime"]["name"] == "low"
+    assert found["regime"]["margin_ms"] == pytest.approx(2000 - found["longyaal_cu_ms"], abs=0.1)
+    assert found["transcript"]["wer"] == 0
+    assert set(found["talks"]) == {"talk0", "talk1"}
+    parts = found["stages"]["rtf"]
+    assert set(parts) == {"asr", "aligner", "draft", "emission"}
+    assert 0 < sum(parts.values()) <= found["rtf"]
+    assert sum(found["decoding"]["stops"].values()) > 3
+    tokens = found["decoding"]["accepted"]
+    words = sum(len(line.split()) for line in (call.devset / "ref" / "de.txt").open())
+    assert tokens > words
+    assert found["stream_laal_cu_ms"] > 0
+
+
+def test_streamed_errors_are_counted(call, monkeypatch):
+    inner = fakes.FakeRecognizer.transcribe
+    monkeypatch.setattr(
+        fakes.FakeRecognizer,
+        "transcribe",
+        lambda self, *args: inner(self, *args).replace("word2", "bird2"),
+    )
+    assert call(configs=("low",), targets=("de",))[0] == 0
+    found = json.loads((call.root / "out" / "de" / "scores.json").read_text())
+    assert found["transcript"]["wer"] == pytest.approx(100 * 2 / 21, abs=0.01)
+    assert found["transcript"]["wer_talk0"] == pytest.approx(100 * 1 / 13, abs=0.01)
+
+
+def test_resume_skips_what_is_equal(call):
+    call()
+    first = scores(call, "low", "de")
+    shutil.rmtree(call.root / "out" / "high" / "zh")
+    fakes.FakeAgent._engines.clear()
+    status, text, _ = call("--resume")
+    assert status == 0
+    assert text.count("scored before, with an equal signature") == 3
+    assert scores(call, "low", "de") == first  # computation times, too
+    assert scores(call, "high", "zh")["bleu"] > 99
+
+
+def test_resume_starts_an_interrupted_target_from_a_fresh_log(call, monkeypatch):
+    inner = fakes.FakeTranslation.draft
+    calls = []
+
+    def interrupted(self, *args, **kwargs):
+        calls.append(1)
+        if len(calls) == 12:
+            raise KeyboardInterrupt
+        return inner(self, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fakes.FakeTranslation, "draft", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            call(configs=("low",))
+    cut = (call.root / "out" / "zh" / "metrics.jsonl").read_text()
+    assert cut.count("metadata") >= 1
+    assert (call.root / "out" / "de" / "run.json").is_file()
+    assert not (call.root / "out" / "zh" / "run.json").exists()
+    status, text, error = call("--resume", configs=("low",))
+    assert status == 0, error
+    assert "de: streamed before, with an equal signature" in text
+    assert (call.root / "out" / "zh" / "metrics.jsonl").read_text().count("metadata") == 2
+
+
+@pytest.mark.parametrize("change", ["setting", "audio", "reference"])
+def test_resume_runs_again_when_anything_changed(call, change):
+    call(configs=("low",), targets=("de",))
+    more = []
+    if change == "setting":
+        more = ["--set", "policy.border_margin=1"]
+    elif change == "audio":
+        wav = call.devset / "wav" / "talk1.wav"
+        fakes.write_talk(wav, fakes.talk(8, extra_samples=2))
+    else:
+        path = call.devset / "ref" / "de.txt"
+        path.write_text(path.read_text().replace("Wort1", "Wort eins"))
+    _, text, _ = call("--resume", *more, configs=("low",), targets=("de",))
+    assert "with an equal signature" not in text
+
+
+def test_two_configurations_of_one_name(call):
+    (call.root / "other").mkdir()
+    shutil.copy(call.root / "low.yaml", call.root / "other" / "low.yaml")
+    status, _, error = call(configs=("low", "other/low"))
+    assert status == 2
+    assert "names low twice" in error
+
+
+def test_a_failing_target_does_not_lose_the_finished_ones(call, monkeypatch):
+    inner = fakes.FakeTranslation.draft
+
+    def fail(self, prompt, *args, **kwargs):
+        if "Chinese" in self.tokenizer.decode(prompt.token_ids):
+            raise RuntimeError("the device is gone")
+        return inner(self, prompt, *args, **kwargs)
+
+    monkeypatch.setattr(fakes.FakeTranslation, "draft", fail)
+    status, text, error = call(configs=("low",))
+    assert status == 1
+    assert "the device is gone" in error
+    assert "100.00" in text
+    assert not (call.root / "out" / "zh" / "scores.json").exists()
