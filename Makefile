@@ -11,7 +11,7 @@ STAMP := .venv/.ready-$(EXTRA)
 OUTPUT = outputs/$(if $(filter micro,$(MODELS)),,$(MODELS)-)dev-
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev-low dev-high test lint measure parity bench doctor curves micro-models clean
+.PHONY: help setup dev-low dev-high test lint measure parity bench doctor curves submission setup-comet micro-models clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -61,8 +61,15 @@ curves: $(STAMP) ## quality against latency for every policy, and the ablation o
 	@$(BIN)/python -m alignatt_agent.curves --output outputs/curves --targets $(TARGETS) \
 		--devset $(DEVSET)
 
+submission: $(STAMP) ## bundle the last dev-low and dev-high for IWSLT, and check the bundle
+	@$(BIN)/alignatt-submission build --config $(MODELS)-low $(MODELS)-high --targets $(TARGETS) \
+		--devset $(DEVSET) --runs $(OUTPUT)low $(OUTPUT)high --output outputs/submission
+
+setup-comet: ## create .venv-comet, an environment of its own for COMET and XCOMET-XL
+	@PYTHON=$(PYTHON) sh requirements/install-comet.sh $(EXTRA)
+
 micro-models: $(STAMP) ## rebuild the embedded models and dev set from nothing (hours on a laptop)
 	@$(BIN)/python -m alignatt_agent.micro --output micro_models
 
 clean: ## remove .venv, outputs and caches
-	rm -rf .venv outputs build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-comet outputs build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
