@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any
 
 from alignatt_agent.curves.bootstrap import Interval, Resampled
@@ -59,36 +60,25 @@ class Comparison:
 
 
 def compare(
-    target: str, scores: Resampled, points: Mapping[str, str], curves: Mapping[str, Sequence[str]]
+    target: str, scores: Resampled, point: str, run: str, curves: Mapping[str, Sequence[str]]
 ) -> list[Comparison]:
-    """Compare every operating point with every rival.
+    """Compare an operating point with every rival, in both qualities at both latencies.
 
     Args:
         target: target language code.
         scores: scores of all runs.
-        points: run of every operating point.
+        point: name of the operating point.
+        run: its run.
         curves: runs of every rival curve.
     """
     found = []
-    for point, run in points.items():
-        for curve, rivals in curves.items():
-            for latency in LATENCIES:
-                for quality in QUALITIES:
-                    margin = scores.margin(run, rivals, latency, quality)
-                    ours = scores.value(run, quality)
-                    found.append(
-                        Comparison(
-                            target,
-                            point,
-                            curve,
-                            latency,
-                            quality,
-                            scores.value(run, latency),
-                            ours,
-                            ours - margin.value,
-                            margin,
-                        )
-                    )
+    for (curve, rivals), latency, quality in product(curves.items(), LATENCIES, QUALITIES):
+        margin = scores.margin(run, rivals, latency, quality)
+        ours, latency_ms = scores.value(run, quality), scores.value(run, latency)
+        theirs = ours - margin.value
+        found.append(
+            Comparison(target, point, curve, latency, quality, latency_ms, ours, theirs, margin)
+        )
     return found
 
 
@@ -97,7 +87,7 @@ def dominance_table(comparisons: Sequence[Comparison]) -> str:
     lines = [
         "BLEU of the maintained operating points against each rival's front at the same LongYAAL-CU"
         " (95 % paired bootstrap over segments)",
-        f"{'target':<7}{'point':<6}{'CU s':>6}{'BLEU':>7}  {'rival':<26}{'BLEU':>7}"
+        f"{'target':<7}{'point':<6}{'CU s':>6}{'BLEU':>7}  {'rival':<31}{'BLEU':>7}"
         f"{'margin':>8}  {'interval':<16}dominates",
     ]
     lines.append("-" * len(lines[-1]))
@@ -112,7 +102,7 @@ def dominance_table(comparisons: Sequence[Comparison]) -> str:
         verdict = "yes" if item.certain else "yes, interval holds 0" if item.dominates else "no"
         lines.append(
             f"{item.target:<7}{item.point:<6}{item.latency_ms / 1000:>6.2f}{item.ours:>7.2f}  "
-            f"{item.rival:<26}{numbers}{verdict}"
+            f"{item.rival:<31}{numbers}{verdict}"
         )
     return "\n".join(lines)
 

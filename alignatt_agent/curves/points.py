@@ -15,7 +15,8 @@ Size = Literal["quick", "full"]
 ALIGNATT = "alignatt"
 SINGLE = "alignatt, n 1"
 PAPER = "alignatt, n 1, paper's filters"
-RIVALS = ("hold_n", "local_agreement")
+AGREEMENT = "local_agreement"
+RIVALS = ("hold_n", AGREEMENT)
 CURVES = (ALIGNATT, SINGLE, PAPER, *RIVALS, "none")
 """Every curve, in the order of legends and tables."""
 

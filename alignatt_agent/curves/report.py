@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from alignatt_agent.curves.bootstrap import LEVEL, RESAMPLES, Resampled
+from alignatt_agent.curves.bootstrap import LEVEL, RESAMPLES, Interval, Resampled
 from alignatt_agent.curves.dominance import LATENCIES, QUALITIES, Comparison
 from alignatt_agent.curves.front import front
 from alignatt_agent.curves.points import Point
@@ -48,15 +49,27 @@ def curve_entry(
 
 
 def ablation_entry(
-    points: Sequence[Point], scores: Resampled, peaks: Mapping[str, float] | None
+    points: Sequence[Point],
+    scores: Resampled,
+    peaks: Mapping[str, float] | None,
+    agreement: Sequence[str],
 ) -> list[dict[str, Any]]:
-    """Return one row per variant of the gate on one target."""
+    """Return one row per variant of the gate on one target.
+
+    Args:
+        points: the variants.
+        scores: of the variants and of ``agreement``.
+        peaks: peak accuracy of every variant.
+        agreement: runs of local agreement; variants differ in latency, and its front tells what
+            that latency is worth.
+    """
     return [
         {
             "name": point.name,
             "label": point.label,
             "peak_accuracy": None if peaks is None else round(peaks[point.name], 4),
             **{score: _interval(scores, point.name, score) for score in SCORES},
+            "over_agreement": _margin(scores, point.name, agreement),
         }
         for point in points
     ]
@@ -70,11 +83,11 @@ def ablation_table(rows: Mapping[str, Sequence[Mapping[str, Any]]], notes: Seque
         lines += [
             f"## {target}",
             "",
-            "| Variant | Peak accuracy | BLEU | chrF | CU s | CA s |",
-            "|---|---|---|---|---|---|",
+            "| Variant | Peak accuracy | BLEU | chrF | CU s | CA s | Over agreement |",
+            "|---|---|---|---|---|---|---|",
         ]
         for row in variants:
-            peak = row["peak_accuracy"]
+            peak, over = row["peak_accuracy"], row["over_agreement"]
             cells = [
                 str(row["label"]),
                 "-" if peak is None else f"{100 * peak:.1f} %",
@@ -82,6 +95,9 @@ def ablation_table(rows: Mapping[str, Sequence[Mapping[str, Any]]], notes: Seque
                 f"{row['chrf']['value']:.1f}",
                 f"{row['cu_ms']['value'] / 1000:.2f}",
                 f"{row['ca_ms']['value'] / 1000:.2f}",
+                "-"
+                if over is None
+                else f"{over['value']:+.1f} [{over['low']:+.1f}, {over['high']:+.1f}]",
             ]
             lines.append("| " + " | ".join(cells) + " |")
         lines.append("")
@@ -105,8 +121,16 @@ def dominance_entry(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     }
 
 
+def _margin(scores: Resampled, run: str, rivals: Sequence[str]) -> dict[str, float] | None:
+    found = scores.margin(run, rivals, "cu_ms", "bleu") if rivals else None
+    return None if found is None or math.isnan(found.value) else _rounded(found)
+
+
 def _interval(scores: Resampled, run: str, score: str) -> dict[str, float]:
-    found = scores.interval(run, score)
+    return _rounded(scores.interval(run, score))
+
+
+def _rounded(found: Interval) -> dict[str, float]:
     return {
         "value": round(found.value, 3), "low": round(found.low, 3), "high": round(found.high, 3)
     }  # fmt: skip

@@ -16,7 +16,7 @@ from alignatt_agent.curves.bootstrap import RESAMPLES, Resampled
 from alignatt_agent.curves.dominance import Comparison, compare, dominance_table
 from alignatt_agent.curves.peaks import aligned_pairs, peak_accuracy
 from alignatt_agent.curves.plots import Panel, draw_all
-from alignatt_agent.curves.points import ALIGNATT, CURVES, OPERATING, Size, sweep
+from alignatt_agent.curves.points import AGREEMENT, ALIGNATT, CURVES, SINGLE, Size, sweep
 from alignatt_agent.curves.report import (
     ablation_entry,
     ablation_table,
@@ -114,24 +114,25 @@ def conduct(
     comparisons, panels = [], []
     for target in low.targets:
         mine = [run for run in main if run.target == target]
-        scores = Resampled({run.point.name: load_scores(run) for run in mine}, study.resamples)
+        varied = [run for run in changed if run.target == target]
+        scores = Resampled(
+            {run.point.name: load_scores(run) for run in (*mine, *varied)}, study.resamples
+        )
         curves = {
             curve: names
             for curve in CURVES
-            if (names := [run.point.name for run in mine if run.point.curve == curve])
+            if (names := [run.point.name for run in mine if curve_of(run) == curve])
         }
-        points = {name: f"operating-{name}" for name in OPERATING}
-        rivals = {curve: names for curve, names in curves.items() if curve != ALIGNATT}
-        comparisons += compare(target, scores, points, rivals)
+        for run in mine:
+            if not run.point.settings:
+                ours = (ALIGNATT, curve_of(run))
+                rivals = {curve: names for curve, names in curves.items() if curve not in ours}
+                comparisons += compare(target, scores, run.point.label, run.point.name, rivals)
         content["targets"][target] = curve_entry(mine, scores, curves)
+        points = {run.point.label: run.point.name for run in mine if not run.point.settings}
         panels.append(Panel(f"English to {language(target).name}", scores, curves, points))
         content["ablation"][target] = ablation_entry(
-            variants,
-            Resampled(
-                {run.point.name: load_scores(run) for run in changed if run.target == target},
-                study.resamples,
-            ),
-            peaks.get(target),
+            variants, scores, peaks.get(target), curves.get(AGREEMENT, [])
         )
     content["dominance"] = dominance_entry(comparisons)
     write_json(folder / "curves.json", content)
@@ -140,6 +141,16 @@ def conduct(
     (folder / "dominance.txt").write_text(dominance_table(comparisons) + "\n", encoding="utf-8")
     draw_all(panels, folder, note(study))
     return comparisons
+
+
+def curve_of(run: Run) -> str:
+    """Return the curve of a run; an operating point is on that of its policy."""
+    if run.point.settings:
+        return run.point.curve
+    policy = run.config.policy
+    if policy.name != "alignatt":
+        return policy.name
+    return SINGLE if policy.n == 1 else ALIGNATT
 
 
 def note(study: Study) -> str:
@@ -158,7 +169,8 @@ def _ablation_notes(study: Study) -> list[str]:
     return [
         "",
         f"Peak accuracy: share of aligned target tokens whose gate peak falls on an aligned source "
-        f"word, gold translations fed whole ({where}).",
+        f"word, gold translations fed whole ({where}). Over agreement: BLEU minus that of "
+        f"local_agreement at the same CU, with its 95 % interval.",
     ]
 
 

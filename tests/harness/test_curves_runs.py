@@ -20,7 +20,7 @@ from alignatt_agent.curves import study as studies
 from alignatt_agent.curves import sweep
 from alignatt_agent.curves.cli import build_parser, main
 from alignatt_agent.curves.memo import Memo
-from alignatt_agent.curves.points import Point
+from alignatt_agent.curves.points import SINGLE, Point
 from alignatt_agent.curves.scoring import load_scores, score_all
 from alignatt_agent.curves.stream import ReplayAgent
 from alignatt_agent.curves.study import Study, conduct
@@ -34,7 +34,7 @@ ROLES = ("asr", "aligner", "translation")
 POINTS = [
     Point("operating-low", "alignatt", "low", "low"),
     Point("operating-high", "alignatt", "high", "high"),
-    Point("gate", "alignatt", "hold-back 700", settings={"speech.hold_back_ms": 700}),
+    Point("gate", SINGLE, "hold-back 700", settings={"speech.hold_back_ms": 700}),
     Point(
         "held", "hold_n", "n 2", settings={"policy.name": "hold_n", "policy.n": 2, "chunk_ms": 500}
     ),
@@ -234,7 +234,10 @@ def test_from_configurations_to_figures(world, monkeypatch):
     found = json.loads((out / "curves.json").read_text())
     assert {run["name"] for run in found["targets"]["de"]["runs"]} == {p.name for p in POINTS}
     assert {item.rival for item in comparisons} == {"hold_n", "local_agreement"}
+    assert {item.point for item in comparisons} == {"low", "high"}
     assert len(found["dominance"]["comparisons"]) == len(comparisons) == 2 * 2 * 2 * 2
+    fronts = found["targets"]["de"]["fronts"]["cu_ms"]["bleu"]
+    assert set(fronts) == {SINGLE, "hold_n", "local_agreement"}  # the fake's gate asks one draft
     assert "| maintained default | - |" in (out / "ablation.md").read_text()
     for stem in ("bleu-cu", "bleu-ca", "chrf-cu", "chrf-ca"):
         assert (out / f"{stem}.png").stat().st_size > 10_000

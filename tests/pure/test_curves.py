@@ -230,7 +230,7 @@ class TestBootstrap:
     def test_a_rival_that_is_never_that_fast_has_no_margin(self):
         rival = segment_scores(PAIRS, [3000.0] * 4)
         scores = self.scores(ours=segment_scores(PAIRS, [1000.0] * 4), rival=rival)
-        [found, *_] = compare("de", scores, {"low": "ours"}, {"hold_n": ["rival"]})
+        [found, *_] = compare("de", scores, "low", "ours", {"hold_n": ["rival"]})
         assert np.isnan(found.margin.value)
         assert found.dominates
         assert found.as_json()["margin"] == {"value": None, "low": None, "high": None}
@@ -240,7 +240,7 @@ class TestBootstrap:
         scores = self.scores(
             ours=segment_scores(PAIRS, [2000.0] * 4), rival=segment_scores(self.GOOD, [900.0] * 4)
         )
-        [found, *_] = compare("de", scores, {"low": "ours"}, {"hold_n": ["rival"]})
+        [found, *_] = compare("de", scores, "low", "ours", {"hold_n": ["rival"]})
         assert found.as_json()["dominates"] == "no"
         assert dominance_table([found]).endswith("no")
         assert found.theirs == pytest.approx(100)
