@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -64,6 +65,8 @@ def become(command: list[str]) -> None:
     """Replace this process by ``command``: signals reach the server itself."""
     sys.stdout.flush()
     sys.stderr.flush()
+    # A shell starts background commands with SIGINT ignored, and that outlives exec.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.execv(command[0], command)
 
 
