@@ -76,6 +76,15 @@ def test_a_turn_that_ends_by_itself(engines):
         assert len(draft.rows.source) == count
 
 
+@pytest.fixture
+def _interruptible():
+    """A shell that runs the tests in the background has SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 def test_an_interrupted_request_leaves_nothing_behind(engines):
     engines.translation.draft(make_prompt(1, 60, 5, 20), 6, READOUT)
     assert rows_held() == 0
