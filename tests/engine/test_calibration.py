@@ -213,7 +213,6 @@ def encoder(tmp_path_factory):
 
 
 def test_a_neural_aligner_links_equal_words(encoder):
-    pytest.importorskip("simalign")
     from alignatt_agent.calibration.aligners.neural import SimAligner
 
     aligner = SimAligner(encoder, layer=0)
