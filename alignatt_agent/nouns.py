@@ -6,7 +6,7 @@ Token positions count from the first token of the prompt.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, Protocol
@@ -117,14 +117,14 @@ class DraftContext:
     """What a policy without attention knows of a draft.
 
     Attributes:
-        unit_ends: ascending numbers of draft tokens at which stability units end; the last one is
-            the length of the draft, whether its unit is complete or not.
+        unit_ends: computes the ascending numbers of draft tokens at which stability units end;
+            the last one is the length of the draft, whether its unit is complete or not.
         earlier: how the drafts of earlier sources of this utterance, latest first, go on after
             the same accepted translation, up to the first token that the gate rejected; empty
             ones contradict it.
     """
 
-    unit_ends: tuple[int, ...] = ()
+    unit_ends: Callable[[], tuple[int, ...]] = tuple
     earlier: tuple[tuple[int, ...], ...] = ()
 
 

@@ -121,7 +121,7 @@ def explain(
     frontier = sum(word < accessible for word in prompt.token_word)
     units = UnitDecoder(tokenizer, spaced)
     cuts = units.boundaries(draft.token_ids)
-    decision = policy.decide(draft, frontier, DraftContext(tuple(cuts[1:])))
+    decision = policy.decide(draft, frontier, DraftContext(lambda: tuple(cuts[1:])))
     emitted = units.complete(prefix, draft.token_ids, decision.accepted, closed=draft.ended)
     texts = _texts(tokenizer, prefix, draft.token_ids)
     tokens = tuple(Token(text, i < decision.accepted, i < emitted) for i, text in enumerate(texts))

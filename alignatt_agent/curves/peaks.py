@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from alignatt_agent.calibration.layout import Layout
 from alignatt_agent.calibration.pairs_file import read_pairs
 from alignatt_agent.calibration.sentence_pairs import PairError, PairsError
@@ -14,7 +16,7 @@ from alignatt_agent.curves.sweep import Run
 from alignatt_agent.head_sets import load_head_set
 from alignatt_agent.languages import language
 from alignatt_agent.nouns import FloatArray
-from alignatt_agent.policy.rows import head_mean, median_filter, prefix_zscore
+from alignatt_agent.policy.rows import PeakFilter
 from alignatt_agent.translation.prompt import PromptBuilder
 
 _CONTEXT = 2048
@@ -73,15 +75,9 @@ def peak_accuracy(
             rows[readout] = [
                 reader.rows(pair.prompt, pair.target_ids, readout).source for pair in pairs
             ]
-        judged = [
-            hits(filtered(source, policy.normalise, policy.median_width), pair)
-            for source, pair in zip(rows[readout], pairs, strict=True)
-        ]
+        judged = []
+        for source, pair in zip(rows[readout], pairs, strict=True):
+            gate = PeakFilter(policy.normalise, policy.median_width)
+            judged.append(hits(np.stack([gate(row) for row in source]), pair))
         found[run.point.name] = sum(int(x.sum()) for x in judged) / sum(x.size for x in judged)
     return found
-
-
-def filtered(source: FloatArray, normalise: str, median_width: int) -> Any:
-    """Filter rows as the gate does, ``[tokens, heads, source] -> [tokens, source]``."""
-    rows = prefix_zscore(source).mean(axis=1) if normalise == "zscore" else head_mean(source)
-    return median_filter(rows, median_width)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from alignatt_agent.curves.memo import Memo, key_of
+from alignatt_agent.engine.host import Engines
 from alignatt_agent.nouns import (
     AlignedItem,
     Aligner,
@@ -28,21 +27,9 @@ from alignatt_agent.nouns import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RememberedEngines:
-    """The same fields as ``engine.host.Engines``."""
-
-    asr: Recognizer
-    aligner: Aligner
-    translation: TranslationEngine
-    tokenizer: Any
-    num_layers: int
-    num_heads: int
-
-
 def remember(
-    engines: Any, memo: Memo, names: dict[str, str], shared: Sequence[Readout] = ()
-) -> RememberedEngines:
+    engines: Engines, memo: Memo, names: dict[str, str], shared: Sequence[Readout] = ()
+) -> Engines:
     """Put ``engines`` behind ``memo``.
 
     Args:
@@ -51,7 +38,7 @@ def remember(
         names: by role, what identifies a checkpoint and how it runs.
         shared: readouts that serve every request for some of their heads.
     """
-    return RememberedEngines(
+    return Engines(
         asr=RememberedRecognizer(engines.asr, memo, names["asr"]),
         aligner=RememberedAligner(engines.aligner, memo, names["aligner"]),
         translation=RememberedDrafts(engines.translation, memo, names["translation"], shared),

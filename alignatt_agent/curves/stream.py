@@ -18,7 +18,7 @@ from simulstream.server.speech_processors.incremental_output import (
 
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.curves.memo import Memo
-from alignatt_agent.curves.remembered import RememberedEngines
+from alignatt_agent.engine.host import Engines
 from alignatt_agent.nouns import SAMPLE_RATE, EngineError
 
 
@@ -27,10 +27,10 @@ class ReplayAgent(AlignAttAgent):
 
     failures: ClassVar[list[str]] = []
     _engines: ClassVar[dict[str, Any]] = {}
-    _given: ClassVar[RememberedEngines | None] = None
+    _given: ClassVar[Engines | None] = None
 
     @classmethod
-    def give(cls, engines: RememberedEngines | None) -> None:
+    def give(cls, engines: Engines | None) -> None:
         """Use ``engines`` from now on."""
         cls._engines.clear()
         cls._given = engines

@@ -93,8 +93,7 @@ class Capture:
         numbers = [head for tap in self.taps for head in tap.columns]
         self._columns = {head: column for column, head in enumerate(numbers)}
         # A gate needs all heads; ranks do not exchange theirs, so drafts are whole there.
-        parallel = config.parallel_config
-        self._all_heads = parallel.tensor_parallel_size * parallel.pipeline_parallel_size == 1
+        self._all_heads = config.parallel_config.tensor_parallel_size == 1
         for tap in self.taps:
             self._wrap(tap, with_slots=tap is self.taps[0])
 
@@ -114,8 +113,6 @@ class Capture:
         taps = []
         for number in sorted({layer for layer, _ in self._heads}):
             if number not in layers:
-                if self._config.parallel_config.pipeline_parallel_size > 1:
-                    continue
                 raise ValueError(
                     f"the model has no attention layer {number}, only {sorted(layers)}"
                 )

@@ -15,7 +15,7 @@ from alignatt_agent.nouns import (
     StopReason,
 )
 from alignatt_agent.policy.local_agreement import agreed
-from alignatt_agent.policy.rows import PrefixMoments, head_mean, median_filter, source_mass
+from alignatt_agent.policy.rows import PeakFilter, head_mean, source_mass
 
 
 class AlignAtt:
@@ -124,16 +124,14 @@ class Scan:
         self._border = frontier + border_margin
         self._tau_argmax = tau_argmax
         self._tau_src = tau_src
-        self._moments = PrefixMoments() if normalise == "zscore" else None
-        self._median_width = median_width
+        self._filter = PeakFilter(normalise, median_width)
         self.peaks: list[int] = []
         self.accessible_mass: list[float] = []
 
     def judge(self, row: FloatArray) -> StopReason | None:
         """Return why the token of this row, ``[heads, source]``, is rejected, or ``None``."""
         mean_row = head_mean(row[None])
-        scores = self._moments.zscore(row).mean(axis=0)[None] if self._moments else mean_row
-        peak = int(median_filter(scores, self._median_width).argmax())
+        peak = int(self._filter(row).argmax())
         accessible, _ = source_mass(mean_row, self._frontier)
         self.peaks.append(peak)
         self.accessible_mass.append(float(accessible[0]))

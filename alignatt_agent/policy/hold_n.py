@@ -17,7 +17,7 @@ class HoldN:
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Accept all units of ``draft`` but the last ones; ``frontier`` is not used."""
-        ends = (0, *context.unit_ends)
+        ends = (0, *context.unit_ends())
         accepted = ends[max(0, len(ends) - 1 - self._n)]
         return Decision(accepted, StopReason.HELD_BACK if self._n else StopReason.DRAFT_END)
 

@@ -17,7 +17,7 @@ MIN_DEVIATION = 1e-6
 """Floor of the standard deviation in the z-score: one earlier row has none."""
 
 
-def head_mean(source: FloatArray) -> Rows:
+def head_mean(source: FloatArray | Rows) -> Rows:
     """Average the heads: ``p`` of branch A, ``[draft, heads, source] -> [draft, source]``."""
     return np.asarray(np.mean(source, axis=1, dtype=np.float64))
 
@@ -63,13 +63,6 @@ class PrefixMoments:
         return scores
 
 
-def prefix_zscore(source: FloatArray) -> Rows:
-    """Normalise the rows of a draft, ``[draft, heads, source]``, see ``PrefixMoments``."""
-    moments = PrefixMoments()
-    scores = [moments.zscore(row) for row in source]
-    return np.stack(scores) if scores else np.zeros(source.shape)
-
-
 def median_filter(rows: Rows, width: int) -> Rows:
     """Median along the source axis, ``[draft, source]``; ``width`` is odd and 1 changes nothing.
 
@@ -84,16 +77,21 @@ def median_filter(rows: Rows, width: int) -> Rows:
     return np.asarray(np.median(windows, axis=-1), dtype=np.float64)
 
 
-def source_peaks(source: FloatArray, *, zscore: bool, median_width: int) -> npt.NDArray[np.intp]:
-    """Branch B: the filtered source argmax of every draft row; the leftmost of equal peaks.
+class PeakFilter:
+    """Branch B: the filtered rows of one draft, one after the other.
 
     Args:
-        source: ``[draft, heads, source]``.
-        zscore: normalise with ``prefix_zscore`` before heads are averaged.
-        median_width: odd width of the median filter.
-
-    Returns:
-        Source-token index of each peak, ``[draft]``.
+        normalise: ``"zscore"`` normalises every head by its earlier rows before heads are
+            averaged, ``"none"`` averages raw rows.
+        median_width: odd width of the median filter along the source; 1 changes nothing.
     """
-    rows = head_mean(source) if not zscore else prefix_zscore(source).mean(axis=1)
-    return np.asarray(median_filter(rows, median_width).argmax(axis=1))
+
+    def __init__(self, normalise: str, median_width: int) -> None:
+        self._moments = PrefixMoments() if normalise == "zscore" else None
+        self._median_width = median_width
+
+    def __call__(self, row: FloatArray) -> Rows:
+        """Return the next row, ``[heads, source] -> [source]``; its argmax is the peak."""
+        scores = row if self._moments is None else self._moments.zscore(row)
+        (filtered,) = median_filter(head_mean(scores[None]), self._median_width)
+        return np.asarray(filtered)

@@ -218,12 +218,15 @@ class Translator:
 
     def _context(self, drafted: _Drafted) -> DraftContext:
         begin = len(drafted.prefix)
-        cuts = self._units.boundaries(drafted.prefix + drafted.draft.token_ids)
-        ends = [cut - begin for cut in cuts if cut > begin]
+
+        def unit_ends() -> tuple[int, ...]:
+            cuts = self._units.boundaries(drafted.prefix + drafted.draft.token_ids)
+            return tuple(cut - begin for cut in cuts if cut > begin)
+
         earlier = (
             whole[begin:] if whole[:begin] == drafted.prefix else () for whole in drafted.earlier
         )
-        return DraftContext(tuple(ends), tuple(earlier))
+        return DraftContext(unit_ends, tuple(earlier))
 
     def _follow(self, source: tuple[str, ...]) -> None:
         """Carry the recorded alignment over to a revised source."""

@@ -7,14 +7,24 @@ from hypothesis import strategies as st
 
 from alignatt_agent.policy.rows import (
     MIN_DEVIATION,
+    PeakFilter,
+    PrefixMoments,
     head_mean,
     median_filter,
-    prefix_zscore,
     source_mass,
-    source_peaks,
 )
 
 DYADIC = st.integers(0, 64).map(lambda n: n / 64)
+
+
+def prefix_zscore(source):
+    moments = PrefixMoments()
+    return np.stack([moments.zscore(row) for row in source])
+
+
+def source_peaks(source, normalise, median_width):
+    peak_filter = PeakFilter(normalise, median_width)
+    return [int(peak_filter(row).argmax()) for row in source]
 
 
 def test_masses_split_the_head_mean_at_the_frontier():
@@ -81,17 +91,17 @@ def test_peaks_filter_after_heads_are_averaged():
     source = np.zeros((1, 3, 9), dtype=np.float32)
     source[0, 0, 5] = source[0, 1, 6] = source[0, 2, 7] = 0.9
     source[0, :, 2] = 0.35  # the highest mean, but alone
-    assert source_peaks(source, zscore=False, median_width=1).tolist() == [2]
-    assert source_peaks(source, zscore=False, median_width=3).tolist() == [5]
+    assert source_peaks(source, "none", 1) == [2]
+    assert source_peaks(source, "none", 3) == [5]
 
 
 def test_peaks_use_the_zscore_only_when_asked():
     # Column 0 always has much attention, column 2 becomes unusual in the last row.
     source = np.array([[[0.6, 0.1, 0.1]], [[0.7, 0.1, 0.0]], [[0.6, 0.1, 0.2]]], dtype=np.float32)
-    assert source_peaks(source, zscore=False, median_width=1).tolist() == [0, 0, 0]
-    assert source_peaks(source, zscore=True, median_width=1).tolist() == [0, 0, 2]
+    assert source_peaks(source, "none", 1) == [0, 0, 0]
+    assert source_peaks(source, "zscore", 1) == [0, 0, 2]
 
 
 def test_equal_peaks_take_the_leftmost():
     source = np.full((1, 2, 4), 0.25, dtype=np.float32)
-    assert source_peaks(source, zscore=False, median_width=1).tolist() == [0]
+    assert source_peaks(source, "none", 1) == [0]
