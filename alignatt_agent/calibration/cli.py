@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,10 +28,10 @@ from alignatt_agent.calibration.state import StateError
 from alignatt_agent.calibration.translation_score import ROWS
 from alignatt_agent.checkpoints import CheckpointError
 from alignatt_agent.config import ConfigError, ModelConfig
-from alignatt_agent.evaluation.cli import QUIET
 from alignatt_agent.head_sets import HeadSetError
 from alignatt_agent.languages import Language, LanguageError, language
 from alignatt_agent.nouns import EngineError
+from alignatt_agent.quiet import quieten
 
 EPILOG = f"""\
 examples
@@ -176,9 +174,7 @@ def plan_from(arguments: argparse.Namespace) -> Plan:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     given = list(sys.argv[1:] if argv is None else argv)
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
-    warnings.simplefilter("ignore", FutureWarning)
+    quieten()
     command = commands.COMMANDS.get(given[0]) if given else None
     try:
         if command is not None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +15,6 @@ from alignatt_agent.curves.dominance import dominance_table
 from alignatt_agent.curves.plots import FigureError, pyplot
 from alignatt_agent.curves.points import OPERATING, sweep
 from alignatt_agent.curves.study import Study, conduct
-from alignatt_agent.evaluation.cli import QUIET
 from alignatt_agent.evaluation.devset import DevSetError
 from alignatt_agent.evaluation.runner import plan
 from alignatt_agent.evaluation.scoring import ScoringError
@@ -25,6 +22,7 @@ from alignatt_agent.evaluation.signature import is_micro
 from alignatt_agent.head_sets import HeadSetError
 from alignatt_agent.languages import LanguageError
 from alignatt_agent.nouns import EngineError
+from alignatt_agent.quiet import quieten
 
 MICRO_PAIRS = "micro:120:79"
 """Gold pairs that no shipped head set was chosen or judged on."""
@@ -145,9 +143,7 @@ def study_from(arguments: argparse.Namespace) -> Study:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
-    warnings.simplefilter("ignore", FutureWarning)
+    quieten()
     try:
         study = study_from(arguments)
     except (

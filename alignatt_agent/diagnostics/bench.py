@@ -6,11 +6,9 @@ import argparse
 import contextlib
 import importlib
 import json
-import os
 import platform
 import sys
 import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -28,9 +26,9 @@ from alignatt_agent.diagnostics.bench_prompts import BenchPrompt, Nonces, bench_
 from alignatt_agent.diagnostics.bench_race import WARM, race
 from alignatt_agent.diagnostics.bench_statistics import Bar
 from alignatt_agent.engine.reference import Seam
-from alignatt_agent.evaluation.cli import QUIET
 from alignatt_agent.evaluation.signature import device
 from alignatt_agent.nouns import Readout
+from alignatt_agent.quiet import quieten
 
 SEAMS: tuple[Seam, Seam] = ("eager", "sdpa")
 
@@ -213,9 +211,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
-    warnings.simplefilter("ignore", FutureWarning)
+    quieten()
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
     torch.set_num_threads(bench_engines.threads())

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +13,7 @@ from alignatt_agent import __version__
 from alignatt_agent.config import AgentConfig, ConfigError, load_config
 from alignatt_agent.diagnostics import doctor_checks, doctor_facts
 from alignatt_agent.diagnostics.doctor_checks import Check
-from alignatt_agent.evaluation.cli import QUIET
+from alignatt_agent.quiet import quieten
 from alignatt_agent.resources import known_resources
 
 EPILOG = """\
@@ -102,9 +100,7 @@ def table(check: Check) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
-    warnings.simplefilter("ignore", FutureWarning)
+    quieten()
     from transformers.utils import logging  # reads the environment when it is imported
 
     logging.disable_progress_bar()

@@ -10,47 +10,27 @@ import argparse
 import dataclasses
 import json
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import soundfile
 from tqdm import tqdm
 
 from alignatt_agent.agent import build_session, check_head_sets
 from alignatt_agent.checkpoints import locate
-from alignatt_agent.config import AgentConfig, load_config
+from alignatt_agent.config import AgentConfig, ConfigError, load_config
+from alignatt_agent.curves.memo import Memo
+from alignatt_agent.curves.remembered import RememberedAligner, RememberedRecognizer
+from alignatt_agent.curves.stream import read_wav
 from alignatt_agent.engine.host import Engines, load_engines, shutdown
 from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.languages import language
-from alignatt_agent.nouns import SAMPLE_RATE, AlignedItem, FloatArray
+from alignatt_agent.nouns import SAMPLE_RATE, FloatArray
+from alignatt_agent.quiet import quieten
 
 BAR = 2.0
 """Most decoding steps that an accepted token may cost."""
-
-
-class HeardOnce:
-    """Recogniser and aligner that remember what they were asked."""
-
-    def __init__(self, engines: Engines) -> None:
-        self._engines = engines
-        self._texts: dict[tuple[bytes, str], str] = {}
-        self._items: dict[tuple[bytes, str, str], list[AlignedItem]] = {}
-
-    def transcribe(self, audio: FloatArray, language: str) -> str:
-        """Transcript of ``audio``, see ``nouns.Recognizer``."""
-        key = (audio.tobytes(), language)
-        if key not in self._texts:
-            self._texts[key] = self._engines.asr.transcribe(audio, language)
-        return self._texts[key]
-
-    def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
-        """Word times of ``text`` in ``audio``, see ``nouns.Aligner``."""
-        key = (audio.tobytes(), text, language)
-        if key not in self._items:
-            self._items[key] = self._engines.aligner.align(audio, text, language)
-        return self._items[key]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,26 +56,41 @@ def stream(config: AgentConfig, engines: Engines, target: str, talks: list[Float
     return Streamed(units, steps, tokens)
 
 
-def compare(
-    names: list[str], targets: list[str], devset: Path, engines: Engines | None = None
-) -> Iterator[dict[str, Any]]:
-    """Yield one row for each configuration and target; all share the first one's engines."""
+def compare(names: list[str], targets: list[str], devset: Path) -> Iterator[dict[str, Any]]:
+    """Yield one row for each configuration and target; all share the same engines.
+
+    Raises:
+        ConfigError: a configuration is not valid, or they name different models.
+    """
     configs = [load_config(name) for name in names]
-    talks = []
-    for talk in load_devset(devset, targets).talks:
-        audio, rate = soundfile.read(talk.wav, dtype="float32")
-        assert rate == SAMPLE_RATE
-        talks.append(np.asarray(audio, np.float32))
-    if engines is None:
-        head_sets = [head_set for config in configs for head_set in check_head_sets(config)]
-        heads = {head for head_set in head_sets for head in head_set.heads}
-        engines = load_engines(locate(configs[0].models), sorted(heads))
-    heard = HeardOnce(engines)
-    engines = dataclasses.replace(engines, asr=heard, aligner=heard)
-    runs = [(name, config, t) for name, config in zip(names, configs, strict=True) for t in targets]
-    for name, config, target in tqdm(runs, unit="run", desc="early stop"):
+    if any(config.models != configs[0].models for config in configs):
+        raise ConfigError(f"{', '.join(names)} name different models; compare them one by one")
+    talks = [read_wav(talk.wav) for talk in load_devset(devset, targets).talks]
+    heads = {
+        head
+        for config in configs
+        for head_set in check_head_sets(config)
+        for head in head_set.top(config.policy.top_k)
+    }
+    engines = load_engines(locate(configs[0].models), sorted(heads))
+    with tempfile.TemporaryDirectory() as folder:
+        memo = Memo(Path(folder, "heard.sqlite"))
+        heard = dataclasses.replace(
+            engines,
+            asr=RememberedRecognizer(engines.asr, memo, "asr"),
+            aligner=RememberedAligner(engines.aligner, memo, "aligner"),
+        )
+        yield from _compare(dict(zip(names, configs, strict=True)), targets, heard, talks)
+        memo.close()
+
+
+def _compare(
+    configs: dict[str, AgentConfig], targets: list[str], engines: Engines, talks: list[FloatArray]
+) -> Iterator[dict[str, Any]]:
+    runs = [(name, target) for name in configs for target in targets]
+    for name, target in tqdm(runs, unit="run", desc="early stop"):
         whole, early = (
-            stream(config.model_copy(update={"early_stop": on}), engines, target, talks)
+            stream(configs[name].model_copy(update={"early_stop": on}), engines, target, talks)
             for on in (False, True)
         )
         yield {
@@ -123,6 +118,7 @@ def main() -> int:
     parser.add_argument("--devset", type=Path, default=Path("micro_models/devset"))
     parser.add_argument("--output", type=Path, default=Path("outputs/bench"))
     arguments = parser.parse_args()
+    quieten()
     try:
         rows = list(compare(arguments.config, arguments.target, arguments.devset))
     finally:

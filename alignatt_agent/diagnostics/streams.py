@@ -22,6 +22,7 @@ from tqdm import tqdm
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.nouns import SAMPLE_RATE, FloatArray
+from alignatt_agent.quiet import quieten
 from alignatt_agent.resources import find_resource
 
 Job = tuple[FloatArray, str]
@@ -68,6 +69,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=30.0, help="length of each; %(default)s")
     parser.add_argument("--output", type=Path, default=Path("outputs/bench"))
     arguments = parser.parse_args()
+    quieten()
     jobs = excerpts(arguments.devset, arguments.target, arguments.streams, arguments.seconds)
     config = yaml_config(str(find_resource("agent_configs", arguments.config, (".yaml", ".yml"))))
     AlignAttAgent.load_model(config)

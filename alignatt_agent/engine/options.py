@@ -13,19 +13,13 @@ from alignatt_agent.config import ModelConfig
 from alignatt_agent.engine import crashes
 from alignatt_agent.engine.plugin import OWNER
 from alignatt_agent.engine.requests import HeadsToCapture
+from alignatt_agent.quiet import QUIET
 
 MAX_CONTEXT = 4096
 """Default length of a request with its answer, in tokens; a minute of audio takes 800."""
 
 _OURS = frozenset({"model", "tokenizer", "revision", "tokenizer_revision", "additional_config"})
 """Arguments that follow from the rest of the configuration."""
-
-_QUIET = {
-    "VLLM_LOGGING_LEVEL": "ERROR",
-    "TRANSFORMERS_VERBOSITY": "error",
-    "PYTHONWARNINGS": "ignore::FutureWarning",
-}
-"""Engines write hundreds of lines while they start; errors remain."""
 
 _AUDIO: Mapping[str, Any] = {
     "limit_mm_per_prompt": {"audio": 1},
@@ -93,7 +87,7 @@ def engine_environment() -> Iterator[None]:
     """Environment that engines inherit; what the user has set stays as it is."""
     # The first part has to be there before vLLM is imported to find out where it runs.
     ours = {OWNER: str(os.getpid()), crashes.FOLDER: crashes.folder()}
-    with _environment({**ours, **_QUIET}):
+    with _environment({**ours, **QUIET}):
         cpu = {}
         if on_cpu():
             # One core stays free for the process that feeds the engines. On two cores a second

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,16 +20,8 @@ from alignatt_agent.evaluation.runner import evaluate, plan_all, print_commands
 from alignatt_agent.evaluation.scoring import ScoringError
 from alignatt_agent.head_sets import HeadSetError
 from alignatt_agent.languages import LanguageError
+from alignatt_agent.quiet import quieten
 from alignatt_agent.resources import known_resources
-
-QUIET = {
-    "VLLM_LOGGING_LEVEL": "ERROR",
-    "TRANSFORMERS_VERBOSITY": "error",
-    "PYTHONWARNINGS": "ignore::FutureWarning",
-    "TORCH_CPP_LOG_LEVEL": "ERROR",
-    "TORCH_LOGS": "-all",
-}
-"""Inherited by engine processes: three start-up logs would bury the progress bars."""
 
 EPILOG = """\
 examples
@@ -175,9 +165,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
-    warnings.simplefilter("ignore", FutureWarning)
+    quieten()
     try:
         if arguments.score_only is not None:
             return _score_only(arguments)

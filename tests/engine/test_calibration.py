@@ -20,6 +20,7 @@ from alignatt_agent.calibration.translation_score import both_rows
 from alignatt_agent.config import ModelConfig
 from alignatt_agent.head_sets import load_head_set
 from alignatt_agent.languages import language
+from alignatt_agent.quiet import QUIET
 from alignatt_agent.translation.prompt import PromptBuilder
 from tests.pure.chat_endpoint import answer, chat_endpoint
 
@@ -30,7 +31,7 @@ COUNT = 12
 @pytest.fixture(autouse=True, scope="module")
 def _environment():
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in cli.QUIET.items():
+        for name, value in QUIET.items():
             patch.setenv(name, value)
         yield
 
