@@ -14,7 +14,6 @@ from alignatt_agent.calibration.aligners.endpoint import EndpointAligner
 from alignatt_agent.calibration.aligners.options import add_options, build_aligner
 from alignatt_agent.calibration.alignments import not_aligned
 from alignatt_agent.calibration.figures import (
-    FigureError,
     figures_beside,
     require_matplotlib,
 )
@@ -31,6 +30,7 @@ from alignatt_agent.config import ConfigError, ModelConfig
 from alignatt_agent.head_sets import HeadSetError
 from alignatt_agent.languages import Language, LanguageError, language
 from alignatt_agent.nouns import EngineError
+from alignatt_agent.plotting import FigureError
 from alignatt_agent.quiet import quieten
 
 EPILOG = f"""\

@@ -17,10 +17,9 @@ from alignatt_agent.calibration.figures import (
     SKY,
     VERMILION,
     YELLOW,
-    FigureError,
-    pyplot,
     save,
 )
+from alignatt_agent.plotting import FigureError, pyplot
 
 _SOURCE_COLOURS = (BLUE, ORANGE, GREY, SKY)
 _PARTS = {

@@ -16,18 +16,13 @@ import numpy.typing as npt
 
 from alignatt_agent.calibration.scoring import RowScores
 from alignatt_agent.calibration.translation_score import Head, Row
+from alignatt_agent.plotting import CJK_FONTS, pyplot
 
 LOGGER = logging.getLogger(__name__)
 
 BLUE, ORANGE, GREEN, VERMILION, SKY, GREY, YELLOW = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#B8B8B8", "#F0E442",
 )  # fmt: skip
-_FONTS = ["DejaVu Sans", "Noto Sans CJK SC", "Noto Sans SC", "WenQuanYi Zen Hei", "SimHei"]
-"""matplotlib falls back along this list for glyphs that the first one lacks."""
-
-
-class FigureError(RuntimeError):
-    """Figures cannot be drawn; the message says what is missing."""
 
 
 def require_matplotlib() -> None:
@@ -154,26 +149,6 @@ def save(plt: Any, figure: Any, stem: Path) -> list[Path]:
         LOGGER.warning(
             "%s has boxes in place of some characters: no installed font has them (one of %s "
             "would do); the SVG shows them wherever it is opened with such a font",
-            *(paths[0], ", ".join(_FONTS[1:])),
+            *(paths[0], ", ".join(CJK_FONTS)),
         )
     return paths
-
-
-def pyplot() -> Any:
-    """Return ``matplotlib.pyplot`` set up for files.
-
-    Raises:
-        FigureError: matplotlib is not installed.
-    """
-    try:
-        import matplotlib
-    except ImportError:
-        raise FigureError("figures need matplotlib: pip install 'alignatt_agent[plots]'") from None
-    matplotlib.use("Agg", force=False)
-    from matplotlib import font_manager, pyplot
-
-    known = {font.name for font in font_manager.fontManager.ttflist}
-    pyplot.rcParams["font.family"] = [name for name in _FONTS if name in known] or ["sans-serif"]
-    pyplot.rcParams["svg.hashsalt"] = "alignatt"
-    pyplot.rcParams["svg.fonttype"] = "none"  # text stays text: a browser finds its own fonts
-    return pyplot

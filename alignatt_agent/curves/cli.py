@@ -12,7 +12,6 @@ from alignatt_agent.checkpoints import CheckpointError
 from alignatt_agent.config import ConfigError
 from alignatt_agent.curves.bootstrap import RESAMPLES
 from alignatt_agent.curves.dominance import dominance_table
-from alignatt_agent.curves.plots import FigureError, pyplot
 from alignatt_agent.curves.points import OPERATING, sweep
 from alignatt_agent.curves.study import Study, conduct
 from alignatt_agent.evaluation.devset import DevSetError
@@ -22,6 +21,7 @@ from alignatt_agent.evaluation.signature import is_micro
 from alignatt_agent.head_sets import HeadSetError
 from alignatt_agent.languages import LanguageError
 from alignatt_agent.nouns import EngineError
+from alignatt_agent.plotting import FigureError, pyplot
 from alignatt_agent.quiet import quieten
 
 MICRO_PAIRS = "micro:120:79"

@@ -17,6 +17,7 @@ from alignatt_agent.curves.bootstrap import LEVEL, Resampled
 from alignatt_agent.curves.dominance import LATENCIES, QUALITIES
 from alignatt_agent.curves.front import front
 from alignatt_agent.curves.points import CURVES
+from alignatt_agent.plotting import pyplot
 
 STYLES = dict(
     zip(
@@ -38,10 +39,6 @@ _ZOOM = 14
 """Points of quality below the lower operating point that the enlarged panels show."""
 _LONGEST_S = 4.2
 """The regimes of IWSLT end at 4 s; slower runs only squeeze the panels."""
-
-
-class FigureError(RuntimeError):
-    """Figures cannot be drawn; the message says what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,26 +80,6 @@ def draw_all(panels: Sequence[Panel], folder: Path, note: str) -> list[Path]:
                 written.append(path)
             plt.close(figure)
     return written
-
-
-def pyplot() -> Any:
-    """Import matplotlib for drawing to files.
-
-    Raises:
-        FigureError: it is not installed.
-    """
-    try:
-        import matplotlib
-    except ImportError:
-        raise FigureError(
-            "plots need matplotlib: pip install 'alignatt_agent[plots]'; the same command then "
-            "draws them at once, no run is repeated"
-        ) from None
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "alignatt_agent"
-    import matplotlib.pyplot as plt
-
-    return plt
 
 
 def _draw(plt: Any, panels: Sequence[Panel], latency: str, quality: str, note: str) -> Any:

@@ -19,7 +19,7 @@ import yaml
 
 from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
 from alignatt_agent.evaluation.files import RunFiles
-from alignatt_agent.evaluation.plots import PlotError, tail_error_plot
+from alignatt_agent.evaluation.plots import tail_error_plot
 from alignatt_agent.evaluation.recording import Record, read_records
 from alignatt_agent.evaluation.scoring import (
     ScoringError,
@@ -34,6 +34,7 @@ from alignatt_agent.evaluation.transcripts import (
     word_error_rate,
 )
 from alignatt_agent.languages import language
+from alignatt_agent.plotting import FigureError
 
 EPILOG = """\
 example
@@ -163,7 +164,7 @@ def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, An
     (output / "asr.json").write_text(text + "\n", encoding="utf-8")
     try:
         (output / "tail_error.svg").write_text(tail_error_plot(errors), encoding="utf-8")
-    except PlotError as error:
+    except FigureError as error:
         print(f"alignatt-asr: no plot: {error}", file=sys.stderr)
     return report
 

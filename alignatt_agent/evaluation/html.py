@@ -11,7 +11,6 @@ from pathlib import Path
 from alignatt_agent.evaluation.logs import LogError, read_log
 from alignatt_agent.evaluation.paced import read_times, schedule
 from alignatt_agent.evaluation.plots import (
-    PlotError,
     latency_per_talk,
     quality_against_latency,
     stage_times,
@@ -19,6 +18,7 @@ from alignatt_agent.evaluation.plots import (
 )
 from alignatt_agent.evaluation.recording import Record, read_records
 from alignatt_agent.evaluation.report import Result
+from alignatt_agent.plotting import FigureError
 
 SHOWN_S = 30.0
 """Seconds of the talk whose timeline is drawn."""
@@ -68,7 +68,7 @@ def page(sources: Sequence[Source], markdown: str) -> str:
     for title, draw in figures:
         try:
             parts.append(f"<figure>{draw()}<figcaption>{html.escape(title)}</figcaption></figure>")
-        except PlotError as error:
+        except FigureError as error:
             parts.append(f"<p>No plots: {html.escape(str(error))}.</p>")
             break
     commands = markdown.partition("```sh\n")[2].partition("```")[0]

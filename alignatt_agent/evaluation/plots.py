@@ -14,12 +14,9 @@ from alignatt_agent.evaluation.recording import STAGES, Record
 from alignatt_agent.evaluation.regime import REGIMES
 from alignatt_agent.evaluation.report import Result
 from alignatt_agent.evaluation.tail_errors import TailErrors
+from alignatt_agent.plotting import pyplot
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#F0E442", "#555555")
-
-
-class PlotError(RuntimeError):
-    """Plots cannot be drawn; the message says what is missing."""
 
 
 def tail_error_plot(errors: TailErrors) -> str:
@@ -140,13 +137,9 @@ def timeline(records: Sequence[Record], done: Mapping[float, float], seconds: fl
 
 
 def _figure(width: float, height: float) -> tuple[Any, Any]:
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise PlotError("matplotlib is not installed; it comes with the extra `plots`") from None
-    mpl.rcParams.update({"svg.fonttype": "none", "font.size": 8})
-    figure = Figure(figsize=(width, height), layout="constrained")
+    plt = pyplot()
+    plt.rcParams["font.size"] = 8
+    figure = plt.Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots()
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes

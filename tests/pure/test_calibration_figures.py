@@ -10,10 +10,11 @@ import pytest
 
 from alignatt_agent.calibration.draft_figure import reconstruction
 from alignatt_agent.calibration.explain import explain
-from alignatt_agent.calibration.figures import FigureError, heat_map, score_by_k
+from alignatt_agent.calibration.figures import heat_map, score_by_k
 from alignatt_agent.calibration.scoring import HeldOut, RowScores
 from alignatt_agent.calibration.statistics import Estimate
 from alignatt_agent.nouns import AttentionRows, Draft, Prompt, Readout, StopReason
+from alignatt_agent.plotting import FigureError
 from alignatt_agent.policy import build_policy
 from tests.pure.fakes import PieceTokenizer, Settings
 
