@@ -215,7 +215,6 @@ def test_scores_by_segment_are_those_of_simulstream_eval(world):
 
 
 def test_from_configurations_to_figures(world, monkeypatch):
-    pytest.importorskip("matplotlib")
     monkeypatch.setattr(studies, "sweep", lambda size: POINTS)
     plans = {
         name: plan(
@@ -256,7 +255,6 @@ def test_help_teaches(capsys):
 
 
 def test_bad_input_starts_nothing(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
     arguments = ["--output", str(tmp_path / "out"), "--devset", str(tmp_path)]
     assert main(arguments) == 2
     assert "does not exist" in capsys.readouterr().err

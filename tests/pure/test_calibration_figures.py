@@ -137,7 +137,6 @@ def check(paths, *texts):
 
 
 def test_heat_map(tmp_path):
-    pytest.importorskip("matplotlib")
     found = scores()
     paths = heat_map(found.matrix, found.ranking[:2], "org/model, en-de", tmp_path / "x" / "a.b")
     assert [path.name for path in paths] == ["a.b.png", "a.b.svg"]
@@ -148,21 +147,18 @@ def test_heat_map(tmp_path):
 
 
 def test_score_by_k(tmp_path):
-    pytest.importorskip("matplotlib")
     rows = {"predicting": scores(), "emitted": scores()}
     paths = score_by_k(rows, 4, "org/model", tmp_path / "k", "emitted")
     check(paths, "emitted row (chosen)", "predicting row", "all 12", "95 % bootstrap")
 
 
 def test_reconstruction(tmp_path):
-    pytest.importorskip("matplotlib")
     paths = reconstruction(explained(border_margin=-1, accepted="Ja,"), "title", tmp_path / "draft")
     texts = ("Modelle", "trainieren.", "models.", "accessible source", "suffix", "source-frontier")
     check(paths, *texts, "accepted and emitted", "dotted: with the margin", "Ja,")
 
 
 def test_missing_glyphs_are_one_warning(tmp_path, caplog):
-    pytest.importorskip("matplotlib")
     found = scores()
     with caplog.at_level(logging.WARNING):
         paths = heat_map(found.matrix, [], "\U0001f984\U0001f409", tmp_path / "glyphs")
