@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import threading
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError
 from typing import Any, TypeVar
@@ -25,6 +26,9 @@ _GRACE_S = 5.0
 
 _REAP_S = 1.0
 """A process that died lets go of its pipes before its exit code is known."""
+
+_REAPED_S = 0.01
+"""Time for another thread that waited for the same process to write its exit code down."""
 
 _importing = threading.Lock()
 """Engines start side by side, but vLLM's plug-ins and setuptools' patch of distutils, which torch
@@ -197,9 +201,7 @@ class ServedModel:
                 self._report.clear()
             return describe(error)
         if first is None:
-            for process in self._processes:
-                process.join(_REAP_S)
-            codes = [process.exitcode for process in self._processes]
+            codes = [_exit_code(process) for process in self._processes]
             ended = [describe_exit(code) for code in codes if code is not None]
             first = ended[0] if ended else describe(error)
         return f"the engine died: {first}" if self._engine else first
@@ -247,3 +249,17 @@ class ServedModel:
             self._engine = None  # its ``__del__`` fails when it runs at the end of Python
         if self._report is not None:
             self._report.clear()
+
+
+def _exit_code(process: Any) -> int | None:
+    """Return the exit code of a process that ended, within ``_REAP_S``; ``None`` if it lives.
+
+    ``join`` returns without one when another thread's ``waitpid`` came first: vLLM's monitor
+    watches the same process, and so does every session that the death woke up.
+    """
+    deadline = time.monotonic() + _REAP_S
+    while process.exitcode is None and (left := deadline - time.monotonic()) > 0:
+        process.join(left)
+        time.sleep(_REAPED_S)
+    code: int | None = process.exitcode
+    return code
