@@ -65,7 +65,7 @@ def explain_command(argv: Sequence[str]) -> int:
             loaded.tokenizer,
             PromptBuilder(loaded.tokenizer, source.name, target.name),
             readout,
-            build_policy(config.policy),
+            build_policy(config.policy, single=True),
             words,
             accessible,
             arguments.prefix,

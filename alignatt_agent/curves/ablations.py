@@ -40,9 +40,10 @@ def ablations(base: AgentConfig, targets: Sequence[str], folder: Path) -> list[P
         Point(
             "paper",
             CURVE,
-            f"the paper's: z-score, median 7, margin {margin}, hold-back 0, one draft",
+            f"the paper's: z-score, median 7, margin {margin}, hold-back 0, one draft, chunk 850",
             settings={
                 **PAPER_FILTERS,
+                "chunk_ms": 850,
                 "policy.n": 1,
                 "policy.border_margin": margin,
                 "speech.hold_back_ms": 0,

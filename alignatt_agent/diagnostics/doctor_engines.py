@@ -105,7 +105,7 @@ def _translation(
         return
     drafts = DraftEngine(served, heads, stop_ids(served))
     cases = _cases(config, served)
-    policy, longest = build_policy(config.policy), config.max_draft_tokens
+    policy, longest = build_policy(config.policy, single=True), config.max_draft_tokens
     checks: dict[str, Callable[[], Check]] = {
         "key layout": lambda: doctor_rows.layout(served),
         "rows": lambda: doctor_rows.parity(drafts, model, cases, _dtype(served)),

@@ -1,7 +1,9 @@
 """What stopping a draft at the frontier saves, and that it changes no emission.
 
 Every talk of a dev set is translated twice on the same engines, with whole drafts and with drafts
-that end inside the engine where the gate closes. The speech side is heard once.
+that end inside the engine where the gate closes. The speech side is heard once. Where several
+drafts have to agree, each token is drafted as often and drafts go on past the gate; the gate on
+single drafts is then measured, too.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from alignatt_agent.nouns import SAMPLE_RATE, FloatArray
 from alignatt_agent.quiet import quieten
 
 BAR = 2.0
-"""Most decoding steps that an accepted token may cost."""
+"""Most decoding steps that an emitted token may cost where single drafts decide."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,21 +89,35 @@ def compare(names: list[str], targets: list[str], devset: Path) -> Iterator[dict
 def _compare(
     configs: dict[str, AgentConfig], targets: list[str], engines: Engines, talks: list[FloatArray]
 ) -> Iterator[dict[str, Any]]:
-    runs = [(name, target) for name in configs for target in targets]
-    for name, target in tqdm(runs, unit="run", desc="early stop"):
+    runs = [
+        (name, target, n) for name in configs for target in targets for n in _drafts(configs[name])
+    ]
+    for name, target, n in tqdm(runs, unit="run", desc="early stop"):
+        policy = configs[name].policy.model_copy(update={"n": n})
         whole, early = (
-            stream(configs[name].model_copy(update={"early_stop": on}), engines, target, talks)
+            stream(
+                configs[name].model_copy(update={"early_stop": on, "policy": policy}),
+                engines,
+                target,
+                talks,
+            )
             for on in (False, True)
         )
         yield {
             "config": name,
             "target": target,
+            "drafts_that_agree": n,
             "chunks": len(whole.units),
             "identical": whole.units == early.units,
             "tokens": early.tokens,
             "steps_per_token_whole": whole.steps / max(1, whole.tokens),
             "steps_per_token_early": early.steps / max(1, early.tokens),
         }
+
+
+def _drafts(config: AgentConfig) -> tuple[int, ...]:
+    n = config.policy.n
+    return (n, 1) if config.policy.name == "alignatt" and n > 1 else (n,)
 
 
 def main() -> int:
@@ -123,17 +139,22 @@ def main() -> int:
         rows = list(compare(arguments.config, arguments.target, arguments.devset))
     finally:
         shutdown()
-    print(f"{'configuration':14} target chunks identical  steps per token: whole  early (<= {BAR})")
+    print("configuration  target drafts chunks identical  steps per token: whole   early")
     for row in rows:
+        single = row["drafts_that_agree"] <= 1
         print(
-            f"{row['config']:14} {row['target']:6} {row['chunks']:6} {row['identical']!s:9} "
-            f"{row['steps_per_token_whole']:23.2f} {row['steps_per_token_early']:6.2f}"
+            f"{row['config']:14} {row['target']:6} {row['drafts_that_agree']:6} {row['chunks']:6} "
+            f"{row['identical']!s:9} {row['steps_per_token_whole']:23.2f} "
+            f"{row['steps_per_token_early']:7.2f}{f' (<= {BAR})' if single else ''}"
         )
     arguments.output.mkdir(parents=True, exist_ok=True)
     path = arguments.output / "early_stop.json"
     path.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
     print(f"written to {path}")
-    good = all(row["identical"] and row["steps_per_token_early"] <= BAR for row in rows)
+    good = all(
+        row["identical"] and (row["drafts_that_agree"] > 1 or row["steps_per_token_early"] <= BAR)
+        for row in rows
+    )
     return 0 if good else 1
 
 

@@ -133,19 +133,24 @@ def write(architecture: str, folder: Path, *, seed: int = 0, **sizes: Any) -> Pa
     return folder
 
 
-def _tokenizer() -> PreTrainedTokenizerFast:
+def byte_level(specials: list[str]) -> Tokenizer:
+    """Return a byte-level BPE of ``VOCABULARY`` ids at most; ``specials`` come first."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY,
-        special_tokens=_SPECIALS,
+        special_tokens=specials,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
     tokenizer.train_from_iterator(_TEXT * 4, trainer)
+    return tokenizer
+
+
+def _tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
+        tokenizer_object=byte_level(_SPECIALS),
         bos_token="<bos>",
         eos_token="<eos>",
         pad_token="<pad>",

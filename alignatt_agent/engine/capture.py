@@ -10,6 +10,7 @@ that leave a sliding window are freed while a request still decodes.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -205,6 +206,7 @@ class Capture:
         """
         if not self.taps:
             return
+        begin = time.perf_counter()
         if self._batch is None or not self._batch.serves(work):
             self._batch = Batch(work, self.taps, self._block_sizes)
         rows = self._replay(work, self._batch, total)
@@ -219,22 +221,26 @@ class Capture:
                 heads = [self._columns[head] for head in live.heads]
                 picked = self._replay.gather([(rows, i)], heads, width)
                 live.scan(number, picked[0, :, SOURCE])
+        share = (time.perf_counter() - begin) / len(work)
+        for item in work:
+            item.live.replay_s += share
 
     # ------------------------------------------------------------------ results
-    def fetch(self, key: str) -> tuple[list[int], bytes, int | None] | None:
+    def fetch(self, key: str) -> tuple[list[int], bytes, int | None, float] | None:
         """Hand over and forget the rows of a request.
 
         Returns:
             Shape and float32 bytes of ``[rows, heads, 2 + S]``, over the heads that the request
             asked for; heads of other ranks are zero, rows that were not seen are missing from
             the end, and a rank without any of the heads has no shape. Then the token that the
-            gate kept from being sampled, if any. ``None`` when the request is unknown.
+            gate kept from being sampled, if any, and the seconds that the rows took. ``None``
+            when the request is unknown.
         """
         live = self.ledger.take(key)
         if live is None:
             return None
         if not self.taps:
-            return [], b"", None
+            return [], b"", None, 0.0
         width = live.end - live.start + 2
         result = np.zeros((len(live.rows), len(live.heads), width), np.float32)
         columns = self._columns
@@ -245,4 +251,4 @@ class Capture:
             picked = self._replay.gather([live.rows[row] for row in seen], theirs, width)
             result[:, ours] = np.nan
             result[np.ix_(seen, ours)] = picked
-        return list(result.shape), result.tobytes(), live.next_token
+        return list(result.shape), result.tobytes(), live.next_token, live.replay_s

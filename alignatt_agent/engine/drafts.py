@@ -84,9 +84,11 @@ class DraftEngine:
             length = len(prompt.token_ids) + len(begun.token_ids)
             self._fail(f"no room for a draft after a prompt of {length} tokens")
         rows = None
+        replay_s = begun.replay_s
         if readout is not None and fetched is not None:
+            replay_s += fetched.replay_s
             rows = self._joined(begun, self._checked(fetched.rows, prompt, len(tokens), readout))
-        return Draft(begun.token_ids + tuple(tokens), ended, rows, cut, steps)
+        return Draft(begun.token_ids + tuple(tokens), ended, rows, cut, steps, replay_s)
 
     def rows(self, prompt: Prompt, token_ids: Sequence[int], readout: Readout) -> AttentionRows:
         """Read the rows of given target tokens in one pass (teacher forcing).
@@ -137,11 +139,13 @@ class DraftEngine:
     def _fetch(self, key: str) -> _Fetched:
         total: FloatArray | None = None
         next_token: int | None = None
+        replay_s = 0.0
         for answer in self._model.ask_workers("alignatt_fetch", key):
             if answer is None:
                 self._fail("a worker does not know the request whose rows were asked for")
-            shape, data, token = answer
+            shape, data, token, seconds = answer
             next_token = token if next_token is None else next_token
+            replay_s = max(replay_s, seconds)  # ranks compute side by side
             if not shape:
                 continue
             part = np.frombuffer(data, np.float32).reshape(shape)
@@ -150,7 +154,7 @@ class DraftEngine:
             total = part if total is None else total + part
         if total is None:
             self._fail("no worker captures the heads that it was started for")
-        return _Fetched(total, next_token)
+        return _Fetched(total, next_token, replay_s)
 
     def _checked(
         self, total: FloatArray, prompt: Prompt, tokens: int, readout: Readout
@@ -186,10 +190,17 @@ class DraftEngine:
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
-    """What the workers hand over: ``[rows, heads, 2 + S]``, and the token that was not sampled."""
+    """What the workers hand over.
+
+    Attributes:
+        rows: ``[rows, heads, 2 + S]``.
+        next_token: the token that was not sampled.
+        replay_s: seconds that the rows took.
+    """
 
     rows: FloatArray
     next_token: int | None
+    replay_s: float
 
 
 def _scan_settings(gate: Gate, begun: Draft) -> dict[str, Any]:
@@ -197,6 +208,7 @@ def _scan_settings(gate: Gate, begun: Draft) -> dict[str, Any]:
     return {
         **gate.settings,
         "frontier": gate.frontier,
+        "lookahead": gate.lookahead,
         "earlier": (list(earlier.shape), earlier.tobytes()),
     }
 

@@ -81,6 +81,11 @@ class ServedModel:
             and not self._engine.errored
         )
 
+    @property
+    def pids(self) -> list[int]:
+        """The ids of the engine's processes on this machine."""
+        return [process.pid for process in self._processes]
+
     def tokenizer(self) -> Any:
         """The fast tokenizer that the engine uses."""
         return self._engine.renderer.get_tokenizer()

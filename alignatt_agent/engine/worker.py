@@ -40,7 +40,7 @@ class CaptureWorker(_Worker):  # type: ignore[misc]
             self._capture.finish(work, scheduler_output.total_num_scheduled_tokens)
         return output
 
-    def alignatt_fetch(self, key: str) -> tuple[list[int], bytes, int | None] | None:
+    def alignatt_fetch(self, key: str) -> tuple[list[int], bytes, int | None, float] | None:
         """Remote call: hand over the rows of a request, see ``Capture.fetch``."""
         return self._capture.fetch(key)
 

@@ -53,8 +53,13 @@ class PolicySettings(Protocol):
         """Lowest accessible attention mass."""
 
 
-def build_policy(config: PolicySettings) -> Policy:
+def build_policy(config: PolicySettings, single: bool = False) -> Policy:
     """Return the policy that ``config`` names.
+
+    Args:
+        config: its settings.
+        single: judge each draft by itself, whatever drafts have to agree in a stream: for
+            diagnostics of one draft.
 
     Raises:
         ValueError: no policy has that name.
@@ -72,7 +77,7 @@ def build_policy(config: PolicySettings) -> Policy:
             tau_src=config.tau_src,
             normalise=config.normalise,
             median_width=config.median_width,
-            n=config.n,
+            n=1 if single else config.n,
         )
     raise ValueError(
         f"unknown policy {config.name!r}; known: alignatt, hold_n, local_agreement, none"

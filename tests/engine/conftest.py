@@ -27,10 +27,11 @@ HEADS = ((0, 1), (1, 6), (2, 3), (2, 5), (4, 0), (4, 7), (5, 2), (5, 6))
 
 @pytest.fixture(scope="session")
 def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from alignatt_agent.diagnostics import random_models
     from tests.engine import checkpoints
 
     root = tmp_path_factory.mktemp("checkpoints")
-    checkpoints.gemma(root / "gemma4")
+    random_models.write("gemma4", root / "gemma4")
     checkpoints.recognizer(root / "asr")
     checkpoints.aligner(root / "aligner")
     return root

@@ -274,8 +274,8 @@ class TestPoints:
 
     def test_rivals_are_what_their_label_says(self):
         by_name = {point.name: point.config(self.BASES) for point in sweep("full")}
-        held = by_name["hold_n-c1500-n6"]
-        assert (held.policy.name, held.policy.n, held.chunk_ms) == ("hold_n", 6, 1500)
+        held = by_name["hold_n-c1500-n8"]
+        assert (held.policy.name, held.policy.n, held.chunk_ms) == ("hold_n", 8, 1500)
         assert held.speech.hold_back_ms == 0
         gate = by_name["alignatt-n2-c500-h0-b-4"]
         assert (gate.policy.border_margin, gate.speech.hold_back_ms) == (-4, 0)
