@@ -20,10 +20,11 @@ import transformers
 from tqdm import tqdm
 
 from alignatt_agent.diagnostics import bench_engines, bench_report
+from alignatt_agent.diagnostics.bench_duel import duel, duel_figures
 from alignatt_agent.diagnostics.bench_engines import Contender, Running, Size, running
 from alignatt_agent.diagnostics.bench_parts import early_stop, replay_cost, streams
 from alignatt_agent.diagnostics.bench_prompts import BenchPrompt, Nonces, bench_prompts
-from alignatt_agent.diagnostics.bench_race import WARM, race
+from alignatt_agent.diagnostics.bench_race import race
 from alignatt_agent.diagnostics.bench_statistics import Bar
 from alignatt_agent.engine.reference import Seam
 from alignatt_agent.evaluation.signature import device
@@ -45,9 +46,9 @@ The prompts are 60, 180 and 420 tokens long, half of them with an accepted prefi
 to 20 tokens and never end by themselves.
 
 examples
-  everything, some 20 minutes on two free cores:
+  everything, some 30 minutes on two free cores:
     python -m alignatt_agent.diagnostics.bench --output outputs/bench
-  two minutes, to see that it works:
+  four minutes, to see that it works:
     python -m alignatt_agent.diagnostics.bench --output outputs/bench --quick
 
 exit status: 0 measured, whether or not the bars are met; 1 something failed
@@ -61,7 +62,8 @@ class Plan:
     Attributes:
         prompts: how many of the 16 prompts.
         race: seconds of the race of all contenders, for each model.
-        duel: seconds of plain against capture.
+        starts: of each engine in the duel of plain against capture.
+        duel: seconds of a race between those that were started together.
         rounds: rounds of the replay measurement.
         requests: requests that must leave nothing behind.
         streams: seconds of each number of streams.
@@ -70,6 +72,7 @@ class Plan:
 
     prompts: int
     race: dict[str, float]
+    starts: int
     duel: dict[str, float]
     rounds: dict[str, int]
     requests: dict[str, int]
@@ -79,8 +82,9 @@ class Plan:
 
 FULL = Plan(
     prompts=16,
-    race={"micro": 150, "larger": 360},
-    duel={"micro": 80, "larger": 160},
+    race={"micro": 120, "larger": 220},
+    starts=4,
+    duel={"micro": 20, "larger": 45},
     rounds={"micro": 8, "larger": 1},
     requests={"micro": 1000, "larger": 100},
     streams=5.0,
@@ -89,7 +93,8 @@ FULL = Plan(
 QUICK = Plan(
     prompts=6,
     race={"micro": 12, "larger": 25},
-    duel={"micro": 6, "larger": 12},
+    starts=2,
+    duel={"micro": 3, "larger": 6},
     rounds={"micro": 1, "larger": 1},
     requests={"micro": 100, "larger": 10},
     streams=1.0,
@@ -102,6 +107,8 @@ def measure(size: Size, plan: Plan) -> tuple[dict[str, Any], list[Bar]]:
     readout, name = Readout(size.heads, "predicting"), size.name
     tokenizer = bench_engines.prompt_tokenizer()
     prompts, nonces = bench_prompts(tokenizer, plan.prompts), Nonces(len(tokenizer))
+    few = prompts[:6]  # one of each kind
+    rounds = duel(size, few, nonces, plan.starts, plan.duel[name])
     with contextlib.ExitStack() as stack:
         engines: dict[tuple[str, str], Running] = {}
         starts = [(kind, mode) for mode in bench_report.MODES for kind in ("plain", "capture")]
@@ -115,9 +122,7 @@ def measure(size: Size, plan: Plan) -> tuple[dict[str, Any], list[Bar]]:
             *_vllm_contenders(engines, readout),
         ]
         plain, capture = engines["plain", "compiled"], engines["capture", "compiled"]
-        pair = [c for c in contenders if c.owner in (plain, capture) and not c.gated]
         everyone = race(contenders, prompts, nonces, plan.race[name], name)
-        duel = race(pair, prompts, nonces, plan.duel[name], f"{name}, duel", (WARM,))
         stop = None
         if size.trained:
             stop = early_stop(capture, size, readout, tokenizer, plan.sentences)
@@ -129,15 +134,15 @@ def measure(size: Size, plan: Plan) -> tuple[dict[str, Any], list[Bar]]:
             "heads": size.heads,
             "prompts": [[p.name, len(p.prompt.token_ids), p.tokens] for p in prompts],
             "race": bench_report.race_figures(everyone),
-            "duel": bench_report.race_figures(duel),
+            "duel": duel_figures(rounds),
             "early_stop": stop,
             "streams": list(streams(capture, readout, reference, nonces, plan.streams, name)),
             "memory": _memory(capture, plain, prompts[0], plan.requests[name]),
             "workers": {" ".join(key): engine.describe() for key, engine in engines.items()},
-            "idle_cpu_share": (everyone.idle_cpu + duel.idle_cpu) / (everyone.busy + duel.busy),
+            "idle_cpu_share": everyone.idle_cpu / everyone.busy,
         }
-    figures["replay"] = _replay(size, prompts[:6], plan.rounds[name])
-    return figures, bench_report.bars(name, everyone, duel, stop)
+    figures["replay"] = _replay(size, few, plan.rounds[name])
+    return figures, bench_report.bars(name, everyone, rounds, stop)
 
 
 def _vllm_contenders(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -164,13 +163,11 @@ def running(size: Size, heads: Sequence[tuple[int, int]], eager: bool) -> Iterat
     if not on_cpu():
         engine["gpu_memory_utilization"] = 0.8 / TOGETHER
     config = size.model.model_copy(update={"engine": engine})
-    before = {process.pid for process in multiprocessing.active_children()}
     with engine_environment():
         arguments = engine_arguments("translation", config, heads)
         served = ServedModel(f"{size.name} model", arguments)
-    pids = [p.pid for p in multiprocessing.active_children() if p.pid and p.pid not in before]
     try:
-        yield Running(served, DraftEngine(served, heads, _NEVER_ENDS), tuple(heads), pids)
+        yield Running(served, DraftEngine(served, heads, _NEVER_ENDS), tuple(heads), served.pids)
     finally:
         served.shutdown()
 
@@ -236,8 +233,8 @@ class Contender:
 
 @cache
 def maintained_policy() -> AlignAtt:
-    """Return the gate of the maintained configuration."""
-    policy = build_policy(load_config(CONFIG).policy)
+    """Return the gate of the maintained configuration, for drafts one by one."""
+    policy = build_policy(load_config(CONFIG).policy, single=True)
     assert isinstance(policy, AlignAtt)
     return policy
 

@@ -58,7 +58,6 @@ def race(
     nonces: Nonces,
     seconds: float,
     title: str,
-    states: Sequence[str] = (COLD, WARM),
 ) -> Race:
     """Time all contenders in turn on one prompt after another until ``seconds`` are over.
 
@@ -70,14 +69,13 @@ def race(
     """
     result = Race()
     for contender in tqdm(contenders, desc=f"{title}: warming up", leave=False):
-        for prompt in prompts[-1:] if COLD in states else prompts:
-            contender.milliseconds(prompt.prompt, prompt.tokens)
+        contender.milliseconds(prompts[-1].prompt, prompts[-1].tokens)
     end = time.perf_counter() + seconds
     turn = 0
     with tqdm(total=round(seconds), desc=f"{title}: timing", unit="s") as bar:
         while turn < len(prompts) or time.perf_counter() < end:
             prompt, order = prompts[turn % len(prompts)], turn_order(contenders, turn, len(prompts))
-            _one_turn(result, order, prompt, nonces, states)
+            _one_turn(result, order, prompt, nonces)
             result.prompts.append(prompt)
             turn += 1
             bar.update(min(round(seconds - (end - time.perf_counter())), bar.total) - bar.n)
@@ -101,23 +99,19 @@ def _one_turn(
     order: Sequence[Contender],
     prompt: BenchPrompt,
     nonces: Nonces,
-    states: Sequence[str],
 ) -> None:
-    variants = [nonces.fresh(prompt.prompt)] if COLD in states else [prompt.prompt]
+    variants = [nonces.fresh(prompt.prompt)]
     used: dict[int, int] = {}
     owners = {id(c.owner): c.owner for c in order if c.owner is not None}
     for contender in order:
-        place = used.get(id(contender.owner), 0) if COLD in states and contender.owner else 0
+        place = used.get(id(contender.owner), 0) if contender.owner else 0
         used[id(contender.owner)] = place + 1
         if place == len(variants):
             variants.append(nonces.fresh(prompt.prompt))
-        if COLD not in states:
-            # Right after another process had the core, its caches are the other's.
-            contender.milliseconds(variants[place], prompt.tokens)
         idle = [owner for owner in owners.values() if owner is not contender.owner]
         idled = sum(owner.cpu_seconds() for owner in idle)
         start = time.perf_counter()
-        for state in states if contender.owner else (COLD,):
+        for state in (COLD, WARM) if contender.owner else (COLD,):
             before = contender.cpu_seconds()
             figure = contender.milliseconds(variants[place], prompt.tokens)
             spent = 1000 * (contender.cpu_seconds() - before) / prompt.tokens

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from alignatt_agent.diagnostics.bench_duel import FLOOR, MEASURED, SPLITS, split
 from alignatt_agent.diagnostics.bench_prompts import BenchPrompt
 from alignatt_agent.diagnostics.bench_race import COLD, WARM, Race
 from alignatt_agent.diagnostics.bench_statistics import (
     Bar,
+    Estimate,
     paired_ratio,
     slowdown_bar,
     speedup_bar,
@@ -68,31 +70,21 @@ def _is_reference(prompt: BenchPrompt) -> bool:
     return prompt.is_reference
 
 
-def bars(size: str, race: Race, duel: Race, stop: dict[str, Any] | None) -> list[Bar]:
+def bars(size: str, race: Race, rounds: Sequence[Race], stop: dict[str, Any] | None) -> list[Bar]:
     """Hold the figures of one model against what the engine has to show.
 
     Args:
         size: ``"micro"`` or ``"larger"``.
         race: with all contenders.
-        duel: with plain and capturing engine only, compiled.
+        rounds: of the duel.
         stop: figures of early stop on prompts as a stream makes them.
     """
-    ours, plain = f"{CAPTURE}, compiled", f"{PLAIN}, compiled"
     found = []
     for state in (WARM, COLD):
-        source = duel if state == WARM else race
-        found.append(
-            slowdown_bar(
-                f"{size}: capture of 8 heads against plain, compiled, {state}",
-                source.of(ours, state),
-                source.of(plain, state),
-                SLOWDOWN_LIMIT[size],
-            )
-        )
-    reference = duel.of(ours, WARM, _is_reference), duel.of(plain, WARM, _is_reference)
-    if reference[0]:
-        name = f"{size}: the same, 180-token prompt and 20 tokens, warm"
-        found.append(slowdown_bar(name, *reference, SLOWDOWN_LIMIT[size]))
+        name = f"{size}: capture of 8 heads against plain, compiled, {state}"
+        slowdown, floor = (split(rounds, key, state) for key in (MEASURED, FLOOR))
+        found.append(slowdown_bar(name, slowdown, floor, SLOWDOWN_LIMIT[size]))
+    ours = f"{CAPTURE}, compiled"
     for state in (COLD, WARM):
         name = f"{size}: capture of 8 heads, compiled, {state}, over Transformers eager"
         theirs = race.of(EAGER_HF, COLD)
@@ -119,6 +111,7 @@ def lines(report: dict[str, Any]) -> Iterator[str]:
         heading = ("cold", "warm", "processor", "to plain", "to HF eager")
         yield "  {:<36}{:>22}{:>22}{:>11}{:>10}{:>13}".format("", *heading)
         yield from _contender_lines(figures["race"])
+        yield from _duel_lines(figures["duel"])
         yield "  replay per draft, ms: " + "; ".join(
             f"{part['heads']} heads {part['replay']:.3g} (begin {part['begin']:.2g}, finish "
             f"{part['finish']:.2g}, fetch {part['fetch']:.2g}; processor {part['replay_cpu']:.3g}; "
@@ -162,6 +155,14 @@ def _contender_lines(race: dict[str, Any]) -> Iterator[str]:
             f"{(warm or cold)['cpu_ms_per_token'] or 0:>11.3g}"
             f"{_median(to_plain):>10}{_median(to_eager):>13}"
         )
+
+
+def _duel_lines(duel: dict[str, Any]) -> Iterator[str]:
+    starts = len(duel["turns"])
+    yield f"  compiled, {starts} starts of each engine: % slower (95 % interval over starts)"
+    for name in SPLITS:
+        found = [str(Estimate(**duel["percent"][f"{name}, {state}"])) for state in (COLD, WARM)]
+        yield f"    {name:<34}{found[0]:>22}{found[1]:>22}"
 
 
 def _median(ratio: dict[str, float] | None) -> str:

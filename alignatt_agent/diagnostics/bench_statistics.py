@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -53,6 +54,45 @@ def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Spread:
     return spread([a - b for a, b in zip(ours, theirs, strict=True)])
 
 
+_T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+"""97.5 % points of Student's t with 1, 2, ... degrees of freedom."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A difference in percent, and its 95 % interval over independent starts.
+
+    Attributes:
+        percent: the mean over starts.
+        low: lower end of the interval.
+        high: its upper end.
+        by_start: the difference found in each.
+    """
+
+    percent: float
+    low: float
+    high: float
+    by_start: tuple[float, ...]
+
+    def __str__(self) -> str:
+        return f"{self.percent:+.1f} ({self.low:+.1f} to {self.high:+.1f})"
+
+
+def estimate(ratios: Sequence[float]) -> Estimate:
+    """Estimate a ratio from one of each start; geometric mean and Student's t interval.
+
+    Raises:
+        ValueError: there are fewer than 2 ratios or more than 10.
+    """
+    count = len(ratios)
+    if not 2 <= count <= len(_T_95) + 1:
+        raise ValueError(f"expected 2 to {len(_T_95) + 1} starts, got {count}")
+    logs = np.log(ratios)
+    mean, half = logs.mean(), _T_95[count - 2] * logs.std(ddof=1) / math.sqrt(count)
+    percent, low, high = (100 * math.expm1(x) for x in (mean, mean - half, mean + half))
+    return Estimate(percent, low, high, tuple(100 * (ratio - 1) for ratio in ratios))
+
+
 @dataclass(frozen=True, slots=True)
 class Bar:
     """A figure and what it has to reach.
@@ -87,12 +127,14 @@ class Bar:
         return {**asdict(self), "met": self.met}
 
 
-def slowdown_bar(name: str, ours: Sequence[float], theirs: Sequence[float], percent: float) -> Bar:
-    """Hold the paired slowdown of ``ours`` against ``theirs`` to at most ``percent``."""
-    ratio = paired_ratio(ours, theirs)
-    low, high = 100 * (ratio.q1 - 1), 100 * (ratio.q3 - 1)
-    detail = f"quartiles {low:.2f} to {high:.2f} %, {ratio.count} pairs"
-    return Bar(f"{name}, % slower", 100 * (ratio.median - 1), percent, False, detail)
+def slowdown_bar(name: str, slowdown: Estimate, floor: Estimate, percent: float) -> Bar:
+    """Hold a slowdown to at most ``percent``, and say what the same comparison finds in nothing."""
+    detail = (
+        f"95 % interval {slowdown.low:+.2f} to {slowdown.high:+.2f} % over "
+        f"{len(slowdown.by_start)} starts; plain against another plain {floor.percent:+.2f} % "
+        f"({floor.low:+.2f} to {floor.high:+.2f})"
+    )
+    return Bar(f"{name}, % slower", slowdown.percent, percent, False, detail)
 
 
 def speedup_bar(name: str, ours: Sequence[float], theirs: Sequence[float], times: float) -> Bar:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from types import SimpleNamespace
@@ -12,8 +13,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alignatt_agent.diagnostics import bench_engines, bench_report
+from alignatt_agent.diagnostics import bench_duel, bench_engines, bench_report
 from alignatt_agent.diagnostics.bench import FULL, QUICK, build_parser, main
+from alignatt_agent.diagnostics.bench_duel import IDLE, OTHER, ROWS, duel, duel_figures, split
 from alignatt_agent.diagnostics.bench_engines import Contender, open_gate
 from alignatt_agent.diagnostics.bench_parts import early_stop
 from alignatt_agent.diagnostics.bench_prompts import (
@@ -27,6 +29,7 @@ from alignatt_agent.diagnostics.bench_race import COLD, WARM, Race, race, turn_o
 from alignatt_agent.diagnostics.bench_report import CAPTURE, EAGER_HF, PLAIN, bars, race_figures
 from alignatt_agent.diagnostics.bench_statistics import (
     Bar,
+    estimate,
     paired_difference,
     paired_ratio,
     slowdown_bar,
@@ -66,7 +69,29 @@ def test_a_constant_factor_is_found_whatever_the_noise(noise, factor):
     ours = [factor * x for x in noise]
     assert paired_ratio(ours, noise).median == pytest.approx(factor)
     assert speedup_bar("x", noise, ours, 1.0).figure == pytest.approx(factor)
-    assert slowdown_bar("x", ours, noise, 1.0).figure == pytest.approx(100 * (factor - 1))
+
+
+def test_the_interval_is_over_starts():
+    # Logarithms -0.1, 0, 0.1: deviation 0.1, and t = 4.303 for 2 degrees of freedom.
+    found = estimate(np.exp([0.02 - 0.1, 0.02, 0.02 + 0.1]))
+    half = 4.303 * 0.1 / 3**0.5
+    assert found.percent == pytest.approx(100 * (np.exp(0.02) - 1))
+    assert (found.low, found.high) == pytest.approx(
+        (100 * (np.exp(0.02 - half) - 1), 100 * (np.exp(0.02 + half) - 1))
+    )
+    assert found.by_start[1] == pytest.approx(found.percent)
+    same = estimate([1.05] * 5)
+    assert (same.percent, same.low, same.high) == pytest.approx((5, 5, 5))
+    for bad in ([1.0], [1.0] * 11):
+        with pytest.raises(ValueError, match="expected 2 to 10 starts"):
+            estimate(bad)
+
+
+def test_a_slowdown_is_shown_beside_its_noise_floor():
+    bar = slowdown_bar("x", estimate([1.02, 1.04]), estimate([0.98, 1.02]), 3.0)
+    assert bar.figure == pytest.approx(3.0, abs=0.01)
+    assert "over 2 starts; plain against another plain -0.02 %" in bar.detail
+    assert not slowdown_bar("x", estimate([1.02, 1.05]), estimate([1, 1]), 3.0).met
 
 
 @pytest.mark.parametrize(
@@ -158,20 +183,63 @@ def test_a_race_pairs_contenders_on_the_same_prompt():
         assert gate is None or gate.frontier > len(ids)
 
 
-def test_a_warm_race_repeats_the_prompts_as_they_are():
-    engines = [Engine(), Engine()]
-    result = race(
-        [owned(n, e) for n, e in zip("ab", engines, strict=True)],
-        [PROMPT],
-        Nonces(1000),
-        0.0,
-        "test",
-        (WARM,),
+def test_a_duel_starts_its_engines_anew_each_round(monkeypatch):
+    started, running = [], []
+
+    @contextlib.contextmanager
+    def start(size, heads, eager):
+        engine = Engine()
+        engine.drafts, engine.heads = engine, heads
+        started.append(engine)
+        running.append(engine)
+        assert not eager
+        assert len(running) <= 3
+        yield engine
+        running.remove(engine)
+
+    monkeypatch.setattr(bench_duel, "running", start)
+    size = SimpleNamespace(name="micro", heads=READOUT.heads)
+    rounds = duel(size, [PROMPT], Nonces(1000), 3, 0.0)
+
+    assert running == []
+    assert len(started) == 9
+    assert sum(bool(engine.heads) for engine in started) == 3
+    assert [set(one.milliseconds) for one in rounds] == 3 * [
+        {(who, state) for who in (bench_duel.PLAIN, OTHER, IDLE, ROWS) for state in (COLD, WARM)}
+    ]
+    for engine in started:
+        readouts = [readout for _, _, readout, _ in engine.asked]
+        assert (READOUT in readouts) == bool(engine.heads)
+        assert None in readouts
+
+
+def rounds_of(*factors, plain=(1.0, 1.0), idle=1.0):
+    """A duel in which rows take these times as long as a plain engine, round by round."""
+    found = []
+    for factor in factors:
+        result = Race(prompts=[PROMPT] * 3)
+        for state in (COLD, WARM):
+            for who, times in ((bench_duel.PLAIN, plain[0]), (OTHER, plain[1]), (IDLE, idle),
+                               (ROWS, factor)):  # fmt: skip
+                result.milliseconds[who, state] = [times * x for x in (1.0, 7.0, 2.0)]
+        found.append(result)
+    return found
+
+
+def test_a_duel_compares_with_both_plain_engines():
+    rounds = rounds_of(1.1, 1.2, plain=(1.0, 1.21), idle=1.05)
+    assert split(rounds, "rows against plain", WARM).by_start == pytest.approx((0, 100 / 11))
+    assert split(rounds, "plain against another plain", COLD).by_start == pytest.approx((21, 21))
+    assert split(rounds, "idle capture against plain", WARM).percent == pytest.approx(
+        100 * 1.05 / 1.1 - 100
     )
-    assert set(result.milliseconds) == {("a", WARM), ("b", WARM)}
-    # Once before anything is timed, once right before the timed draft.
-    assert [ids for ids, *_ in engines[0].asked] == [PROMPT.prompt.token_ids] * 3
-    assert len(result.of("a", WARM)) == 1
+    assert split(rounds, "rows against idle capture", WARM).by_start == pytest.approx(
+        (110 / 1.05 - 100, 120 / 1.05 - 100)
+    )
+    figures = duel_figures(rounds)
+    assert figures["turns"] == [3, 3]
+    assert figures["ms_per_token"]["capture, rows, warm"] == pytest.approx([2.2, 2.4])
+    assert len(figures["percent"]) == 8
 
 
 def test_a_draft_of_another_length_is_no_figure():
@@ -316,18 +384,19 @@ STOP = {
 
 
 def test_bars_of_the_issue():
-    good = bars("micro", synthetic(), synthetic(), STOP)
-    assert len(good) == 6
+    good = bars("micro", synthetic(), rounds_of(1.1, 1.1), STOP)
+    assert len(good) == 5
     assert all(bar.met for bar in good)
-    assert [round(bar.figure, 2) for bar in good] == [10.0, 10.0, 10.0, 4.55, 4.55, 1.9]
+    assert [round(bar.figure, 2) for bar in good] == [10.0, 10.0, 4.55, 4.55, 1.9]
     # 10 % is too slow on the larger model, while 4.5 times is more than enough there.
-    larger = bars("larger", synthetic(), synthetic(), None)
-    assert [bar.met for bar in larger] == [False, False, False, True, True]
-    slow = bars("micro", synthetic(1.2, 3.0), synthetic(1.2, 3.0), None)
-    assert [bar.met for bar in slow] == [False, False, False, False, False]
-    # The duel decides about the warm state.
-    mixed = bars("micro", synthetic(1.2), synthetic(1.0), None)
-    assert [bar.met for bar in mixed[:3]] == [True, False, True]
+    larger = bars("larger", synthetic(), rounds_of(1.1, 1.1), None)
+    assert [bar.met for bar in larger] == [False, False, True, True]
+    slow = bars("micro", synthetic(1.2, 3.0), rounds_of(1.1, 1.3), None)
+    assert [bar.met for bar in slow] == [False, False, False, False]
+    # One slow start among fast ones is not the figure.
+    mixed = bars("micro", synthetic(), rounds_of(1.0, 1.3, 1.0, 1.0), None)
+    assert [bar.met for bar in mixed] == [True] * 4
+    assert "over 4 starts" in mixed[0].detail
 
 
 def test_the_report_is_printed_from_what_is_written():
@@ -344,6 +413,7 @@ def test_the_report_is_printed_from_what_is_written():
         "device": "cpu: test", "threads": 1,
         "sizes": {"micro": {
             "checkpoint": "micro_models/gemma4", "parameters": 2_200_000, "race": figures,
+            "duel": duel_figures(rounds_of(1.1, 1.2, plain=(1.0, 0.98))),
             "replay": [{"heads": 8, **parts}],
             "streams": [{"streams": 16, "tokens_per_s": 1234.0, "drafts_per_s": 60.0}],
             "early_stop": None,
@@ -351,13 +421,15 @@ def test_the_report_is_printed_from_what_is_written():
                        "capture_bytes": 2**20, "requests": 1000, "rows_held": 0},
             "idle_cpu_share": 0.5,
         }},
-        "bars": [{"line": str(bar)} for bar in bars("micro", synthetic(), synthetic(), None)],
+        "bars": [{"line": str(bar)} for bar in bars("micro", synthetic(), rounds_of(1.1, 1), None)],
     }  # fmt: skip
     text = "\n".join(bench_report.lines(json.loads(json.dumps(report))))
     assert "2.2 M parameters" in text
     assert f"{CAPTURE}, compiled" in text
     assert "2.2 (1.65-4.95)" in text
     assert "16: 1234 tokens/s" in text
+    assert "2 starts of each engine" in text
+    assert text.count("-2.0 (-2.0 to -2.0)") == 2  # the noise floor, cold and warm
     assert "rows held of 1000 requests: 0" in text
     assert "they compete" in text
     assert "\nok     micro: capture of 8 heads" in text
