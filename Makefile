@@ -24,11 +24,11 @@ $(STAMP): requirements/$(EXTRA).txt requirements/torch-cpu.txt pyproject.toml
 	@PYTHON=$(PYTHON) sh requirements/install.sh $(EXTRA)
 	@touch $@
 
-dev-low: $(STAMP) ## stream and score the dev set at low latency (850 ms), MODELS= DEVSET= TARGETS=
+dev-low: $(STAMP) ## stream and score the dev set at low latency, MODELS= DEVSET= TARGETS=
 	@$(BIN)/simulstream-eval --agent alignatt4llm --config $(MODELS)-low --target $(TARGETS) \
 		--devset $(DEVSET) --output $(OUTPUT)low
 
-dev-high: $(STAMP) ## stream and score the dev set at high latency (1500 ms), MODELS= DEVSET= TARGETS=
+dev-high: $(STAMP) ## stream and score the dev set at high latency, MODELS= DEVSET= TARGETS=
 	@$(BIN)/simulstream-eval --agent alignatt4llm --config $(MODELS)-high --target $(TARGETS) \
 		--devset $(DEVSET) --output $(OUTPUT)high
 

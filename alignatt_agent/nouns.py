@@ -100,7 +100,7 @@ class Draft:
         token_ids: drafted ids without the end-of-turn token.
         ended: whether the model closed the turn by itself.
         rows: one row per drafted token; ``None`` when rows were not asked for.
-        cut: whether the engine stopped because of a token that the gate rejects; the model would
+        cut: whether the engine stopped because the gate rejects the last token; the model would
             have gone on.
         steps: forward passes that it took, one for each sampled token.
         replay_s: seconds that computing its rows took inside the engine; on a GPU those of the
@@ -123,8 +123,8 @@ class DraftContext:
         unit_ends: computes the ascending numbers of draft tokens at which stability units end;
             the last one is the length of the draft, whether its unit is complete or not.
         earlier: how the drafts of earlier sources of this utterance, latest first, go on after
-            the same accepted translation, as far as the policy looks past the first token that
-            it rejected; empty ones contradict it.
+            the same accepted translation, up to the first token that the gate rejected; empty
+            ones contradict it.
     """
 
     unit_ends: Callable[[], tuple[int, ...]] = tuple
@@ -218,12 +218,10 @@ class Gate:
     Attributes:
         settings: keyword arguments of ``policy.AlignAtt``.
         frontier: number of source tokens that belong to accessible words.
-        lookahead: tokens to draft past the first rejected one.
     """
 
     settings: Mapping[str, float | str]
     frontier: int
-    lookahead: int = 0
 
 
 class TranslationEngine(Protocol):
@@ -245,9 +243,9 @@ class TranslationEngine(Protocol):
             prompt: what to continue.
             max_tokens: longest draft, tokens of ``resumed`` included.
             readout: attention rows to return.
-            gate: permission to stop at the first token that this gate rejects, or ``lookahead``
-                tokens later. The token there is the last one returned, with its row, and the
-                draft is marked ``cut``. An engine may as well ignore it.
+            gate: permission to stop at the first token that this gate rejects. That token is the
+                last one returned, with its row, and the draft is marked ``cut``. An engine may
+                as well ignore it.
             resumed: an earlier draft of the same prompt, with the rows of the same readout, to go
                 on from; it is the beginning of the result.
 

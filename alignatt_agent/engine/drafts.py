@@ -208,7 +208,6 @@ def _scan_settings(gate: Gate, begun: Draft) -> dict[str, Any]:
     return {
         **gate.settings,
         "frontier": gate.frontier,
-        "lookahead": gate.lookahead,
         "earlier": (list(earlier.shape), earlier.tobytes()),
     }
 

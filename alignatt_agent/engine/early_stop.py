@@ -1,9 +1,8 @@
 """Ends a draft where its gate closes, inside the worker, before the next token is sampled.
 
 The rows of a step are ready when its logits are. Once a scan over them rejects a token, nothing
-after it can be emitted, so the model's turn is ended by force, after as many more tokens as the
-policy looks at in later drafts; the scan of the finished draft decides exactly as it would have
-on the whole one.
+after it can be emitted, so the model's turn is ended by force; the scan of the finished draft
+decides exactly as it would have on the whole one.
 
 vLLM has two model runners with a logits-processor interface each.
 """
@@ -42,7 +41,7 @@ class EarlyStopV1(AdapterLogitsProcessor):  # type: ignore[misc]
         stops = list(params.stop_token_ids)
 
         def process(_: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
-            end_if_closed(key, stops, logits)
+            end_if_rejected(key, stops, logits)
             return logits
 
         return process
@@ -64,11 +63,11 @@ class EarlyStopV2(V2Processor):  # type: ignore[misc]
         return key is not None
 
     def apply(self, logits: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """End what is closed; without speculative decoding every request has one row."""
+        """End what is rejected; without speculative decoding every request has one row."""
         for row, request in enumerate(ctx.idx_mapping_np.tolist()):
             if request in self._wanted:
                 key, stops = self._wanted[request]
-                end_if_closed(key, stops, logits[row])
+                end_if_rejected(key, stops, logits[row])
         return logits
 
 
@@ -78,14 +77,14 @@ def gated(params: Any) -> str | None:
     return wish["key"] if wish and wish["gate"] else None
 
 
-def end_if_closed(key: str, stops: Sequence[int], logits: torch.Tensor) -> None:
-    """Force the end of a turn in ``logits``, ``[vocabulary]``, once the gate of ``key`` closed.
+def end_if_rejected(key: str, stops: Sequence[int], logits: torch.Tensor) -> None:
+    """Force the end of a turn in ``logits``, ``[vocabulary]``, once the scan has rejected a token.
 
     The token that greedy decoding would have taken is kept for the host. A turn that the model
     ends by itself is left alone.
     """
     live = LIVE.get(key)
-    if live is None or not live.closed:
+    if live is None or not live.rejected:
         return
     token = int(logits.argmax())
     if token in stops:

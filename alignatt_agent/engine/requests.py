@@ -48,9 +48,8 @@ def wish(
         first: position of the first query whose row is wanted.
         count: number of rows wanted at most.
         heads: places of the wanted heads in the engine's list.
-        gate: arguments of ``policy.alignatt.Scan``; as ``earlier``, shape and float32 bytes of
-            the rows before ``first``; as ``lookahead``, how many tokens after the first rejected
-            one the draft ends.
+        gate: arguments of ``policy.alignatt.Scan`` and, as ``earlier``, shape and float32 bytes
+            of the rows before ``first``; the draft ends at the first token that it rejects.
     """
     return {
         "key": key,
@@ -90,7 +89,7 @@ class Live:
         number: unique in this process.
         rows: for each row, the tensor that holds it and its index there.
         finished: when the scheduler let go of the request (monotonic seconds).
-        closed: whether the gate rejected a token and the lookahead is over: the draft ends.
+        rejected: whether the gate closed.
         next_token: the token that was not sampled because of that.
         replay_s: its share of the time that computing rows took.
     """
@@ -108,31 +107,24 @@ class Live:
     number: int = field(default_factory=itertools.count().__next__)
     rows: dict[int, tuple[Any, int]] = field(default_factory=dict)
     finished: float | None = None
-    closed: bool = False
+    rejected: bool = False
     next_token: int | None = None
     replay_s: float = 0.0
     _scan: Scan | None = None
     _scanned: int = 0
-    _lookahead: int = 0
-    _left: int | None = None  # tokens that may still follow, once one was rejected
 
     def scan(self, number: int, row: FloatArray) -> None:
         """Feed a row, ``[heads, source]``, to the gate; rows seen before change nothing."""
-        if self.gate is None or self.closed or number != self._scanned:
+        if self.gate is None or self.rejected or number != self._scanned:
             return
-        rows = [row]
         if self._scan is None:
             settings = dict(self.gate)
-            (shape, data), self._lookahead = settings.pop("earlier"), settings.pop("lookahead")
+            shape, data = settings.pop("earlier")
             self._scan = Scan(**settings)
-            rows = [*np.frombuffer(data, np.float32).reshape(shape), row]
+            for earlier in np.frombuffer(data, np.float32).reshape(shape):
+                self._scan.judge(earlier)
         self._scanned += 1
-        for each in rows:
-            if self._left is not None:
-                self._left -= 1
-            elif self._scan.judge(each) is not None:
-                self._left = self._lookahead
-        self.closed = self._left is not None and self._left <= 0
+        self.rejected = self._scan.judge(row) is not None
 
     def replace_blocks(self, groups: Sequence[Sequence[int]]) -> None:
         """Note the block table of a request that starts, or starts again."""

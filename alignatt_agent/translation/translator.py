@@ -38,8 +38,7 @@ class _Drafted:
     """A draft with the state it continues, kept to be gated again when the frontier moves.
 
     ``earlier`` holds the whole translations that earlier sources of the utterance were drafted
-    to, latest first, and ``visible`` counts the drafted tokens that later decisions may look at:
-    those that an engine drafts that stops at the gate.
+    to, latest first, and ``judged`` counts the drafted tokens that the policy looked at.
     """
 
     source: tuple[str, ...]
@@ -47,12 +46,12 @@ class _Drafted:
     prompt: Prompt
     draft: Draft
     earlier: tuple[tuple[int, ...], ...] = ()
-    visible: int = 0
+    judged: int = 0
 
     @property
     def translation(self) -> tuple[int, ...]:
-        """Accepted tokens, and the visible drafted ones."""
-        return self.prefix + self.draft.token_ids[: self.visible]
+        """Accepted tokens, and drafted ones as far as they were judged."""
+        return self.prefix + self.draft.token_ids[: self.judged]
 
 
 class Translator:
@@ -198,21 +197,20 @@ class Translator:
             nothing = Draft((), False, cut=True)
             drafted = _Drafted(source, self._accepted, prompt, nothing, earlier)
         frontier = sum(word < accessible for word in drafted.prompt.token_word)
-        gate = self._policy.gate(frontier)
+        gate = self._policy.gate(frontier) if self._early_stop else None
         while True:
             draft = drafted.draft
             decision = self._policy.decide(draft, frontier, self._context(drafted))
-            visible = self._max_draft_tokens
-            if gate is not None and decision.closed:
-                visible = min(visible, len(decision.peaks) + gate.lookahead)
-            if not draft.cut or len(draft.token_ids) >= visible:
-                return replace(drafted, visible=visible), decision
+            done = not draft.cut or len(draft.token_ids) >= self._max_draft_tokens
+            if done or decision.closed:
+                judged = len(decision.peaks) or len(draft.token_ids)
+                return replace(drafted, judged=judged), decision
             # The gate has opened since the engine stopped at it, or nothing is drafted yet.
             draft = self._engine.draft(
                 drafted.prompt,
                 self._max_draft_tokens,
                 self._readout,
-                gate if self._early_stop else None,
+                gate,
                 draft if draft.token_ids else None,
             )
             self.steps += draft.steps - drafted.draft.steps

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 import torch
 
 from alignatt_agent.engine import early_stop
-from alignatt_agent.engine.requests import EXTRA, Ledger, Live, wish
+from alignatt_agent.engine.requests import EXTRA, Ledger, wish
 from alignatt_agent.nouns import Draft, EngineError, Readout
 from alignatt_agent.policy import AlignAtt
 from tests.engine.conftest import HEADS, make_prompt
@@ -19,8 +18,6 @@ TOLERANCE = 1e-4
 POLICIES = {
     "paper": AlignAtt(),
     "raw": AlignAtt(border_margin=-1, normalise="none", median_width=1),
-    "sharp": AlignAtt(border_margin=0, normalise="none", median_width=1),
-    "agreement": AlignAtt(border_margin=-1, normalise="none", median_width=1, n=2),
     "masses": AlignAtt(tau_argmax=0.01, tau_src=0.05, normalise="none", median_width=1),
 }
 
@@ -41,30 +38,27 @@ def test_same_decision_in_fewer_steps(engines, row, policy):
         prompt = make_prompt(100 + seed, 60 + 20 * seed, 10, 40)
         whole = engines.translation.draft(prompt, 16, readout)
         for frontier in (0, 10, 25, 40):
-            asked = gate.gate(frontier)
-            draft = engines.translation.draft(prompt, 16, readout, asked)
+            draft = engines.translation.draft(prompt, 16, readout, gate.gate(frontier))
             decision = gate.decide(whole, frontier)
             early = gate.decide(draft, frontier)
             assert (early.accepted, early.peaks) == (decision.accepted, decision.peaks)
             assert early.reason == decision.reason
             check_prefix(draft, whole)
-            length = len(decision.peaks) + asked.lookahead
-            if not decision.closed or length > len(whole.token_ids):
+            if decision.accepted == len(whole.token_ids):
                 assert not draft.cut
                 assert (draft.token_ids, draft.ended) == (whole.token_ids, whole.ended)
                 continue
             if draft.cut:
                 stopped += 1
                 assert not draft.ended
-                assert len(draft.token_ids) == length
-                assert draft.steps == length + (row == "emitted")
+                assert len(draft.token_ids) == decision.accepted + 1
+                assert draft.steps == decision.accepted + 1 + (row == "emitted")
     assert stopped > 5
 
 
 @pytest.mark.parametrize("row", ["predicting", "emitted"])
-@pytest.mark.parametrize("name", ["paper", "agreement"])
-def test_a_stopped_draft_is_resumed_where_it_stopped(engines, row, name):
-    readout, policy = Readout(HEADS, row), POLICIES[name]
+def test_a_stopped_draft_is_resumed_where_it_stopped(engines, row):
+    readout, policy = Readout(HEADS, row), POLICIES["paper"]
     resumed = 0
     for seed in range(4):
         prompt = make_prompt(200 + seed, 90, 10, 40)
@@ -78,7 +72,6 @@ def test_a_stopped_draft_is_resumed_where_it_stopped(engines, row, name):
             draft = engines.translation.draft(prompt, 16, readout, policy.gate(frontier), begun)
             assert draft.token_ids[: len(begun.token_ids)] == begun.token_ids
             assert len(draft.token_ids) > len(begun.token_ids) or draft.ended
-            assert draft.replay_s > begun.replay_s > 0
             check_prefix(draft, whole)
             assert policy.decide(draft, frontier).peaks == policy.decide(whole, frontier).peaks
     assert resumed > 4
@@ -109,43 +102,9 @@ def test_teacher_forced_rows_equal_those_of_the_draft(engines):
 
 
 # ---------------------------------------------------------------------- the processors alone
-def scan_of(lookahead: int, earlier: Sequence[int] = ()):
-    """The gate of a request: source tokens 0 and 1 are accessible."""
-    rows = np.eye(4, dtype=np.float32)[list(earlier)].reshape(-1, 1, 4)
-    return {
-        **POLICIES["sharp"].gate(2).settings,
-        "frontier": 2,
-        "lookahead": lookahead,
-        "earlier": (list(rows.shape), rows.tobytes()),
-    }
-
-
-@pytest.mark.parametrize(
-    ("lookahead", "earlier", "peaks", "closes_at"),
-    [
-        (0, [], [0, 1, 2, 0], 2),
-        (0, [], [0, 1, 1, 0], None),
-        (2, [], [0, 2, 0, 0, 0], 3),
-        (1, [], [3, 3, 3], 1),
-        (2, [0, 3], [0, 0, 0], 1),  # resumed with a rejected token among the earlier ones
-        (2, [0, 1], [3, 0, 0], 2),
-    ],
-)
-def test_a_gate_closes_as_many_tokens_after_the_first_rejected_one(
-    lookahead, earlier, peaks, closes_at
-):
-    live = Live("k", 1, 5, 6, 5, 8, [0], scan_of(lookahead, earlier))
-    closed = []
-    for number, peak in enumerate(peaks):
-        row = np.eye(4, dtype=np.float32)[None, peak]
-        live.scan(number, row)
-        live.scan(number, row)  # a row that is computed again is not judged again
-        closed.append(live.closed)
-    assert closed == [closes_at is not None and n >= closes_at for n in range(len(peaks))]
-
-
-def live_request(closed: bool, gate: bool = True):
-    extra = {EXTRA: wish("k", 1, 3, 5, 4, 3, [0], scan_of(0) if gate else None)}
+def live_request(rejected: bool, gate: bool = True):
+    settings = {**AlignAtt().gate(2).settings, "frontier": 2, "earlier": ([0, 1, 1], b"")}
+    extra = {EXTRA: wish("k", 1, 3, 5, 4, 3, [0], settings if gate else None)}
     params = SimpleNamespace(extra_args=extra, stop_token_ids=[3, 7])
     new = SimpleNamespace(
         req_id="r", num_computed_tokens=0, block_ids=[[0]], sampling_params=params
@@ -161,12 +120,12 @@ def live_request(closed: bool, gate: bool = True):
             ),
         )
     )
-    work.live.closed = closed
+    work.live.rejected = rejected
     return ledger, work.live, params
 
 
-def test_the_end_is_forced_once_the_gate_has_closed():
-    ledger, live, params = live_request(closed=True)
+def test_the_end_is_forced_once_a_token_was_rejected():
+    ledger, live, params = live_request(rejected=True)
     process = early_stop.EarlyStopV1(None, None, False).new_req_logits_processor(params)
     logits = torch.tensor([0.0, 5.0, 1.0, 2.0, 0, 0, 0, 0])
     assert process([], logits).argmax() == 3
@@ -181,9 +140,9 @@ def test_the_end_is_forced_once_the_gate_has_closed():
     assert process([], later).argmax() == 1  # the rows were fetched or dropped
 
 
-def test_nothing_is_forced_without_a_gate_or_while_it_is_open():
-    for closed, gate in ((False, True), (True, False)):
-        _ledger, live, params = live_request(closed, gate)
+def test_nothing_is_forced_without_a_gate_or_a_rejection():
+    for rejected, gate in ((False, True), (True, False)):
+        _ledger, live, params = live_request(rejected, gate)
         process = early_stop.EarlyStopV1(None, None, False).new_req_logits_processor(params)
         assert (process is None) == (not gate)
         if process is not None:
@@ -198,7 +157,7 @@ def test_nothing_is_forced_without_a_gate_or_while_it_is_open():
 
 
 def test_both_runners_interfaces_agree():
-    _ledger, live, params = live_request(closed=True)
+    _ledger, live, params = live_request(rejected=True)
     processor = early_stop.EarlyStopV2(None, None)
     plain = SimpleNamespace(extra_args=None, stop_token_ids=[3])
     assert processor.add_request(4, params) is True

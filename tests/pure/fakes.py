@@ -170,16 +170,16 @@ class StoppingEngine:
         if gate is None or whole.rows is None:
             return whole
         scan = Scan(gate.frontier, **gate.settings)
-        rejected = (t for t, row in enumerate(whole.rows.source) if scan.judge(row) is not None)
-        length = next(rejected, len(whole.token_ids)) + 1 + gate.lookahead
-        if length > len(whole.token_ids):
-            return whole
-        assert length > begun
-        self.stopped += 1
-        rows = AttentionRows(
-            *(x[:length] for x in (whole.rows.source, whole.rows.prompt, whole.rows.suffix))
-        )
-        return Draft(whole.token_ids[:length], False, rows, cut=True, steps=length)
+        for t, row in enumerate(whole.rows.source):
+            reason = scan.judge(row)
+            if reason is not None:
+                assert t >= begun
+                self.stopped += 1
+                rows = AttentionRows(
+                    *(x[: t + 1] for x in (whole.rows.source, whole.rows.prompt, whole.rows.suffix))
+                )
+                return Draft(whole.token_ids[: t + 1], False, rows, cut=True, steps=t + 1)
+        return whole
 
 
 @dataclass

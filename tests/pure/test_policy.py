@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from alignatt_agent.nouns import Draft, DraftContext, StopReason
 from alignatt_agent.policy import AlignAtt, EmitAll, HoldN, LocalAgreement, build_policy
-from alignatt_agent.policy.alignatt import LOOKAHEAD
 from tests.pure.fakes import Settings, make_rows
 
 # Two heads that agree; source tokens 0-3. Peaks 0, 1, 2, 3.
@@ -190,13 +189,10 @@ def test_policies_are_chosen_by_name():
     assert (gate.frontier, gate.settings["border_margin"]) == (3, -1)
 
 
-def test_only_drafts_that_later_ones_have_to_agree_with_go_on_past_the_gate():
-    assert build_policy(Settings(n=1)).gate(3).lookahead == 0
-    assert build_policy(Settings(n=2)).gate(3).lookahead == LOOKAHEAD > 0
-    assert build_policy(Settings(n=3)).gate(3).lookahead == 2 * LOOKAHEAD
-    alone = build_policy(Settings(n=2, border_margin=0, normalise="none", median_width=1), True)
-    assert alone.gate(3).lookahead == 0
-    assert alone.decide(DRAFT, 3).accepted == 3
+def test_a_draft_by_itself_needs_no_agreement():
+    wanted = Settings(n=2, border_margin=0, normalise="none", median_width=1)
+    assert build_policy(wanted).decide(DRAFT, 3).accepted == 0
+    assert build_policy(wanted, single=True).decide(DRAFT, 3).accepted == 3
 
 
 @pytest.mark.parametrize(
