@@ -41,6 +41,10 @@ examples
   what a listener would experience: the audio comes by the clock (takes as long as the talks):
     simulstream-eval --config micro-low --target de --paced --devset DIR --output OUT
 
+  with the off-line rows of the same models below the streamed ones:
+    alignatt-offline --config micro-low --target de --devset DIR --output OFFLINE
+    simulstream-eval --config micro-low --target de --devset DIR --output OUT --offline OFFLINE
+
   score a log that is already there, ours or another system's (Simulstream or OmniSTEval JSONL):
     simulstream-eval --score-only metrics.jsonl --target de --devset DIR --output OUT
 
@@ -144,6 +148,12 @@ def build_parser() -> argparse.ArgumentParser:
         help="interpreter with COMET; default .venv-comet/bin/python",
     )
     parser.add_argument(
+        "--offline",
+        type=Path,
+        metavar="DIR",
+        help="show the rows of this output of alignatt-offline (same models, same dev set), too",
+    )
+    parser.add_argument(
         "--score-only", type=Path, metavar="LOG", help="score this log instead of running an agent"
     )
     parser.add_argument(
@@ -197,13 +207,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_commands(plans)
         return 0
     options = Options(
+        offline=arguments.offline,
         resume=arguments.resume,
         paced=arguments.paced == "real",
         jobs=arguments.jobs,
         comet=arguments.comet,
         comet_python=arguments.comet_python,
     )
-    return evaluate(plans, options)
+    try:
+        return evaluate(plans, options)
+    except ScoringError as error:
+        print(f"simulstream-eval: {error}", file=sys.stderr)
+        return 2
 
 
 def _score_only(arguments: argparse.Namespace) -> int:
@@ -216,6 +231,7 @@ def _score_only(arguments: argparse.Namespace) -> int:
         arguments.output,
         arguments.log_config,
         arguments.source or "en",
+        arguments.offline,
     )
 
 

@@ -21,6 +21,8 @@ from alignatt_agent.evaluation.scoring import write_scores
 from alignatt_agent.languages import language
 
 if TYPE_CHECKING:
+    from alignatt_agent.evaluation.devset import DevSet
+    from alignatt_agent.evaluation.files import RunFiles
     from alignatt_agent.evaluation.outcome import Job
 
 ENVIRONMENT = "ALIGNATT_COMET_PYTHON"
@@ -103,36 +105,46 @@ def add_comet(runs: Sequence[tuple[Result, Job]], model: str, python: Path | Non
     triples: list[tuple[str, str, str]] = []
     counts: list[int] = []
     for result, job in missing:
-        found = _triples(result, job)
+        found = comet_triples(job.files, job.devset, job.source, result.target)
         triples += found
         counts.append(len(found))
     values = comet_scores(triples, model, python) if triples else []
     scored: dict[tuple[str, str], Result] = {}
     for (result, job), count in zip(missing, counts, strict=True):
         mine, values = values[:count], values[count:]
-        section: dict[str, Any] = {
-            "model": name,
-            "score": round(sum(mine) / count, 6),
-            "segments": [round(value, 6) for value in mine],
-        }
-        measured = {**result.measured, "comet": section}
+        measured = {**result.measured, "comet": comet_section(model, mine)}
         write_scores(job.files, result.scores, result.signature, measured)
         scored[result.config, result.target] = replace(result, measured=measured)
     return [scored.get((result.config, result.target), result) for result, _ in runs]
 
 
-def _triples(result: Result, job: Job) -> list[tuple[str, str, str]]:
-    transcript = job.devset.transcript
+def comet_section(model: str, values: Sequence[float]) -> dict[str, Any]:
+    """Return what ``scores.json`` holds about the scores of all segments."""
+    return {
+        "model": MODELS.get(model.lower(), model),
+        "score": round(sum(values) / len(values), 6),
+        "segments": [round(value, 6) for value in values],
+    }
+
+
+def comet_triples(
+    files: RunFiles, devset: DevSet, source: str, target: str
+) -> list[tuple[str, str, str]]:
+    """Return source, translation and reference of each segment of a scored run.
+
+    Raises:
+        CometError: the dev set has no transcript.
+    """
+    transcript = devset.transcript
     if transcript is None:
         raise CometError(
             f"COMET needs the transcript of the speech, one line per segment, as "
-            f"ref/{job.source}.txt of the dev set"
+            f"ref/{source}.txt of the dev set"
         )
-    unit = language(result.target).latency_unit
-    segments = read_segments(job.files.instances, job.devset, unit)
+    segments = read_segments(files.instances, devset, language(target).latency_unit)
     with transcript.open(encoding="utf-8") as stream:
         sources = [line.strip() for line in stream]
-    with job.devset.references[result.target].open(encoding="utf-8") as stream:
+    with devset.references[target].open(encoding="utf-8") as stream:
         references = [line.strip() for line in stream]
     return [
         (source, segment.prediction, reference)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from alignatt_agent.evaluation.ceiling import Ceiling
 from alignatt_agent.evaluation.logs import LogError, read_log
 from alignatt_agent.evaluation.paced import read_times, schedule
 from alignatt_agent.evaluation.plots import (
@@ -18,6 +19,7 @@ from alignatt_agent.evaluation.plots import (
 )
 from alignatt_agent.evaluation.recording import Record, read_records
 from alignatt_agent.evaluation.report import Result
+from alignatt_agent.languages import language
 from alignatt_agent.plotting import FigureError
 
 SHOWN_S = 30.0
@@ -45,18 +47,19 @@ class Source:
     folder: Path
 
 
-def page(sources: Sequence[Source], markdown: str) -> str:
+def page(sources: Sequence[Source], markdown: str, ceilings: Sequence[Ceiling] = ()) -> str:
     """Return the whole report.
 
     Args:
         sources: scored runs.
         markdown: the report as ``report.markdown`` writes it; its tables are shown as they are.
+        ceilings: off-line rows.
     """
     results = [source.result for source in sources]
     parts = [_from_markdown(markdown.split("## The same")[0])]
     figures: list[tuple[str, Callable[[], str]]] = [
         ("Latency of every talk", lambda: latency_per_talk(results)),
-        ("Quality against latency", lambda: quality_against_latency(results)),
+        ("Quality against latency", lambda: quality_against_latency(results, ceilings)),
     ]
     inside = [result for result in results if "stages" in result.measured]
     if inside:
@@ -91,7 +94,8 @@ def _timeline(source: Source) -> str:
     except (LogError, KeyError, IndexError):
         pass  # without a clock the emissions stand where the audio was
     end = min(SHOWN_S, records[-1].audio_s) if records else SHOWN_S
-    return timeline(records, done, end)
+    joiner = " " if language(source.result.target).spaced else ""
+    return timeline(records, done, end, joiner)
 
 
 def _first_talk(path: Path) -> list[Record]:

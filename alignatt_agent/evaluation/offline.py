@@ -1,8 +1,8 @@
 """``alignatt-offline``: the quality ceiling of a cascade, everything heard before anything is said.
 
-Whole recordings through the recogniser, in pieces that end where it is quiet; whole sentences
-through the translation model, without a gate. The output is scored on the same segments as a
-streamed one, so what is missing there is the price of simultaneity.
+Whole recordings through the recogniser, in long pieces that end in pauses; whole sentences through
+the translation model, without a gate. The output is scored on the same segments as a streamed one,
+so what is missing there is the price of simultaneity.
 """
 
 from __future__ import annotations
@@ -10,18 +10,23 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import wave
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from tqdm import tqdm
 
 from alignatt_agent.agent import build_session
 from alignatt_agent.checkpoints import CheckpointError, locate
 from alignatt_agent.config import AgentConfig, ConfigError
 from alignatt_agent.evaluation.agents import AgentChoice, choose_agent, parse_overrides
+from alignatt_agent.evaluation.comet import (
+    CometError,
+    comet_python,
+    comet_scores,
+    comet_section,
+    comet_triples,
+)
 from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
 from alignatt_agent.evaluation.files import RunFiles
 from alignatt_agent.evaluation.scoring import (
@@ -32,73 +37,33 @@ from alignatt_agent.evaluation.scoring import (
 )
 from alignatt_agent.evaluation.signature import MICRO_LABEL, is_micro, sign
 from alignatt_agent.evaluation.transcripts import word_error_rate
+from alignatt_agent.evaluation.whole_audio import transcribe
 from alignatt_agent.head_sets import HeadSetError
 from alignatt_agent.languages import LanguageError, language
-from alignatt_agent.nouns import SAMPLE_RATE, FloatArray, Word
+from alignatt_agent.nouns import EngineError, Word
 from alignatt_agent.speech.sentences import split_sentences
 
 if TYPE_CHECKING:
     from alignatt_agent.engine.host import Engines
 
-QUIET_S = 0.3
-"""A piece ends in the middle of the quietest stretch of this length."""
-
 PIECE_S, MICRO_PIECE_S = 30.0, 8.0
 
 EPILOG = """\
-example
+examples
   alignatt-offline --config micro-low --target de it zh --devset micro_models/devset \\
       --output outputs/offline
+
+  as the paper: the recogniser hears every recording at once (Qwen3-ASR takes up to 20 minutes)
+  alignatt-offline --config iwslt26-low --target de it zh --devset DIR --output OUT \\
+      --piece-s 1200 --set models.asr.engine.max_model_len=32768
+
+  the rows beside the streamed ones: simulstream-eval ... --offline outputs/offline
 
 OUT/transcript.txt holds one recording per line, OUT/TARGET/hypothesis.txt its translation,
 OUT/TARGET/offline.json the scores with a signature.
 
 exit status: 0 scored; 1 the run failed; 2 nothing was started
 """
-
-
-def pieces(wav: Path, longest_s: float) -> Iterator[FloatArray]:
-    """Yield a recording in pieces of at most ``longest_s`` that end where it is quiet."""
-    longest = round(longest_s * SAMPLE_RATE)
-    rest = np.zeros(0, np.float32)
-    with wave.open(str(wav), "rb") as stream:
-        while True:
-            data = stream.readframes(longest - rest.size)
-            heard = np.frombuffer(data, "<i2").astype(np.float32) / 2**15
-            rest = np.concatenate([rest, heard])
-            if rest.size < longest:
-                break
-            cut = quietest(rest)
-            yield rest[:cut]
-            rest = rest[cut:]
-    if rest.size:
-        yield rest
-
-
-def quietest(audio: FloatArray) -> int:
-    """Return the sample in the second half of ``audio`` around which it is quietest."""
-    frame = SAMPLE_RATE // 100
-    width = round(QUIET_S * 100)
-    half = audio.size // frame // 2
-    frames = audio[half * frame :][: (audio.size // frame - half) * frame].reshape(-1, frame)
-    power = np.square(frames, dtype=np.float64).mean(axis=1)
-    if len(power) <= width:
-        return int(audio.size)
-    smooth = np.convolve(power, np.ones(width), "valid")
-    return int((half + int(smooth.argmin()) + width // 2) * frame)
-
-
-def transcribe(engines: Engines, devset: DevSet, source: str, longest_s: float) -> dict[str, str]:
-    """Return the transcript of every recording."""
-    found: dict[str, str] = {}
-    for talk in devset.talks:
-        with tqdm(total=talk.seconds, desc=f"transcribing {talk.name}", unit="s") as bar:
-            texts = []
-            for piece in pieces(talk.wav, longest_s):
-                texts.append(engines.asr.transcribe(piece, source))
-                bar.update(piece.size / SAMPLE_RATE)
-        found[talk.name] = " ".join(" ".join(texts).split())
-    return found
 
 
 def translate(
@@ -141,10 +106,22 @@ def score_offline(
 
 
 def run(
-    choice: AgentChoice, engines: Engines, devset: DevSet, targets: Sequence[str], output: Path,
+    choice: AgentChoice,
+    engines: Engines,
+    devset: DevSet,
+    targets: Sequence[str],
+    output: Path,
     longest_s: float,
-) -> dict[str, dict[str, Any]]:  # fmt: skip
+) -> dict[str, dict[str, Any]]:
     """Run the whole cascade off-line and write its scores.
+
+    Args:
+        choice: configuration.
+        engines: of its models.
+        devset: what is translated.
+        targets: codes of the target languages.
+        output: folder to write to.
+        longest_s: longest piece of audio that the recogniser takes.
 
     Raises:
         EngineError: an engine failed.
@@ -153,7 +130,7 @@ def run(
     assert choice.config is not None
     source = choice.config.source_language
     output.mkdir(parents=True, exist_ok=True)
-    heard = transcribe(engines, devset, source, longest_s)
+    heard = {talk.name: transcribe(engines, talk.wav, source, longest_s) for talk in devset.talks}
     text = "".join(f"{heard[talk.name]}\n" for talk in devset.talks)
     (output / "transcript.txt").write_text(text, encoding="utf-8")
     errors = word_error_rate(devset, heard) if devset.transcript is not None else {}
@@ -163,9 +140,32 @@ def run(
         scores = score_offline(output / target, devset, target, translations)
         signature = {**sign(choice, devset, target), "latency": "off-line", "piece_s": longest_s}
         rows[target] = {**scores, **errors, "signature": signature}
-        content = json.dumps(rows[target], indent=2, ensure_ascii=False)
-        (output / target / "offline.json").write_text(content + "\n", encoding="utf-8")
+        _write(output / target, rows[target])
     return rows
+
+
+def add_offline_comet(
+    rows: dict[str, dict[str, Any]],
+    devset: DevSet,
+    source: str,
+    output: Path,
+    model: str,
+    python: Path | None,
+) -> None:
+    """Score all targets with COMET and write it into their files.
+
+    Raises:
+        CometError: environment, model or transcript is missing.
+    """
+    for target, row in rows.items():
+        triples = comet_triples(RunFiles(output / target), devset, source, target)
+        row["comet"] = comet_section(model, comet_scores(triples, model, python))
+        _write(output / target, row)
+
+
+def _write(folder: Path, row: dict[str, Any]) -> None:
+    text = json.dumps(row, indent=2, ensure_ascii=False, allow_nan=False)
+    (folder / "offline.json").write_text(text + "\n", encoding="utf-8")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -184,9 +184,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--piece-s",
         type=float,
         metavar="S",
-        help="longest piece of audio that the recogniser takes, in seconds; default "
-        f"{PIECE_S:.0f}, with the embedded models {MICRO_PIECE_S:.0f} (they know single sentences)",
+        help="longest piece of audio that the recogniser takes, in seconds; pieces end in pauses; "
+        f"default {PIECE_S:.0f}, with the embedded models, which know single sentences, "
+        f"{MICRO_PIECE_S:.0f}",
     )
+    parser.add_argument("--comet", metavar="MODEL", help="score with COMET, as simulstream-eval")
+    parser.add_argument("--comet-python", type=Path, metavar="FILE", help="interpreter with COMET")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     arguments = parser.parse_args(argv)
     from alignatt_agent.engine.host import load_engines, shutdown
@@ -203,25 +206,48 @@ def main(argv: Sequence[str] | None = None) -> int:
             arguments.devset, codes, arguments.output / "audio", config.source_language
         )
         check_scorer(codes)
+        if arguments.comet:
+            comet_python(arguments.comet_python)
     except (
-        CheckpointError, ConfigError, DevSetError, HeadSetError, LanguageError, ScoringError,
-    ) as error:  # fmt: skip
+        CheckpointError,
+        CometError,
+        ConfigError,
+        DevSetError,
+        HeadSetError,
+        LanguageError,
+        ScoringError,
+    ) as error:
         print(f"alignatt-offline: {error}", file=sys.stderr)
         return 2
     try:
         engines = load_engines(models, ())
         longest = arguments.piece_s or (MICRO_PIECE_S if is_micro(choice) else PIECE_S)
         rows = run(choice, engines, devset, codes, arguments.output, longest)
+        shutdown()
+        if arguments.comet:
+            spoken = config.source_language
+            add_offline_comet(
+                rows, devset, spoken, arguments.output, arguments.comet, arguments.comet_python
+            )
+    except (CometError, EngineError, ScoringError) as error:
+        print(f"alignatt-offline: {error}", file=sys.stderr)
+        return 1
     finally:
         shutdown()
-    print(f"{'target':<8}{'BLEU':>8}{'chrF':>8}{'WER %':>8}")
-    for target, row in rows.items():
-        print(
-            f"{target:<8}{row['bleu']:>8.2f}{row['chrf']:>8.2f}{row.get('wer', float('nan')):>8.2f}"
-        )
+    print(table(rows))
     if is_micro(choice):
         print(f"** {MICRO_LABEL} **")
     return 0
+
+
+def table(rows: dict[str, dict[str, Any]]) -> str:
+    """Format the scores for a terminal."""
+    lines = [f"{'target':<8}{'BLEU':>8}{'chrF':>8}{'WER %':>8}{'COMET':>8}"]
+    for target, row in rows.items():
+        wer = f"{row['wer']:.2f}" if "wer" in row else "-"
+        comet = f"{row['comet']['score']:.4f}" if "comet" in row else "-"
+        lines.append(f"{target:<8}{row['bleu']:>8.2f}{row['chrf']:>8.2f}{wer:>8}{comet:>8}")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

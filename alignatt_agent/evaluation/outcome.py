@@ -13,11 +13,13 @@ from typing import Any
 from tqdm import tqdm
 
 from alignatt_agent.evaluation.agents import AgentChoice
+from alignatt_agent.evaluation.ceiling import Ceiling, read_ceilings
 from alignatt_agent.evaluation.comet import CometError, add_comet
 from alignatt_agent.evaluation.devset import DevSet
 from alignatt_agent.evaluation.files import RunFiles
 from alignatt_agent.evaluation.html import Source, page
-from alignatt_agent.evaluation.logs import LogError, check_log
+from alignatt_agent.evaluation.log_checks import check_log
+from alignatt_agent.evaluation.logs import LogError
 from alignatt_agent.evaluation.measured import measure
 from alignatt_agent.evaluation.report import Result, markdown, table
 from alignatt_agent.evaluation.scoring import (
@@ -40,6 +42,7 @@ class Options:
         jobs: scoring processes side by side.
         comet: COMET model, if any.
         comet_python: interpreter of the environment with COMET.
+        offline: output of ``alignatt-offline`` whose rows are shown, too.
     """
 
     resume: bool = False
@@ -47,6 +50,7 @@ class Options:
     jobs: int = 1
     comet: str | None = None
     comet_python: Path | None = None
+    offline: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +113,26 @@ def finish(jobs: Sequence[Job], options: Options, root: Path) -> int:
         notes = list(dict.fromkeys(note for job in jobs for note in job.devset.notes))
         folders = {(job.choice.name, job.target): job.files.folder for job in jobs}
         sources = [Source(item, folders[item.config, item.target]) for item in scored]
-        write_reports(root, sources, commands, notes)
-        print(f"\n{table(scored)}\n\nreports: {root / 'report.html'}, {root / 'report.md'}")
+        signatures = [item.signature for item in scored]
+        ceilings = read_ceilings(options.offline, signatures) if options.offline else []
+        write_reports(root, sources, commands, notes, ceilings)
+        print(
+            f"\n{table(scored, ceilings)}\n\nreports: {root / 'report.html'}, {root / 'report.md'}"
+        )
     return status
 
 
 def write_reports(
-    root: Path, sources: Sequence[Source], commands: Sequence[str], notes: Sequence[str]
+    root: Path,
+    sources: Sequence[Source],
+    commands: Sequence[str],
+    notes: Sequence[str],
+    ceilings: Sequence[Ceiling] = (),
 ) -> None:
     """Write ``report.md`` and ``report.html``."""
-    text = markdown([source.result for source in sources], commands, notes)
+    text = markdown([source.result for source in sources], commands, notes, ceilings)
     (root / "report.md").write_text(text, encoding="utf-8")
-    (root / "report.html").write_text(page(sources, text), encoding="utf-8")
+    (root / "report.html").write_text(page(sources, text, ceilings), encoding="utf-8")
 
 
 def score_all(

@@ -6,14 +6,17 @@ Colours are those of Okabe and Ito, which stay apart for colour-blind readers.
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from alignatt_agent.evaluation.ceiling import Ceiling
 from alignatt_agent.evaluation.recording import STAGES, Record
 from alignatt_agent.evaluation.regime import REGIMES
 from alignatt_agent.evaluation.report import Result
 from alignatt_agent.evaluation.tail_errors import TailErrors
+from alignatt_agent.nouns import Word
 from alignatt_agent.plotting import pyplot
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#F0E442", "#555555")
@@ -56,9 +59,10 @@ def latency_per_talk(results: Sequence[Result]) -> str:
     return _svg(figure)
 
 
-def quality_against_latency(results: Sequence[Result]) -> str:
-    """Draw BLEU against LongYAAL CU, with the regimes of the shared task."""
+def quality_against_latency(results: Sequence[Result], ceilings: Sequence[Ceiling] = ()) -> str:
+    """Draw BLEU against LongYAAL CU, with the regimes of the shared task and off-line rows."""
     figure, axes = _figure(6, 3.6)
+    offline = {ceiling.target: ceiling.bleu for ceiling in ceilings}
     for number, target in enumerate(dict.fromkeys(result.target for result in results)):
         mine = sorted(
             (r for r in results if r.target == target), key=lambda r: r.scores.longyaal_cu_ms
@@ -66,13 +70,15 @@ def quality_against_latency(results: Sequence[Result]) -> str:
         x = [result.scores.longyaal_cu_ms / 1000 for result in mine]
         y = [result.scores.bleu for result in mine]
         axes.plot(x, y, color=COLOURS[number % len(COLOURS)], marker="o", label=target)
+        if target in offline:
+            axes.axhline(offline[target], color=COLOURS[number % len(COLOURS)], ls="--", lw=0.8)
         for result, a, b in zip(mine, x, y, strict=True):
             axes.annotate(_short(result.config), (a, b), fontsize=6, xytext=(4, 4),
                           textcoords="offset points")  # fmt: skip
     for name, (_, high) in REGIMES.items():
         axes.axvline(high / 1000, color="#999999", ls=":", lw=1)
         axes.text(high / 1000, axes.get_ylim()[0], f"{name} ", ha="right", fontsize=7, color="#777")
-    axes.set(xlabel="LongYAAL CU, s", ylabel="BLEU")
+    axes.set(xlabel="LongYAAL CU, s", ylabel="BLEU (dashed: off-line)" if offline else "BLEU")
     axes.legend(fontsize=7)
     return _svg(figure)
 
@@ -87,25 +93,31 @@ def stage_times(results: Sequence[Result]) -> str:
         axes.barh(names, times, left=left, color=COLOURS[number], label=stage)
         left = [a + b for a, b in zip(left, times, strict=True)]
     axes.set(xlabel="ms per chunk")
+    axes.invert_yaxis()
     figure.legend(fontsize=7, ncols=len(STAGES), loc="outside upper center")
     return _svg(figure)
 
 
-def timeline(records: Sequence[Record], done: Mapping[float, float], seconds: float) -> str:
+def timeline(
+    records: Sequence[Record], done: Mapping[float, float], seconds: float, joiner: str = " "
+) -> str:
     """Draw the first ``seconds`` of a talk: source words, commits, emissions.
 
     Args:
         records: chunks of one talk.
         done: when the chunk that ends at this audio time was done, by the clock.
         seconds: how much of the talk.
+        joiner: what stands between two units of the output.
     """
     figure, axes = _figure(12, 4.4)
     heard, closed, emitted = 3.0, 1.9, 1.1
     count = 0
+    still_open: Sequence[Word] = ()
     for record in records:
         if record.audio_s > seconds:
             break
         axes.axvline(record.audio_s, color="#eeeeee", lw=0.6, zorder=0)
+        still_open = record.words
         for sentence in record.closed:
             begin = sentence[0].start
             count += 1
@@ -115,25 +127,26 @@ def timeline(records: Sequence[Record], done: Mapping[float, float], seconds: fl
             room = int(9 * (record.audio_s - begin))
             text = _clip(" ".join(word.text for word in sentence), max(room, 12))
             axes.text(begin, level + 0.08, text, fontsize=6.5, color="#8a5a00")
-            for place, word in enumerate(sentence):
-                colour = COLOURS[place % 2 * 5]
-                axes.plot(
-                    [word.start, word.end], [heard] * 2, color=colour, lw=5, solid_capstyle="butt"
-                )
-                axes.text(
-                    (word.start + word.end) / 2, heard + 0.12, word.text, fontsize=6.5, rotation=70
-                )
+            _draw_words(axes, sentence, heard)
         if record.units:
             when = done.get(round(record.audio_s, 4), record.audio_s)
             axes.plot([record.audio_s, when], [emitted] * 2, color=COLOURS[1], lw=3)
             axes.plot([when], [emitted], marker="|", ms=14, color=COLOURS[1])
-            text = _clip(" ".join(record.units), 34)
+            text = _clip(joiner.join(record.units), 34)
             axes.text(
                 when, emitted - 0.15, text, fontsize=6.5, rotation=-40, va="top", color="#8a3a00"
             )
+    _draw_words(axes, still_open, heard)
     axes.set_yticks([heard, closed, emitted], ["heard", "sentence closed", "emitted"])
     axes.set(xlim=(0, seconds), ylim=(-0.2, 4.0), xlabel="seconds from the start of the speech")
     return _svg(figure)
+
+
+def _draw_words(axes: Any, words: Sequence[Word], level: float) -> None:
+    for place, word in enumerate(words):
+        colour = COLOURS[place % 2 * 5]
+        axes.plot([word.start, word.end], [level] * 2, color=colour, lw=5, solid_capstyle="butt")
+        axes.text((word.start + word.end) / 2, level + 0.12, word.text, fontsize=6.5, rotation=70)
 
 
 def _figure(width: float, height: float) -> tuple[Any, Any]:
@@ -151,7 +164,8 @@ def _svg(figure: Any) -> str:
         warnings.simplefilter("ignore")  # glyphs that its font lacks; a browser has them
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
-    return text[text.index("<svg") :]
+    # Several figures share a page, where names of groups, which nothing refers to, would clash.
+    return re.sub(r'<g id="[^"]*"', "<g", text[text.index("<svg") :])
 
 
 def _name(result: Result, results: Sequence[Result]) -> str:

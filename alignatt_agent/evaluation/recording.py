@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace, TracebackType
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import numpy.typing as npt
 
-from alignatt_agent.nouns import SAMPLE_RATE, Emission, Word
+from alignatt_agent.nouns import SAMPLE_RATE, Draft, Emission, Word
 from alignatt_agent.session import Session
 
 if TYPE_CHECKING:
@@ -25,12 +24,12 @@ if TYPE_CHECKING:
 
     from alignatt_agent.engine.host import Engines
 
-STAGES = ("asr", "aligner", "draft", "emission")
-"""Where the time of a chunk goes; a draft includes the replay of its attention rows, emission is
-what is left: prompts, policy, rounding to units."""
+STAGES = ("asr", "aligner", "draft", "replay", "emission")
+"""Where the time of a chunk goes: drafts without the replay of their attention rows, the replay
+inside the engine, and what is left for prompts, policy and rounding to units."""
 
-_METHODS = {"asr": "transcribe", "aligner": "align", "translation": "draft"}
-_STAGE_OF = {"asr": "asr", "aligner": "aligner", "translation": "draft"}
+_Report = Callable[[float, Any, Sequence[Any]], None]
+"""Receives the seconds of a call, its result and its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,24 +91,26 @@ class Recorder:
         """Return the same engines with a clock on each."""
         names = ("asr", "aligner", "translation", "tokenizer", "num_layers", "num_heads")
         parts = {name: getattr(engines, name) for name in names}
-        for name, method in _METHODS.items():
-            parts[name] = _Timed(parts[name], method, self._clock(_STAGE_OF[name]))
+        parts["asr"] = _Timed(engines.asr, "transcribe", self._clock("asr"))
+        parts["aligner"] = _Timed(engines.aligner, "align", self._clock("aligner"))
+        parts["translation"] = _Timed(engines.translation, "draft", self._drafted)
         return cast("Engines", SimpleNamespace(**parts))
 
     def session(self, session: Session) -> Session:
         """Return the session with every chunk written down."""
         return cast(Session, _RecordedSession(session, self))
 
-    def _clock(self, stage: str) -> Callable[[], Any]:
-        @contextmanager
-        def running() -> Iterator[None]:
-            begin = time.perf_counter()
-            try:
-                yield
-            finally:
-                self._spent[stage] = self._spent.get(stage, 0.0) + time.perf_counter() - begin
+    def _spend(self, stage: str, seconds: float) -> None:
+        self._spent[stage] = self._spent.get(stage, 0.0) + seconds
 
-        return running
+    def _clock(self, stage: str) -> _Report:
+        return lambda seconds, result, arguments: self._spend(stage, seconds)
+
+    def _drafted(self, seconds: float, draft: Draft, arguments: Sequence[Any]) -> None:
+        resumed = next((item for item in arguments if isinstance(item, Draft)), None)
+        replay = draft.replay_s - (resumed.replay_s if resumed else 0.0)
+        self._spend("replay", replay)
+        self._spend("draft", seconds - replay)
 
     def begin(self) -> None:
         """Start the clocks of a chunk."""
@@ -149,8 +150,8 @@ class _Done:
 class _Timed:
     """An engine with a clock on one method."""
 
-    def __init__(self, inner: Any, method: str, clock: Callable[[], Any]) -> None:
-        self._inner, self._method, self._clock = inner, method, clock
+    def __init__(self, inner: Any, method: str, report: _Report) -> None:
+        self._inner, self._method, self._report = inner, method, report
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._inner, name)
@@ -158,8 +159,10 @@ class _Timed:
             return value
 
         def timed(*args: Any, **kwargs: Any) -> Any:
-            with self._clock():
-                return value(*args, **kwargs)
+            begin = time.perf_counter()
+            result = value(*args, **kwargs)
+            self._report(time.perf_counter() - begin, result, (*args, *kwargs.values()))
+            return result
 
         return timed
 

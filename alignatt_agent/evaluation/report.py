@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from alignatt_agent.evaluation.ceiling import Ceiling
 from alignatt_agent.evaluation.regime import Regime, regime
 from alignatt_agent.evaluation.scoring import Scores
 
@@ -34,6 +35,8 @@ class Result:
         return regime(self.scores.longyaal_cu_ms)
 
 
+OFFLINE, CEILING = "off-line", "quality ceiling"
+
 _Column = tuple[str, Callable[[Result], float | None], str]
 
 _TERMINAL: tuple[_Column, ...] = (
@@ -47,18 +50,29 @@ _TERMINAL: tuple[_Column, ...] = (
     ("WER %", lambda r: r.measured.get("transcript", {}).get("wer"), ".2f"),
     ("RTF", lambda r: r.scores.rtf, ".3f"),
 )
+_OFFLINE: dict[str, Callable[[Ceiling], float | None]] = {
+    "BLEU": lambda c: c.bleu,
+    "chrF": lambda c: c.chrf,
+    "COMET": lambda c: c.comet,
+    "WER %": lambda c: c.wer,
+}
 _PACED = ("mean_ms", "p50_ms", "p95_ms", "p99_ms", "longest_silence_s", "backlog_s")
 
 
-def table(results: Sequence[Result]) -> str:
+def table(results: Sequence[Result], ceilings: Sequence[Ceiling] = ()) -> str:
     """Format the scores of all runs for a terminal, with one line of signature.
 
     Columns that no run has are left out.
+
+    Args:
+        results: scored runs.
+        ceilings: off-line rows to show below them.
     """
     columns = [column for column in _TERMINAL if any(column[1](r) is not None for r in results)]
     several = len({result.config for result in results}) > 1
-    width = max(len(_label(result, several)) for result in results) + 2
-    width = max(width, 8)
+    labels = [_label(result, several) for result in results]
+    labels += [f"{OFFLINE} {ceiling.target}" for ceiling in ceilings]
+    width = max(8, *(len(label) + 2 for label in labels))
     head = f"{'target':<{width}}" + "".join(f"{name:>9}" for name, _, _ in columns) + "  regime"
     lines = [head, "-" * (len(head) + 14)]
     lines += [
@@ -67,17 +81,29 @@ def table(results: Sequence[Result]) -> str:
         + f"  {result.regime}"
         for result in results
     ]
+    lines += [
+        f"{f'{OFFLINE} {ceiling.target}':<{width}}"
+        + "".join(f"{_number(_offline(ceiling, name), form):>9}" for name, _, form in columns)
+        + f"  {CEILING}"
+        for ceiling in ceilings
+    ]
     lines += ["", _legend([name for name, _, _ in columns])]
     return "\n".join([*lines, *_facts(results)])
 
 
-def markdown(results: Sequence[Result], commands: Sequence[str], notes: Sequence[str]) -> str:
+def markdown(
+    results: Sequence[Result],
+    commands: Sequence[str],
+    notes: Sequence[str],
+    ceilings: Sequence[Ceiling] = (),
+) -> str:
     """Format the report of a call.
 
     Args:
         results: scored runs.
         commands: official commands that do the same.
         notes: what was changed in the data.
+        ceilings: off-line rows to show below the runs.
     """
     columns = [column for column in _TERMINAL if any(column[1](r) is not None for r in results)]
     names = [name for name, _, _ in columns]
@@ -86,6 +112,9 @@ def markdown(results: Sequence[Result], commands: Sequence[str], notes: Sequence
     for result in results:
         cells = [_number(value(result), form) for _, value, form in columns]
         parts.append(_row([result.config, result.target, *cells, str(result.regime)]))
+    for ceiling in ceilings:
+        cells = [_number(_offline(ceiling, name), form) for name, _, form in columns]
+        parts.append(_row([OFFLINE, ceiling.target, *cells, CEILING]))
     parts += ["", _legend(names), "", *_paced_section(results), *_inside_section(results)]
     if notes:
         parts += ["## Data", "", *(f"* {note}" for note in notes), ""]
@@ -161,6 +190,11 @@ def _legend(names: Sequence[str]) -> str:
 
 def _label(result: Result, several: bool) -> str:
     return f"{result.config} {result.target}" if several else result.target
+
+
+def _offline(ceiling: Ceiling, column: str) -> float | None:
+    value = _OFFLINE.get(column)
+    return value(ceiling) if value else None
 
 
 def _number(value: float | None, form: str) -> str:

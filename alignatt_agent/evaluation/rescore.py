@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from alignatt_agent.evaluation.ceiling import read_ceilings
 from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.evaluation.files import RunFiles
 from alignatt_agent.evaluation.html import Source
@@ -26,6 +27,7 @@ def rescore(
     output: Path,
     log_config: Path | None = None,
     source: str = "en",
+    offline: Path | None = None,
 ) -> int:
     """Score ``log`` and print the table; nothing is streamed and no audio is needed.
 
@@ -37,6 +39,7 @@ def rescore(
         log_config: YAML with ``detokenizer_type`` of a Simulstream log; default: ``agent.yaml``
             beside the log, else whole words (single characters for Chinese) are expected.
         source: language of the speech.
+        offline: output of ``alignatt-offline`` whose row is shown, too.
 
     Returns:
         Exit status: 0 when it was scored.
@@ -52,6 +55,7 @@ def rescore(
     checked = load_devset(devset, [code], source=language(source).code, audio=False)
     files = copy_log(log, RunFiles(output / code), log_config, code)
     signature = sign_log(log, checked, code)
+    ceilings = read_ceilings(offline, [signature]) if offline else []
 
     def task() -> Result:
         return score_run(files, checked, code, str(log), signature)
@@ -61,8 +65,8 @@ def rescore(
     if scored:
         command = omnisteval_command(files, checked, code, log_format(files.metrics))
         sources = [Source(item, files.folder) for item in scored]
-        write_reports(files.folder, sources, [command], checked.notes)
-        print(f"{table(scored)}\n\nthe same with the official command:\n  {command}")
+        write_reports(files.folder, sources, [command], checked.notes, ceilings)
+        print(f"{table(scored, ceilings)}\n\nthe same with the official command:\n  {command}")
     return status
 
 

@@ -15,6 +15,7 @@ from alignatt_agent.agent import check_head_sets
 from alignatt_agent.checkpoints import locate
 from alignatt_agent.config import ConfigError
 from alignatt_agent.evaluation.agents import AgentChoice, choose_agent, parse_overrides
+from alignatt_agent.evaluation.ceiling import read_ceilings
 from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.files import RunFiles
 from alignatt_agent.evaluation.outcome import Job, Options, finish
@@ -119,12 +120,17 @@ def evaluate(runs: Plan | Sequence[Plan], options: Options | None = None) -> int
 
     Returns:
         Exit status: 0 when every target was scored, else 1.
+
+    Raises:
+        ScoringError: the off-line rows do not belong to these runs; nothing was started.
     """
     plans = [runs] if isinstance(runs, Plan) else list(runs)
     options = options or Options()
     for note in dict.fromkeys(note for run in plans for note in run.devset.notes):
         print(f"note: {note}", file=sys.stderr)
     jobs = [_job(run, target, options) for run in plans for target in run.targets]
+    if options.offline is not None:
+        read_ceilings(options.offline, [job.signature for job in jobs])
     states = [_state(job) if options.resume else "fresh" for job in jobs]
     for job, state in zip(jobs, states, strict=True):
         if state == "fresh":  # all at first: no score of an earlier run may outlive a failure

@@ -91,6 +91,9 @@ def tail_errors(
         references: start, end and text of the reference segments of each talk.
         bin_s: width of a bin of distances.
         longest_s: words that ended longer ago are not counted.
+
+    Raises:
+        ValueError: a recording of the run has no reference.
     """
     bins = round(longest_s / bin_s)
     talks = list(references)
@@ -103,6 +106,8 @@ def tail_errors(
     for record in records:
         if not record.words:
             continue
+        if record.talk not in references:
+            raise ValueError(f"{record.talk} was streamed, but the dev set does not have it")
         row = talks.index(record.talk)
         shown = [(normalised(word.text), word.end) for word in record.words]
         begin, end = record.words[0].start - BEFORE_S, record.audio_s + AFTER_S

@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from alignatt_agent.config import AgentConfig, ConfigError
 from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
+from alignatt_agent.evaluation.logs import Log, parse_log
 from alignatt_agent.evaluation.scoring import Scores
 from alignatt_agent.languages import language
 from alignatt_agent.submission.direction import wrong_language
@@ -20,7 +21,6 @@ from alignatt_agent.submission.findings import Finding
 from alignatt_agent.submission.image import gpu_share
 from alignatt_agent.submission.layout import Bundle, SystemName
 from alignatt_agent.submission.log_rules import check_log
-from alignatt_agent.submission.logs import Log, read_log
 from alignatt_agent.submission.manifest import check_manifest
 from alignatt_agent.submission.regimes import REGIMES
 from alignatt_agent.submission.rescoring import check_regime, check_scores
@@ -96,12 +96,7 @@ def _check_system(
     if signature and devset is not None:
         place = files.scores.relative_to(bundle.root).as_posix()
         findings += check_versions(bundle, place, signature, devset, name.target)
-    try:
-        log = read_log(files.metrics)
-    except UnicodeDecodeError as error:
-        fix = "hand in the log as simulstream_inference wrote it"
-        findings.append(Finding("log-format", where, str(error), fix))
-        log = Log()
+    log = parse_log(files.metrics)
     chunk_ms = config.chunk_ms if config is not None else int(signature.get("chunk_ms") or 0)
     if chunk_ms:
         findings += check_log(log, where, facts.devset.talks, chunk_ms, name.target)

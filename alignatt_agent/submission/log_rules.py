@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from itertools import pairwise
 
+from alignatt_agent.evaluation.logs import CLOCK_S, SHOWN, Log, TalkLog
 from alignatt_agent.languages import language
 from alignatt_agent.submission.findings import Finding
-from alignatt_agent.submission.logs import Log, LoggedTalk
-
-CLOCK_S = 0.0005
-"""Half a millisecond: positions in the log are sums of floating-point chunk lengths."""
-
-SHOWN = 3
-"""How many line numbers a message names."""
 
 _RERUN = (
     "Simulstream appends to an existing log: delete it and run again, or use simulstream-eval, "
@@ -52,9 +45,6 @@ def _readable(log: Log, where: str) -> list[Finding]:
     ]
     if len(log.malformed) > SHOWN:
         message = f"{len(log.malformed)} lines are malformed, the first of them above"
-        findings.append(Finding("log-format", where, message, fix))
-    if log.orphans:
-        message = f"{_lines(log.orphans)} belong to a stream without the line that names its WAV"
         findings.append(Finding("log-format", where, message, fix))
     return findings
 
@@ -99,17 +89,11 @@ def _all_talks(log: Log, where: str, talks: Mapping[str, float]) -> list[Finding
     return findings
 
 
-def _steps(
-    talk: LoggedTalk, where: str, talks: Mapping[str, float], chunk_ms: int
-) -> list[Finding]:
+def _steps(talk: TalkLog, where: str, talks: Mapping[str, float], chunk_ms: int) -> list[Finding]:
     """Positions rise chunk by chunk up to the end of the recording."""
     findings = []
     place = f"{where}:{talk.line}"
-    back = [
-        step.line
-        for before, step in pairwise(talk.steps)
-        if step.heard_s < before.heard_s - CLOCK_S
-    ]
+    back = [step.line for _, step in talk.returns()]
     if back:
         message = f"the audio of {talk.name} goes back at {_lines(back)}"
         findings.append(Finding("rerun-appended", place, message, _RERUN))
@@ -117,7 +101,7 @@ def _steps(
     off = [
         step.line
         for number, step in enumerate(talk.steps[:-1], 1)
-        if abs(step.heard_s - number * chunk) > CLOCK_S
+        if abs(step.audio_s - number * chunk) > CLOCK_S
     ]
     if off and not back:
         message = f"{talk.name}: {_lines(off)} are not whole steps of {chunk_ms} ms (chunk_ms)"
@@ -134,7 +118,7 @@ def _steps(
     return findings
 
 
-def _append_only(talk: LoggedTalk, where: str) -> list[Finding]:
+def _append_only(talk: TalkLog, where: str) -> list[Finding]:
     deleting = [step for step in talk.steps if step.deleted]
     if not deleting:
         return []
@@ -144,12 +128,12 @@ def _append_only(talk: LoggedTalk, where: str) -> list[Finding]:
     return [Finding("append-only", f"{where}:{deleting[0].line}", message, fix)]
 
 
-def _units(talk: LoggedTalk, where: str, target: str) -> list[Finding]:
+def _units(talk: TalkLog, where: str, target: str) -> list[Finding]:
     """Simulstream counts delays by the ASCII space, OmniSTEval units by any white space."""
     spaced = language(target).spaced
     broken: list[tuple[int, str]] = []
     for step in talk.steps:
-        for token in step.new:
+        for token in step.tokens:
             if any(char.isspace() for char in token):
                 broken.append((step.line, f"{token!r} holds white space"))
             elif not token:

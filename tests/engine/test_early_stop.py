@@ -72,6 +72,7 @@ def test_a_stopped_draft_is_resumed_where_it_stopped(engines, row):
             draft = engines.translation.draft(prompt, 16, readout, policy.gate(frontier), begun)
             assert draft.token_ids[: len(begun.token_ids)] == begun.token_ids
             assert len(draft.token_ids) > len(begun.token_ids) or draft.ended
+            assert draft.replay_s > begun.replay_s > 0
             check_prefix(draft, whole)
             assert policy.decide(draft, frontier).peaks == policy.decide(whole, frontier).peaks
     assert resumed > 4

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
-from tests.harness import fakes
+from alignatt_agent.evaluation.cli import main
+from tests.harness import fakes, logs
 
 
 @pytest.fixture(autouse=True)
@@ -33,3 +35,31 @@ def agent(config):
 def engines(agent):
     """The fake engines of ``agent``."""
     return next(iter(type(agent)._engines.values()))
+
+
+@pytest.fixture
+def call(tmp_path, capsys):
+    """``simulstream-eval`` on fake engines; returns exit status, output and errors."""
+    fakes.write_config(tmp_path)
+    low = tmp_path / "low.yaml"
+    (tmp_path / "fake.yaml").rename(low)
+    content = yaml.safe_load(low.read_text())
+    (tmp_path / "high.yaml").write_text(yaml.safe_dump(content | {"chunk_ms": 1500}))
+    devset = fakes.write_devset(tmp_path / "devset")
+    (devset / "ref" / "en.txt").write_text(logs.transcript())
+
+    def run(*arguments, configs=("low", "high"), out="out", targets=("de", "zh")):
+        status = main(
+            [
+                *("--agent", "tests.harness.fakes.FakeAgent"),
+                *("--config", *(str(tmp_path / f"{name}.yaml") for name in configs)),
+                *("--target", *targets, "--devset", str(devset)),
+                *("--output", str(tmp_path / out), *arguments),
+            ]
+        )
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    run.root = tmp_path
+    run.devset = devset
+    return run

@@ -2,41 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 
 import pytest
-import yaml
 
-from alignatt_agent.evaluation.cli import main
-from tests.harness import fakes, logs
-
-
-@pytest.fixture
-def call(tmp_path, capsys):
-    fakes.write_config(tmp_path)
-    low = tmp_path / "low.yaml"
-    (tmp_path / "fake.yaml").rename(low)
-    content = yaml.safe_load(low.read_text())
-    (tmp_path / "high.yaml").write_text(yaml.safe_dump(content | {"chunk_ms": 1500}))
-    devset = fakes.write_devset(tmp_path / "devset")
-    (devset / "ref" / "en.txt").write_text(logs.transcript())
-
-    def run(*arguments, configs=("low", "high"), out="out", targets=("de", "zh")):
-        status = main(
-            [
-                *("--agent", "tests.harness.fakes.FakeAgent"),
-                *("--config", *(str(tmp_path / f"{name}.yaml") for name in configs)),
-                *("--target", *targets, "--devset", str(devset)),
-                *("--output", str(tmp_path / out), *arguments),
-            ]
-        )
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    run.root = tmp_path
-    run.devset = devset
-    return run
+from tests.harness import fakes
 
 
 def scores(call, config, target):
@@ -68,13 +40,31 @@ def test_everything_about_a_run(call):
     assert found["transcript"]["wer"] == 0
     assert set(found["talks"]) == {"talk0", "talk1"}
     parts = found["stages"]["rtf"]
-    assert set(parts) == {"asr", "aligner", "draft", "emission"}
+    assert set(parts) == {"asr", "aligner", "draft", "replay", "emission"}
     assert 0 < sum(parts.values()) <= found["rtf"]
     assert sum(found["decoding"]["stops"].values()) > 3
     tokens = found["decoding"]["accepted"]
     words = sum(len(line.split()) for line in (call.devset / "ref" / "de.txt").open())
     assert tokens > words
     assert found["stream_laal_cu_ms"] > 0
+
+
+def test_replay_is_told_from_the_rest_of_a_draft(call, monkeypatch):
+    inner = fakes.FakeTranslation.draft
+    drafts = []
+
+    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None):
+        drafts.append(inner(self, prompt, max_tokens, readout, gate, resumed))
+        before = resumed.replay_s if resumed else 0.0
+        return dataclasses.replace(drafts[-1], replay_s=before + 0.001)
+
+    monkeypatch.setattr(fakes.FakeTranslation, "draft", draft)
+    assert call(configs=("low",), targets=("de",))[0] == 0
+    stages = json.loads((call.root / "out" / "de" / "scores.json").read_text())["stages"]
+    assert stages["chunks"] * stages["ms_per_chunk"]["replay"] == pytest.approx(
+        len(drafts), rel=0.01
+    )
+    assert "replay, ms" in (call.root / "out" / "report.md").read_text()
 
 
 def test_streamed_errors_are_counted(call, monkeypatch):

@@ -140,7 +140,7 @@ def test_a_bad_log_gets_a_message_and_no_score(capsys, tmp_path, damage, message
         ("", "is empty: the run wrote nothing"),
         ('{"a": 1}\n', "expected Simulstream's log"),
         ('{"model_loading_time": 1.0}\n{"id": 0, "meta', "line 2: not JSON"),
-        ("[1]\n", "line 1: expected an object"),
+        ("[1]\n", "line 1: list, expected an object"),
     ],
 )
 def test_not_a_log(capsys, tmp_path, text, message):
@@ -150,6 +150,24 @@ def test_not_a_log(capsys, tmp_path, text, message):
     status, _, error = score_only(capsys, path, "de", devset, tmp_path / "out")
     assert status in (1, 2)
     assert message in error
+
+
+def test_every_problem_is_listed(capsys, tmp_path):
+    devset = fakes.write_devset(tmp_path / "devset")
+    log = [*_without_talk(_interrupted(logs.lines())), {"id": 5}, {"id": 0, "metadata": {}}]
+    path = logs.write(tmp_path / "log.jsonl", log)
+    with path.open("ab") as stream:
+        stream.write(b"\xff\n")
+    status, _, error = score_only(capsys, path, "de", devset, tmp_path / "out")
+    assert status == 1
+    for message in (
+        "line 5: lacks total_audio_processed, computation_time, generated_tokens, deleted_tokens",
+        "line 6: metadata without wav_name",
+        "line 7: not JSON ('utf-8' codec can't decode byte 0xff",
+        "talks missing from the log: talk1",
+        "talk0: heard up to 2.0 s",
+    ):
+        assert message in error
 
 
 def test_jsonl_with_the_wrong_number_of_delays(capsys, tmp_path):

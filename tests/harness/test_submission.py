@@ -358,6 +358,20 @@ def test_refused_builds(world, monkeypatch, capsys, changes, message):
     assert (world[0] / "devset" / "wav" / "talk0.wav").is_file()
 
 
+def test_converted_recordings_lie_in_no_dev_set(world, monkeypatch, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(world[0] / "dev-low" / "de", run / "de")
+    shutil.copytree(world[0] / "devset" / "wav", run / "audio")
+    wavs = sorted((run / "audio").iterdir())
+    (run / "de" / "wavs.txt").write_text("".join(f"{wav}\n" for wav in wavs))
+    given = {"runs": str(run), "output": str(tmp_path / "bundle")}
+    status, error = build(world, monkeypatch, capsys, **given)
+    assert status == 2
+    assert "name the dev set with --devset DIR" in error
+    status, error = build(world, monkeypatch, capsys, **given, devset="devset")
+    assert status == 0, error
+
+
 def test_build_replaces_a_bundle_and_leaves_no_old_file(world, monkeypatch, capsys):
     assert build(world, monkeypatch, capsys)[0] == 0
     stale = world[0] / "other" / "systems" / "low" / "stale.txt"

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from alignatt_agent.evaluation.logs import parse_log
 from alignatt_agent.submission.direction import script_shares, similarity, wrong_language
 from alignatt_agent.submission.log_rules import check_log
-from alignatt_agent.submission.logs import read_log
 from alignatt_agent.submission.regimes import REGIMES, regime_of
 from alignatt_agent.submission.rescoring import check_regime
 
@@ -39,7 +39,7 @@ def findings(tmp_path, lines, target="de"):
     path = tmp_path / "metrics.jsonl"
     texts = (line if isinstance(line, str) else json.dumps(line) for line in lines)
     path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-    return check_log(read_log(path), "metrics.jsonl", TALKS, CHUNK_MS, target)
+    return check_log(parse_log(path), "metrics.jsonl", TALKS, CHUNK_MS, target)
 
 
 def rules(tmp_path, lines, target="de"):
