@@ -35,6 +35,9 @@ class Result:
         return regime(self.scores.longyaal_cu_ms)
 
 
+RTF_LIMIT = 0.9
+"""Real-time factor without room for the chunks that take longer than others."""
+
 OFFLINE, CEILING = "off-line", "quality ceiling"
 
 _Column = tuple[str, Callable[[Result], float | None], str]
@@ -88,7 +91,21 @@ def table(results: Sequence[Result], ceilings: Sequence[Ceiling] = ()) -> str:
         for ceiling in ceilings
     ]
     lines += ["", _legend([name for name, _, _ in columns])]
-    return "\n".join([*lines, *_facts(results)])
+    return "\n".join([*lines, *too_slow(results), *_facts(results)])
+
+
+def too_slow(results: Sequence[Result]) -> list[str]:
+    """Warn of runs that a live stream would leave behind, a line each.
+
+    LongYAAL does not show it: not even its computation-aware form counts a backlog.
+    """
+    return [
+        f"{result.config} {result.target}: too slow for a live stream (RTF {result.scores.rtf:.2f}), "
+        f"whose lag would grow and grow; take a longer chunk_ms than "
+        f"{result.signature.get('chunk_ms', 'now')}"
+        for result in results
+        if (result.scores.rtf or 0.0) >= RTF_LIMIT
+    ]
 
 
 def markdown(
@@ -115,7 +132,14 @@ def markdown(
     for ceiling in ceilings:
         cells = [_number(_offline(ceiling, name), form) for name, _, form in columns]
         parts.append(_row([OFFLINE, ceiling.target, *cells, CEILING]))
-    parts += ["", _legend(names), "", *_paced_section(results), *_inside_section(results)]
+    parts += [
+        "",
+        _legend(names),
+        "",
+        *(f"{line}\n" for line in too_slow(results)),
+        *_paced_section(results),
+        *_inside_section(results),
+    ]
     if notes:
         parts += ["## Data", "", *(f"* {note}" for note in notes), ""]
     parts += ["## Signature", "", *(f"* {line}" for line in _facts(results)), ""]

@@ -114,9 +114,11 @@ def test_real_clock_agrees_with_the_simulated_one(capsys, tmp_path, monkeypatch,
     monkeypatch.setattr(fakes.FakeRecognizer, "transcribe", transcribe)
     arguments = ["--agent", config, "--target", "de", "--devset", devset]
     status = main([str(item) for item in (*arguments, "--output", tmp_path / "out", "--paced")])
-    capsys.readouterr()
+    printed = capsys.readouterr().out
     assert status == 0
     folder = tmp_path / "out" / "de"
+    for text in (printed, (tmp_path / "out" / "report.md").read_text()):
+        assert ("too slow for a live stream" in text) == (slow > 0.2)
     scores = json.loads((folder / "scores.json").read_text())
     paced = scores["paced"]
     assert paced["clock"] == "real"
