@@ -100,8 +100,8 @@ def too_slow(results: Sequence[Result]) -> list[str]:
     LongYAAL does not show it: not even its computation-aware form counts a backlog.
     """
     return [
-        f"{result.config} {result.target}: too slow for a live stream (RTF {result.scores.rtf:.2f}), "
-        f"whose lag would grow and grow; take a longer chunk_ms than "
+        f"{result.config} {result.target}: too slow for a live stream, whose lag would grow "
+        f"(RTF {result.scores.rtf:.2f}); take a longer chunk_ms than "
         f"{result.signature.get('chunk_ms', 'now')}"
         for result in results
         if (result.scores.rtf or 0.0) >= RTF_LIMIT
