@@ -65,7 +65,7 @@ class SpeechConfig(_Strict):
     """
 
     min_start_s: float = Field(default=2.0, ge=0)
-    hold_back_ms: float = Field(default=0, ge=0)
+    hold_back_ms: float = Field(default=0.0, ge=0)
     stable_only: bool = False
     max_tail_s: float = Field(default=30.0, ge=5)
 

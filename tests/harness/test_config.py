@@ -54,6 +54,14 @@ def test_paper_setting():
             assert model.dtype == "bfloat16"
 
 
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_written_configuration_has_the_hash_of_its_origin(tmp_path, name):
+    config = load_config(name)
+    path = tmp_path / "resolved.yaml"
+    path.write_text(config.to_yaml(), encoding="utf-8")
+    assert load_config(str(path)).digest() == config.digest()
+
+
 @pytest.mark.parametrize("regime", ["low", "high"])
 def test_micro_and_real_differ_in_models_and_head_sets_only(regime):
     micro, real = (
