@@ -46,16 +46,17 @@ def micro(hits: npt.ArrayLike, tokens: npt.ArrayLike) -> Estimate:
     """
     hit, all_ = np.asarray(hits, np.float64), np.asarray(tokens, np.float64)
     drawn = resamples(len(hit))
-    return _estimate(hit.sum() / all_.sum(), hit[drawn].sum(1) / all_[drawn].sum(1))
+    return estimate(hit.sum() / all_.sum(), hit[drawn].sum(1) / all_[drawn].sum(1))
 
 
 def macro(hits: npt.ArrayLike, tokens: npt.ArrayLike) -> Estimate:
     """Mean over pairs of the share of a pair's tokens that are hit."""
     shares = np.asarray(hits, np.float64) / np.asarray(tokens, np.float64)
-    return _estimate(shares.mean(), shares[resamples(len(shares))].mean(1))
+    return estimate(shares.mean(), shares[resamples(len(shares))].mean(1))
 
 
-def _estimate(value: float, drawn: npt.NDArray[np.float64]) -> Estimate:
+def estimate(value: float, drawn: npt.NDArray[np.float64]) -> Estimate:
+    """Return ``value`` with the percentile interval of its resamples."""
     tail = (100 - LEVEL) / 2
     low, high = np.percentile(drawn, [tail, 100 - tail])
     return Estimate(float(value), float(low), float(high))

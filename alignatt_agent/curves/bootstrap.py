@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from alignatt_agent.calibration.statistics import Estimate, estimate
 from alignatt_agent.curves.front import at_latency
 from alignatt_agent.curves.segments import SegmentScores
 
 Array = npt.NDArray[np.float64]
 
-LEVEL = 95
 RESAMPLES = 1000
 _SEED = 2026
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A value with its bootstrap percentile interval at ``LEVEL`` %."""
-
-    value: float
-    low: float
-    high: float
 
 
 class Resampled:
@@ -54,7 +44,7 @@ class Resampled:
         """Return a score over all segments."""
         return float(self._scores[run][score][0])
 
-    def interval(self, run: str, score: str) -> Interval:
+    def interval(self, run: str, score: str) -> Estimate:
         """Return a score with its interval."""
         return interval(self._scores[run][score])
 
@@ -77,7 +67,7 @@ class Resampled:
         places = self._scores[wanted][latency] if isinstance(wanted, str) else [wanted] * len(x)
         return np.stack([at_latency(*row) for row in zip(x, y, places, strict=True)])
 
-    def margin(self, run: str, rivals: Sequence[str], latency: str, quality: str) -> Interval:
+    def margin(self, run: str, rivals: Sequence[str], latency: str, quality: str) -> Estimate:
         """Return how much better ``run`` is than the front of ``rivals`` at its own latency.
 
         NaN where no rival is that fast; resamples in which none is are left out.
@@ -86,11 +76,9 @@ class Resampled:
         return interval(self._scores[run][quality] - rival)
 
 
-def interval(values: Array) -> Interval:
+def interval(values: Array) -> Estimate:
     """Return the first value with the percentile interval of the others."""
     drawn = values[1:][np.isfinite(values[1:])]
     if not np.isfinite(values[0]) or not len(drawn):
-        return Interval(float("nan"), float("nan"), float("nan"))
-    tail = (100 - LEVEL) / 2
-    low, high = np.percentile(drawn, [tail, 100 - tail])
-    return Interval(float(values[0]), float(low), float(high))
+        return Estimate(float("nan"), float("nan"), float("nan"))
+    return estimate(values[0], drawn)

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
-from alignatt_agent.curves.bootstrap import Interval, Resampled
+from alignatt_agent.calibration.statistics import Estimate
+from alignatt_agent.curves.bootstrap import Resampled
 
 LATENCIES = {"cu_ms": "LongYAAL-CU", "ca_ms": "LongYAAL-CA"}
 QUALITIES = {"bleu": "BLEU", "chrf": "chrF"}
@@ -38,7 +39,7 @@ class Comparison:
     latency_ms: float
     ours: float
     theirs: float
-    margin: Interval
+    margin: Estimate
 
     @property
     def dominates(self) -> bool:
@@ -107,7 +108,7 @@ def dominance_table(comparisons: Sequence[Comparison]) -> str:
     return "\n".join(lines)
 
 
-def _plain(margin: Interval) -> dict[str, float | None]:
+def _plain(margin: Estimate) -> dict[str, float | None]:
     return {key: _number(value) for key, value in asdict(margin).items()}
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from alignatt_agent.curves.bootstrap import LEVEL, Resampled
+from alignatt_agent.calibration.statistics import LEVEL
+from alignatt_agent.curves.bootstrap import Resampled
 from alignatt_agent.curves.dominance import LATENCIES, QUALITIES
 from alignatt_agent.curves.front import front
 from alignatt_agent.curves.points import CURVES

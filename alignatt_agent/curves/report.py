@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from alignatt_agent.curves.bootstrap import LEVEL, RESAMPLES, Interval, Resampled
+from alignatt_agent.calibration.statistics import LEVEL
+from alignatt_agent.curves.bootstrap import RESAMPLES, Resampled
 from alignatt_agent.curves.dominance import LATENCIES, QUALITIES, Comparison
 from alignatt_agent.curves.front import front
 from alignatt_agent.curves.points import Point
@@ -123,17 +124,11 @@ def dominance_entry(comparisons: Sequence[Comparison]) -> dict[str, Any]:
 
 def _margin(scores: Resampled, run: str, rivals: Sequence[str]) -> dict[str, float] | None:
     found = scores.margin(run, rivals, "cu_ms", "bleu") if rivals else None
-    return None if found is None or math.isnan(found.value) else _rounded(found)
+    return None if found is None or math.isnan(found.value) else found.as_json()
 
 
 def _interval(scores: Resampled, run: str, score: str) -> dict[str, float]:
-    return _rounded(scores.interval(run, score))
-
-
-def _rounded(found: Interval) -> dict[str, float]:
-    return {
-        "value": round(found.value, 3), "low": round(found.low, 3), "high": round(found.high, 3)
-    }  # fmt: skip
+    return scores.interval(run, score).as_json()
 
 
 def _front(scores: Resampled, names: Sequence[str], latency: str, quality: str) -> list[str]:
