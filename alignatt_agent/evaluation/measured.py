@@ -12,7 +12,7 @@ from alignatt_agent.evaluation.files import RunFiles
 from alignatt_agent.evaluation.logs import TalkLog, log_format, read_log
 from alignatt_agent.evaluation.paced import paced_report
 from alignatt_agent.evaluation.recording import STAGES, Record, read_records
-from alignatt_agent.evaluation.regime import regime
+from alignatt_agent.evaluation.regime import place
 from alignatt_agent.evaluation.scoring import Scores
 from alignatt_agent.evaluation.stream_laal import stream_laal
 from alignatt_agent.evaluation.transcripts import streamed_transcripts, word_error_rate
@@ -25,7 +25,7 @@ def measure(files: RunFiles, devset: DevSet, target: str, scores: Scores) -> dic
     Returns:
         Sections of ``scores.json``; a section that the logs cannot give is left out.
     """
-    found = regime(scores.longyaal_cu_ms)
+    found = place(scores.longyaal_cu_ms)
     measured: dict[str, Any] = {
         "regime": {"name": found.name, "margin_ms": round(found.margin_ms, 1)},
         **(stream_laal(files, devset, target) or {}),

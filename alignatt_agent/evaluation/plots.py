@@ -75,9 +75,10 @@ def quality_against_latency(results: Sequence[Result], ceilings: Sequence[Ceilin
         for result, a, b in zip(mine, x, y, strict=True):
             axes.annotate(_short(result.config), (a, b), fontsize=6, xytext=(4, 4),
                           textcoords="offset points")  # fmt: skip
-    for name, (_, high) in REGIMES.items():
-        axes.axvline(high / 1000, color="#999999", ls=":", lw=1)
-        axes.text(high / 1000, axes.get_ylim()[0], f"{name} ", ha="right", fontsize=7, color="#777")
+    for regime in REGIMES.values():
+        end, low = regime.highest_ms / 1000, axes.get_ylim()[0]
+        axes.axvline(end, color="#999999", ls=":", lw=1)
+        axes.text(end, low, f"{regime.name} ", ha="right", fontsize=7, color="#777")
     axes.set(xlabel="LongYAAL CU, s", ylabel="BLEU (dashed: off-line)" if offline else "BLEU")
     axes.legend(fontsize=7)
     return _svg(figure)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from alignatt_agent.evaluation.ceiling import Ceiling
-from alignatt_agent.evaluation.regime import Regime, regime
+from alignatt_agent.evaluation.regime import Place, place
 from alignatt_agent.evaluation.scoring import Scores
 
 
@@ -30,9 +30,9 @@ class Result:
     signature: Mapping[str, Any]
 
     @property
-    def regime(self) -> Regime:
+    def regime(self) -> Place:
         """Latency regime of the shared task."""
-        return regime(self.scores.longyaal_cu_ms)
+        return place(self.scores.longyaal_cu_ms)
 
 
 RTF_LIMIT = 0.9

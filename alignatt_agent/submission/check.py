@@ -13,6 +13,7 @@ from tqdm import tqdm
 from alignatt_agent.config import AgentConfig, ConfigError
 from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
 from alignatt_agent.evaluation.logs import Log, parse_log
+from alignatt_agent.evaluation.regime import REGIMES
 from alignatt_agent.evaluation.scoring import Scores
 from alignatt_agent.languages import language
 from alignatt_agent.submission.direction import wrong_language
@@ -22,7 +23,6 @@ from alignatt_agent.submission.image import gpu_share
 from alignatt_agent.submission.layout import Bundle, SystemName
 from alignatt_agent.submission.log_rules import check_log
 from alignatt_agent.submission.manifest import check_manifest
-from alignatt_agent.submission.regimes import REGIMES
 from alignatt_agent.submission.rescoring import check_regime, check_scores
 from alignatt_agent.submission.settings import read_server
 from alignatt_agent.submission.signatures import check_config, check_same_versions, check_versions

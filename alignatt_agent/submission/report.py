@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from alignatt_agent.evaluation.regime import REGIMES
 from alignatt_agent.submission.check import Report
-from alignatt_agent.submission.regimes import REGIMES
 
 
 def report_text(root: Path, report: Report) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from alignatt_agent.evaluation.asr import main, tail_report, transcript_log
 from alignatt_agent.evaluation.recording import Record
-from alignatt_agent.evaluation.regime import regime
+from alignatt_agent.evaluation.regime import place
 from alignatt_agent.evaluation.tail_errors import TailErrors, matches, tail_errors
 from alignatt_agent.evaluation.transcripts import normalised
 from alignatt_agent.nouns import Word
@@ -146,5 +146,5 @@ def test_command_on_a_recorded_run(tmp_path, capsys):
     ],
 )
 def test_regimes(latency, name, margin):
-    assert (regime(latency).name, regime(latency).margin_ms) == (name, margin)
-    assert ("outside by" in str(regime(latency))) == (name == "none")
+    assert (place(latency).name, place(latency).margin_ms) == (name, margin)
+    assert ("outside by" in str(place(latency))) == (name == "none")

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from alignatt_agent.evaluation.logs import parse_log
+from alignatt_agent.evaluation.regime import REGIMES, regime_of
 from alignatt_agent.submission.direction import script_shares, similarity, wrong_language
 from alignatt_agent.submission.log_rules import check_log
-from alignatt_agent.submission.regimes import REGIMES, regime_of
 from alignatt_agent.submission.rescoring import check_regime
 
 TALKS = {"talk0": 2.0, "talk1": 1.7}
