@@ -42,16 +42,16 @@ lint: $(STAMP) ## ruff, mypy --strict, import contracts
 	@$(BIN)/lint-imports
 
 measure: $(STAMP) ## measure the embedded models one by one: WER, aligner error, off-line BLEU
-	@$(BIN)/python -m alignatt_agent.micro.measure
+	@$(BIN)/python -m micro_world.measure
 
 parity: $(STAMP) ## compare the engine's attention rows with Transformers, in every mode
-	@$(BIN)/python -m alignatt_agent.diagnostics.parity --output outputs/parity
+	@$(BIN)/python -m alignatt_agent.checks.parity --output outputs/parity
 
 bench: $(STAMP) ## time the engine against its alternatives; leave the machine alone meanwhile
-	@$(BIN)/python -m alignatt_agent.diagnostics.bench --output outputs/bench
-	@$(BIN)/python -m alignatt_agent.diagnostics.early_stop --output outputs/bench \
+	@$(BIN)/python -m alignatt_agent.checks.bench --output outputs/bench
+	@$(BIN)/python -m alignatt_agent.checks.early_stop --output outputs/bench \
 		--config $(MODELS)-low $(MODELS)-high --target $(TARGETS) --devset $(DEVSET)
-	@$(BIN)/python -m alignatt_agent.diagnostics.streams --output outputs/bench \
+	@$(BIN)/python -m alignatt_agent.checks.bench_streams --output outputs/bench \
 		--config $(MODELS)-low --target $(TARGETS) --devset $(DEVSET)
 
 doctor: $(STAMP) ## check this machine: versions, models, exactness and speed of the engine
@@ -69,7 +69,7 @@ setup-comet: ## create .venv-comet, an environment of its own for COMET and XCOM
 	@PYTHON=$(PYTHON) sh requirements/install-comet.sh $(EXTRA)
 
 micro-models: $(STAMP) ## rebuild the embedded models and dev set from nothing (hours on a laptop)
-	@$(BIN)/python -m alignatt_agent.micro --output micro_models
+	@$(BIN)/python -m micro_world --output micro_models
 
 clean: ## remove .venv, outputs and caches
 	rm -rf .venv .venv-comet outputs build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -15,7 +15,7 @@ def __getattr__(name: str) -> Any:
 
         return AlignAttAgent
     if name in ("AgentConfig", "load_config"):
-        from alignatt_agent import config
+        from alignatt_agent.config import agent_config
 
-        return getattr(config, name)
+        return getattr(agent_config, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

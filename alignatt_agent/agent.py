@@ -12,19 +12,19 @@ import numpy as np
 from simulstream.server.speech_processors import SpeechProcessor
 from simulstream.server.speech_processors.incremental_output import IncrementalOutput
 
-from alignatt_agent.checkpoints import locate
-from alignatt_agent.config import AgentConfig, ConfigError
-from alignatt_agent.head_sets import HeadSet, HeadSetError, load_head_set
-from alignatt_agent.languages import Language, LanguageError, language
-from alignatt_agent.nouns import SAMPLE_RATE
+from alignatt_agent.cascade import Session
+from alignatt_agent.config.agent_config import AgentConfig, ConfigError
+from alignatt_agent.config.checkpoints import locate
+from alignatt_agent.config.head_sets import HeadSet, HeadSetError, load_head_set
+from alignatt_agent.config.languages import Language, LanguageError, language
 from alignatt_agent.policy import build_policy
-from alignatt_agent.session import Session
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.translator import Translator
+from alignatt_agent.types import SAMPLE_RATE
 
 if TYPE_CHECKING:
-    from alignatt_agent.engine.host import Engines
+    from alignatt_agent.engine.pool import Engines
 
 LOGGER = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
 
     @classmethod
     def _start_engines(cls, config: AgentConfig, heads: Heads) -> Engines:
-        from alignatt_agent.engine.host import load_engines
+        from alignatt_agent.engine.pool import load_engines
 
         return load_engines(locate(config.models), heads)
 
@@ -112,7 +112,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
 
     @classmethod
     def _stop_engines(cls) -> None:
-        from alignatt_agent.engine.host import shutdown
+        from alignatt_agent.engine.pool import shutdown
 
         shutdown()
 

@@ -8,30 +8,30 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from alignatt_agent import __version__
-from alignatt_agent.calibration import commands, evaluation_data
+from alignatt_agent.calibration import commands, contamination
+from alignatt_agent.calibration.align import not_aligned
 from alignatt_agent.calibration.aligners import AlignerError
-from alignatt_agent.calibration.aligners.endpoint import EndpointAligner
-from alignatt_agent.calibration.aligners.options import add_options, build_aligner
-from alignatt_agent.calibration.alignments import not_aligned
+from alignatt_agent.calibration.aligners.chat_model import EndpointAligner
+from alignatt_agent.calibration.aligners.choose import add_options, build_aligner
 from alignatt_agent.calibration.figures import (
     figures_beside,
     require_matplotlib,
 )
+from alignatt_agent.calibration.head_scores import ScoringError
+from alignatt_agent.calibration.pairs import Pairs, PairsError, without_repeats
 from alignatt_agent.calibration.pairs_file import FORMAT, read_pairs
-from alignatt_agent.calibration.readers import ENGINES
 from alignatt_agent.calibration.report import print_report
-from alignatt_agent.calibration.run import Plan, calibrate
-from alignatt_agent.calibration.scoring import ScoringError
-from alignatt_agent.calibration.sentence_pairs import Pairs, PairsError, without_repeats
+from alignatt_agent.calibration.row_reader import ENGINES
+from alignatt_agent.calibration.select_heads import Plan, calibrate
 from alignatt_agent.calibration.state import StateError
 from alignatt_agent.calibration.translation_score import ROWS
-from alignatt_agent.checkpoints import CheckpointError
-from alignatt_agent.config import ConfigError, ModelConfig
-from alignatt_agent.head_sets import HeadSetError
-from alignatt_agent.languages import Language, LanguageError, language
-from alignatt_agent.nouns import EngineError
-from alignatt_agent.plotting import FigureError
-from alignatt_agent.quiet import quieten
+from alignatt_agent.config.agent_config import ConfigError, ModelConfig
+from alignatt_agent.config.checkpoints import CheckpointError
+from alignatt_agent.config.head_sets import HeadSetError
+from alignatt_agent.config.languages import Language, LanguageError, language
+from alignatt_agent.config.quiet import quieten
+from alignatt_agent.evaluation.plotting import FigureError
+from alignatt_agent.types import EngineError
 
 EPILOG = f"""\
 examples
@@ -142,10 +142,10 @@ def plan_from(arguments: argparse.Namespace) -> Plan:
         LanguageError: the direction is not one.
     """
     source, target = _direction(arguments.direction)
-    known = evaluation_data.known_sentences(arguments.devset)
+    known = contamination.known_sentences(arguments.devset)
 
     def read(spec: str) -> Pairs:
-        return evaluation_data.leave_out(read_pairs(spec, source, target), known)
+        return contamination.leave_out(read_pairs(spec, source, target), known)
 
     share, held_out = _held_out(arguments.held_out)
     seen: set[tuple[tuple[str, ...], str]] = set()

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alignatt_agent.nouns import Draft, DraftContext, Prompt, Readout, StopReason, TranslationEngine
 from alignatt_agent.policy import Policy
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.units import UnitDecoder
+from alignatt_agent.types import Draft, DraftContext, Prompt, Readout, StopReason, TranslationEngine
 
 PROVENANCE = ("accessible source", "inaccessible source", "other prompt", "suffix")
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alignatt_agent.calibration.scoring import RowScores
+from alignatt_agent.calibration.head_scores import RowScores
 from alignatt_agent.calibration.translation_score import Head, Row
-from alignatt_agent.plotting import CJK_FONTS, pyplot
+from alignatt_agent.evaluation.plotting import CJK_FONTS, pyplot
 
 LOGGER = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Writes calibrated heads as a file that ``alignatt_agent.head_sets`` reads."""
+"""Writes calibrated heads as a file that ``alignatt_agent.config.head_sets`` reads."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alignatt_agent.calibration.scoring import Outcome, RowScores
-from alignatt_agent.calibration.statistics import LEVEL, RESAMPLES
+from alignatt_agent.calibration.head_scores import Outcome, RowScores
 from alignatt_agent.calibration.translation_score import Row
+from alignatt_agent.evaluation.statistics import LEVEL, RESAMPLES
 
 PROMPT_LAYOUT = "alignatt_agent.translation.prompt"
 

@@ -10,17 +10,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from alignatt_agent.calibration.evaluation_data import JSON_MARK, TSV_MARK, check_place, refuse
-from alignatt_agent.calibration.links import Links, format_pharaoh, parse_pharaoh
-from alignatt_agent.calibration.sentence_pairs import (
+from alignatt_agent.calibration.contamination import JSON_MARK, TSV_MARK, check_place, refuse
+from alignatt_agent.calibration.pairs import (
     PairError,
     Pairs,
     PairsError,
     SentencePair,
     make_pair,
 )
-from alignatt_agent.languages import Language
-from alignatt_agent.micro.corpus import TARGETS, Side, sentences
+from alignatt_agent.calibration.word_alignment import Links, format_pharaoh, parse_pharaoh
+from alignatt_agent.config.languages import Language
+from micro_world.corpus import TARGETS, Side, sentences
 
 FORMAT = """\
 a pairs file is UTF-8 text, one pair a line, either

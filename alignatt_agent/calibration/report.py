@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from alignatt_agent.calibration.run import Calibrated, Plan
-from alignatt_agent.calibration.statistics import LEVEL, Estimate
+from alignatt_agent.calibration.select_heads import Calibrated, Plan
+from alignatt_agent.evaluation.statistics import LEVEL, Estimate
 
 
 def print_report(plan: Plan, done: Calibrated) -> None:

@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from alignatt_agent.nouns import AttentionRows, FloatArray, Prompt, Readout
+from alignatt_agent.types import AttentionRows, FloatArray, Prompt, Readout
 
 Row = Literal["predicting", "emitted"]
 ROWS: tuple[Row, ...] = ("predicting", "emitted")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from alignatt_agent.head_sets import HeadSetError
+from alignatt_agent.config.head_sets import HeadSetError
 
 SEPARATOR = "+"
 _SHARED = ("model", "revision", "row", "num_layers", "num_heads", "prompt_layout")

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from alignatt_agent.config import AgentConfig
-from alignatt_agent.curves.points import PAPER_FILTERS, Point, Settings
-from alignatt_agent.head_sets import HeadSet, load_head_set
-from alignatt_agent.resources import find_resource
+from alignatt_agent.config.agent_config import AgentConfig
+from alignatt_agent.config.head_sets import HeadSet, load_head_set
+from alignatt_agent.config.resources import find_resource
+from alignatt_agent.curves.grid import PAPER_FILTERS, Point, Settings
 
 CURVE = "ablation"
 

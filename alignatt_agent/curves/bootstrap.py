@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from alignatt_agent.calibration.statistics import Estimate, estimate
-from alignatt_agent.curves.front import at_latency
+from alignatt_agent.curves.pareto import at_latency
 from alignatt_agent.curves.segments import SegmentScores
+from alignatt_agent.evaluation.statistics import Estimate, estimate
 
 Array = npt.NDArray[np.float64]
 

@@ -7,22 +7,22 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from alignatt_agent.calibration.sentence_pairs import PairsError
-from alignatt_agent.checkpoints import CheckpointError
-from alignatt_agent.config import ConfigError
+from alignatt_agent.calibration.pairs import PairsError
+from alignatt_agent.config.agent_config import ConfigError
+from alignatt_agent.config.checkpoints import CheckpointError
+from alignatt_agent.config.head_sets import HeadSetError
+from alignatt_agent.config.languages import LanguageError
+from alignatt_agent.config.quiet import quieten
 from alignatt_agent.curves.bootstrap import RESAMPLES
 from alignatt_agent.curves.dominance import dominance_table
-from alignatt_agent.curves.points import OPERATING, sweep
-from alignatt_agent.curves.study import Study, conduct
+from alignatt_agent.curves.experiment import Study, conduct
+from alignatt_agent.curves.grid import OPERATING, sweep
 from alignatt_agent.evaluation.devset import DevSetError
-from alignatt_agent.evaluation.runner import plan
-from alignatt_agent.evaluation.scoring import ScoringError
+from alignatt_agent.evaluation.plotting import FigureError, pyplot
+from alignatt_agent.evaluation.run import plan
+from alignatt_agent.evaluation.score import ScoringError
 from alignatt_agent.evaluation.signature import is_micro
-from alignatt_agent.head_sets import HeadSetError
-from alignatt_agent.languages import LanguageError
-from alignatt_agent.nouns import EngineError
-from alignatt_agent.plotting import FigureError, pyplot
-from alignatt_agent.quiet import quieten
+from alignatt_agent.types import EngineError
 
 MICRO_PAIRS = "micro:120:79"
 """Gold pairs that no shipped head set was chosen or judged on."""
@@ -157,7 +157,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ) as error:
         print(f"curves: {error}", file=sys.stderr)
         return 2
-    from alignatt_agent.engine.host import load_engines, shutdown
+    from alignatt_agent.engine.pool import load_engines, shutdown
 
     try:
         comparisons = conduct(study, load_engines, shutdown)

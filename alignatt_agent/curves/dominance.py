@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
-from alignatt_agent.calibration.statistics import Estimate
 from alignatt_agent.curves.bootstrap import Resampled
+from alignatt_agent.evaluation.statistics import Estimate
 
 LATENCIES = {"cu_ms": "LongYAAL-CU", "ca_ms": "LongYAAL-CA"}
 QUALITIES = {"bleu": "BLEU", "chrf": "chrF"}

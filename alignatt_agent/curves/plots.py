@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from alignatt_agent.calibration.statistics import LEVEL
 from alignatt_agent.curves.bootstrap import Resampled
 from alignatt_agent.curves.dominance import LATENCIES, QUALITIES
-from alignatt_agent.curves.front import front
-from alignatt_agent.curves.points import CURVES
-from alignatt_agent.plotting import pyplot
+from alignatt_agent.curves.grid import CURVES
+from alignatt_agent.curves.pareto import front
+from alignatt_agent.evaluation.plotting import pyplot
+from alignatt_agent.evaluation.statistics import LEVEL
 
 STYLES = dict(
     zip(

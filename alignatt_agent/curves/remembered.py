@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from alignatt_agent.curves.memo import Memo, key_of
-from alignatt_agent.engine.host import Engines
-from alignatt_agent.nouns import (
+from alignatt_agent.curves.engine_cache import Memo, key_of
+from alignatt_agent.engine.pool import Engines
+from alignatt_agent.types import (
     AlignedItem,
     Aligner,
     AttentionRows,

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from alignatt_agent.calibration.statistics import LEVEL
 from alignatt_agent.curves.bootstrap import RESAMPLES, Resampled
 from alignatt_agent.curves.dominance import LATENCIES, QUALITIES, Comparison
-from alignatt_agent.curves.front import front
-from alignatt_agent.curves.points import Point
+from alignatt_agent.curves.grid import Point
+from alignatt_agent.curves.pareto import front
 from alignatt_agent.curves.sweep import Run
+from alignatt_agent.evaluation.statistics import LEVEL
 
 SCORES = (*QUALITIES, *LATENCIES)
 

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from alignatt_agent.config.languages import language
 from alignatt_agent.curves.segments import SegmentScores
 from alignatt_agent.curves.sweep import Run
 from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.evaluation.files import RunFiles
-from alignatt_agent.evaluation.scoring import (
+from alignatt_agent.evaluation.run_files import RunFiles
+from alignatt_agent.evaluation.score import (
     ScoringError,
     omnisteval_arguments,
     real_time_factor,
 )
-from alignatt_agent.languages import language
 
 RESULT = "segments.json"
 

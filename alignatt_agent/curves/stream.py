@@ -17,9 +17,9 @@ from simulstream.server.speech_processors.incremental_output import (
 )
 
 from alignatt_agent.agent import AlignAttAgent
-from alignatt_agent.curves.memo import Memo
-from alignatt_agent.engine.host import Engines
-from alignatt_agent.nouns import SAMPLE_RATE, EngineError
+from alignatt_agent.curves.engine_cache import Memo
+from alignatt_agent.engine.pool import Engines
+from alignatt_agent.types import SAMPLE_RATE, EngineError
 
 
 class ReplayAgent(AlignAttAgent):

@@ -12,14 +12,14 @@ from typing import Any
 from tqdm import tqdm
 
 from alignatt_agent.agent import AlignAttAgent, check_head_sets
-from alignatt_agent.config import AgentConfig, ModelsConfig
-from alignatt_agent.curves.memo import Memo
-from alignatt_agent.curves.points import Point
+from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
+from alignatt_agent.config.head_sets import load_head_set
+from alignatt_agent.curves.engine_cache import Memo
+from alignatt_agent.curves.grid import Point
 from alignatt_agent.curves.remembered import remember
 from alignatt_agent.curves.stream import ReplayAgent, write_log
 from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.head_sets import load_head_set
-from alignatt_agent.nouns import Readout
+from alignatt_agent.types import Readout
 
 Heads = Sequence[tuple[int, int]]
 StartEngines = Callable[[ModelsConfig, Heads], Any]

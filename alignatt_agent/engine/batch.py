@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alignatt_agent.engine.requests import Work
+from alignatt_agent.engine.row_requests import Work
 
 IntArray = npt.NDArray[np.int64]
 

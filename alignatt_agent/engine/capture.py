@@ -22,12 +22,12 @@ from vllm.distributed import get_tensor_model_parallel_rank
 from vllm.forward_context import get_forward_context
 from vllm.v1.attention.backend import AttentionType
 
-from alignatt_agent.engine import support
+from alignatt_agent.engine import supported_modes
 from alignatt_agent.engine.batch import Batch
-from alignatt_agent.engine.kernel import DTYPES, CpuReplay
-from alignatt_agent.engine.layout import Keys
+from alignatt_agent.engine.key_layout import Keys
 from alignatt_agent.engine.replay import Replay
-from alignatt_agent.engine.requests import SOURCE, Ledger, Work
+from alignatt_agent.engine.replay_cpu import DTYPES, CpuReplay
+from alignatt_agent.engine.row_requests import SOURCE, Ledger, Work
 
 
 @dataclass
@@ -78,7 +78,7 @@ class Capture:
     def __init__(
         self, config: VllmConfig, heads: Sequence[tuple[int, int]], device: torch.device
     ) -> None:
-        support.check_engine(config)
+        supported_modes.check_engine(config)
         self._config = config
         self._heads = [(int(layer), int(head)) for layer, head in heads]
         self._tokens = config.scheduler_config.max_num_batched_tokens
@@ -103,8 +103,8 @@ class Capture:
         context = self._config.compilation_config.static_forward_context
         layers: dict[int, Any] = {}
         for name, layer in context.items():
-            if support.is_decoder_attention(name, layer, AttentionType.DECODER):
-                number = support.layer_number(name)
+            if supported_modes.is_decoder_attention(name, layer, AttentionType.DECODER):
+                number = supported_modes.layer_number(name)
                 if number in layers:
                     raise NotImplementedError(
                         f"layers {layers[number].layer_name!r} and {name!r} have the same number"
@@ -118,7 +118,7 @@ class Capture:
                     f"the model has no attention layer {number}, only {sorted(layers)}"
                 )
             layer = layers[number]
-            support.check_layer(layer)
+            supported_modes.check_layer(layer)
             count = layer.num_heads
             mine = [
                 (column, head - rank * count)

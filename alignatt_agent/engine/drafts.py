@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from alignatt_agent.engine.requests import EXTRA, PROMPT, SOURCE, SUFFIX, wish
-from alignatt_agent.engine.served import ServedModel
-from alignatt_agent.nouns import (
+from alignatt_agent.engine.row_requests import EXTRA, PROMPT, SOURCE, SUFFIX, wish
+from alignatt_agent.engine.served_model import ServedModel
+from alignatt_agent.types import (
     AttentionRows,
     Draft,
     EngineError,

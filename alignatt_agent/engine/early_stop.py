@@ -16,7 +16,7 @@ import torch
 from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
 from vllm.v1.worker.gpu.sample.logits_processor.interface import LogitsProcessor as V2Processor
 
-from alignatt_agent.engine.requests import EXTRA, LIVE
+from alignatt_agent.engine.row_requests import EXTRA, LIVE
 
 
 def processor_name(use_v2_model_runner: bool) -> str:

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
-from alignatt_agent.config import ModelConfig
+from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.config.quiet import QUIET
 from alignatt_agent.engine import crashes
 from alignatt_agent.engine.plugin import OWNER
-from alignatt_agent.engine.requests import HeadsToCapture
-from alignatt_agent.quiet import QUIET
+from alignatt_agent.engine.row_requests import HeadsToCapture
 
 MAX_CONTEXT = 4096
 """Default length of a request with its answer, in tokens; a minute of audio takes 800."""

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from alignatt_agent.engine.batch import Batch, IntArray
-from alignatt_agent.engine.requests import Work
-from alignatt_agent.nouns import FloatArray
+from alignatt_agent.engine.row_requests import Work
+from alignatt_agent.types import FloatArray
 
 
 def hidden_positions(positions: torch.Tensor, length: int, window: int | None) -> torch.Tensor:

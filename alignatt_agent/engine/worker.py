@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from vllm.platforms import current_platform
 
 from alignatt_agent.engine.capture import Capture
-from alignatt_agent.engine.requests import HeadsToCapture
+from alignatt_agent.engine.row_requests import HeadsToCapture
 
 if TYPE_CHECKING:
     _Worker = Any

@@ -11,7 +11,7 @@ import wave
 from pathlib import Path
 from typing import Any
 
-from alignatt_agent.nouns import SAMPLE_RATE
+from alignatt_agent.types import SAMPLE_RATE
 
 
 class AudioError(ValueError):

@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from alignatt_agent import __version__
-from alignatt_agent.checkpoints import CheckpointError
-from alignatt_agent.config import ConfigError
-from alignatt_agent.evaluation.agents import known_agents
+from alignatt_agent.config.agent_config import ConfigError
+from alignatt_agent.config.checkpoints import CheckpointError
+from alignatt_agent.config.head_sets import HeadSetError
+from alignatt_agent.config.languages import LanguageError
+from alignatt_agent.config.quiet import quieten
+from alignatt_agent.config.resources import known_resources
 from alignatt_agent.evaluation.comet import MODELS, CometError, comet_python
 from alignatt_agent.evaluation.devset import DevSetError
-from alignatt_agent.evaluation.logs import LogError
+from alignatt_agent.evaluation.log import LogError
 from alignatt_agent.evaluation.outcome import Options
 from alignatt_agent.evaluation.rescore import rescore
-from alignatt_agent.evaluation.runner import evaluate, plan_all, print_commands
-from alignatt_agent.evaluation.scoring import ScoringError
-from alignatt_agent.head_sets import HeadSetError
-from alignatt_agent.languages import LanguageError
-from alignatt_agent.quiet import quieten
-from alignatt_agent.resources import known_resources
+from alignatt_agent.evaluation.resolve import known_agents
+from alignatt_agent.evaluation.run import evaluate, plan_all, print_commands
+from alignatt_agent.evaluation.score import ScoringError
 
 EPILOG = """\
 examples

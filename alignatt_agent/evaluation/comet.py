@@ -15,15 +15,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignatt_agent.evaluation.delays import read_segments
+from alignatt_agent.config.languages import language
+from alignatt_agent.evaluation.latency import read_segments
 from alignatt_agent.evaluation.report import Result
-from alignatt_agent.evaluation.scoring import write_scores
-from alignatt_agent.languages import language
+from alignatt_agent.evaluation.score import write_scores
 
 if TYPE_CHECKING:
     from alignatt_agent.evaluation.devset import DevSet
-    from alignatt_agent.evaluation.files import RunFiles
     from alignatt_agent.evaluation.outcome import Job
+    from alignatt_agent.evaluation.run_files import RunFiles
 
 ENVIRONMENT = "ALIGNATT_COMET_PYTHON"
 MODELS = {"xcomet-xl": "Unbabel/XCOMET-XL", "wmt22-comet-da": "Unbabel/wmt22-comet-da"}

@@ -21,7 +21,7 @@ from sacrebleu.significance import PairedTest
 
 from alignatt_agent.evaluation.outcome import read_result
 from alignatt_agent.evaluation.report import Result
-from alignatt_agent.evaluation.scoring import ScoringError, bleu_tokenizer
+from alignatt_agent.evaluation.score import ScoringError, bleu_tokenizer
 
 EPILOG = """\
 examples
@@ -142,8 +142,8 @@ def _resampled(metric: str, a: Any, b: Any, samples: int, rng: np.random.Generat
 
 
 def _lags(lines: Sequence[dict[str, Any]], key: str, target: str) -> Any:
-    from alignatt_agent.evaluation.delays import Segment
-    from alignatt_agent.languages import language
+    from alignatt_agent.config.languages import language
+    from alignatt_agent.evaluation.latency import Segment
 
     values = []
     for line in lines:

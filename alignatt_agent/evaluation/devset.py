@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 from alignatt_agent.evaluation.audio import AudioError, converted
-from alignatt_agent.nouns import SAMPLE_RATE
+from alignatt_agent.types import SAMPLE_RATE
 
 SEGMENTATION = "audio-segments.yaml"
 SUFFIXES = (".wav", ".flac", ".mp3", ".mp4", ".m4a", ".mkv", ".webm", ".ogg", ".opus", ".aac")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from alignatt_agent.evaluation.ceiling import Ceiling
-from alignatt_agent.evaluation.logs import LogError, read_log
+from alignatt_agent.config.languages import language
+from alignatt_agent.evaluation.log import LogError, read_log
 from alignatt_agent.evaluation.paced import read_times, schedule
 from alignatt_agent.evaluation.plots import (
     latency_per_talk,
@@ -17,10 +17,10 @@ from alignatt_agent.evaluation.plots import (
     stage_times,
     timeline,
 )
-from alignatt_agent.evaluation.recording import Record, read_records
+from alignatt_agent.evaluation.plotting import FigureError
 from alignatt_agent.evaluation.report import Result
-from alignatt_agent.languages import language
-from alignatt_agent.plotting import FigureError
+from alignatt_agent.evaluation.results import Ceiling
+from alignatt_agent.evaluation.trace import Record, read_records
 
 SHOWN_S = 30.0
 """Seconds of the talk whose timeline is drawn."""

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from alignatt_agent.agent import build_session
-from alignatt_agent.checkpoints import CheckpointError, locate
-from alignatt_agent.config import AgentConfig, ConfigError
-from alignatt_agent.evaluation.agents import AgentChoice, choose_agent, parse_overrides
+from alignatt_agent.config.agent_config import AgentConfig, ConfigError
+from alignatt_agent.config.checkpoints import CheckpointError, locate
+from alignatt_agent.config.head_sets import HeadSetError
+from alignatt_agent.config.languages import LanguageError, language
 from alignatt_agent.evaluation.comet import (
     CometError,
     comet_python,
@@ -28,23 +29,22 @@ from alignatt_agent.evaluation.comet import (
     comet_triples,
 )
 from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
-from alignatt_agent.evaluation.files import RunFiles
-from alignatt_agent.evaluation.scoring import (
+from alignatt_agent.evaluation.offline_audio import transcribe
+from alignatt_agent.evaluation.resolve import AgentChoice, choose_agent, parse_overrides
+from alignatt_agent.evaluation.run_files import RunFiles
+from alignatt_agent.evaluation.score import (
     ScoringError,
     check_scorer,
     omnisteval_arguments,
     run_omnisteval,
 )
 from alignatt_agent.evaluation.signature import MICRO_LABEL, is_micro, sign
-from alignatt_agent.evaluation.transcripts import word_error_rate
-from alignatt_agent.evaluation.whole_audio import transcribe
-from alignatt_agent.head_sets import HeadSetError
-from alignatt_agent.languages import LanguageError, language
-from alignatt_agent.nouns import EngineError, Word
+from alignatt_agent.evaluation.wer import word_error_rate
 from alignatt_agent.speech.sentences import split_sentences
+from alignatt_agent.types import EngineError, Word
 
 if TYPE_CHECKING:
-    from alignatt_agent.engine.host import Engines
+    from alignatt_agent.engine.pool import Engines
 
 PIECE_S, MICRO_PIECE_S = 30.0, 8.0
 
@@ -192,7 +192,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--comet-python", type=Path, metavar="FILE", help="interpreter with COMET")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     arguments = parser.parse_args(argv)
-    from alignatt_agent.engine.host import load_engines, shutdown
+    from alignatt_agent.engine.pool import load_engines, shutdown
 
     try:
         codes = [language(name).code for name in arguments.target]

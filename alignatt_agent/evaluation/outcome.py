@@ -12,24 +12,24 @@ from typing import Any
 
 from tqdm import tqdm
 
-from alignatt_agent.evaluation.agents import AgentChoice
-from alignatt_agent.evaluation.ceiling import Ceiling, read_ceilings
+from alignatt_agent.config.languages import language
+from alignatt_agent.evaluation.check_log import check_log
 from alignatt_agent.evaluation.comet import CometError, add_comet
 from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.evaluation.files import RunFiles
 from alignatt_agent.evaluation.html import Source, page
-from alignatt_agent.evaluation.log_checks import check_log
-from alignatt_agent.evaluation.logs import LogError
-from alignatt_agent.evaluation.measured import measure
+from alignatt_agent.evaluation.log import LogError
+from alignatt_agent.evaluation.metrics import measure
 from alignatt_agent.evaluation.report import Result, markdown, table
-from alignatt_agent.evaluation.scoring import (
+from alignatt_agent.evaluation.resolve import AgentChoice
+from alignatt_agent.evaluation.results import Ceiling, read_ceilings
+from alignatt_agent.evaluation.run_files import RunFiles
+from alignatt_agent.evaluation.score import (
     Scores,
     ScoringError,
     omnisteval_command,
     score,
     write_scores,
 )
-from alignatt_agent.languages import language
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from alignatt_agent.evaluation.delays import Unit
-from alignatt_agent.evaluation.logs import Step, TalkLog
+from alignatt_agent.evaluation.latency import Unit
+from alignatt_agent.evaluation.log import Step, TalkLog
 
 _SAME_S = 1e-6
 """Scorers compute with milliseconds from the start of a segment, which rounds."""

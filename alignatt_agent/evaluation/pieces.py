@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from alignatt_agent.nouns import SAMPLE_RATE, FloatArray
+from alignatt_agent.types import SAMPLE_RATE, FloatArray
 
 FRAME = SAMPLE_RATE // 100
 """Samples of a frame, 10 ms."""

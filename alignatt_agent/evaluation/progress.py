@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 if TYPE_CHECKING:
-    from alignatt_agent.evaluation.recording import Recorder
+    from alignatt_agent.evaluation.trace import Recorder
 
 
 class TalkProgress(logging.Filter):

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from alignatt_agent.evaluation.ceiling import Ceiling
 from alignatt_agent.evaluation.regime import Place, place
-from alignatt_agent.evaluation.scoring import Scores
+from alignatt_agent.evaluation.results import Ceiling
+from alignatt_agent.evaluation.score import Scores
 
 
 @dataclass(frozen=True, slots=True)

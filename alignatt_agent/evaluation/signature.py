@@ -11,10 +11,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from alignatt_agent.checkpoints import EMBEDDED, identity, locate
-from alignatt_agent.evaluation.agents import AgentChoice
+from alignatt_agent.config.checkpoints import EMBEDDED, identity, locate
+from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.head_sets import load_head_set
+from alignatt_agent.evaluation.resolve import AgentChoice
 
 MICRO_LABEL = "micro world: scores on the micro world only say that the machine works"
 

@@ -7,11 +7,11 @@ import re
 import subprocess
 import sys
 
+from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.evaluation.files import RunFiles
-from alignatt_agent.evaluation.logs import log_format
-from alignatt_agent.evaluation.scoring import ScoringError
-from alignatt_agent.languages import language
+from alignatt_agent.evaluation.log import log_format
+from alignatt_agent.evaluation.run_files import RunFiles
+from alignatt_agent.evaluation.score import ScoringError
 
 _FOUND = re.compile(
     r"LatencyScores\(ideal_latency=([-\d.e+]+), computational_aware_latency=([-\d.e+]+)\)"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-from alignatt_agent.nouns import NO_CONTEXT, Decision, Draft, DraftContext, Gate
 from alignatt_agent.policy.alignatt import AlignAtt
+from alignatt_agent.policy.emit_all import EmitAll
 from alignatt_agent.policy.hold_n import HoldN
 from alignatt_agent.policy.local_agreement import LocalAgreement
-from alignatt_agent.policy.none import EmitAll
+from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, Gate
 
 
 class Policy(Protocol):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from alignatt_agent.nouns import (
+from alignatt_agent.policy.local_agreement import agreed
+from alignatt_agent.policy.rows import PeakFilter, head_mean, source_mass
+from alignatt_agent.types import (
     NO_CONTEXT,
     AttentionRows,
     Decision,
@@ -14,8 +16,6 @@ from alignatt_agent.nouns import (
     Gate,
     StopReason,
 )
-from alignatt_agent.policy.local_agreement import agreed
-from alignatt_agent.policy.rows import PeakFilter, head_mean, source_mass
 
 
 class AlignAtt:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from alignatt_agent.nouns import NO_CONTEXT, Decision, Draft, DraftContext, Gate, StopReason
+from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, Gate, StopReason
 
 
 class HoldN:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from alignatt_agent.nouns import NO_CONTEXT, Decision, Draft, DraftContext, Gate, StopReason
+from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, Gate, StopReason
 
 
 def agreed(draft: Draft, context: DraftContext, n: int) -> int:

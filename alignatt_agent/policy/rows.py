@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from alignatt_agent.nouns import FloatArray
+from alignatt_agent.types import FloatArray
 
 Rows = npt.NDArray[np.float64]
 

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from alignatt_agent.nouns import SAMPLE_RATE, AlignedItem, FloatArray
 from alignatt_agent.speech.recognizer import SHORTEST_S, padded
+from alignatt_agent.types import SAMPLE_RATE, AlignedItem, FloatArray
 
 
 class Timer(Protocol):

@@ -13,7 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from alignatt_agent.nouns import (
+from alignatt_agent.speech.sentences import last_sentence_end, split_sentences
+from alignatt_agent.speech.waveform import Intake, loudness
+from alignatt_agent.speech.word_times import time_words
+from alignatt_agent.types import (
     SAMPLE_RATE,
     Aligner,
     FloatArray,
@@ -22,9 +25,6 @@ from alignatt_agent.nouns import (
     SpeechUpdate,
     Word,
 )
-from alignatt_agent.speech.sentences import last_sentence_end, split_sentences
-from alignatt_agent.speech.waveform import Intake, loudness
-from alignatt_agent.speech.word_times import time_words
 
 LOGGER = logging.getLogger(__name__)
 

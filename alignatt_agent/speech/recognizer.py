@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from alignatt_agent.nouns import SAMPLE_RATE, FloatArray
+from alignatt_agent.types import SAMPLE_RATE, FloatArray
 
 LANGUAGE_NAMES = {
     "ar": "Arabic",

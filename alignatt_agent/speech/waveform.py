@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alignatt_agent.nouns import SAMPLE_RATE, FloatArray
+from alignatt_agent.types import SAMPLE_RATE, FloatArray
 
 LOGGER = logging.getLogger(__name__)
 

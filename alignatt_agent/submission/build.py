@@ -12,17 +12,17 @@ from typing import Any
 import yaml
 from tqdm import tqdm
 
-from alignatt_agent.config import AgentConfig, load_config
+from alignatt_agent.config.agent_config import AgentConfig, load_config
+from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.regime import REGIMES
-from alignatt_agent.languages import language
+from alignatt_agent.submission.bundle import RUN_FILES, Bundle, SystemName
 from alignatt_agent.submission.devset_copy import copy_devset, find_devset, streamed
 from alignatt_agent.submission.facts import DevSetFacts, Facts, write_facts
 from alignatt_agent.submission.image import write_image
-from alignatt_agent.submission.layout import RUN_FILES, Bundle, SystemName
 from alignatt_agent.submission.manifest import write_manifest
 from alignatt_agent.submission.readmes import SystemFacts, write_readmes
-from alignatt_agent.submission.settings import evaluation_yaml, proxy_yaml
+from alignatt_agent.submission.server_config import evaluation_yaml, proxy_yaml
 
 
 class BuildError(ValueError):

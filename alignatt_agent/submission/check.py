@@ -10,22 +10,22 @@ from typing import Any
 
 from tqdm import tqdm
 
-from alignatt_agent.config import AgentConfig, ConfigError
+from alignatt_agent.config.agent_config import AgentConfig, ConfigError
+from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
-from alignatt_agent.evaluation.logs import Log, parse_log
+from alignatt_agent.evaluation.log import Log, parse_log
 from alignatt_agent.evaluation.regime import REGIMES
-from alignatt_agent.evaluation.scoring import Scores
-from alignatt_agent.languages import language
-from alignatt_agent.submission.direction import wrong_language
+from alignatt_agent.evaluation.score import Scores
+from alignatt_agent.submission.bundle import Bundle, SystemName
 from alignatt_agent.submission.facts import Facts, read_facts
 from alignatt_agent.submission.findings import Finding
 from alignatt_agent.submission.image import gpu_share
-from alignatt_agent.submission.layout import Bundle, SystemName
+from alignatt_agent.submission.language_id import wrong_language
 from alignatt_agent.submission.log_rules import check_log
 from alignatt_agent.submission.manifest import check_manifest
 from alignatt_agent.submission.rescoring import check_regime, check_scores
-from alignatt_agent.submission.settings import read_server
-from alignatt_agent.submission.signatures import check_config, check_same_versions, check_versions
+from alignatt_agent.submission.server_config import read_server
+from alignatt_agent.submission.versions import check_config, check_same_versions, check_versions
 
 _IMAGE_FILES = ("Dockerfile", "server.yaml", "fetch_weights.sh", "source/pyproject.toml")
 

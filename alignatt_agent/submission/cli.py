@@ -9,7 +9,7 @@ from pathlib import Path
 
 from alignatt_agent import __version__
 from alignatt_agent.evaluation.regime import REGIMES
-from alignatt_agent.submission.settings import PORT
+from alignatt_agent.submission.server_config import PORT
 
 EPILOG = """\
 examples

@@ -7,10 +7,10 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from alignatt_agent.checkpoints import CheckpointError
-from alignatt_agent.config import ConfigError
-from alignatt_agent.head_sets import HeadSetError
-from alignatt_agent.languages import LanguageError
+from alignatt_agent.config.agent_config import ConfigError
+from alignatt_agent.config.checkpoints import CheckpointError
+from alignatt_agent.config.head_sets import HeadSetError
+from alignatt_agent.config.languages import LanguageError
 from alignatt_agent.submission.health import UnhealthyError, check_health
 
 
@@ -51,7 +51,7 @@ def check(arguments: Namespace) -> int:
 
 def serve(arguments: Namespace) -> int:
     """Become the server of one system; returns only when something is missing."""
-    from alignatt_agent.submission.serve import become, server_command
+    from alignatt_agent.submission.server import become, server_command
 
     try:
         command = server_command(arguments.root, arguments.system, arguments.server_config)

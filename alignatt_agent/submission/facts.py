@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from alignatt_agent.submission.layout import SystemName
+from alignatt_agent.submission.bundle import SystemName
 
 
 class FactsError(ValueError):

@@ -6,11 +6,11 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from alignatt_agent.checkpoints import EMBEDDED, locate
-from alignatt_agent.config import AgentConfig
-from alignatt_agent.resources import CHECKOUT_ROOT, find_path, known_resources
-from alignatt_agent.submission.layout import Bundle, SystemName
-from alignatt_agent.submission.settings import server_yaml
+from alignatt_agent.config.agent_config import AgentConfig
+from alignatt_agent.config.checkpoints import EMBEDDED, locate
+from alignatt_agent.config.resources import CHECKOUT_ROOT, find_path, known_resources
+from alignatt_agent.submission.bundle import Bundle, SystemName
+from alignatt_agent.submission.server_config import server_yaml
 
 TEMPLATES = Path(__file__).parent / "templates"
 WEIGHTS = "weights"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from alignatt_agent.evaluation.logs import CLOCK_S, SHOWN, Log, TalkLog
-from alignatt_agent.languages import language
+from alignatt_agent.config.languages import language
+from alignatt_agent.evaluation.log import CLOCK_S, SHOWN, Log, TalkLog
 from alignatt_agent.submission.findings import Finding
 
 _RERUN = (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from alignatt_agent.submission.bundle import Bundle
 from alignatt_agent.submission.findings import Finding
-from alignatt_agent.submission.layout import Bundle
 
 _BLOCK = 1 << 20
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alignatt_agent.config import AgentConfig
+from alignatt_agent.config.agent_config import AgentConfig
+from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.evaluation.files import RunFiles
 from alignatt_agent.evaluation.regime import REGIMES
-from alignatt_agent.evaluation.scoring import omnisteval_arguments
-from alignatt_agent.languages import language
+from alignatt_agent.evaluation.run_files import RunFiles
+from alignatt_agent.evaluation.score import omnisteval_arguments
+from alignatt_agent.submission.bundle import Bundle, SystemName
 from alignatt_agent.submission.devset_copy import typed_devset
 from alignatt_agent.submission.image import TEMPLATES, gpu_share
-from alignatt_agent.submission.layout import Bundle, SystemName
-from alignatt_agent.submission.settings import PORT
+from alignatt_agent.submission.server_config import PORT
 
 
 @dataclass(frozen=True, slots=True)

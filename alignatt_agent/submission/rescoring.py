@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.evaluation.files import RunFiles
 from alignatt_agent.evaluation.regime import REGIMES, regime_of
-from alignatt_agent.evaluation.scoring import Scores, ScoringError, score
+from alignatt_agent.evaluation.run_files import RunFiles
+from alignatt_agent.evaluation.score import Scores, ScoringError, score
+from alignatt_agent.submission.bundle import SystemFiles, SystemName
 from alignatt_agent.submission.findings import Finding
-from alignatt_agent.submission.layout import SystemFiles, SystemName
 
 COMPARED = ("bleu", "chrf", "longyaal_cu_ms", "longyaal_ca_ms")
 TOLERANCE = 1e-3

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from alignatt_agent.nouns import Prompt
+from alignatt_agent.types import Prompt
 
 SYSTEM = (
     "You are a simultaneous interpreter. Translate the talk from {source} into {target}. "

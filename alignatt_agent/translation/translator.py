@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Protocol
 
-from alignatt_agent.nouns import (
+from alignatt_agent.policy import Policy
+from alignatt_agent.translation.revision import carry_over
+from alignatt_agent.translation.units import Tokenizer, UnitDecoder, ends_clause, is_punctuation
+from alignatt_agent.types import (
     Decision,
     Draft,
     DraftContext,
@@ -18,9 +21,6 @@ from alignatt_agent.nouns import (
     TranslationEngine,
     Word,
 )
-from alignatt_agent.policy import Policy
-from alignatt_agent.translation.revision import carry_over
-from alignatt_agent.translation.units import Tokenizer, UnitDecoder, ends_clause, is_punctuation
 
 MEMORY = 8
 """Drafts of earlier sources that a policy can look back to."""

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from alignatt_agent.checkpoints import locate
-from alignatt_agent.config import load_config
+from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.config.checkpoints import locate
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ("de", "it", "zh")

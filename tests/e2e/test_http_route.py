@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from alignatt_agent.config import load_config
+from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.submission.health import UnhealthyError, check_health
-from alignatt_agent.submission.settings import proxy_yaml, read_server, server_yaml
+from alignatt_agent.submission.server_config import proxy_yaml, read_server, server_yaml
 from tests.e2e.conftest import ROOT
 
 BIN = Path(sys.executable).parent

@@ -18,8 +18,8 @@ from simulstream.config import yaml_config
 from simulstream.metrics.readers import LogReader
 
 from alignatt_agent.evaluation.devset import load_devset
-from alignatt_agent.evaluation.files import RunFiles
-from alignatt_agent.evaluation.scoring import omnisteval_arguments
+from alignatt_agent.evaluation.run_files import RunFiles
+from alignatt_agent.evaluation.score import omnisteval_arguments
 from tests.e2e.conftest import ROOT, TARGETS
 
 BIN = Path(sys.executable).parent

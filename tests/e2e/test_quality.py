@@ -6,15 +6,15 @@ import sys
 import pytest
 
 from alignatt_agent.calibration.translation_score import averaged_score
-from alignatt_agent.engine.reference import TransformersEngine
-from alignatt_agent.head_sets import load_head_set
-from alignatt_agent.micro.calibrate import HELD_OUT_SEED, aligned_pairs
+from alignatt_agent.config.head_sets import load_head_set
+from alignatt_agent.engine.transformers_engine import TransformersEngine
+from micro_world.calibrate import HELD_OUT_SEED, aligned_pairs
 from tests.e2e.conftest import ROOT, TARGETS
 
 
 @pytest.fixture(scope="module")
 def figures():
-    command = [sys.executable, "-m", "alignatt_agent.micro.measure", "--sentences", "60"]
+    command = [sys.executable, "-m", "micro_world.measure", "--sentences", "60"]
     result = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600
     )

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignatt_agent.engine.drafts import DraftEngine
-from alignatt_agent.nouns import AttentionRows, Draft, Gate, Prompt, Readout
 from alignatt_agent.policy.alignatt import AlignAtt
+from alignatt_agent.types import AttentionRows, Draft, Gate, Prompt, Readout
 from tests.engine.conftest import HEADS, make_prompt
 
 TOLERANCE = 1e-4

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from transformers import Qwen2Tokenizer, Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
 
-from alignatt_agent.diagnostics import random_models
-from alignatt_agent.micro.export import save_aligner, save_recognizer
+from alignatt_agent.checks import random_models
+from micro_world.export import save_aligner, save_recognizer
 
 QWEN_SPECIALS = [
     "<|endoftext|>",

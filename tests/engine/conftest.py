@@ -14,11 +14,11 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from alignatt_agent.config import ModelConfig, ModelsConfig
-from alignatt_agent.nouns import Draft, Prompt, Readout
+from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
+from alignatt_agent.types import Draft, Prompt, Readout
 
 if TYPE_CHECKING:
-    from alignatt_agent.engine.host import Engines
+    from alignatt_agent.engine.pool import Engines
 
 # Layers 0 and 1 see a sliding window and 2 everything; 4 (sliding) and 5 (full) have no keys of
 # their own. Query heads 0-3 share one key head, 4-7 the other.
@@ -27,7 +27,7 @@ HEADS = ((0, 1), (1, 6), (2, 3), (2, 5), (4, 0), (4, 7), (5, 2), (5, 6))
 
 @pytest.fixture(scope="session")
 def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from alignatt_agent.diagnostics import random_models
+    from alignatt_agent.checks import random_models
     from tests.engine import checkpoints
 
     root = tmp_path_factory.mktemp("checkpoints")
@@ -51,14 +51,14 @@ def models(checkpoints: Path) -> ModelsConfig:
 @pytest.fixture(scope="session", autouse=True)
 def _shutdown() -> Iterator[None]:
     yield
-    if "alignatt_agent.engine.host" in sys.modules:
-        sys.modules["alignatt_agent.engine.host"].shutdown()
+    if "alignatt_agent.engine.pool" in sys.modules:
+        sys.modules["alignatt_agent.engine.pool"].shutdown()
 
 
 @pytest.fixture
 def engines(models: ModelsConfig) -> Engines:
     """The engines; started by the first test that asks, and again where a test killed one."""
-    from alignatt_agent.engine.host import load_engines
+    from alignatt_agent.engine.pool import load_engines
 
     return load_engines(models, HEADS)
 

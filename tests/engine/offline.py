@@ -15,10 +15,10 @@ from typing import Any
 
 os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
 
-from alignatt_agent.config import ModelConfig
+from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment
-from alignatt_agent.nouns import Draft
+from alignatt_agent.types import Draft
 from tests.engine.batches import Case, cases, crowd, together
 from tests.engine.conftest import HEADS
 

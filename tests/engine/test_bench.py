@@ -13,21 +13,21 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alignatt_agent.diagnostics import bench_duel, bench_engines, bench_report
-from alignatt_agent.diagnostics.bench import FULL, QUICK, build_parser, main
-from alignatt_agent.diagnostics.bench_duel import IDLE, OTHER, ROWS, duel, duel_figures, split
-from alignatt_agent.diagnostics.bench_engines import Contender, open_gate
-from alignatt_agent.diagnostics.bench_parts import early_stop
-from alignatt_agent.diagnostics.bench_prompts import (
+from alignatt_agent.checks import bench_contenders, bench_duel, bench_report
+from alignatt_agent.checks.bench import FULL, QUICK, build_parser, main
+from alignatt_agent.checks.bench_contenders import Contender, open_gate
+from alignatt_agent.checks.bench_duel import IDLE, OTHER, ROWS, duel, duel_figures, split
+from alignatt_agent.checks.bench_parts import early_stop
+from alignatt_agent.checks.bench_prompts import (
     BenchPrompt,
     Nonces,
     bench_prompts,
     sentences,
     streamed,
 )
-from alignatt_agent.diagnostics.bench_race import COLD, WARM, Race, race, turn_order
-from alignatt_agent.diagnostics.bench_report import CAPTURE, EAGER_HF, PLAIN, bars, race_figures
-from alignatt_agent.diagnostics.bench_statistics import (
+from alignatt_agent.checks.bench_report import CAPTURE, EAGER_HF, PLAIN, bars, race_figures
+from alignatt_agent.checks.bench_rounds import COLD, WARM, Race, race, turn_order
+from alignatt_agent.checks.bench_statistics import (
     Bar,
     estimate,
     paired_difference,
@@ -36,9 +36,9 @@ from alignatt_agent.diagnostics.bench_statistics import (
     speedup_bar,
     spread,
 )
-from alignatt_agent.diagnostics.bench_worker import WorkerProbe, _bytes
-from alignatt_agent.nouns import AttentionRows, Draft, Prompt, Readout
+from alignatt_agent.checks.bench_worker import WorkerProbe, _bytes
 from alignatt_agent.policy import AlignAtt
+from alignatt_agent.types import AttentionRows, Draft, Prompt, Readout
 
 READOUT = Readout(((0, 0),), "predicting")
 PROMPT = BenchPrompt("medium", Prompt(tuple(range(40)), 10, tuple(range(5))), 20)
@@ -258,7 +258,7 @@ def test_the_open_gate_never_closes():
 # ------------------------------------------------------------------ prompts
 @pytest.fixture(scope="module")
 def tokenizer():
-    return bench_engines.prompt_tokenizer()
+    return bench_contenders.prompt_tokenizer()
 
 
 def test_sixteen_prompts_of_three_lengths(tokenizer):
@@ -313,8 +313,8 @@ def test_early_stop_must_decide_like_draft_then_scan(tokenizer, monkeypatch):
             rows[..., 0] = 1
             return Draft(ids, False, AttentionRows(rows, rows[..., 0], rows[..., 0]), steps=2)
 
-    monkeypatch.setattr("alignatt_agent.diagnostics.bench_parts.DraftEngine", Drafts)
-    monkeypatch.setattr("alignatt_agent.diagnostics.bench_parts.stop_ids", lambda model: ())
+    monkeypatch.setattr("alignatt_agent.checks.bench_parts.DraftEngine", Drafts)
+    monkeypatch.setattr("alignatt_agent.checks.bench_parts.stop_ids", lambda model: ())
     size = SimpleNamespace(name="micro", heads=READOUT.heads)
     with pytest.raises(RuntimeError, match="accept different tokens"):
         early_stop(SimpleNamespace(model=None), size, READOUT, tokenizer, 3)
@@ -436,9 +436,9 @@ def test_the_report_is_printed_from_what_is_written():
 
 
 def test_a_bench_that_would_swap_is_not_started(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(bench_engines, "free_memory", lambda: 8 * 2**30)
-    assert bench_engines.lacking_memory(bench_engines.micro()) == ""
-    monkeypatch.setattr(bench_engines, "free_memory", lambda: 2**30)
+    monkeypatch.setattr(bench_contenders, "free_memory", lambda: 8 * 2**30)
+    assert bench_contenders.lacking_memory(bench_contenders.micro()) == ""
+    monkeypatch.setattr(bench_contenders, "free_memory", lambda: 2**30)
     assert main(["--output", str(tmp_path), "--quick"]) == 1
     assert "needs 4.0 GiB of free memory for 4 engines" in capsys.readouterr().err
     assert not (tmp_path / "engine.json").exists()

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from alignatt_agent.calibration import cli
-from alignatt_agent.calibration.layout import Layout
+from alignatt_agent.calibration.head_scores import score
+from alignatt_agent.calibration.pairs import make_pair
 from alignatt_agent.calibration.pairs_file import micro_pairs
-from alignatt_agent.calibration.readers import open_reader
-from alignatt_agent.calibration.scoring import score
-from alignatt_agent.calibration.sentence_pairs import make_pair
+from alignatt_agent.calibration.prompted_pair import Layout
+from alignatt_agent.calibration.row_reader import open_reader
 from alignatt_agent.calibration.state import Journal
 from alignatt_agent.calibration.translation_score import both_rows
-from alignatt_agent.config import ModelConfig
-from alignatt_agent.head_sets import load_head_set
-from alignatt_agent.languages import language
-from alignatt_agent.quiet import QUIET
+from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.config.head_sets import load_head_set
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.quiet import QUIET
 from alignatt_agent.translation.prompt import PromptBuilder
 from tests.pure.chat_endpoint import answer, chat_endpoint
 
@@ -214,7 +214,7 @@ def encoder(tmp_path_factory):
 
 
 def test_a_neural_aligner_links_equal_words(encoder):
-    from alignatt_agent.calibration.aligners.neural import SimAligner
+    from alignatt_agent.calibration.aligners.simalign import SimAligner
 
     aligner = SimAligner(encoder, layer=0)
     same = make_pair(1, ["abc", "de,", "xyz."], "abc de, xyz.", None, None, spaced=True)

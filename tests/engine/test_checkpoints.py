@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from alignatt_agent.engine import host
-from alignatt_agent.engine.speech import SpeechModel
-from alignatt_agent.micro.export import original_names
+from alignatt_agent.engine import pool
+from alignatt_agent.engine.speech_models import SpeechModel
+from micro_world.export import original_names
 from tests.engine import checkpoints
 
 
@@ -50,7 +50,7 @@ def test_recogniser(engines, audio):
         max_new_tokens=12,
         do_sample=False,
     )[0, ids.shape[1] :].tolist()
-    served = SpeechModel(host._served["asr"][1])
+    served = SpeechModel(pool._served["asr"][1])
     got = served.generate(tokenizer.encode(text), audio, 12)
     assert got == [token for token in expected if token not in served._stops]
 

@@ -8,10 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from alignatt_agent.config import ModelConfig, load_config
-from alignatt_agent.diagnostics import doctor, doctor_facts, doctor_rows
-from alignatt_agent.diagnostics.doctor import exit_status, table
-from alignatt_agent.diagnostics.doctor_checks import (
+from alignatt_agent.checks import doctor, doctor_facts, doctor_rows
+from alignatt_agent.checks.doctor import exit_status, table
+from alignatt_agent.checks.doctor_machine import (
     GIB,
     Check,
     Gpu,
@@ -23,9 +22,10 @@ from alignatt_agent.diagnostics.doctor_checks import (
     check_torchvision,
     check_versions,
 )
-from alignatt_agent.diagnostics.doctor_rows import Case
-from alignatt_agent.nouns import AttentionRows, Draft, EngineError, Prompt, Readout
+from alignatt_agent.checks.doctor_rows import Case
+from alignatt_agent.config.agent_config import ModelConfig, load_config
 from alignatt_agent.policy import AlignAtt, EmitAll
+from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt, Readout
 
 GOOD = Machine(
     python="3.11.9",
@@ -197,9 +197,7 @@ def test_checkpoints_that_are_missing_name_the_command(monkeypatch, tmp_path):
 
     snapshot = tmp_path / "snapshots" / "deadbeef"
     snapshot.mkdir(parents=True)
-    monkeypatch.setattr(
-        "alignatt_agent.diagnostics.doctor_checks.locate_one", lambda model: snapshot
-    )
+    monkeypatch.setattr("alignatt_agent.checks.doctor_machine.locate_one", lambda model: snapshot)
     checks, _ = check_checkpoints(MICRO)
     assert [check.status for check in checks] == ["warn"] * 3
     assert "models.asr.revision to deadbeef" in checks[0].fix
@@ -325,7 +323,7 @@ def test_graphs_that_read_stale_rows():
 
 
 def test_an_engine_that_fails_is_a_line_of_the_report():
-    from alignatt_agent.diagnostics.doctor_engines import guarded
+    from alignatt_agent.checks.doctor_engines import guarded
 
     def check():
         raise EngineError("translation model x: died\nand more")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from alignatt_agent.engine.drafts import DraftEngine
-from alignatt_agent.nouns import EngineError, Prompt, Readout
+from alignatt_agent.types import EngineError, Prompt, Readout
 
 HEADS = ((0, 1), (2, 3))
 PROMPT = Prompt((5, 6, 7, 8), 1, (0, 1))

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from alignatt_agent.engine import early_stop
-from alignatt_agent.engine.requests import EXTRA, Ledger, wish
-from alignatt_agent.nouns import Draft, EngineError, Readout
+from alignatt_agent.engine.row_requests import EXTRA, Ledger, wish
 from alignatt_agent.policy import AlignAtt
+from alignatt_agent.types import Draft, EngineError, Readout
 from tests.engine.conftest import HEADS, make_prompt
 
 TOLERANCE = 1e-4

@@ -12,12 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from alignatt_agent.engine import host
+from alignatt_agent.engine import pool
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment
-from alignatt_agent.engine.served import ServedModel
-from alignatt_agent.engine.speech import stop_ids
-from alignatt_agent.nouns import EngineError, Readout
+from alignatt_agent.engine.served_model import ServedModel
+from alignatt_agent.engine.speech_models import stop_ids
+from alignatt_agent.types import EngineError, Readout
 from tests.engine.conftest import HEADS, make_prompt
 
 READOUT = Readout(HEADS, "emitted")
@@ -29,7 +29,7 @@ def noise(seconds: float, seed: int = 0) -> np.ndarray:
 
 
 def served(role: str) -> ServedModel:
-    return host._served[role][1]
+    return pool._served[role][1]
 
 
 def rows_held() -> int:
@@ -38,7 +38,7 @@ def rows_held() -> int:
 
 
 def test_equal_arguments_share_the_engines(engines, models):
-    assert host.load_engines(models, HEADS[::-1]) is engines
+    assert pool.load_engines(models, HEADS[::-1]) is engines
     assert (engines.num_layers, engines.num_heads) == (6, 8)
     assert engines.tokenizer.is_fast
 
@@ -109,7 +109,7 @@ def test_an_error_of_a_worker_is_no_death(engines):
 
 def test_threads_that_load_at_once_share_the_engines(engines, models):
     with ThreadPoolExecutor(4) as pool:
-        loaded = list(pool.map(lambda _: host.load_engines(models, HEADS), range(4)))
+        loaded = list(pool.map(lambda _: pool.load_engines(models, HEADS), range(4)))
     assert all(found is engines for found in loaded)
 
 
@@ -150,8 +150,8 @@ def test_load_engines_says_why_an_engine_did_not_start(engines, models):
     changed = models.translation.model_copy(update={"engine": engine})
     asr = served("asr")
     with pytest.raises(EngineError, match=r"(?s)^translation model .*max_num_seqs"):
-        host.load_engines(models.model_copy(update={"translation": changed}), HEADS)
-    again = host.load_engines(models, HEADS)
+        pool.load_engines(models.model_copy(update={"translation": changed}), HEADS)
+    again = pool.load_engines(models, HEADS)
     assert served("asr") is asr
     assert again.translation.draft(make_prompt(1, 60, 5, 20), 4, READOUT).rows is not None
 
@@ -205,7 +205,7 @@ def test_an_engine_that_dies_is_named_and_can_be_started_again(engines, models):
         engines.translation.draft(prompt, 4, READOUT)
 
     asr = served("asr")
-    again = host.load_engines(models, HEADS)
+    again = pool.load_engines(models, HEADS)
     assert again is not engines
     assert served("asr") is asr
     assert again.translation.draft(prompt, 4, READOUT).rows is not None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from alignatt_agent.engine import kernel
+from alignatt_agent.engine import replay_cpu
 from alignatt_agent.engine.replay import Fold, hidden_positions, probabilities
 
 PAGE, DIM, KEY_HEADS, BLOCKS = 8, 32, 2, 12
@@ -25,7 +25,7 @@ def layouts() -> dict[str, torch.Tensor]:
     }
 
 
-@pytest.mark.parametrize("dtype", kernel.DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", replay_cpu.DTYPES, ids=str)
 @pytest.mark.parametrize("layout", layouts())
 @pytest.mark.parametrize("window", [None, 1, 30])
 @pytest.mark.parametrize("soft_cap", [0.0, 3.0])
@@ -54,15 +54,15 @@ def test_equal_to_tensor_operations(dtype, layout, window, soft_cap, with_sinks)
             if blocks[m, n // PAGE] not in torch.cat([blocks[:m], blocks[m + 1 :]]):
                 dirty[blocks[m, n // PAGE]][:, places[n % PAGE]] = float("nan")
     out = np.full((3, 5, expected.shape[-1]), np.nan, np.float32)
-    kernel.attend(
-        kernel.memory(dirty),
+    replay_cpu.attend(
+        replay_cpu.memory(dirty),
         dirty.stride(0),
         dirty.stride(1),
         places.numpy(),
-        kernel.kind_of(places.numpy()),
+        replay_cpu.kind_of(places.numpy()),
         blocks.numpy(),
         key_heads.numpy(),
-        kernel.memory(stage).reshape(stage.shape),
+        replay_cpu.memory(stage).reshape(stage.shape),
         at.numpy(),
         positions.numpy(),
         np.array(SPANS),
@@ -79,22 +79,22 @@ def test_equal_to_tensor_operations(dtype, layout, window, soft_cap, with_sinks)
 
 
 def test_kinds_of_layout():
-    kinds = [kernel.kind_of(places.numpy()) for places in layouts().values()]
-    assert kinds == [kernel.ALONG_POSITIONS, kernel.ALONG_DIMENSIONS, kernel.SCATTERED]
+    kinds = [replay_cpu.kind_of(places.numpy()) for places in layouts().values()]
+    assert kinds == [replay_cpu.ALONG_POSITIONS, replay_cpu.ALONG_DIMENSIONS, replay_cpu.SCATTERED]
 
 
 def test_a_row_that_was_not_staged_is_left_alone():
     at = np.full(3, -1, np.int64)
-    kernel.locate(np.array([7, -1, 9, 7]), np.array([9, 8, 7]), at)
+    replay_cpu.locate(np.array([7, -1, 9, 7]), np.array([9, 8, 7]), at)
     assert at.tolist() == [2, -1, 0]
     out = np.full((1, 1, 4), np.nan, np.float32)
     cache = torch.zeros(1, 1, PAGE * DIM)
-    kernel.attend(
-        kernel.memory(cache),
+    replay_cpu.attend(
+        replay_cpu.memory(cache),
         PAGE * DIM,
         PAGE * DIM,
         layouts()["along positions"].numpy(),
-        kernel.ALONG_POSITIONS,
+        replay_cpu.ALONG_POSITIONS,
         np.zeros((1, 1), np.int64),
         np.zeros(1, np.int64),
         np.zeros((1, 1, DIM), np.float32),

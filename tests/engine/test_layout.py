@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from alignatt_agent.engine.layout import Keys
+from alignatt_agent.engine.key_layout import Keys
 
 BLOCKS, HEADS, SIZE, DIM = 5, 2, 8, 4
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from alignatt_agent.config import ModelConfig, ModelsConfig
+from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment
-from alignatt_agent.engine.served import ServedModel
-from alignatt_agent.engine.speech import stop_ids
-from alignatt_agent.nouns import Draft, EngineError
+from alignatt_agent.engine.served_model import ServedModel
+from alignatt_agent.engine.speech_models import stop_ids
+from alignatt_agent.types import Draft, EngineError
 from tests.engine.batches import Case, cases, check_rows, check_same, crowd, together
 from tests.engine.conftest import HEADS, make_prompt
 

@@ -9,10 +9,8 @@ import re
 import numpy as np
 import pytest
 
-from alignatt_agent.diagnostics import parity, parity_matrix, random_models
-from alignatt_agent.diagnostics.parity_cells import Cell
-from alignatt_agent.diagnostics.parity_engine import Answer
-from alignatt_agent.diagnostics.parity_subjects import (
+from alignatt_agent.checks import parity, parity_run, random_models
+from alignatt_agent.checks.parity_cases import (
     BUDGET,
     MODES,
     SUBJECTS,
@@ -20,7 +18,9 @@ from alignatt_agent.diagnostics.parity_subjects import (
     Case,
     subject,
 )
-from alignatt_agent.nouns import AttentionRows, Prompt, Readout
+from alignatt_agent.checks.parity_engine import Answer
+from alignatt_agent.checks.parity_rows import Cell
+from alignatt_agent.types import AttentionRows, Prompt, Readout
 
 HEADS = ((0, 0), (0, 1), (1, 0))
 TOKENS, WIDTH = 6, 12
@@ -43,7 +43,7 @@ def answer(rows: AttentionRows | None, **changes) -> Answer:
     return dataclasses.replace(plain, **changes)
 
 
-class FakeReferences(parity_matrix.References):
+class FakeReferences(parity_run.References):
     """Rows of Transformers eager, fused and in float32."""
 
     def __init__(self, same, fused=None, exact=None) -> None:
@@ -65,7 +65,7 @@ def judged(
     options = {"trained": True, "dtype": "float32", "situation": "alone", **changes}
     cell = Cell(subject="model", mode="eager", **options)
     references = references or FakeReferences(some_rows())
-    parity_matrix.fill(cell, [ASK], [captured], [plain or captured], references)
+    parity_run.fill(cell, [ASK], [captured], [plain or captured], references)
     json.dumps(cell.summary())
     return cell.problems
 
@@ -140,7 +140,7 @@ def test_an_engine_that_fails_is_named(tmp_path, monkeypatch, capsys):
     def fail(job):
         raise RuntimeError("out of luck")
 
-    monkeypatch.setattr(parity_matrix, "in_new_process", fail)
+    monkeypatch.setattr(parity_run, "in_new_process", fail)
     arguments = ["--output", str(tmp_path), "--only", "llama", "--quick"]
     assert parity.main(arguments) == 1
     errors = capsys.readouterr().err
@@ -166,7 +166,7 @@ def test_subjects_are_served_in_every_situation(tmp_path):
 
 
 def test_random_models_are_reproducible_and_wander(tmp_path):
-    from alignatt_agent.engine.reference import TransformersEngine
+    from alignatt_agent.engine.transformers_engine import TransformersEngine
 
     for name in random_models.ARCHITECTURES:
         first, second = (random_models.write(name, tmp_path / n / name) for n in "ab")
@@ -180,7 +180,7 @@ def test_random_models_are_reproducible_and_wander(tmp_path):
 
 def test_a_small_matrix_passes(tmp_path):
     done = []
-    cells, seams = parity_matrix.measure(
+    cells, seams = parity_run.measure(
         [subject("gemma4-random", tmp_path)],
         {"eager": MODES["eager"]},
         ("float32",),

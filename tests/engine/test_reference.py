@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from alignatt_agent.diagnostics import random_models
-from alignatt_agent.engine.reference import TransformersEngine
-from alignatt_agent.nouns import AttentionRows, Draft, EngineError, Prompt, Readout
+from alignatt_agent.checks import random_models
+from alignatt_agent.engine.transformers_engine import TransformersEngine
+from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt, Readout
 from tests.engine.conftest import HEADS, make_prompt
 
 PREDICTING = Readout(HEADS, "predicting")

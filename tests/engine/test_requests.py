@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from alignatt_agent.engine import requests
-from alignatt_agent.engine.requests import EXTRA, Ledger, wish
+from alignatt_agent.engine import row_requests
+from alignatt_agent.engine.row_requests import EXTRA, Ledger, wish
 
 
 def step(new=(), cached=(), counts=None, finished=(), resumed=()):
@@ -95,7 +95,7 @@ def test_rows_are_handed_over_once():
 
 
 def test_unfetched_requests_are_bounded_by_number(monkeypatch):
-    monkeypatch.setattr(requests, "MAX_UNFETCHED", 3)
+    monkeypatch.setattr(row_requests, "MAX_UNFETCHED", 3)
     ledger = Ledger()
     for i in range(10):
         ledger.schedule(step([request(f"r{i}")], counts={f"r{i}-random": 10}))
@@ -107,12 +107,12 @@ def test_unfetched_requests_are_bounded_by_number(monkeypatch):
 
 def test_unfetched_requests_are_bounded_by_time(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(requests.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(row_requests.time, "monotonic", lambda: now[0])
     ledger = Ledger()
     for name in ("old", "new"):
         ledger.schedule(step([request(name)], counts={f"{name}-random": 10}))
         ledger.schedule(step(finished=[f"{name}-random"]))
-        now[0] += requests.MAX_WAIT_S + 1
+        now[0] += row_requests.MAX_WAIT_S + 1
     assert ledger.take("old") is None
     assert ledger.take("new") is not None
 

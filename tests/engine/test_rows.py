@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from alignatt_agent.nouns import Draft, EngineError, Prompt, Readout
+from alignatt_agent.types import Draft, EngineError, Prompt, Readout
 from tests.engine.conftest import HEADS, make_prompt
 
 TOLERANCE = 1e-4

@@ -5,8 +5,8 @@ from __future__ import annotations
 import psutil
 import pytest
 
-from alignatt_agent.engine import host
-from alignatt_agent.nouns import Readout
+from alignatt_agent.engine import pool
+from alignatt_agent.types import Readout
 from tests.engine.batches import POLICY, cases, check_same, together
 from tests.engine.conftest import HEADS, make_prompt
 
@@ -25,7 +25,7 @@ def test_sixteen_drafts_at_once_are_those_of_one_after_the_other(engines):
 
 def memory_after(requests: int, engine, seed: int) -> float:
     """Resident memory of the translation engine in MiB after so many drafts of one token."""
-    model = host._served["translation"][1]
+    model = pool._served["translation"][1]
     # A span of 1,000 tokens: what is left behind 900 times shows.
     prompt = make_prompt(seed, 1100, 20, 1000)
     readouts = (Readout(HEADS, "predicting"), Readout(HEADS, "emitted"))

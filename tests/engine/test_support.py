@@ -10,10 +10,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from alignatt_agent.engine import host, support
+from alignatt_agent.engine import pool, supported_modes
 from alignatt_agent.engine.options import engine_arguments, engine_environment
-from alignatt_agent.engine.requests import HeadsToCapture
-from alignatt_agent.nouns import EngineError
+from alignatt_agent.engine.row_requests import HeadsToCapture
+from alignatt_agent.types import EngineError
 from tests.engine.conftest import HEADS
 
 
@@ -25,7 +25,7 @@ def installed(monkeypatch, **versions):
         except KeyError:
             raise metadata.PackageNotFoundError(name) from None
 
-    monkeypatch.setattr(support.metadata, "version", version)
+    monkeypatch.setattr(supported_modes.metadata, "version", version)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def installed(monkeypatch, **versions):
 )
 def test_verified_versions_pass(monkeypatch, versions):
     installed(monkeypatch, **versions)
-    support.check_vllm()
+    supported_modes.check_vllm()
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_verified_versions_pass(monkeypatch, versions):
 def test_other_versions_are_refused_before_anything_starts(monkeypatch, versions, message):
     installed(monkeypatch, **versions)
     with pytest.raises(EngineError, match=message):
-        host.load_engines(None, HEADS)
+        pool.load_engines(None, HEADS)
 
 
 def test_the_installation_asks_for_verified_versions():
@@ -59,7 +59,7 @@ def test_the_installation_asks_for_verified_versions():
     for pin in pins:
         (exact,) = pin
         assert exact.operator == "=="
-        assert SpecifierSet(support.VLLM_VERSIONS).contains(exact.version)
+        assert SpecifierSet(supported_modes.VLLM_VERSIONS).contains(exact.version)
 
 
 # ---------------------------------------------------------------------- modes
@@ -78,7 +78,7 @@ def config(models):
 
 
 def test_the_usual_engine_is_not_refused(config):
-    support.check_engine(config)
+    supported_modes.check_engine(config)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_unverified_modes_are_refused(config, part, attribute, value, name):
     assert hasattr(target, attribute)
     setattr(target, attribute, value)
     with pytest.raises(NotImplementedError, match=f"never verified with {name}; switch it off"):
-        support.check_engine(config)
+        supported_modes.check_engine(config)
 
 
 @pytest.mark.parametrize(
@@ -121,13 +121,13 @@ def test_unverified_modes_are_refused(config, part, attribute, value, name):
 )
 def test_unverified_features_are_refused(models, engine, name):
     with pytest.raises(NotImplementedError, match=name):
-        support.check_engine(engine_config(models.translation, **engine))
+        supported_modes.check_engine(engine_config(models.translation, **engine))
 
 
 def test_latent_attention_is_refused(config, monkeypatch):
     monkeypatch.setattr(type(config.model_config), "use_mla", True)
     with pytest.raises(NotImplementedError, match="multi-head latent attention"):
-        support.check_engine(config)
+        supported_modes.check_engine(config)
 
 
 def layer(**changes):
@@ -137,8 +137,8 @@ def layer(**changes):
 
 
 def test_plain_layers_are_not_refused():
-    support.check_layer(layer())
-    support.check_layer(layer(kv_cache_dtype="bfloat16"))
+    supported_modes.check_layer(layer())
+    supported_modes.check_layer(layer(kv_cache_dtype="bfloat16"))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_plain_layers_are_not_refused():
 )
 def test_unverified_layers_are_refused(changes, name):
     with pytest.raises(NotImplementedError, match=f"layer model.layers.0.attn .* with {name}"):
-        support.check_layer(layer(**changes))
+        supported_modes.check_layer(layer(**changes))
 
 
 @pytest.mark.parametrize(
@@ -159,12 +159,12 @@ def test_unverified_layers_are_refused(changes, name):
     [("model.layers.3.self_attn.attn", 3), ("language_model.model.layers.12.attn", 12)],
 )
 def test_layer_numbers(name, number):
-    assert support.layer_number(name) == number
+    assert supported_modes.layer_number(name) == number
 
 
 def test_nameless_layers_are_refused():
     with pytest.raises(NotImplementedError, match="layer number of attention layer 'encoder.attn'"):
-        support.layer_number("encoder.attn")
+        supported_modes.layer_number("encoder.attn")
 
 
 # ---------------------------------------------------------------------- arguments
@@ -201,17 +201,17 @@ def test_device_limits_arrive(models):
         ("revision", "'revision' is not free to choose"),
     ],
 )
-@pytest.mark.parametrize("role", host.ROLES)
+@pytest.mark.parametrize("role", pool.ROLES)
 def test_unknown_arguments_are_named(models, role, key, message):
     changed = getattr(models, role).model_copy(update={"engine": {key: 1}})
     with pytest.raises(EngineError, match=f"^{role} model .*: engine: .*{message}"):
-        host.load_engines(models.model_copy(update={role: changed}), HEADS)
+        pool.load_engines(models.model_copy(update={role: changed}), HEADS)
 
 
 @pytest.mark.parametrize("head", [(6, 0), (0, 8), (-1, 0), (0, -1)])
 def test_heads_that_do_not_exist_are_named(models, head):
     with pytest.raises(EngineError, match=rf"no attention heads \[\({head[0]}, {head[1]}\)\] in 6"):
-        host.load_engines(models, (*HEADS, head))
+        pool.load_engines(models, (*HEADS, head))
 
 
 def test_the_environment_is_borrowed(monkeypatch):

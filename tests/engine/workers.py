@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from alignatt_agent.engine.requests import EXTRA
+from alignatt_agent.engine.row_requests import EXTRA
 from alignatt_agent.engine.worker import CaptureWorker
 
 

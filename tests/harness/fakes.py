@@ -18,7 +18,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from alignatt_agent.agent import AlignAttAgent
-from alignatt_agent.nouns import SAMPLE_RATE, AlignedItem, AttentionRows, Draft, EngineError
+from alignatt_agent.types import SAMPLE_RATE, AlignedItem, AttentionRows, Draft, EngineError
 
 BLOCK = SAMPLE_RATE // 2
 SENTENCE = 6

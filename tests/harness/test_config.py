@@ -8,10 +8,10 @@ import pytest
 import yaml
 from simulstream.config import yaml_config
 
-from alignatt_agent.config import AgentConfig, ConfigError, load_config
-from alignatt_agent.head_sets import HeadSetError, load_head_set
-from alignatt_agent.languages import LanguageError, language
-from alignatt_agent.resources import CHECKOUT_ROOT, known_resources
+from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
+from alignatt_agent.config.head_sets import HeadSetError, load_head_set
+from alignatt_agent.config.languages import LanguageError, language
+from alignatt_agent.config.resources import CHECKOUT_ROOT, known_resources
 from tests.harness.fakes import head_set, write_config
 
 CONFIGS = known_resources("agent_configs", ".yaml")

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from simulstream.server.message_processor import MessageProcessor
 
-from alignatt_agent.config import ConfigError
-from alignatt_agent.head_sets import HeadSetError
-from alignatt_agent.languages import LanguageError
-from alignatt_agent.nouns import EngineError
+from alignatt_agent.config.agent_config import ConfigError
+from alignatt_agent.config.head_sets import HeadSetError
+from alignatt_agent.config.languages import LanguageError
+from alignatt_agent.types import EngineError
 from tests.harness.fakes import FakeAgent, talk, translated, word
 
 CHUNK = 13_600

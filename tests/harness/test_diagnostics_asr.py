@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from alignatt_agent.evaluation.asr import main, tail_report, transcript_log
-from alignatt_agent.evaluation.recording import Record
 from alignatt_agent.evaluation.regime import place
-from alignatt_agent.evaluation.tail_errors import TailErrors, matches, tail_errors
-from alignatt_agent.evaluation.transcripts import normalised
-from alignatt_agent.nouns import Word
+from alignatt_agent.evaluation.tail_wer import TailErrors, matches, tail_errors
+from alignatt_agent.evaluation.trace import Record
+from alignatt_agent.evaluation.wer import normalised
+from alignatt_agent.types import Word
 from tests.harness import fakes, logs
 
 

@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pytest
 
-from alignatt_agent.evaluation.agents import choose_agent
 from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.evaluation.offline import run
+from alignatt_agent.evaluation.offline_audio import transcribe
 from alignatt_agent.evaluation.pieces import Recording
-from alignatt_agent.evaluation.whole_audio import transcribe
-from alignatt_agent.nouns import SAMPLE_RATE
+from alignatt_agent.evaluation.resolve import choose_agent
+from alignatt_agent.types import SAMPLE_RATE
 from tests.harness import fakes, logs
 
 

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from alignatt_agent.evaluation.cli import main
-from alignatt_agent.evaluation.delays import all_units, read_segments
 from alignatt_agent.evaluation.devset import load_devset
-from alignatt_agent.evaluation.logs import Step, read_log
+from alignatt_agent.evaluation.latency import all_units, read_segments
+from alignatt_agent.evaluation.log import Step, read_log
 from alignatt_agent.evaluation.paced import paced_latency, read_times, schedule, virtual_times
 from tests.harness import fakes, logs
 
@@ -103,7 +103,7 @@ def test_real_clock_agrees_with_the_simulated_one(capsys, tmp_path, monkeypatch,
     )
     devset = fakes.write_devset(tmp_path / "devset", (6,))
     clock = Clock()
-    monkeypatch.setattr("alignatt_agent.evaluation.stream.time", clock)
+    monkeypatch.setattr("alignatt_agent.evaluation.harness.time", clock)
     monkeypatch.setattr("simulstream.server.message_processor.time", clock)
     inner = fakes.FakeRecognizer.transcribe
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from alignatt_agent.submission.bundle import Bundle, SystemName
 from alignatt_agent.submission.check import check_bundle
 from alignatt_agent.submission.cli import build_parser, main
-from alignatt_agent.submission.layout import Bundle, SystemName
 from alignatt_agent.submission.manifest import sha256, write_manifest
 from tests.harness import fakes
 
@@ -381,7 +381,7 @@ def test_build_replaces_a_bundle_and_leaves_no_old_file(world, monkeypatch, caps
 
 
 def test_paths_of_this_machine_do_not_go_into_an_image(world, monkeypatch, tmp_path):
-    from alignatt_agent.config import load_config
+    from alignatt_agent.config.agent_config import load_config
     from alignatt_agent.submission.image import ImageError, write_image
 
     config = load_config(str(fakes.write_config(tmp_path))).for_target("de")

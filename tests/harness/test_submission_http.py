@@ -24,11 +24,11 @@ from simulstream.server.speech_processors.remote.http_proxy_speech_processor imp
     HttpProxySpeechProcessor,
 )
 
-from alignatt_agent.config import ConfigError, load_config
+from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.submission.cli import main
 from alignatt_agent.submission.health import UnhealthyError, check_health
-from alignatt_agent.submission.serve import server_command
-from alignatt_agent.submission.settings import (
+from alignatt_agent.submission.server import server_command
+from alignatt_agent.submission.server_config import (
     PROXY_CLASS,
     evaluation_yaml,
     proxy_yaml,

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from alignatt_agent.config import load_config
+from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.submission.bundle import Bundle, SystemName
 from alignatt_agent.submission.image import TEMPLATES, gpu_share, write_image
-from alignatt_agent.submission.layout import Bundle, SystemName
-from alignatt_agent.submission.serve import known_systems
-from alignatt_agent.submission.settings import SERVER_MODULE, read_server
-from alignatt_agent.submission.signatures import DECIDING, image_pins
+from alignatt_agent.submission.server import known_systems
+from alignatt_agent.submission.server_config import SERVER_MODULE, read_server
+from alignatt_agent.submission.versions import DECIDING, image_pins
 
 DOCKERFILE = (TEMPLATES / "Dockerfile").read_text()
 SYSTEM = SystemName("low", "en", "de")

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from alignatt_agent.evaluation.logs import parse_log
+from alignatt_agent.evaluation.log import parse_log
 from alignatt_agent.evaluation.regime import REGIMES, regime_of
-from alignatt_agent.submission.direction import script_shares, similarity, wrong_language
+from alignatt_agent.submission.language_id import script_shares, similarity, wrong_language
 from alignatt_agent.submission.log_rules import check_log
 from alignatt_agent.submission.rescoring import check_regime
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from alignatt_agent.nouns import (
+from alignatt_agent.policy.alignatt import Scan
+from alignatt_agent.types import (
     SAMPLE_RATE,
     AlignedItem,
     AttentionRows,
@@ -20,7 +21,6 @@ from alignatt_agent.nouns import (
     Readout,
     Word,
 )
-from alignatt_agent.policy.alignatt import Scan
 
 READOUT = Readout(heads=((0, 0), (1, 1)), row="predicting")
 

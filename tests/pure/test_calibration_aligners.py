@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from alignatt_agent.calibration import alignments
+from alignatt_agent.calibration import align
 from alignatt_agent.calibration.aligners import AlignerError, Gold
-from alignatt_agent.calibration.aligners.endpoint import Endpoint, EndpointAligner
-from alignatt_agent.calibration.aligners.neural import SimAligner
-from alignatt_agent.calibration.aligners.statistical import PROGRAM, EflomalAligner
-from alignatt_agent.calibration.links import Links
+from alignatt_agent.calibration.aligners.chat_model import Endpoint, EndpointAligner
+from alignatt_agent.calibration.aligners.eflomal import PROGRAM, EflomalAligner
+from alignatt_agent.calibration.aligners.simalign import SimAligner
+from alignatt_agent.calibration.pairs import PairError, make_pair
 from alignatt_agent.calibration.pairs_file import micro_pairs
-from alignatt_agent.calibration.run import both_laid_out
-from alignatt_agent.calibration.sentence_pairs import PairError, make_pair
+from alignatt_agent.calibration.select_heads import both_laid_out
 from alignatt_agent.calibration.state import StateError
 from alignatt_agent.calibration.translation_score import AlignedPair
-from alignatt_agent.languages import language
-from alignatt_agent.nouns import Prompt
+from alignatt_agent.calibration.word_alignment import Links
+from alignatt_agent.config.languages import language
+from alignatt_agent.types import Prompt
 from tests.pure.chat_endpoint import answer, chat_endpoint
 
 PAIRS = [
@@ -178,26 +178,26 @@ def test_answers_are_paid_once(tmp_path):
     with server(reply) as (url, seen):
         down.set()
         with pytest.raises(AlignerError):
-            alignments.align(aligner(url, parallel=1), PAIRS, path)
+            align.align(aligner(url, parallel=1), PAIRS, path)
         down.clear()
         before = len(seen)
-        found = alignments.align(aligner(url, parallel=1), PAIRS, path)
+        found = align.align(aligner(url, parallel=1), PAIRS, path)
         asked = numbers(seen[before:])
         assert set(asked) <= {2, 3, 4, 5}
         assert 0 not in asked
-        again = alignments.align(aligner(url, parallel=1), PAIRS, path)  # nothing is asked again
+        again = align.align(aligner(url, parallel=1), PAIRS, path)  # nothing is asked again
         assert [str(item) for item in again] == [str(item) for item in found]
         assert len(seen) == before + len(asked)
     assert isinstance(found[1], PairError)
     assert [found[i] for i in (0, 2, 3, 4, 5)] == [GOOD_LINKS] * 5
     with pytest.raises(StateError, match="pairs was"):
-        alignments.align(aligner(url), PAIRS[:3], path)
+        align.align(aligner(url), PAIRS[:3], path)
 
 
 def test_passing_failures_are_not_kept(tmp_path):
     path = tmp_path / "alignments.jsonl"
     with pytest.raises(AlignerError):
-        alignments.align(aligner("http://127.0.0.1:9/v1", retries=0), PAIRS * 5, path)
+        align.align(aligner("http://127.0.0.1:9/v1", retries=0), PAIRS * 5, path)
     assert len(path.read_text().splitlines()) == 1  # only the identity of the run
 
 
@@ -212,11 +212,11 @@ def test_gold():
 
 def test_error_rate_leaves_punctuation_out():
     gold = make_pair(1, ["We", "go."], "Wir gehen.", None, Links.of({(0, 0), (1, 1)}), spaced=True)
-    same = alignments.error_rate([gold], [gold.gold])
+    same = align.error_rate([gold], [gold.gold])
     assert same is None
     without_mark = Links.of({(0, 0), (1, 1)})
-    assert alignments.error_rate([gold, PAIRS[0]], [without_mark, GOOD_LINKS]).aer == 0
-    failed = alignments.error_rate([gold], [PairError("aligner_error", "x")])
+    assert align.error_rate([gold, PAIRS[0]], [without_mark, GOOD_LINKS]).aer == 0
+    failed = align.error_rate([gold], [PairError("aligner_error", "x")])
     assert (failed.aer, failed.recall) == (1, 0)
 
 
@@ -274,11 +274,9 @@ def test_the_statistical_aligner_against_gold_alignments():
     pairs = micro_pairs(40, 77, en, it).pairs
     more = EflomalAligner(micro_pairs(400, 500, en, it).pairs)
     found = [links for _, links in sorted(more.align(pairs))]
-    rate = alignments.error_rate(pairs, found)
+    rate = align.error_rate(pairs, found)
     assert rate.aer <= 0.1
-    alone = alignments.error_rate(
-        pairs, [links for _, links in sorted(EflomalAligner().align(pairs))]
-    )
+    alone = align.error_rate(pairs, [links for _, links in sorted(EflomalAligner().align(pairs))])
     assert alone.aer <= 0.4
     assert EflomalAligner().name != more.name
 

@@ -15,7 +15,7 @@ BASE = ["--model", "micro_models/gemma4", "--direction", "en-de"]
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
     # main() sets defaults for engine processes; they must not leak into other tests.
-    from alignatt_agent.quiet import QUIET
+    from alignatt_agent.config.quiet import QUIET
 
     for name in QUIET:
         monkeypatch.setenv(name, QUIET[name])

@@ -8,14 +8,14 @@ import re
 import numpy as np
 import pytest
 
-from alignatt_agent.calibration.draft_figure import reconstruction
 from alignatt_agent.calibration.explain import explain
+from alignatt_agent.calibration.explain_figure import reconstruction
 from alignatt_agent.calibration.figures import heat_map, score_by_k
-from alignatt_agent.calibration.scoring import HeldOut, RowScores
-from alignatt_agent.calibration.statistics import Estimate
-from alignatt_agent.nouns import AttentionRows, Draft, Prompt, Readout, StopReason
-from alignatt_agent.plotting import FigureError
+from alignatt_agent.calibration.head_scores import HeldOut, RowScores
+from alignatt_agent.evaluation.plotting import FigureError
+from alignatt_agent.evaluation.statistics import Estimate
 from alignatt_agent.policy import build_policy
+from alignatt_agent.types import AttentionRows, Draft, Prompt, Readout, StopReason
 from tests.pure.fakes import PieceTokenizer, Settings
 
 SOURCE = ["We", "train", "large", "models."]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.calibration.links import (
+from alignatt_agent.calibration.word_alignment import (
     ErrorRate,
     Links,
     format_pharaoh,

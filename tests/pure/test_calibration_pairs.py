@@ -9,18 +9,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.calibration import evaluation_data
-from alignatt_agent.calibration.layout import Layout, unit_of_tokens
-from alignatt_agent.calibration.links import Links, parse_pharaoh
-from alignatt_agent.calibration.pairs_file import micro_pairs, read_pairs, write_pairs
-from alignatt_agent.calibration.sentence_pairs import (
+from alignatt_agent.calibration import contamination
+from alignatt_agent.calibration.pairs import (
     PairError,
     PairsError,
     make_pair,
     source_pieces,
     without_repeats,
 )
-from alignatt_agent.languages import language
+from alignatt_agent.calibration.pairs_file import micro_pairs, read_pairs, write_pairs
+from alignatt_agent.calibration.prompted_pair import Layout, unit_of_tokens
+from alignatt_agent.calibration.word_alignment import Links, parse_pharaoh
+from alignatt_agent.config.languages import language
 
 UNHURRIED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 EN, DE, ZH = language("en"), language("de"), language("zh")
@@ -153,16 +153,16 @@ def test_a_missing_file_names_what_is_expected():
 def test_sentences_of_a_dev_set_are_left_out(tmp_path):
     (tmp_path / "ref").mkdir()
     (tmp_path / "ref" / "en.txt").write_text("We train a model.\n\nThank you!\n")
-    known = evaluation_data.known_sentences([tmp_path])
+    known = contamination.known_sentences([tmp_path])
     spec = written(tmp_path, "We go\tWir gehen", "thank  you\tDanke", "He\tEr", name="p.tsv")
-    found = evaluation_data.leave_out(read_pairs(spec, EN, DE), known)
+    found = contamination.leave_out(read_pairs(spec, EN, DE), known)
     assert [pair.target for pair in found.pairs] == ["Wir gehen", "Er"]
     assert found.skipped["in_evaluation_data"] == 1
     mostly = written(tmp_path, "We train a model\tx", "Thank you\ty", "He\tEr", name="q.tsv")
     with pytest.raises(PairsError, match="2 of its 3 pairs are in a dev set"):
-        evaluation_data.leave_out(read_pairs(mostly, EN, DE), known)
+        contamination.leave_out(read_pairs(mostly, EN, DE), known)
     with pytest.raises(PairsError, match="is not a dev set"):
-        evaluation_data.known_sentences([tmp_path / "ref"])
+        contamination.known_sentences([tmp_path / "ref"])
 
 
 def test_repeated_pairs_are_left_out(tmp_path):
@@ -179,11 +179,11 @@ def test_repeated_pairs_are_left_out(tmp_path):
 
 
 def test_the_embedded_dev_set_is_never_used():
-    known = evaluation_data.known_sentences([])
+    known = contamination.known_sentences([])
     assert len(known) > 100
     for target in ("de", "it", "zh"):
         drawn = micro_pairs(60, 77, EN, language(target))
-        assert not evaluation_data.leave_out(drawn, known).skipped["in_evaluation_data"]
+        assert not contamination.leave_out(drawn, known).skipped["in_evaluation_data"]
 
 
 @pytest.mark.parametrize("target", ["de", "it", "zh"])

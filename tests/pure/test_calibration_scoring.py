@@ -11,10 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from alignatt_agent.calibration import head_set_file
-from alignatt_agent.calibration.readers import Loaded
-from alignatt_agent.calibration.scoring import ScoringError, score, split
+from alignatt_agent.calibration.head_scores import ScoringError, score, split
+from alignatt_agent.calibration.row_reader import Loaded
 from alignatt_agent.calibration.state import Journal, StateError
-from alignatt_agent.calibration.statistics import macro, micro
 from alignatt_agent.calibration.translation_score import (
     AlignedPair,
     averaged_score,
@@ -24,8 +23,9 @@ from alignatt_agent.calibration.translation_score import (
     rank,
 )
 from alignatt_agent.calibration.union import unite
-from alignatt_agent.head_sets import HeadSetError, load_head_set
-from alignatt_agent.nouns import AttentionRows, EngineError, Prompt, Readout
+from alignatt_agent.config.head_sets import HeadSetError, load_head_set
+from alignatt_agent.evaluation.statistics import macro, micro
+from alignatt_agent.types import AttentionRows, EngineError, Prompt, Readout
 
 UNHURRIED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 LAYERS, HEADS = 2, 3

@@ -9,17 +9,17 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from alignatt_agent.config import load_config
+from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.config.head_sets import HeadSet
 from alignatt_agent.curves.ablations import derived
 from alignatt_agent.curves.bootstrap import Resampled, interval
 from alignatt_agent.curves.dominance import compare, dominance_table
-from alignatt_agent.curves.front import at_latency, front
-from alignatt_agent.curves.memo import Memo, key_of
-from alignatt_agent.curves.points import CURVES, sweep
+from alignatt_agent.curves.engine_cache import Memo, key_of
+from alignatt_agent.curves.grid import CURVES, sweep
+from alignatt_agent.curves.pareto import at_latency, front
 from alignatt_agent.curves.remembered import RememberedDrafts, pack, unpack
 from alignatt_agent.curves.segments import SegmentScores
-from alignatt_agent.head_sets import HeadSet
-from alignatt_agent.nouns import Draft, Gate, Prompt, Readout
+from alignatt_agent.types import Draft, Gate, Prompt, Readout
 from tests.pure.fakes import make_rows
 
 PROMPT = Prompt((7, 7, 1, 2, 3), 2, (0, 1, 1))

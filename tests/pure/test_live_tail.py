@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.nouns import SAMPLE_RATE, AlignedItem, EngineError, Word
 from alignatt_agent.speech.live_tail import SILENCE_KEPT_S, LiveTail
+from alignatt_agent.types import SAMPLE_RATE, AlignedItem, EngineError, Word
 from tests.pure.fakes import (
     ScriptAligner,
     ScriptRecognizer,

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.nouns import Draft, DraftContext, StopReason
 from alignatt_agent.policy import AlignAtt, EmitAll, HoldN, LocalAgreement, build_policy
+from alignatt_agent.types import Draft, DraftContext, StopReason
 from tests.pure.fakes import Settings, make_rows
 
 # Two heads that agree; source tokens 0-3. Peaks 0, 1, 2, 3.

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.nouns import SAMPLE_RATE, EngineError, Word
+from alignatt_agent.cascade import Session
 from alignatt_agent.policy import AlignAtt
-from alignatt_agent.session import Session
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.translation.translator import Translator
+from alignatt_agent.types import SAMPLE_RATE, EngineError, Word
 from tests.pure.fakes import (
     READOUT,
     MonotoneEngine,

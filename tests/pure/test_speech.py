@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.nouns import AlignedItem, Word
 from alignatt_agent.speech.sentences import ends_sentence, last_sentence_end, split_sentences
 from alignatt_agent.speech.waveform import Intake, loudness
 from alignatt_agent.speech.word_times import time_words
+from alignatt_agent.types import AlignedItem, Word
 
 
 @pytest.mark.parametrize(

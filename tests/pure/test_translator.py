@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.nouns import (
+from alignatt_agent.policy import AlignAtt, EmitAll, HoldN, LocalAgreement
+from alignatt_agent.translation.revision import carry_over
+from alignatt_agent.translation.translator import Translator
+from alignatt_agent.types import (
     Decision,
     Draft,
     EngineError,
     SourceView,
     StopReason,
 )
-from alignatt_agent.policy import AlignAtt, EmitAll, HoldN, LocalAgreement
-from alignatt_agent.translation.revision import carry_over
-from alignatt_agent.translation.translator import Translator
 from tests.pure.fakes import (
     READOUT,
     MonotoneEngine,

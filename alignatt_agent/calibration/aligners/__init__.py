@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from alignatt_agent.calibration.links import Links
-from alignatt_agent.calibration.sentence_pairs import PairError, SentencePair
+from alignatt_agent.calibration.pairs import PairError, SentencePair
+from alignatt_agent.calibration.word_alignment import Links
 
 Alignment = tuple[int, Links | PairError]
 """Place of a pair in the list that was given, and its links or why there are none."""

@@ -1,0 +1,82 @@
+"""Keeps evaluation data out of calibration.
+
+Heads that were chosen on the data that a system is later scored on make its scores worthless. A
+file counts as evaluation data when it says so, when it is part of a dev set, or when most of its
+sentences are those of a dev set; single sentences that occur in one are left out and counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from alignatt_agent.calibration.pairs import Pairs, PairsError
+from alignatt_agent.config.resources import find_path
+from alignatt_agent.evaluation.devset import SEGMENTATION
+
+EMBEDDED_DEVSET = "micro_models/devset"
+TSV_MARK = re.compile(r"#\s*evaluation\b", re.IGNORECASE)
+JSON_MARK = "evaluation"
+_REFUSED_SHARE = 0.5
+
+
+def refuse(path: Path, why: str) -> PairsError:
+    """Build the error for a file that is evaluation data."""
+    return PairsError(
+        f"{path} is evaluation data: {why}. Heads chosen on it would flatter every score measured "
+        f"on it; calibrate on other parallel text"
+    )
+
+
+def check_place(path: Path) -> None:
+    """Refuse a file that lies in a dev set.
+
+    Raises:
+        PairsError: it does.
+    """
+    for folder in list(path.resolve().parents)[:3]:
+        if (folder / SEGMENTATION).is_file():
+            raise refuse(path, f"it lies in the dev set {folder.name} ({SEGMENTATION} is there)")
+
+
+def known_sentences(devsets: Sequence[Path]) -> frozenset[str]:
+    """Sentences of the given dev sets and of the embedded one, in a form to compare by.
+
+    Raises:
+        PairsError: a given dev set has no ``ref/*.txt``.
+    """
+    folders = list(devsets)
+    with contextlib.suppress(FileNotFoundError):  # an installed wheel does not carry it
+        folders.append(find_path(EMBEDDED_DEVSET))
+    known: set[str] = set()
+    for folder in folders:
+        texts = sorted((folder / "ref").glob("*.txt"))
+        if not texts:
+            raise PairsError(f"{folder} is not a dev set: it has no ref/LANGUAGE.txt")
+        for text in texts:
+            known.update(_plain(line) for line in text.read_text(encoding="utf-8").splitlines())
+    return frozenset(known - {""})
+
+
+def leave_out(found: Pairs, known: frozenset[str]) -> Pairs:
+    """Leave out the pairs whose source or target is one of the ``known`` sentences.
+
+    Raises:
+        PairsError: most of the pairs are.
+    """
+    kept = [p for p in found.pairs if not {_plain(" ".join(p.source)), _plain(p.target)} & known]
+    dropped = len(found.pairs) - len(kept)
+    if dropped > _REFUSED_SHARE * max(1, len(found.pairs)):
+        raise refuse(
+            Path(found.name), f"{dropped} of its {len(found.pairs)} pairs are in a dev set"
+        )
+    skipped = found.skipped + Counter({"in_evaluation_data": dropped})
+    return Pairs(found.name, tuple(kept), skipped)
+
+
+def _plain(text: str) -> str:
+    """Letters and digits only, in lower case."""
+    return "".join(char for char in text.casefold() if char.isalnum())

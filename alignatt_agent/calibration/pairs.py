@@ -1,0 +1,217 @@
+"""A sentence pair, cut into the source words and target units that alignments count."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from alignatt_agent.calibration.word_alignment import Link, Links
+
+Span = tuple[int, int]
+
+_PIECE = re.compile(r"[^\W_]+(?:['\u2019.\-][^\W_]+)*|\S")
+_LATIN = re.compile(r"[0-9A-Za-z]+")
+
+
+class PairError(ValueError):
+    """One pair cannot be used.
+
+    Args:
+        reason: key under which such pairs are counted, e.g. ``"empty_side"``.
+        detail: what came and what was expected.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+class PairsError(ValueError):
+    """A pairs file cannot be used at all; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentencePair:
+    """A source sentence and its translation.
+
+    Attributes:
+        number: place in its file, from 1.
+        source: source words as the recogniser writes them, punctuation attached.
+        target: the translation as the model would write it.
+        spans: ``(begin, end)`` characters of each target unit: a word or a punctuation mark; for
+            a script without spaces a character, a run of Latin letters and digits taken as one.
+        gold: gold links between source words and target units, where the file has them.
+    """
+
+    number: int
+    source: tuple[str, ...]
+    target: str
+    spans: tuple[Span, ...]
+    gold: Links | None = None
+
+    @property
+    def units(self) -> list[str]:
+        """Text of every target unit."""
+        return [self.target[begin:end] for begin, end in self.spans]
+
+    def is_word(self, unit: int) -> bool:
+        """Whether a target unit is more than punctuation."""
+        begin, end = self.spans[unit]
+        return any(char.isalnum() for char in self.target[begin:end])
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """What was read from one source of pairs.
+
+    Attributes:
+        name: where they come from, without folders.
+        pairs: the usable ones.
+        skipped: number of unusable ones by reason.
+    """
+
+    name: str
+    pairs: tuple[SentencePair, ...]
+    skipped: Counter[str] = field(default_factory=Counter)
+
+    def digest(self) -> str:
+        """Hash of the usable pairs, 12 hexadecimal digits."""
+        return digest_of((p.source, p.target, p.spans) for p in self.pairs)
+
+
+def without_repeats(found: Pairs, seen: set[tuple[tuple[str, ...], str]]) -> Pairs:
+    """Leave out pairs whose texts were ``seen``, so that no held-out pair was calibrated on.
+
+    Args:
+        found: the pairs.
+        seen: source and target of the pairs to leave out; those of ``found`` are added.
+    """
+    kept = []
+    for pair in found.pairs:
+        if (pair.source, pair.target) not in seen:
+            seen.add((pair.source, pair.target))
+            kept.append(pair)
+    repeated = Counter({"repeated": len(found.pairs) - len(kept)})
+    return Pairs(found.name, tuple(kept), found.skipped + repeated)
+
+
+def digest_of(items: Iterable[object]) -> str:
+    """Hash of the ``repr`` of plain values, 12 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for item in items:
+        digest.update(repr(item).encode())
+    return digest.hexdigest()[:12]
+
+
+def make_pair(
+    number: int,
+    source: Sequence[str],
+    target: str,
+    words: Sequence[str] | None,
+    links: Links | None,
+    *,
+    spaced: bool,
+) -> SentencePair:
+    """Check one pair and cut its target into units.
+
+    Args:
+        number: place in its file.
+        source: source words.
+        target: translation.
+        words: what ``links`` count on the target side; ``None`` for white-space separated words,
+            or characters where ``spaced`` is false.
+        links: gold alignment.
+        spaced: whether the target language separates words by white space.
+
+    Raises:
+        PairError: a side is empty, a word is not in the text, or a link is out of range.
+    """
+    if not source or not target.strip():
+        raise PairError("empty_side", f"pair {number} has an empty side")
+    if any(len(word.split()) != 1 for word in source):
+        raise PairError("unlocatable_word", f"pair {number}: a source word is blank or has spaces")
+    if words is not None:
+        counted = locate(words, target, number)
+    else:
+        pattern = r"\S+" if spaced else r"\S"
+        counted = tuple(match.span() for match in re.finditer(pattern, target))
+    if links is not None:
+        _check_range(links, len(source), len(counted), number)
+    spans, owners = _cut(target, counted, merge_latin=words is None and not spaced)
+    return SentencePair(
+        number, tuple(source), target, spans, None if links is None else _inherit(links, owners)
+    )
+
+
+def locate(words: Sequence[str], text: str, number: int = 0) -> tuple[Span, ...]:
+    """Find ``words`` in ``text``, one after the other.
+
+    Raises:
+        PairError: a word is blank or not in the rest of the text.
+    """
+    spans, at = [], 0
+    for word in words:
+        bare = word.strip()
+        begin = text.find(bare, at) if bare else -1
+        if begin < 0:
+            raise PairError("unlocatable_word", f"pair {number}: {word!r} is not in {text[at:]!r}")
+        at = begin + len(bare)
+        spans.append((begin, at))
+    return tuple(spans)
+
+
+def _check_range(links: Links, sources: int, targets: int, number: int) -> None:
+    wrong = sorted((i, j) for i, j in links.possible if i >= sources or j >= targets)
+    if wrong:
+        raise PairError(
+            "alignment_out_of_range",
+            f"pair {number}: link {wrong[0][0]}-{wrong[0][1]} in a pair of {sources} source words "
+            f"and {targets} target units",
+        )
+
+
+def _cut(
+    text: str, counted: Sequence[Span], *, merge_latin: bool
+) -> tuple[tuple[Span, ...], list[tuple[int, ...]]]:
+    """Split punctuation off words; return the units and what each belongs to in ``counted``."""
+    spans: list[Span] = []
+    owners: list[tuple[int, ...]] = []
+    for index, (begin, end) in enumerate(counted):
+        for match in _PIECE.finditer(text, begin, end):
+            a, b = match.span()
+            joins = (
+                merge_latin
+                and spans
+                and spans[-1][1] == a
+                and _LATIN.fullmatch(text[spans[-1][0] : b])
+            )
+            if joins:
+                spans[-1] = (spans[-1][0], b)
+                owners[-1] = (*owners[-1], index)
+            else:
+                spans.append((a, b))
+                owners.append((index,))
+    return tuple(spans), owners
+
+
+def _inherit(links: Links, owners: Sequence[Sequence[int]]) -> Links:
+    """Hand the links of words down to the units that they were cut into."""
+
+    def spread(wanted: frozenset[Link]) -> set[Link]:
+        return {(i, unit) for unit, mine in enumerate(owners) for i, j in wanted if j in mine}
+
+    return Links.of(spread(links.sure), spread(links.possible))
+
+
+def source_pieces(words: Sequence[str]) -> tuple[list[str], list[int]]:
+    """Split punctuation off source words, for aligners; return the pieces and their words."""
+    pieces: list[str] = []
+    owners: list[int] = []
+    for index, word in enumerate(words):
+        for piece in _PIECE.findall(word):
+            pieces.append(piece)
+            owners.append(index)
+    return pieces, owners

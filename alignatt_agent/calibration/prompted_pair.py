@@ -1,0 +1,71 @@
+"""From aligned words to aligned tokens, under the prompt that the agent uses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from alignatt_agent.calibration.pairs import PairError, SentencePair, digest_of
+from alignatt_agent.calibration.translation_score import AlignedPair
+from alignatt_agent.calibration.word_alignment import Links
+from alignatt_agent.translation.prompt import PromptBuilder
+
+
+class Layout:
+    """Lays pairs out as the agent lays out its requests.
+
+    Args:
+        tokenizer: fast tokenizer of the model, with its chat template.
+        builder: prompts of the direction.
+        max_context: longest request of the engine, in tokens.
+    """
+
+    def __init__(self, tokenizer: Any, builder: PromptBuilder, max_context: int) -> None:
+        self._tokenizer = tokenizer
+        self._builder = builder
+        self._max_context = max_context
+
+    def digest(self) -> str:
+        """Hash of the prompt around a source of one word: system text, template, tokenizer."""
+        return digest_of([self._builder.build(["source"]).token_ids])
+
+    def __call__(self, pair: SentencePair, links: Links) -> AlignedPair:
+        """Return the prompt, the ids of the translation, and each token's source words.
+
+        Raises:
+            PairError: nothing is aligned, the tokenizer has no offsets for the translation, or
+                the request is too long.
+        """
+        encoding = self._tokenizer(
+            pair.target, add_special_tokens=False, return_offsets_mapping=True
+        )
+        ids = tuple(encoding["input_ids"])
+        units = unit_of_tokens(pair, encoding["offset_mapping"])
+        words = tuple(() if unit is None else links.sources(unit) for unit in units)
+        if not any(words):
+            raise PairError("no_alignment", f"pair {pair.number} has no aligned target token")
+        prompt = self._builder.build(pair.source)
+        # One more token is fed to read the row of the last one, and one is sampled.
+        length = len(prompt.token_ids) + len(ids) + 2
+        if length > self._max_context:
+            raise PairError(
+                "too_long",
+                f"pair {pair.number} takes {length} tokens, the context holds {self._max_context}",
+            )
+        return AlignedPair(prompt, ids, words, pair.number)
+
+
+def unit_of_tokens(pair: SentencePair, offsets: Sequence[tuple[int, int]]) -> list[int | None]:
+    """Return the target unit of every token; ``None`` for white space and text between units.
+
+    A token belongs to the unit of its last character: a leading space goes with the word after
+    it, a byte of a character with that character.
+    """
+    unit_of_char: list[int | None] = [None] * len(pair.target)
+    for unit, (begin, end) in enumerate(pair.spans):
+        unit_of_char[begin:end] = [unit] * (end - begin)
+    if any(end > len(pair.target) for _, end in offsets):
+        raise PairError(
+            "unlocatable_word", f"pair {pair.number}: the tokenizer's offsets leave the text"
+        )
+    return [unit_of_char[max(end - 1, begin)] if end else None for begin, end in offsets]

@@ -1,0 +1,205 @@
+"""What the parity matrix runs: models, prompts, and the situations they are served in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from transformers import AutoConfig, AutoTokenizer
+
+from alignatt_agent.checks import random_models
+from alignatt_agent.config.head_sets import load_head_set
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.resources import find_path
+from alignatt_agent.translation.prompt import PromptBuilder
+from alignatt_agent.types import Prompt, Readout
+from micro_world.corpus import TARGETS, sentences
+
+TRAINED = "gemma4"
+"""Name of the embedded trained model; all others are random."""
+
+SUBJECTS = (TRAINED, "gemma4-random", "gemma3", "qwen3", "hunyuan", "llama")
+
+BUDGET = 128
+"""Tokens per step of the engines: longer prompts are cut into chunks."""
+
+BLOCK = 32
+"""Tokens per cache block: prompts that begin with as many equal tokens hit the prefix cache."""
+
+ENGINE: Mapping[str, Any] = {
+    "max_num_batched_tokens": BUDGET,
+    "block_size": BLOCK,
+    "max_model_len": 1024,
+    "max_num_seqs": 16,
+}
+MODES: Mapping[str, Mapping[str, Any]] = {
+    "eager": {"enforce_eager": True},
+    "compiled": {"enforce_eager": False},
+}
+"""vLLM arguments of each engine mode."""
+
+CUDA_MODES: Mapping[str, Mapping[str, Any]] = {
+    "eager": {"enforce_eager": True},
+    "piecewise": {"enforce_eager": False, "compilation_config": {"cudagraph_mode": "PIECEWISE"}},
+    "full": {"enforce_eager": False, "compilation_config": {"cudagraph_mode": "FULL"}},
+}
+"""The same where there are CUDA graphs."""
+
+ROWS: tuple[Literal["predicting", "emitted"], ...] = ("predicting", "emitted")
+
+Head = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A prompt to draft from.
+
+    Attributes:
+        prompt: the prompt.
+        gate_heads: heads whose rows the gate reads.
+    """
+
+    prompt: Prompt
+    gate_heads: tuple[Head, ...]
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request.
+
+    Attributes:
+        case: what to draft from.
+        max_tokens: longest draft.
+        readout: rows to read; ``None`` for a request that only keeps the engine busy.
+    """
+
+    case: Case
+    max_tokens: int
+    readout: Readout | None
+
+
+@dataclass(frozen=True)
+class Call:
+    """Requests that are submitted together.
+
+    Attributes:
+        asks: the requests.
+        cold: whether the prefix cache is emptied before.
+    """
+
+    asks: tuple[Ask, ...]
+    cold: bool = True
+
+
+Situations = dict[str, list[Call]]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model of the matrix.
+
+    Attributes:
+        name: one of ``SUBJECTS``.
+        path: checkpoint.
+        heads: heads to capture, all the model has.
+        short: cases whose prompts fit into one step.
+        long: cases whose prompts do not.
+    """
+
+    name: str
+    path: Path
+    heads: tuple[Head, ...]
+    short: tuple[Case, ...]
+    long: tuple[Case, ...]
+
+    @property
+    def trained(self) -> bool:
+        """Whether the model is a trained one, whose decisions mean something."""
+        return self.name == TRAINED
+
+    def situations(self) -> Situations:
+        """Build the requests of each way of being served, always the same and in this order."""
+        short, long = (
+            [
+                Ask(case, 10 + 3 * (i % 3), Readout(self.heads, ROWS[i % 2]))
+                for i, case in enumerate(cases)
+            ]
+            for cases in (self.short, self.long)
+        )
+        plain = [Ask(case, 8, None) for case in self.short[:2]]
+        shared = [ask for ask in short + long if len(ask.case.prompt.token_ids) > 2 * BLOCK]
+        hits = []
+        for ask in shared:
+            hits += [Call((Ask(ask.case, 1, None),)), Call((ask,), cold=False)]
+        return {
+            "alone": [Call((ask,)) for ask in short],
+            "batched": [Call((*short[:3], *plain, *long, *short[3:]))],
+            "prefix": hits,
+            "chunked": [Call((ask,)) for ask in long],
+        }
+
+
+def subject(name: str, folder: Path) -> Subject:
+    """Prepare a model of the matrix.
+
+    Args:
+        name: one of ``SUBJECTS``.
+        folder: where random models are written.
+
+    Raises:
+        ValueError: the name is unknown.
+        FileNotFoundError: the embedded model is not there.
+    """
+    if name not in SUBJECTS:
+        raise ValueError(f"unknown model {name!r}; known: {list(SUBJECTS)}")
+    if name == TRAINED:
+        path = find_path("micro_models/gemma4")
+        short, long = _sentences(path)
+    else:
+        path = random_models.write(name.removesuffix("-random"), folder / name)
+        short, long = _random_prompts(_heads(path)[::3][:8])
+    return Subject(name, path, _heads(path), tuple(short), tuple(long))
+
+
+def _heads(path: Path) -> tuple[Head, ...]:
+    config = AutoConfig.from_pretrained(path).get_text_config(decoder=True)
+    layers, heads = config.num_hidden_layers, config.num_attention_heads
+    return tuple((layer, head) for layer in range(layers) for head in range(heads))
+
+
+def _sentences(path: Path) -> tuple[list[Case], list[Case]]:
+    """Held-out sentences of the micro world, some with a part of their translation accepted."""
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    pairs = sentences(4711, held_out=True)
+    short: list[Case] = []
+    long: list[Case] = []
+    for number, code in enumerate((*TARGETS, *TARGETS)):
+        builder = PromptBuilder(tokenizer, "English", language(code).name)
+        heads = load_head_set(f"micro-en-{code}").top(8)
+        for count, cases in ((1 + number % 3 * 2, short), (10 + 3 * number, long)):
+            chosen = list(islice(pairs, count))
+            words = [word for pair in chosen for word in pair.words]
+            target = chosen[0].targets[code].text
+            accepted = tokenizer.encode(target, add_special_tokens=False)[: number % 4]
+            if cases is short or number % 2:
+                cases.append(Case(builder.build(words, accepted), heads))
+    return short, long
+
+
+def _random_prompts(gate_heads: Sequence[Head]) -> tuple[list[Case], list[Case]]:
+    """Random ids; the source is somewhere in the middle."""
+    rng = np.random.default_rng(7)
+    cases = []
+    for length in (20, 45, 70, 100, 127, 128, 130, 200, 333):
+        ids = rng.integers(random_models.FIRST_PLAIN_ID, random_models.VOCABULARY, length)
+        start, width = length // 5, length // 2
+        prompt = Prompt(tuple(map(int, ids)), start, tuple(range(width)))
+        cases.append(Case(prompt, tuple(gate_heads)))
+    return (
+        [case for case in cases if len(case.prompt.token_ids) <= BUDGET],
+        [case for case in cases if len(case.prompt.token_ids) > BUDGET],
+    )

@@ -1,0 +1,253 @@
+"""Compares rows and judges the cells of the parity matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from alignatt_agent.checks.parity_cases import Ask
+from alignatt_agent.checks.parity_engine import Answer
+from alignatt_agent.policy import AlignAtt
+from alignatt_agent.types import AttentionRows, Draft, StopReason
+
+MAX_FP32 = 1e-4
+"""Largest difference that a row may have in float32."""
+
+MEAN_BF16 = 4e-4
+"""Largest mean difference in bfloat16 on a trained model, as in the paper."""
+
+FRONTIERS = 8
+"""Gates decide with this many frontiers, evenly spread over the source."""
+
+Decisions = list[tuple[int, StopReason]]
+
+GATES: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "raw": {"normalise": "none", "median_width": 1, "border_margin": -1},
+}
+"""The gate of the paper and the plainest one."""
+
+
+@dataclass
+class Gap:
+    """How far rows are from others of the same tokens.
+
+    Attributes:
+        largest: largest difference of an attention weight of the source span.
+        mean: mean difference there.
+        mass: largest difference of a mass outside the span.
+        rows: rows of one head with any weight on the source.
+        same_peak: those whose source argmax is the same.
+    """
+
+    largest: float = 0.0
+    mean: float = 0.0
+    mass: float = 0.0
+    rows: int = 0
+    same_peak: int = 0
+    _entries: int = 0
+
+    def add(self, ours: AttentionRows, theirs: AttentionRows) -> None:
+        """Count in the rows of one answer."""
+        gap = np.abs(ours.source - theirs.source, dtype=np.float64)
+        masses = [ours.prompt - theirs.prompt, ours.suffix - theirs.suffix]
+        entries = self._entries + gap.size
+        self.mean = float((self.mean * self._entries + gap.sum()) / entries)
+        self._entries = entries
+        # np.maximum, unlike max, hands on what is not a number.
+        self.largest = float(np.maximum(self.largest, gap.max()))
+        self.mass = float(np.maximum(self.mass, np.abs(masses).max()))
+        visible = theirs.source.sum(-1) > 0  # a span that left the window has no peak
+        same = ours.source.argmax(-1) == theirs.source.argmax(-1)
+        self.rows += int(visible.sum())
+        self.same_peak += int(same[visible].sum())
+
+    def missed_exactness(self) -> list[str]:
+        """Say which bars of float32 are missed."""
+        problems = []
+        # Written so that what is not a number fails.
+        if not self.largest <= MAX_FP32:
+            problems.append(f"max |dA| {self.largest:.1e} > {MAX_FP32:.0e}")
+        if not self.mass <= MAX_FP32:
+            problems.append(f"max |d mass| {self.mass:.1e} > {MAX_FP32:.0e}")
+        if self.same_peak < self.rows:
+            problems.append(missed("argmax", self.same_peak, self.rows))
+        return problems
+
+    def summary(self) -> dict[str, Any]:
+        """Return the public figures."""
+        return {key: value for key, value in asdict(self).items() if not key.startswith("_")}
+
+
+@dataclass
+class Verdicts:
+    """Gate decisions on rows, against those on others of the same tokens.
+
+    Attributes:
+        total: decisions.
+        same: those that are the same as on the rows of Transformers eager in the same type.
+        settled: those that Transformers takes the same way in its eager and its fused attention
+            and in float32. The others hang on rounding.
+        same_settled: settled ones that are the same.
+    """
+
+    total: int = 0
+    same: int = 0
+    settled: int = 0
+    same_settled: int = 0
+
+    def add(self, ours: Decisions, theirs: Decisions, *others: Decisions) -> None:
+        """Count in the decisions on one answer; ``others`` tell which are settled."""
+        for mine, reference, *rest in zip(ours, theirs, *others, strict=True):
+            settled = all(other == reference for other in rest)
+            self.total += 1
+            self.same += mine == reference
+            self.settled += settled
+            self.same_settled += settled and mine == reference
+
+
+def decide(ask: Ask, answer: Answer, rows: AttentionRows) -> Decisions:
+    """Let every gate decide on a draft with these rows, at several frontiers."""
+    assert ask.readout is not None
+    places = [ask.readout.heads.index(head) for head in ask.case.gate_heads]
+    draft = Draft(
+        answer.token_ids,
+        answer.ended,
+        AttentionRows(rows.source[:, places], rows.prompt[:, places], rows.suffix[:, places]),
+    )
+    width = rows.source.shape[-1]
+    frontiers = {max(1, width * part // FRONTIERS) for part in range(1, FRONTIERS + 1)}
+    found = []
+    for settings in GATES.values():
+        for frontier in sorted(frontiers):
+            decision = AlignAtt(**settings).decide(draft, frontier)
+            found.append((decision.accepted, decision.reason))
+    return found
+
+
+@dataclass
+class Cell:
+    """One cell of the matrix.
+
+    Attributes:
+        subject: model.
+        trained: whether the model is a trained one.
+        mode: engine mode.
+        dtype: computation type.
+        situation: how the requests were served.
+        requests: number of requests.
+        tokens: drafted tokens with rows.
+        same_dtype: gap to Transformers eager in the same type.
+        fp32: gap to Transformers eager in float32.
+        floor: gap of Transformers eager in the same type to float32.
+        verdicts: what gates decide on the rows.
+        same_ids: requests whose sampled ids are the same without capture.
+        same_logprobs: requests whose log-probabilities are bit-identical without capture.
+        problems: what keeps the cell from passing.
+    """
+
+    subject: str
+    trained: bool
+    mode: str
+    dtype: str
+    situation: str
+    requests: int = 0
+    tokens: int = 0
+    same_dtype: Gap = field(default_factory=Gap)
+    fp32: Gap = field(default_factory=Gap)
+    floor: Gap = field(default_factory=Gap)
+    verdicts: Verdicts = field(default_factory=Verdicts)
+    same_ids: int = 0
+    same_logprobs: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+        return f"{self.subject}/{self.mode}/{self.dtype}/{self.situation}"
+
+    def compare_outputs(self, captured: Sequence[Answer], plain: Sequence[Answer]) -> None:
+        """Count what is the same with and without capture."""
+        self.requests = len(captured)
+        for ours, theirs in zip(captured, plain, strict=True):
+            self.same_ids += ours.sampled == theirs.sampled
+            self.same_logprobs += ours.logprobs == theirs.logprobs
+
+    def judge(self, asks: Sequence[Ask], captured: Sequence[Answer]) -> None:
+        """Write down every bar that is missed."""
+        gap, floor, verdicts = self.same_dtype, self.floor, self.verdicts
+        if not self.tokens:
+            self.problems.append("no row was compared")
+        if self.same_ids < self.requests:
+            self.problems.append(
+                missed("token ids with and without capture", self.same_ids, self.requests)
+            )
+        if self.same_logprobs < self.requests:
+            self.problems.append(
+                missed("logprobs with and without capture", self.same_logprobs, self.requests)
+            )
+        if self.dtype == "float32":
+            self.problems += gap.missed_exactness()
+        elif self.trained and not gap.mean <= max(MEAN_BF16, floor.mean):
+            self.problems.append(
+                f"mean |dA| {gap.mean:.1e} > {MEAN_BF16:.0e} and > noise floor {floor.mean:.1e}"
+            )
+        if self.trained and verdicts.same_settled < verdicts.settled:
+            self.problems.append(missed("decisions", verdicts.same_settled, verdicts.settled))
+        served = [answer for ask, answer in zip(asks, captured, strict=True) if ask.readout]
+        if self.situation == "prefix" and not all(answer.cached for answer in served):
+            self.problems.append("a prompt did not hit the prefix cache")
+        if self.situation in ("alone", "chunked") and any(answer.cached for answer in served):
+            self.problems.append("a prompt hit the prefix cache")
+
+    def summary(self) -> dict[str, Any]:
+        """Return the cell as JSON has it."""
+        document = asdict(self)
+        for key in ("same_dtype", "fp32", "floor"):
+            document[key] = getattr(self, key).summary()
+        return {**document, "passed": not self.problems}
+
+
+@dataclass(frozen=True)
+class Seam:
+    """Transformers' fused seam against its eager one.
+
+    Attributes:
+        subject: model.
+        dtype: computation type.
+        gap: how far the rows are apart.
+        verdicts: what gates decide on the rows.
+    """
+
+    subject: str
+    dtype: str
+    gap: Gap = field(default_factory=Gap)
+    verdicts: Verdicts = field(default_factory=Verdicts)
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+        return f"{self.subject}/transformers/{self.dtype}/sdpa"
+
+    @property
+    def problems(self) -> list[str]:
+        """What keeps the seam from passing."""
+        return self.gap.missed_exactness() if self.dtype == "float32" else []
+
+    def summary(self) -> dict[str, Any]:
+        """Return the seam as JSON has it."""
+        return {
+            "subject": self.subject,
+            "dtype": self.dtype,
+            "gap": self.gap.summary(),
+            "verdicts": asdict(self.verdicts),
+            "problems": self.problems,
+        }
+
+
+def missed(what: str, same: int, total: int) -> str:
+    """Say how much is the same."""
+    return f"{what}: {same} of {total} the same"

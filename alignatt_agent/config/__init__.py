@@ -1,0 +1,1 @@
+"""The one configuration: what runs, in which language, with which heads and checkpoints."""

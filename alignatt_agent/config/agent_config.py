@@ -1,0 +1,271 @@
+"""The one configuration of the agent: a strict model tree, loaded from ``agent_configs/*.yaml``."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.resources import find_resource
+from alignatt_agent.types import SAMPLE_RATE
+
+AGENT_CLASS = "alignatt_agent.agent.AlignAttAgent"
+
+
+class ConfigError(ValueError):
+    """A configuration is not valid; the message says which key, what came and what is expected."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+class ModelConfig(_Strict):
+    """One checkpoint and how its engine runs.
+
+    Attributes:
+        path: id on the Hugging Face hub, or a directory (relative ones are looked up in the
+            working directory and in the checkout).
+        revision: commit of a hub id; pin it.
+        dtype: computation type of the engine.
+        engine: further arguments of vLLM's ``EngineArgs``: device limits.
+    """
+
+    path: str = Field(min_length=1)
+    revision: str | None = None
+    dtype: Literal["float32", "bfloat16", "auto"] = "auto"
+    engine: dict[str, Any] = Field(default_factory=dict)
+
+
+class ModelsConfig(_Strict):
+    """The three checkpoints of the cascade."""
+
+    asr: ModelConfig
+    aligner: ModelConfig
+    translation: ModelConfig
+
+
+class SpeechConfig(_Strict):
+    """The live tail.
+
+    Attributes:
+        min_start_s: audio that must have arrived before anything is translated.
+        hold_back_ms: a word becomes accessible this long after its end; more waits longer and
+            reads a more reliable transcript.
+        stable_only: only words that two successive hypotheses agree on are accessible.
+        max_tail_s: longest audio that is transcribed again; a longer tail commits its stable
+            prefix at a word boundary.
+    """
+
+    min_start_s: float = Field(default=2.0, ge=0)
+    hold_back_ms: float = Field(default=0.0, ge=0)
+    stable_only: bool = False
+    max_tail_s: float = Field(default=30.0, ge=5)
+
+
+class PolicyConfig(_Strict):
+    """The gate of AlignAtt (Eqs. 2-7); the defaults are the paper's setting.
+
+    Attributes:
+        name: ``alignatt``; its rivals ``hold_n`` (emit a draft without its last units) and
+            ``local_agreement`` (emit what successive drafts have in common); or ``none`` to emit
+            whole drafts.
+        n: ``alignatt``: drafts of different sources that have to pass the gate with the same
+            tokens, 1 is the paper's gate; ``local_agreement``: drafts that have to agree, at
+            least 2; ``hold_n``: units to hold back.
+        top_k: how many heads of the head set are read.
+        normalise: per-head prefix-online z-score before heads are averaged, or none.
+        median_width: width of the median filter along the source, in tokens; 1 is none.
+        border_margin: tokens that the attention peak may reach past the frontier; a negative one
+            keeps the last accessible tokens off limits too, as AlignAtt does for speech frames.
+        tau_argmax: lowest peak attention that a token may have; 0 accepts any.
+        tau_src: lowest attention mass on accessible source that a token may have; 0 accepts any.
+    """
+
+    name: Literal["alignatt", "hold_n", "local_agreement", "none"] = "alignatt"
+    n: int = Field(default=1, ge=0)
+    top_k: int = Field(default=8, ge=1)
+    normalise: Literal["zscore", "none"] = "zscore"
+    median_width: int = Field(default=7, ge=1)
+    border_margin: int = Field(default=1, ge=-16, le=16)
+    tau_argmax: float = 0.0
+    tau_src: float = Field(default=0.0, ge=0, le=1)
+
+    @field_validator("median_width")
+    @classmethod
+    def _odd(cls, value: int) -> int:
+        if value % 2 == 0:
+            raise ValueError("a median needs an odd width")
+        return value
+
+    @model_validator(mode="after")
+    def _enough_drafts(self) -> PolicyConfig:
+        least = {"alignatt": 1, "local_agreement": 2}.get(self.name, 0)
+        if self.n < least:
+            raise ValueError(f"{self.name} needs n of at least {least}, got {self.n}")
+        return self
+
+
+class AgentConfig(_Strict):
+    """Everything Simulstream hands to the agent.
+
+    Attributes:
+        type: dotted path of the agent class, for Simulstream.
+        detokenizer_type: how scorers join our units; ``simuleval`` needs no download.
+        latency_unit: ``word`` or ``char``; follows the target language when that is given.
+        chunk_ms: audio per step.
+        source_language: code or name.
+        target_language: code or name; a client's choice overrides it.
+        max_draft_tokens: longest draft per step.
+        early_stop: end a draft inside the engine at the first token that the gate rejects; what is
+            emitted is the same, in fewer decoding steps.
+        models: checkpoints.
+        head_sets: head set (name or path) of each target language code.
+        speech: the live tail.
+        policy: the gate.
+    """
+
+    type: str = AGENT_CLASS
+    detokenizer_type: Literal["simuleval"] = "simuleval"
+    latency_unit: Literal["word", "char"] = "word"
+    chunk_ms: int = Field(default=850, ge=20)
+    source_language: str = "en"
+    target_language: str | None = None
+    max_draft_tokens: int = Field(default=16, ge=1)
+    early_stop: bool = True
+    models: ModelsConfig
+    head_sets: dict[str, str] = Field(default_factory=dict)
+    speech: SpeechConfig = SpeechConfig()
+    policy: PolicyConfig = PolicyConfig()
+
+    @field_validator("chunk_ms")
+    @classmethod
+    def _representable(cls, value: int) -> int:
+        # simulstream_inference cuts int(rate * seconds) samples; where the product falls just
+        # below a whole number (2010 ms does) every step would silently take two pieces.
+        if int(SAMPLE_RATE * (value / 1000)) != SAMPLE_RATE * value // 1000:
+            raise ValueError(f"Simulstream cannot cut pieces of {value} ms; take {value - 1}")
+        return value
+
+    @field_validator("source_language", "target_language")
+    @classmethod
+    def _language_code(cls, value: str | None) -> str | None:
+        return None if value is None else language(value).code
+
+    @field_validator("head_sets")
+    @classmethod
+    def _language_codes(cls, value: dict[str, str]) -> dict[str, str]:
+        return {language(code).code: name for code, name in value.items()}
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any], origin: str = "configuration") -> AgentConfig:
+        """Validate a mapping.
+
+        Raises:
+            ConfigError: all problems, one per line.
+        """
+        try:
+            return cls.model_validate(dict(raw))
+        except ValidationError as error:
+            problems = [_explain(cls, dict(item)) for item in error.errors()]
+            raise ConfigError(f"{origin}: " + "\n  ".join(["not valid", *problems])) from None
+
+    @classmethod
+    def from_namespace(cls, namespace: SimpleNamespace) -> AgentConfig:
+        """Validate what Simulstream makes of a YAML file.
+
+        Raises:
+            ConfigError: the configuration is not valid.
+        """
+        return cls.parse(_to_dict(namespace))
+
+    def for_target(self, target: str) -> AgentConfig:
+        """Return the configuration of one target language, with its latency unit."""
+        chosen = language(target)
+        update = {"target_language": chosen.code, "latency_unit": chosen.latency_unit}
+        return self.model_copy(update=update)
+
+    def to_yaml(self) -> str:
+        """Return the resolved configuration, every key written out."""
+        return yaml.safe_dump(self.model_dump(), sort_keys=False, allow_unicode=True)
+
+    def digest(self) -> str:
+        """Hash of the resolved configuration without the target, 12 hexadecimal digits."""
+        content = self.model_dump(exclude={"target_language", "latency_unit"})
+        text = json.dumps(content, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def load_config(name_or_path: str, overrides: Mapping[str, Any] | None = None) -> AgentConfig:
+    """Load ``agent_configs/NAME.yaml`` or a YAML file given by its path.
+
+    Args:
+        name_or_path: e.g. ``"micro-low"``.
+        overrides: dotted keys and their values, e.g. ``{"policy.name": "none"}``.
+
+    Raises:
+        ConfigError: no such configuration, or it is not valid.
+    """
+    raw = read_yaml(name_or_path)
+    for key, value in (overrides or {}).items():
+        _set(raw, key, value)
+    return AgentConfig.parse(raw, name_or_path)
+
+
+def read_yaml(name_or_path: str) -> dict[str, Any]:
+    """Read a configuration file without validating it.
+
+    Raises:
+        ConfigError: it does not exist or is not a YAML mapping.
+    """
+    try:
+        path = find_resource("agent_configs", name_or_path, (".yaml", ".yml"))
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(str(error)) from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{name_or_path} is not YAML: {error}") from None
+    if not isinstance(raw, dict):
+        raise ConfigError(f"{path} holds {type(raw).__name__}, expected a mapping of keys")
+    return raw
+
+
+def _set(raw: dict[str, Any], dotted: str, value: Any) -> None:
+    *parents, last = dotted.split(".")
+    for parent in parents:
+        raw = raw.setdefault(parent, {})
+        if not isinstance(raw, dict):
+            raise ConfigError(f"--set {dotted}: {parent} is a value, it has no keys")
+    raw[last] = value
+
+
+def _to_dict(value: Any) -> Any:
+    if isinstance(value, SimpleNamespace):
+        return {key: _to_dict(item) for key, item in vars(value).items()}
+    if isinstance(value, list):
+        return [_to_dict(item) for item in value]
+    return value
+
+
+def _explain(model: type[BaseModel], error: dict[str, Any]) -> str:
+    location = [str(part) for part in error["loc"]]
+    dotted = ".".join(location)
+    if error["type"] != "extra_forbidden":
+        return f"{dotted}: {error['msg']} (got {error['input']!r})"
+    for part in location[:-1]:
+        annotation = model.model_fields[part].annotation
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            model = annotation
+    known = list(model.model_fields)
+    near = difflib.get_close_matches(location[-1], known, n=1, cutoff=0.0)
+    return (
+        f"{dotted}: unknown key; the nearest known one is {near[0]!r} "
+        f"(known here: {', '.join(known)})"
+    )

@@ -1,0 +1,135 @@
+"""Model checkpoints: where they are, whether they are complete, and what identifies them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from pathlib import Path
+
+from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
+from alignatt_agent.config.resources import find_path
+
+EMBEDDED = "micro_models"
+"""Folder of the checkpoints that are part of the repository."""
+
+_HASH_WHOLE_BELOW = 64 * 1024 * 1024
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint is missing or incomplete; the message holds the command that fetches it."""
+
+
+def locate(models: ModelsConfig) -> ModelsConfig:
+    """Return ``models`` with every path replaced by the local directory that holds the weights.
+
+    Nothing is downloaded: a run either starts with what is there or stops at once.
+
+    Raises:
+        CheckpointError: one or more checkpoints are missing; all of them are named.
+    """
+    found: dict[str, ModelConfig] = {}
+    problems: list[str] = []
+    for role in ("asr", "aligner", "translation"):
+        model: ModelConfig = getattr(models, role)
+        try:
+            path = locate_one(model)
+        except CheckpointError as error:
+            problems.append(f"{role}: {error}")
+        else:
+            found[role] = model.model_copy(update={"path": str(path), "revision": None})
+    if problems:
+        raise CheckpointError("missing checkpoints\n  " + "\n  ".join(problems))
+    return ModelsConfig(**found)
+
+
+def locate_one(model: ModelConfig) -> Path:
+    """Return the local directory of one checkpoint.
+
+    Relative paths are looked up in the working directory and in the checkout, ids of the
+    Hugging Face hub in its local cache.
+
+    Raises:
+        CheckpointError: it is not there or not complete.
+    """
+    found: Path | None = None
+    with contextlib.suppress(FileNotFoundError):
+        found = find_path(model.path)
+    if found is None and _is_hub_id(model):
+        found = _cached_snapshot(model)
+    if found is None:
+        raise CheckpointError(f"{_title(model)} is not on this machine; {_remedy(model)}")
+    _require_complete(found, model)
+    return found
+
+
+def fingerprint(path: Path) -> str:
+    """Hash of the files of a checkpoint directory, 12 hexadecimal digits.
+
+    Files of 64 MiB and more count with their size and first MiB only.
+    """
+    digest = hashlib.sha256()
+    for file in sorted(item for item in path.rglob("*") if item.is_file()):
+        size = file.stat().st_size
+        digest.update(f"{file.relative_to(path)}:{size}:".encode())
+        with file.open("rb") as stream:
+            digest.update(stream.read() if size < _HASH_WHOLE_BELOW else stream.read(1 << 20))
+    return digest.hexdigest()[:12]
+
+
+def identity(model: ModelConfig, located: ModelConfig) -> str:
+    """Name a checkpoint for a signature: ``id@revision``, or the path with a fingerprint."""
+    if model.revision:
+        return f"{model.path}@{model.revision}"
+    return f"{model.path}#sha256:{fingerprint(Path(located.path))}"
+
+
+def _is_hub_id(model: ModelConfig) -> bool:
+    parts = model.path.split("/")
+    return len(parts) == 2 and all(parts) and parts[0] not in (".", "..", "~", EMBEDDED)
+
+
+def _cached_snapshot(model: ModelConfig) -> Path | None:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(model.path, revision=model.revision, local_files_only=True))
+    except (LocalEntryNotFoundError, FileNotFoundError):
+        return None
+
+
+def _require_complete(path: Path, model: ModelConfig) -> None:
+    missing: list[str] = []
+    if not (path / "config.json").is_file():
+        missing.append("config.json")
+    index = path / "model.safetensors.index.json"
+    if index.is_file():
+        shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        missing.extend(sorted(shard for shard in shards if not (path / shard).is_file()))
+    elif not any(path.glob("*.safetensors")):
+        missing.append("*.safetensors")
+    if missing:
+        raise CheckpointError(
+            f"{_title(model)} in {path} is incomplete, it lacks {', '.join(missing)}; "
+            f"{_remedy(model)}"
+        )
+
+
+def _title(model: ModelConfig) -> str:
+    return f"{model.path}@{model.revision}" if model.revision else model.path
+
+
+def _remedy(model: ModelConfig) -> str:
+    if model.path.split("/")[0] == EMBEDDED:
+        return (
+            f"{EMBEDDED}/ is part of the repository: run from a checkout, restore it with "
+            f"`git checkout -- {EMBEDDED}` or rebuild it with `make micro-models`"
+        )
+    if _is_hub_id(model):
+        revision = f" --revision {model.revision}" if model.revision else ""
+        return f"fetch it with `hf download {model.path}{revision}`"
+    return (
+        "the path was looked up in the working directory and in the checkout; "
+        "correct it in the configuration"
+    )

@@ -1,0 +1,61 @@
+"""Files that travel with the package: configurations and head sets."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+
+PACKAGE_ROOT = Path(__file__).resolve().parents[1]
+CHECKOUT_ROOT = PACKAGE_ROOT.parent
+
+
+def find_path(path: str | Path) -> Path:
+    """Look a relative path up in the working directory, then in the checkout.
+
+    Raises:
+        FileNotFoundError: it is in neither.
+    """
+    wanted = Path(path).expanduser()
+    for candidate in (wanted, CHECKOUT_ROOT / wanted):
+        if candidate.exists():
+            return candidate.resolve()
+    raise FileNotFoundError(f"{path} is neither in {Path.cwd()} nor in {CHECKOUT_ROOT}")
+
+
+def known_resources(kind: str, suffix: str) -> list[str]:
+    """Names of the packaged files of one kind, e.g. of ``"agent_configs"``."""
+    return sorted({item.stem for folder in _folders(kind) for item in folder.glob(f"*{suffix}")})
+
+
+def find_resource(kind: str, name: str, suffixes: Sequence[str]) -> Path:
+    """Find a packaged file by name, or any file by path.
+
+    Args:
+        kind: ``"agent_configs"`` or ``"head_sets"``.
+        name: name without suffix, e.g. ``"micro-low"``, or the path of a file.
+        suffixes: accepted suffixes; the first is the packaged one.
+
+    Raises:
+        FileNotFoundError: nothing of that name exists; the message lists what does.
+    """
+    path = Path(name).expanduser()
+    if path.suffix in suffixes and path.is_file():
+        return path
+    for folder in _folders(kind):
+        candidate = folder / f"{name}{suffixes[0]}"
+        if path.name == name and candidate.is_file():
+            return candidate
+    known = known_resources(kind, suffixes[0])
+    noun = kind.replace("_", " ").rstrip("s")
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise FileNotFoundError(
+        f"no {noun} named {name!r}{hint} Known: {', '.join(known) or 'none'}; "
+        f"a path to a {suffixes[0]} file works too"
+    )
+
+
+def _folders(kind: str) -> tuple[Path, Path]:
+    """Where files of a kind are: at the top of a checkout, or inside an installed wheel."""
+    return CHECKOUT_ROOT / kind, PACKAGE_ROOT / "data" / kind

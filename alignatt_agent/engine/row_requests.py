@@ -1,0 +1,235 @@
+"""Book-keeping of the requests whose rows a worker captures; no tensors, no vLLM imports."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from alignatt_agent.policy.alignatt import Scan
+from alignatt_agent.types import FloatArray
+
+EXTRA = "alignatt"
+"""Key of our own entry in ``SamplingParams.extra_args``."""
+
+PROMPT, SUFFIX, SOURCE = 0, 1, slice(2, None)
+"""Columns of a row: mass on the prompt beside the source, mass on the draft, the source."""
+
+MAX_UNFETCHED = 256
+"""Finished requests whose rows wait to be fetched; the oldest goes first."""
+
+MAX_WAIT_S = 60.0
+"""Rows of a finished request are dropped after this time, e.g. because it was aborted."""
+
+
+def wish(
+    key: str,
+    start: int,
+    end: int,
+    prompt: int,
+    first: int,
+    count: int,
+    heads: list[int],
+    gate: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Build the entry that asks a worker for rows.
+
+    Args:
+        key: name under which the rows are fetched; unique among the requests of an engine.
+        start: first source position.
+        end: one past the last source position.
+        prompt: number of prompt tokens.
+        first: position of the first query whose row is wanted.
+        count: number of rows wanted at most.
+        heads: places of the wanted heads in the engine's list.
+        gate: arguments of ``policy.alignatt.Scan`` and, as ``earlier``, shape and float32 bytes
+            of the rows before ``first``; the draft ends at the first token that it rejects.
+    """
+    return {
+        "key": key,
+        "start": start,
+        "end": end,
+        "prompt": prompt,
+        "first": first,
+        "count": count,
+        "heads": heads,
+        "gate": gate,
+    }
+
+
+class HeadsToCapture:
+    """Engine-wide list of heads, passed to the workers as vLLM's ``additional_config``.
+
+    vLLM hashes that object into the key of its compile cache. Captured heads do not change the
+    compiled graph, so all of them share one cache.
+    """
+
+    def __init__(self, heads: tuple[tuple[int, int], ...]) -> None:
+        self.heads = heads
+
+    def compute_hash(self) -> str:
+        """Constant, see above."""
+        return "alignatt"
+
+
+@dataclass
+class Live:
+    """One request that wants rows; the fields of ``wish`` and what was captured so far.
+
+    Attributes:
+        gate: see ``wish``.
+        blocks: block ids of each cache group.
+        epoch: changes whenever ``blocks`` does.
+        number: unique in this process.
+        rows: for each row, the tensor that holds it and its index there.
+        finished: when the scheduler let go of the request (monotonic seconds).
+        rejected: whether the gate closed.
+        next_token: the token that was not sampled because of that.
+        replay_s: its share of the time that computing rows took.
+    """
+
+    key: str
+    start: int
+    end: int
+    prompt: int
+    first: int
+    count: int
+    heads: list[int]
+    gate: dict[str, Any] | None = None
+    blocks: list[list[int]] = field(default_factory=list)
+    epoch: int = 0
+    number: int = field(default_factory=itertools.count().__next__)
+    rows: dict[int, tuple[Any, int]] = field(default_factory=dict)
+    finished: float | None = None
+    rejected: bool = False
+    next_token: int | None = None
+    replay_s: float = 0.0
+    _scan: Scan | None = None
+    _scanned: int = 0
+
+    def scan(self, number: int, row: FloatArray) -> None:
+        """Feed a row, ``[heads, source]``, to the gate; rows seen before change nothing."""
+        if self.gate is None or self.rejected or number != self._scanned:
+            return
+        if self._scan is None:
+            settings = dict(self.gate)
+            shape, data = settings.pop("earlier")
+            self._scan = Scan(**settings)
+            for earlier in np.frombuffer(data, np.float32).reshape(shape):
+                self._scan.judge(earlier)
+        self._scanned += 1
+        self.rejected = self._scan.judge(row) is not None
+
+    def replace_blocks(self, groups: Sequence[Sequence[int]]) -> None:
+        """Note the block table of a request that starts, or starts again."""
+        self.blocks = [list(group) for group in groups]
+        self.epoch += 1
+
+    def append_blocks(self, groups: Sequence[Sequence[int]]) -> None:
+        """Note blocks that were added to each group's table."""
+        for have, more in zip(self.blocks, groups, strict=True):
+            have.extend(more)
+        self.epoch += 1
+
+    def pages(self, group: int, split: int, count: int) -> list[int]:
+        """First ``count`` pages of a group whose blocks are cut into ``split`` pages each.
+
+        A shorter table is padded with page 0; what is there lies behind the causal mask.
+        """
+        blocks = self.blocks[group]
+        if split > 1:
+            blocks = [block * split + i for block in blocks for i in range(split)]
+        return (blocks + [0] * (count - len(blocks)))[:count]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One row to compute in the current step: a request and the position of the query."""
+
+    live: Live
+    position: int
+
+
+LIVE: WeakValueDictionary[str, Live] = WeakValueDictionary()
+"""All requests of this process that want rows, for the logits processor."""
+
+
+class Ledger:
+    """Requests that want rows, from their first step until their rows are fetched."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, Live] = {}
+        self._by_key: OrderedDict[str, Live] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def schedule(self, scheduled: Any) -> list[Work]:
+        """Follow one ``SchedulerOutput`` and return the rows wanted in its step."""
+        for request in scheduled.finished_req_ids:
+            self._finish(request)
+        work: list[Work] = []
+        counts = scheduled.num_scheduled_tokens
+        for new in scheduled.scheduled_new_reqs:
+            live = self._open(new)
+            if live is not None:
+                _wanted(live, new.num_computed_tokens, counts[new.req_id], work)
+        if self._running:
+            cached = scheduled.scheduled_cached_reqs
+            for request, blocks, computed in zip(
+                cached.req_ids, cached.new_block_ids, cached.num_computed_tokens, strict=True
+            ):
+                live = self._running.get(request)
+                if live is None:
+                    continue
+                if request in cached.resumed_req_ids:
+                    live.replace_blocks(blocks)
+                elif blocks is not None:
+                    live.append_blocks(blocks)
+                _wanted(live, computed, counts[request], work)
+        return work
+
+    def _open(self, new: Any) -> Live | None:
+        extra = new.sampling_params.extra_args if new.sampling_params else None
+        asked = (extra or {}).get(EXTRA)
+        if asked is None:
+            return None
+        live = self._by_key.get(asked["key"])
+        if live is None or live.finished is not None:
+            live = LIVE[asked["key"]] = self._by_key[asked["key"]] = Live(**asked)
+        # Model runner V2 sends a preempted request that resumes as a new one.
+        live.replace_blocks(new.block_ids)
+        self._running[new.req_id] = live
+        return live
+
+    def _finish(self, request: str) -> None:
+        live = self._running.pop(request, None)
+        if live is None or live.key not in self._by_key:
+            return
+        live.finished = now = time.monotonic()
+        waiting = [(x.key, x.finished) for x in self._by_key.values() if x.finished is not None]
+        surplus = len(waiting) - MAX_UNFETCHED
+        for i, (key, since) in enumerate(waiting):
+            if i < surplus or now - since > MAX_WAIT_S:
+                del self._by_key[key]
+
+    def take(self, key: str) -> Live | None:
+        """Remove a request and return it; a running one is no longer captured."""
+        live = self._by_key.pop(key, None)
+        LIVE.pop(key, None)
+        if live is not None:
+            live.count = 0
+        return live
+
+
+def _wanted(live: Live, computed: int, count: int, work: list[Work]) -> None:
+    """Append the rows among the ``count`` positions after ``computed``."""
+    begin = max(computed, live.first)
+    end = min(computed + count, live.first + live.count)
+    work.extend(Work(live, position) for position in range(begin, end))

@@ -1,0 +1,270 @@
+"""One vLLM engine on an event loop of its own, called synchronously from any thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import CancelledError
+from typing import Any, TypeVar
+
+from alignatt_agent.engine.crashes import CrashReport, describe, describe_exit
+from alignatt_agent.engine.row_requests import EXTRA, HeadsToCapture
+from alignatt_agent.engine.supported_modes import check_engine
+from alignatt_agent.types import EngineError
+
+T = TypeVar("T")
+
+_STOP_S = 20.0
+"""Longest wait for an engine's processes to end, in seconds."""
+
+_GRACE_S = 5.0
+"""Time for an engine's processes to end by themselves before they are killed, in seconds."""
+
+_REAP_S = 1.0
+"""A process that died lets go of its pipes before its exit code is known."""
+
+_REAPED_S = 0.01
+"""Time for another thread that waited for the same process to write its exit code down."""
+
+_importing = threading.Lock()
+"""Engines start side by side, but vLLM's plug-ins and setuptools' patch of distutils, which torch
+imports, fail when two threads import them at once."""
+
+
+class ServedModel:
+    """A running vLLM engine.
+
+    Args:
+        name: what error messages call it, e.g. ``"translation model google/gemma-4-E4B-it"``.
+        arguments: vLLM's ``AsyncEngineArgs`` by name.
+
+    Raises:
+        EngineError: the engine did not start.
+    """
+
+    def __init__(self, name: str, arguments: Mapping[str, Any]) -> None:
+        self.name = name
+        self._numbers = itertools.count()
+        self._closed = False
+        self._engine: Any = None
+        self._processes: list[Any] = []
+        self._report: CrashReport | None = None
+        self._forgetting: set[asyncio.Future[Any]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._death: asyncio.Future[None] = self._loop.create_future()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name=f"engine of {name}", daemon=True
+        )
+        self._thread.start()
+        try:
+            self._call(self._start(dict(arguments)))
+        except BaseException:
+            self.shutdown()
+            raise
+
+    @property
+    def config(self) -> Any:
+        """The engine's vLLM ``ModelConfig``."""
+        return self._engine.model_config
+
+    @property
+    def alive(self) -> bool:
+        """Whether the engine can serve requests."""
+        return (
+            not self._closed
+            and not self._death.done()
+            and self._engine is not None
+            and not self._engine.errored
+        )
+
+    @property
+    def pids(self) -> list[int]:
+        """The ids of the engine's processes on this machine."""
+        return [process.pid for process in self._processes]
+
+    def tokenizer(self) -> Any:
+        """The fast tokenizer that the engine uses."""
+        return self._engine.renderer.get_tokenizer()
+
+    def generate(self, prompt: Mapping[str, Any], sampling: Any) -> Any:
+        """Run one generation request and return its final ``RequestOutput``.
+
+        An exception in the calling thread, e.g. ``KeyboardInterrupt``, ends the request, and its
+        rows are forgotten.
+
+        Raises:
+            EngineError: the engine refused the request or died.
+        """
+        wish = (sampling.extra_args or {}).get(EXTRA)
+        return self._last(
+            lambda key: self._engine.generate(dict(prompt), sampling, key),
+            wish and wish["key"],
+        )
+
+    def encode(self, prompt: Mapping[str, Any], pooling: Any) -> Any:
+        """Run one pooling request and return its ``PoolingRequestOutput``.
+
+        Raises:
+            EngineError: the engine refused the request or died.
+        """
+        return self._last(lambda key: self._engine.encode(dict(prompt), pooling, key))
+
+    def ask_workers(self, method: str, *arguments: Any) -> list[Any]:
+        """Call a method on every worker and return their answers.
+
+        Raises:
+            EngineError: a worker raised or died.
+        """
+
+        async def ask() -> list[Any]:
+            answers: list[Any] = await self._engine.collective_rpc(method, args=arguments)
+            return answers
+
+        return self._call(ask())
+
+    def stop(self) -> None:
+        """Begin to end the engine's processes, without waiting; requests fail from now on."""
+        if not self._closed:
+            self._closed = True
+            self._ending = asyncio.run_coroutine_threadsafe(self._stop(), self._loop)
+
+    def shutdown(self) -> None:
+        """End the engine's processes; harmless when called again."""
+        self.stop()
+        if self._loop.is_closed():
+            return
+        with contextlib.suppress(Exception):  # the processes are daemons and end with this one
+            self._ending.result(_STOP_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_STOP_S)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+    # ------------------------------------------------------------------ calls
+    def _last(self, request: Callable[[str], Any], rows: str | None = None) -> Any:
+        async def run() -> Any:
+            last = None
+            try:
+                async for output in request(str(next(self._numbers))):
+                    last = output
+            except asyncio.CancelledError:
+                if rows is not None and self.alive:
+                    self._forget(rows)
+                raise
+            return last
+
+        return self._call(run())
+
+    def _forget(self, rows: str) -> None:
+        """Have the workers drop the rows of a request, which nobody will fetch."""
+        task = asyncio.ensure_future(self._engine.collective_rpc("alignatt_fetch", args=(rows,)))
+        self._forgetting.add(task)  # the loop itself keeps no task alive
+        task.add_done_callback(self._forgotten)
+
+    def _forgotten(self, task: asyncio.Future[Any]) -> None:
+        self._forgetting.discard(task)
+        if not task.cancelled():
+            task.exception()  # an engine that died in between is reported to whoever needs it
+
+    def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the engine's loop and wait for it here."""
+        if self._closed or not self._thread.is_alive():
+            coroutine.close()
+            raise EngineError(f"{self.name}: the engine was shut down")
+        task = asyncio.run_coroutine_threadsafe(self._while_alive(coroutine), self._loop)
+        try:
+            return task.result()
+        except CancelledError as error:
+            raise EngineError(f"{self.name}: the engine was shut down in mid-request") from error
+        except Exception as error:
+            raise EngineError(f"{self.name}: {self._explain(error)}") from error
+        except BaseException:  # e.g. KeyboardInterrupt in the calling thread
+            task.cancel()
+            raise
+
+    async def _while_alive(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Await ``coroutine``, but not the answer of a dead process: vLLM waits for ever."""
+        task = asyncio.ensure_future(coroutine)
+        either: set[asyncio.Future[Any]] = {task, self._death}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise RuntimeError("the engine ended while it owed an answer")
+            return task.result()
+        finally:
+            task.cancel()
+
+    def _explain(self, error: Exception) -> str:
+        """Say what went wrong, not that something did."""
+        first = self._report.first() if self._report else None
+        if self.alive:  # the engine survived, so the error speaks for itself
+            if self._report and first:
+                self._report.clear()
+            return describe(error)
+        if first is None:
+            codes = [_exit_code(process) for process in self._processes]
+            ended = [describe_exit(code) for code in codes if code is not None]
+            first = ended[0] if ended else describe(error)
+        return f"the engine died: {first}" if self._engine else first
+
+    # ------------------------------------------------------------------ life
+    async def _start(self, arguments: dict[str, Any]) -> None:
+        with _importing:
+            from vllm.engine.arg_utils import AsyncEngineArgs
+            from vllm.v1.engine.async_llm import AsyncLLM
+
+            from alignatt_agent.engine.early_stop import processor_name
+
+            engine_args = AsyncEngineArgs(**arguments)
+            config = engine_args.create_engine_config()
+        if isinstance(config.additional_config, HeadsToCapture):
+            check_engine(config)
+            config.model_config.logits_processors = [processor_name(config.use_v2_model_runner)]
+        self._report = CrashReport(config.instance_id)
+        self._engine = AsyncLLM.from_vllm_config(
+            config, disable_log_stats=engine_args.disable_log_stats
+        )
+        # A manager of Ray actors has no processes.
+        manager = self._engine.engine_core.resources.engine_manager
+        self._processes = list(getattr(manager, "processes", ()))
+        for process in self._processes:
+            self._loop.add_reader(process.sentinel, self._died, process.sentinel)
+
+    def _died(self, sentinel: int) -> None:
+        self._loop.remove_reader(sentinel)
+        if not self._death.done():
+            self._death.set_result(None)
+
+    async def _stop(self) -> None:
+        for process in self._processes:
+            self._loop.remove_reader(process.sentinel)
+        # Requests end first. So does vLLM's reader, which would report the end as an accident.
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        if self._engine is not None:
+            self._engine.shutdown(timeout=_GRACE_S)
+            for process in self._processes:
+                process.join(_GRACE_S)
+            self._engine = None  # its ``__del__`` fails when it runs at the end of Python
+        if self._report is not None:
+            self._report.clear()
+
+
+def _exit_code(process: Any) -> int | None:
+    """Return the exit code of a process that ended, within ``_REAP_S``; ``None`` if it lives.
+
+    ``join`` returns without one when another thread's ``waitpid`` came first: vLLM's monitor
+    watches the same process, and so does every session that the death woke up.
+    """
+    deadline = time.monotonic() + _REAP_S
+    while process.exitcode is None and (left := deadline - time.monotonic()) > 0:
+        process.join(left)
+        time.sleep(_REAPED_S)
+    code: int | None = process.exitcode
+    return code

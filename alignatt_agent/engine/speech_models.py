@@ -1,0 +1,69 @@
+"""The two speech models as plain functions of token ids and audio."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from alignatt_agent.engine.drafts import greedy, strip_stop
+from alignatt_agent.engine.served_model import ServedModel
+from alignatt_agent.types import FloatArray
+
+
+class SpeechModel:
+    """A served model that continues a prompt with audio in it.
+
+    Args:
+        model: the served Qwen3-ASR.
+    """
+
+    def __init__(self, model: ServedModel) -> None:
+        self._model = model
+        self._stops = stop_ids(model)
+        self.tokenizer = model.tokenizer()
+
+    def generate(self, token_ids: list[int], audio: FloatArray, max_tokens: int) -> list[int]:
+        """Continue ``token_ids`` greedily; return the new ids without the end-of-turn id."""
+        prompt = {"prompt_token_ids": token_ids, "multi_modal_data": {"audio": audio}}
+        output = self._model.generate(prompt, greedy(max_tokens, self._stops))
+        return strip_stop(output, self._stops)[0]
+
+
+class TimingModel:
+    """A served model that scores a time bin for every token.
+
+    Args:
+        model: the served forced aligner.
+    """
+
+    def __init__(self, model: ServedModel) -> None:
+        self._model = model
+        self.tokenizer = model.tokenizer()
+        self.bin_ms = float(getattr(model.config.hf_config, "timestamp_segment_time", None) or 80)
+        self.timestamp_id: int = self.tokenizer.convert_tokens_to_ids("<timestamp>")
+
+    def bins(self, token_ids: list[int], audio: FloatArray) -> list[int]:
+        """Return the most likely time bin at each timestamp token of ``token_ids``."""
+        from vllm.pooling_params import PoolingParams
+
+        prompt = {"prompt_token_ids": token_ids, "multi_modal_data": {"audio": audio}}
+        output = self._model.encode(
+            prompt, PoolingParams(task="token_classify", use_activation=False)
+        )
+        logits = output.outputs.data
+        at = np.asarray(output.prompt_token_ids) == self.timestamp_id
+        best: list[int] = logits[at].argmax(-1).tolist()
+        return best
+
+
+def stop_ids(model: ServedModel) -> frozenset[int]:
+    """Ids that end a turn: those of the generation configuration and the tokenizer."""
+    found: set[int] = set()
+    for value in (_generation_config(model).get("eos_token_id"), model.tokenizer().eos_token_id):
+        found.update([value] if isinstance(value, int) else value or [])
+    return frozenset(found)
+
+
+def _generation_config(model: ServedModel) -> dict[str, Any]:
+    return model.config.try_get_generation_config() or {}

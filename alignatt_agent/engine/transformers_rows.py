@@ -1,0 +1,224 @@
+"""Reads attention rows out of Transformers models, for ``reference``.
+
+One sequence runs through the model in one or several passes; a tape collects the rows of the
+queries that are wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+import torch
+from torch.nn.functional import pad
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from alignatt_agent.types import Readout
+
+QK_FAST = "alignatt_qk_fast"
+"""Name under which Transformers knows our attention function."""
+
+
+class Tape(Protocol):
+    """Collects the wanted rows of successive forward passes over one sequence."""
+
+    wanted: int
+    """How many of the next pass's last queries have their rows read."""
+
+    def note_pass(self, attentions: Sequence[torch.Tensor] | None) -> None:
+        """Take note that a forward pass is over, with the matrices it returned, if any."""
+
+    def rows(self, length: int) -> torch.Tensor:
+        """Return ``[rows, heads, length]`` over all positions of the sequence, in float32."""
+
+
+class EagerTape:
+    """Rows out of the attention matrices that Transformers returns."""
+
+    def __init__(self, readout: Readout) -> None:
+        self.wanted = 0
+        self._readout = readout
+        self._length = 0
+        self._rows: list[torch.Tensor] = []
+
+    def note_pass(self, attentions: Sequence[torch.Tensor] | None) -> None:
+        """Keep the wanted rows, see ``Tape``."""
+        assert attentions is not None
+        queries = attentions[0].shape[2]
+        self._length += queries
+        last = slice(queries - self.wanted, queries)
+        if not self.wanted:
+            return
+        rows = [attentions[layer][0, head, last].float() for layer, head in self._readout.heads]
+        # Sliding layers only cache the end of the sequence.
+        padded = [pad(row, (self._length - row.shape[1], 0)) for row in rows]
+        self._rows.append(torch.stack(padded, 1))
+
+    def rows(self, length: int) -> torch.Tensor:
+        """Return the rows, see ``Tape``."""
+        result = torch.zeros(0, len(self._readout.heads), length)
+        parts = [pad(part, (0, length))[..., :length] for part in self._rows]
+        return torch.cat([result, *[part.cpu() for part in parts]])
+
+
+class FusedTape:
+    """Rows recomputed from queries and keys (*qk-fast*)."""
+
+    def __init__(self, readout: Readout) -> None:
+        self.wanted = 0
+        self._columns: dict[int, list[int]] = {}
+        for column, (layer, _) in enumerate(readout.heads):
+            self._columns.setdefault(layer, []).append(column)
+        self._notes = {
+            layer: LayerNotes([readout.heads[column][1] for column in columns])
+            for layer, columns in self._columns.items()
+        }
+
+    def note_layer(self, layer: int, *states: Any) -> None:
+        """Keep what is needed of one layer's attention, when the layer is wanted."""
+        if layer in self._notes:
+            self._notes[layer].note(self.wanted, *states)
+
+    def note_pass(self, attentions: Sequence[torch.Tensor] | None) -> None:
+        """Do nothing, see ``Tape``: everything was noted on the way."""
+
+    def rows(self, length: int) -> torch.Tensor:
+        """Return the rows, see ``Tape``."""
+        parts = {layer: notes.rows(length).cpu() for layer, notes in self._notes.items()}
+        first = next(iter(parts.values()))
+        result = torch.zeros(len(first), sum(map(len, self._columns.values())), length)
+        for layer, columns in self._columns.items():
+            result[:, columns] = parts[layer]
+        return result
+
+
+class LayerNotes:
+    """Queries and keys of the wanted heads of one layer.
+
+    Args:
+        heads: wanted query heads.
+    """
+
+    def __init__(self, heads: list[int]) -> None:
+        self._heads = heads
+        self._queries: list[torch.Tensor] = []
+        self._keys: list[torch.Tensor] = []
+        self._seen: list[tuple[int, torch.Tensor]] = []
+        self._scale, self._cap, self._length = 1.0, 0.0, 0
+
+    def note(
+        self,
+        wanted: int,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        mask: torch.Tensor | None,
+        scale: float | None,
+        cap: float | None,
+    ) -> None:
+        """Keep the new keys and the last ``wanted`` queries of one pass.
+
+        Args:
+            wanted: number of rows to read.
+            query: ``[1, heads, new, D]``.
+            key: ``[1, key heads, K, D]``: the last ``K`` positions, the new ones included.
+            mask: ``[1, 1, new, K]``, true where a query sees a key; ``None`` is plain causal.
+            scale: factor on the scores; ``None`` is ``D ** -0.5``.
+            cap: scores are squashed to ``(-cap, cap)``.
+        """
+        new, known = query.shape[2], key.shape[2]
+        groups = query.shape[1] // key.shape[1]
+        self._length += new
+        self._scale = query.shape[-1] ** -0.5 if scale is None else scale
+        self._cap = cap or 0.0
+        self._keys.append(key[0, [head // groups for head in self._heads], known - new :])
+        if not wanted:
+            return
+        self._queries.append(query[0, self._heads, new - wanted :])
+        seen = torch.ones(wanted, known, dtype=torch.bool, device=key.device)
+        if mask is None:
+            seen = seen.tril(known - wanted)
+        else:
+            part = mask[0, 0, new - wanted :, :known]
+            seen = part if part.dtype == torch.bool else part == 0
+        self._seen.append((self._length - known, seen))
+
+    def rows(self, length: int) -> torch.Tensor:
+        """Return ``[rows, heads, length]``: a softmax over all that each query sees."""
+        keys = torch.cat(self._keys, 1).float()
+        if not self._queries:
+            return torch.zeros(0, len(self._heads), length)
+        scores = torch.cat(self._queries, 1).float() @ keys.transpose(1, 2) * self._scale
+        if self._cap:
+            scores = torch.tanh(scores / self._cap) * self._cap
+        visible = torch.zeros(scores.shape[1:], dtype=torch.bool, device=scores.device)
+        row = 0
+        for begin, seen in self._seen:
+            visible[row : row + len(seen), begin : begin + seen.shape[1]] = seen
+            row += len(seen)
+        rows = torch.softmax(scores.masked_fill(~visible, float("-inf")), -1)
+        return pad(rows, (0, length))[..., :length].transpose(0, 1)
+
+
+_tape: ContextVar[FusedTape | None] = ContextVar("alignatt_tape", default=None)
+
+
+def _attend(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    softcap: float | None = None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """Transformers' SDPA, with what a tape wants noted on the way."""
+    if options.get("s_aux") is not None:
+        raise NotImplementedError("the sdpa seam does not know attention sinks; take eager")
+    tape = _tape.get()
+    if tape is not None:
+        tape.note_layer(module.layer_idx, query, key, attention_mask, scaling, softcap)
+    if softcap:
+        return _capped(query, key, value, attention_mask, scaling, softcap), None
+    options.pop("output_attentions", None)
+    output, _ = sdpa_attention_forward(
+        module, query, key, value, attention_mask, scaling=scaling, **options
+    )
+    return output, None
+
+
+def _capped(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    scale: float | None,
+    cap: float,
+) -> torch.Tensor:
+    """Attention with squashed scores, which torch's SDPA does not have."""
+    groups, (new, known) = query.shape[1] // key.shape[1], (query.shape[2], key.shape[2])
+    key, value = repeat_kv(key, groups), repeat_kv(value, groups)
+    scores = query @ key.transpose(2, 3) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    scores = torch.tanh(scores / cap) * cap
+    if mask is None:
+        mask = torch.ones(new, known, dtype=torch.bool, device=key.device).tril(known - new)
+    weights = torch.softmax(scores.masked_fill(~mask, float("-inf")), -1, dtype=torch.float32)
+    return (weights.to(query.dtype) @ value).transpose(1, 2).contiguous()
+
+
+@contextmanager
+def recording(tape: Tape | None) -> Iterator[None]:
+    """Have the attention function of this thread write on ``tape``, if that is of its kind."""
+    token = _tape.set(tape if isinstance(tape, FusedTape) else None)
+    try:
+        yield
+    finally:
+        _tape.reset(token)
+
+
+AttentionInterface.register(QK_FAST, _attend)
+AttentionMaskInterface.register(QK_FAST, sdpa_mask)

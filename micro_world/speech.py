@@ -1,0 +1,161 @@
+"""Synthetic speech with gold word times: espeak-ng through its C interface."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import espeakng_loader
+import numpy as np
+from scipy.signal import resample_poly
+
+from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
+
+VOICES = ("en-us", "en-us+m3", "en-us+m7", "en-us+f2", "en-us+f4")
+FILLERS = ("uh", "um")
+SYNCHRONOUS = 2
+WORD_EVENT = 1
+RATE_PARAMETER, PITCH_PARAMETER = 1, 3
+SILENCE = 2e-3
+"""Amplitude below which a sample counts as silence when a word's end is sought."""
+
+
+class _Event(ctypes.Structure):
+    _fields_ = [
+        ("type", ctypes.c_int),
+        ("unique", ctypes.c_uint),
+        ("text_position", ctypes.c_int),
+        ("length", ctypes.c_int),
+        ("audio_position", ctypes.c_int),
+        ("sample", ctypes.c_int),
+        ("user_data", ctypes.c_void_p),
+        ("id", ctypes.c_int * 2),
+    ]
+
+
+_Callback = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.POINTER(_Event)
+)
+
+
+class _Espeak:
+    """One process-wide synthesiser: the library keeps global state."""
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL(espeakng_loader.get_library_path())
+        path = str(espeakng_loader.get_data_path()).encode()
+        self.rate: int = self._library.espeak_Initialize(SYNCHRONOUS, 0, path, 0)
+        if self.rate <= 0:
+            raise RuntimeError(f"espeak-ng did not start with the data in {path.decode()}")
+        self._samples: list[Any] = []
+        self._words: list[tuple[int, float]] = []
+        self._callback = _Callback(self._collect)
+        self._library.espeak_SetSynthCallback(self._callback)
+
+    def _collect(self, wave: Any, count: int, events: Any) -> int:
+        if count > 0:
+            self._samples.append(np.ctypeslib.as_array(wave, (count,)).copy())
+        i = 0
+        while events[i].type != 0:
+            if events[i].type == WORD_EVENT:
+                self._words.append((events[i].text_position - 1, events[i].audio_position / 1000))
+            i += 1
+        return 0
+
+    def say(
+        self, text: str, voice: str, rate: int, pitch: int
+    ) -> tuple[FloatArray, list[tuple[int, float]]]:
+        """Return samples at ``SAMPLE_RATE`` and (character offset, start in seconds) of words."""
+        self._samples, self._words = [], []
+        # Pitch flutter is random, seeded by the clock; breath noise comes from the C library.
+        self._library.espeak_ng_SetRandSeed(ctypes.c_long(1))
+        ctypes.CDLL(None).srand(1)
+        if self._library.espeak_SetVoiceByName(voice.encode()) != 0:
+            raise ValueError(f"espeak-ng has no voice {voice!r}")
+        self._library.espeak_SetParameter(RATE_PARAMETER, rate, 0)
+        self._library.espeak_SetParameter(PITCH_PARAMETER, pitch, 0)
+        data = text.encode()
+        self._library.espeak_Synth(data, len(data) + 1, 0, 1, 0, 1, None, None)
+        self._library.espeak_Synchronize()
+        wave = np.concatenate(self._samples).astype(np.float32) / 32768
+        return resample_poly(wave, 320, 441).astype(np.float32), self._words
+
+
+@cache
+def _espeak() -> _Espeak:
+    return _Espeak()
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """A speaker: espeak-ng voice, words per minute, pitch 0-99."""
+
+    name: str
+    rate: int
+    pitch: int
+
+    @classmethod
+    def draw(cls, rng: random.Random) -> Voice:
+        """Draw a random speaker."""
+        return cls(rng.choice(VOICES), rng.randint(140, 185), rng.randint(35, 65))
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """A spoken sentence: ``[samples]`` and its words with times from its start."""
+
+    audio: FloatArray
+    words: tuple[Word, ...]
+
+
+def speak(words: tuple[str, ...], voice: Voice, rng: random.Random) -> Utterance:
+    """Say a sentence, now and then with a pause or a filler before a word.
+
+    Fillers are heard but are no words of the transcript.
+    """
+    audio, starts = _timed(words, voice)
+    out: list[FloatArray] = []
+    timed: list[Word] = []
+    shift = 0.0
+    for i, word in enumerate(words):
+        begin = int(starts[i] * SAMPLE_RATE)
+        stop = int(starts[i + 1] * SAMPLE_RATE) if i + 1 < len(words) else len(audio)
+        if i and rng.random() < 0.05:
+            extra = _hesitation(voice, rng)
+            out.append(extra)
+            shift += len(extra) / SAMPLE_RATE
+        piece = audio[begin:stop]
+        loud = np.flatnonzero(np.abs(piece) > SILENCE)
+        length = (int(loud[-1]) + 1 if len(loud) else len(piece)) / SAMPLE_RATE
+        out.append(piece)
+        timed.append(Word(word, starts[i] + shift, starts[i] + shift + length))
+    lead = audio[: int(starts[0] * SAMPLE_RATE)]
+    return Utterance(np.concatenate([lead, *out]), tuple(timed))
+
+
+def _timed(words: tuple[str, ...], voice: Voice) -> tuple[FloatArray, list[float]]:
+    offsets, position = [], 0
+    for word in words:
+        offsets.append(position)
+        position += len(word) + 1
+    audio, events = _espeak().say(" ".join(words), voice.name, voice.rate, voice.pitch)
+    at = dict(reversed(events))
+    loud = np.flatnonzero(np.abs(audio) > SILENCE)
+    audio = audio[: int(loud[-1]) + 1]
+    # espeak-ng speaks pairs such as "in the" as one word with one event; the second word then
+    # starts at its share of the letters.
+    known = [(offset, at[offset]) for offset in offsets if offset in at]
+    known.append((position, len(audio) / SAMPLE_RATE))
+    places, times = zip(*known, strict=True)
+    return audio, [float(t) for t in np.interp(offsets, places, times)]
+
+
+def _hesitation(voice: Voice, rng: random.Random) -> FloatArray:
+    pause = np.zeros(int(rng.uniform(0.12, 0.3) * SAMPLE_RATE), np.float32)
+    if rng.random() < 0.5:
+        return pause
+    filler, _ = _timed((rng.choice(FILLERS),), voice)
+    return np.concatenate([pause[: len(pause) // 2], filler, pause[len(pause) // 2 :]])

@@ -1,0 +1,50 @@
+"""``make micro-models`` on a thousandth of its steps: every part runs, and twice the same."""
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from alignatt_agent.config.head_sets import load_head_set
+
+ROOT = Path(__file__).resolve().parents[2]
+TOKENIZERS = ("gemma4", "qwen3-asr", "qwen3-aligner")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    folders = [tmp_path_factory.mktemp(f"build{i}") for i in (1, 2)]
+    for folder in folders:
+        command = [sys.executable, "-m", "micro_world", "--scale", "0.001"]
+        command += ["--threads", "1", "--output", str(folder), "--head-sets", str(folder)]
+        result = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600
+        )
+        assert result.returncode == 0, result.stderr[-4000:]
+    return folders
+
+
+def digests(folder):
+    files = [f for f in folder.rglob("*") if f.is_file() and f.suffix != ".jsonl"]
+    return {str(f.relative_to(folder)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
+
+
+def test_building_twice_gives_the_same_bytes(built):
+    first, second = (digests(folder) for folder in built)
+    assert len(first) > 30
+    assert first == second
+
+
+def test_built_files_are_the_shipped_ones_where_no_training_is_involved(built):
+    ours, shipped = digests(built[0]), digests(ROOT / "micro_models")
+    kept = [name for name in shipped if name.startswith("devset/")]
+    kept += [f"{model}/tokenizer.json" for model in TOKENIZERS]
+    assert {name: ours[name] for name in kept} == {name: shipped[name] for name in kept}
+    assert set(shipped) <= set(ours)
+
+
+def test_built_head_sets_load(built):
+    for target in ("de", "it", "zh"):
+        assert len(load_head_set(str(built[0] / f"micro-en-{target}.json")).heads) == 8
