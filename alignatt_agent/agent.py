@@ -2,46 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from simulstream.server.speech_processors import SpeechProcessor
 from simulstream.server.speech_processors.incremental_output import IncrementalOutput
 
-from alignatt_agent.cascade import Session
+from alignatt_agent import cascade
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
-from alignatt_agent.config.checkpoints import locate
-from alignatt_agent.config.head_sets import HeadSet, HeadSetError, load_head_set
 from alignatt_agent.config.languages import Language, LanguageError, language
-from alignatt_agent.policy import build_policy
-from alignatt_agent.speech.live_tail import LiveTail
-from alignatt_agent.translation.prompt import PromptBuilder
-from alignatt_agent.translation.translator import Translator
-from alignatt_agent.types import SAMPLE_RATE
+from alignatt_agent.config.resolved import Resolved, resolve
+from alignatt_agent.types import SAMPLE_RATE, Step
 
 if TYPE_CHECKING:
-    from alignatt_agent.engine.pool import Engines
+    from alignatt_agent.cascade import Engines, Session
 
 LOGGER = logging.getLogger(__name__)
 
 FINISH_ATTEMPTS = 3
 """The end of a stream is tried again after an error: there is no later chunk to do it."""
-
-Heads = tuple[tuple[int, int], ...]
-
-
-class SessionObserver(Protocol):
-    """Watches the streams of a process, for diagnostics."""
-
-    def engines(self, engines: Engines) -> Engines:
-        """Return the engines of a new session, wrapped or as they are."""
-
-    def session(self, session: Session) -> Session:
-        """Return the new session, wrapped or as it is."""
 
 
 class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is untyped
@@ -58,15 +43,18 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     failures: ClassVar[list[str]] = []
     """Errors of this process so far, for tools that must not take a cut output for a good one."""
 
-    observer: ClassVar[SessionObserver | None] = None
-    """Sees every session that is opened from now on."""
+    observer: ClassVar[Callable[[Step], None] | None] = None
+    """Gets the trace of every chunk."""
 
     _engines: ClassVar[dict[str, Engines]] = {}
+    _lent: ClassVar[Engines | None] = None
+    _clock: ClassVar[Callable[[], float]] = time.perf_counter
     _loading: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, config: SimpleNamespace) -> None:
         super().__init__(config)
-        self._config = AgentConfig.from_namespace(config)
+        self._resolved = resolve(AgentConfig.from_namespace(config))
+        self._config = self._resolved.config
         self._lock = threading.RLock()
         self._session: Session | None = None
         self._source: Language | None = None
@@ -87,24 +75,33 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             CheckpointError: a checkpoint is missing.
             HeadSetError: a head set belongs to another model or direction.
         """
-        parsed = AgentConfig.from_namespace(config)
-        head_sets = check_head_sets(parsed)
+        resolved = resolve(AgentConfig.from_namespace(config))
         with cls._loading:
-            key = _engine_key(parsed)
+            key = _engine_key(resolved)
             if key not in cls._engines:
-                engines = cls._start_engines(parsed, _heads_to_read(parsed, head_sets))
-                check_head_sets(parsed, engines.num_layers, engines.num_heads)
+                engines = cls._start_engines(resolved)
+                resolved.check_shape(engines.num_layers, engines.num_heads)
                 cls._engines[key] = engines
 
     @classmethod
-    def _start_engines(cls, config: AgentConfig, heads: Heads) -> Engines:
-        from alignatt_agent.engine.pool import load_engines
+    def lend(cls, engines: Engines | None, clock: Callable[[], float] = time.perf_counter) -> None:
+        """Use the caller's engines, whatever models a configuration names, from now on.
 
-        return load_engines(locate(config.models), heads)
+        Args:
+            engines: e.g. ones that remember; ``None`` returns to those of the configurations.
+            clock: seconds for the traces.
+        """
+        with cls._loading:
+            cls._engines.clear()
+            cls._lent, cls._clock = engines, clock
+
+    @classmethod
+    def _start_engines(cls, resolved: Resolved) -> Engines:
+        return cls._lent or cascade.load_engines(resolved.checkpoints, resolved.heads)
 
     @classmethod
     def shutdown(cls) -> None:
-        """Stop the engines of this process."""
+        """Stop the engines of this process; lent ones are their owner's to stop."""
         with cls._loading:
             if cls._engines:
                 cls._engines.clear()
@@ -112,9 +109,8 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
 
     @classmethod
     def _stop_engines(cls) -> None:
-        from alignatt_agent.engine.pool import shutdown
-
-        shutdown()
+        if cls._lent is None:
+            cascade.shutdown()
 
     def set_source_language(self, language: str) -> None:
         """Choose the spoken language of the next stream by code or name."""
@@ -136,7 +132,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         """
         with self._lock:
             try:
-                units = self._open_session().step(waveform).units
+                units = self._traced(self._open_session().step(waveform))
             except Exception as error:
                 self._report("process_chunk", error)
                 # A short piece comes from inside MessageProcessor.end_of_stream, where an
@@ -153,7 +149,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             for _ in range(FINISH_ATTEMPTS if self._session is not None else 0):
                 assert self._session is not None
                 try:
-                    units += self._session.finish().units
+                    units += self._traced(self._session.finish())
                     break
                 except Exception as error:
                     self._report("end_of_stream", error)
@@ -198,11 +194,14 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         return self._session
 
     def _new_session(self, source: Language, target: Language) -> Session:
-        engines = type(self)._engines[_engine_key(self._config)]
-        if self.observer is None:
-            return build_session(self._config, engines, source, target)
-        observed = self.observer.engines(engines)
-        return self.observer.session(build_session(self._config, observed, source, target))
+        engines = type(self)._engines[_engine_key(self._resolved)]
+        return cascade.build_session(self._resolved, engines, source, target, type(self)._clock)
+
+    def _traced(self, step: Step) -> tuple[str, ...]:
+        observer = type(self).observer
+        if observer is not None:
+            observer(step)
+        return step.units
 
     def _output(self, units: Sequence[str]) -> IncrementalOutput:
         # Scorers count units by Unicode white space: no unit may contain any.
@@ -217,78 +216,6 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         )
 
 
-def build_session(
-    config: AgentConfig, engines: Engines, source: Language, target: Language
-) -> Session:
-    """Return the session of a new stream.
-
-    Raises:
-        HeadSetError: the configuration has no head set for the direction.
-    """
-    readout = None
-    # Without a gate the rows still tell which source word an emitted token translates.
-    if config.policy.name == "alignatt" or target.code in config.head_sets:
-        readout = head_set_for(config, source, target).readout(config.policy.top_k)
-    translator = Translator(
-        engine=engines.translation,
-        prompt_builder=PromptBuilder(engines.tokenizer, source.name, target.name),
-        tokenizer=engines.tokenizer,
-        readout=readout,
-        policy=build_policy(config.policy),
-        spaced=target.spaced,
-        max_draft_tokens=config.max_draft_tokens,
-        early_stop=config.early_stop,
-    )
-    return Session(LiveTail(engines.asr, engines.aligner, source.code, config.speech), translator)
-
-
-def head_set_for(config: AgentConfig, source: Language, target: Language) -> HeadSet:
-    """Return the configured head set of a direction.
-
-    Raises:
-        HeadSetError: the configuration has none for it.
-    """
-    name = config.head_sets.get(target.code)
-    if name is None:
-        known = ", ".join(config.head_sets) or "none"
-        raise HeadSetError(
-            f"no head set for {source.code}-{target.code}; the configuration has head_sets for "
-            f"the targets {known}"
-        )
-    head_set = load_head_set(name)
-    model = config.models.translation
-    direction = f"{source.code}-{target.code}"
-    head_set.check(model.path, None, None, direction, model.revision)
-    return head_set
-
-
-def check_head_sets(
-    config: AgentConfig, num_layers: int | None = None, num_heads: int | None = None
-) -> list[HeadSet]:
-    """Load and check every configured head set before, and again after the model is loaded.
-
-    Raises:
-        HeadSetError: one belongs to another model, shape or direction.
-    """
-    source = language(config.source_language)
-    targets = list(config.head_sets)
-    target = config.target_language
-    if target is not None and target not in targets and config.policy.name == "alignatt":
-        targets.append(target)
-    head_sets = [head_set_for(config, source, language(code)) for code in targets]
-    model = config.models.translation
-    for head_set in head_sets:
-        head_set.top(config.policy.top_k)
-        head_set.check(model.path, num_layers, num_heads, head_set.direction, model.revision)
-    return head_sets
-
-
-def _heads_to_read(config: AgentConfig, head_sets: list[HeadSet]) -> Heads:
-    return tuple(sorted({head for item in head_sets for head in item.top(config.policy.top_k)}))
-
-
-def _engine_key(config: AgentConfig) -> str:
-    """Processors share engines when models and heads agree, whatever else differs."""
-    return config.model_dump_json(
-        include={"models": True, "head_sets": True, "policy": {"name", "top_k"}}
-    )
+def _engine_key(resolved: Resolved) -> str:
+    """Processors share engines when checkpoints and heads agree, whatever else differs."""
+    return json.dumps([resolved.checkpoints.model_dump(mode="json"), resolved.heads])

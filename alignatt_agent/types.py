@@ -20,6 +20,22 @@ SAMPLE_RATE = 16_000
 """Sampling rate of every waveform inside the cascade, in Hz."""
 
 
+class AlignAttError(Exception):
+    """Root of our own errors: the message says what came, what was expected and the fix.
+
+    Attributes:
+        exit_status: of a command that ends with it; 2 says that nothing was started.
+    """
+
+    exit_status = 2
+
+
+class EngineError(AlignAttError, RuntimeError):
+    """An inference engine failed; the message names the model and the cause."""
+
+    exit_status = 1
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """One transcribed word with its punctuation attached, e.g. ``"model,"``."""
@@ -50,10 +66,15 @@ class SpeechUpdate:
         sentences: sentences closed by this chunk, oldest first; each is a whole utterance
             including words that earlier updates already showed in ``live``.
         live: the utterance that stays open.
+        settled: leading words of ``live`` that are committed and will not be heard again.
+        stable: leading words of ``live`` that two successive hypotheses agree on, settled ones
+            included; what follows is new.
     """
 
     sentences: tuple[tuple[Word, ...], ...]
     live: SourceView
+    settled: int = 0
+    stable: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +196,50 @@ class Emission:
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """A draft for the open utterance and what the policy made of it.
+
+    Attributes:
+        accepted: text of the utterance's translation before this draft.
+        tokens: text of each drafted token.
+        words: source word at the attention peak of each token that the policy looked at; empty
+            without rows.
+        decision: what may be emitted and why no more.
+        edge: how many leading source words an attention peak may lie on. With a negative margin
+            an accessible word can be off limits.
+    """
+
+    accepted: str
+    tokens: tuple[str, ...]
+    words: tuple[int, ...]
+    decision: Decision
+    edge: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The trace of one chunk: what was heard, drafted, decided and emitted, and how long it took.
+
+    Attributes:
+        audio_s: seconds of audio heard since the start of the stream.
+        heard: what the chunk gave on the speech side.
+        judged: the draft and its decision; ``None`` where nothing had to be decided again.
+        units: stability units that were emitted, those of an earlier failed chunk included.
+        accepted: tokens that were emitted.
+        passes: forward passes that all drafts of the chunk took.
+        seconds: time of each stage, see ``stopwatch.STAGES``.
+    """
+
+    audio_s: float
+    heard: SpeechUpdate
+    judged: Judged | None
+    units: tuple[str, ...]
+    accepted: int
+    passes: int
+    seconds: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class AlignedItem:
     """A word as the forced aligner returned it; seconds from the start of the given audio."""
 
@@ -252,7 +317,3 @@ class TranslationEngine(Protocol):
         Raises:
             EngineError: the engine failed or returned fewer rows than tokens.
         """
-
-
-class EngineError(RuntimeError):
-    """An inference engine failed; the message names the model and the cause."""

@@ -16,10 +16,10 @@ import soundfile
 import yaml
 from tqdm import tqdm
 
+from alignatt_agent.cascade import Engines, load_engines, shutdown
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import find_path
-from alignatt_agent.engine.pool import Engines, load_engines, shutdown
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
 from micro_world.corpus import TARGETS, sentences

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from alignatt_agent.agent import head_set_for
 from alignatt_agent.calibration.explain import PROVENANCE, Reconstruction, explain
 from alignatt_agent.calibration.explain_figure import reconstruction
 from alignatt_agent.calibration.head_set_file import write
@@ -15,12 +14,12 @@ from alignatt_agent.calibration.pairs import PairsError
 from alignatt_agent.calibration.pairs_file import read_pairs, write_pairs
 from alignatt_agent.calibration.row_reader import ENGINES, open_reader
 from alignatt_agent.calibration.union import unite
-from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.config.agent_config import load_config, parse_overrides
 from alignatt_agent.config.checkpoints import locate_one
 from alignatt_agent.config.head_sets import HeadSetError
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.resolved import head_set_for
 from alignatt_agent.config.resources import find_resource
-from alignatt_agent.evaluation.resolve import parse_overrides
 from alignatt_agent.policy import build_policy
 from alignatt_agent.translation.prompt import PromptBuilder
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from alignatt_agent.agent import head_set_for
 from alignatt_agent.checks import doctor_rows
 from alignatt_agent.checks.bench_worker import EXTENSION
 from alignatt_agent.checks.doctor_machine import ROLES, Check
 from alignatt_agent.checks.doctor_rows import Case
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.resolved import head_set_for
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment, on_cpu
 from alignatt_agent.engine.served_model import ServedModel

@@ -9,11 +9,11 @@ from typing import Literal
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from alignatt_agent.agent import head_set_for
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
 from alignatt_agent.config.checkpoints import CheckpointError, identity, locate_one
 from alignatt_agent.config.head_sets import HeadSetError
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.resolved import head_set_for
 
 GIB = 1 << 30
 

@@ -19,15 +19,15 @@ from typing import Any
 
 from tqdm import tqdm
 
-from alignatt_agent.agent import build_session, check_head_sets
+from alignatt_agent.cascade import Engines, build_session, load_engines, shutdown
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.checkpoints import locate
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.quiet import quieten
+from alignatt_agent.config.resolved import resolve
 from alignatt_agent.curves.engine_cache import Memo
 from alignatt_agent.curves.remembered import RememberedAligner, RememberedRecognizer
 from alignatt_agent.curves.stream import read_wav
-from alignatt_agent.engine.pool import Engines, load_engines, shutdown
 from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
 
@@ -50,7 +50,8 @@ def stream(config: AgentConfig, engines: Engines, target: str, talks: list[Float
     steps = tokens = 0
     size = SAMPLE_RATE * config.chunk_ms // 1000
     for audio in talks:
-        session = build_session(config, engines, language(config.source_language), language(target))
+        source = language(config.source_language)
+        session = build_session(resolve(config), engines, source, language(target))
         units += [session.step(audio[i : i + size]).units for i in range(0, len(audio), size)]
         units.append(session.finish().units)
         steps += session.translator.steps
@@ -68,12 +69,7 @@ def compare(names: list[str], targets: list[str], devset: Path) -> Iterator[dict
     if any(config.models != configs[0].models for config in configs):
         raise ConfigError(f"{', '.join(names)} name different models; compare them one by one")
     talks = [read_wav(talk.wav) for talk in load_devset(devset, targets).talks]
-    heads = {
-        head
-        for config in configs
-        for head_set in check_head_sets(config)
-        for head in head_set.top(config.policy.top_k)
-    }
+    heads = {head for config in configs for head in resolve(config).heads}
     engines = load_engines(locate(configs[0].models), sorted(heads))
     with tempfile.TemporaryDirectory() as folder:
         memo = Memo(Path(folder, "heard.sqlite"))

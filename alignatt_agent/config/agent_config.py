@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -14,12 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import find_resource
-from alignatt_agent.types import SAMPLE_RATE
+from alignatt_agent.types import SAMPLE_RATE, AlignAttError
 
 AGENT_CLASS = "alignatt_agent.agent.AlignAttAgent"
 
 
-class ConfigError(ValueError):
+class ConfigError(AlignAttError, ValueError):
     """A configuration is not valid; the message says which key, what came and what is expected."""
 
 
@@ -217,6 +217,24 @@ def load_config(name_or_path: str, overrides: Mapping[str, Any] | None = None) -
     for key, value in (overrides or {}).items():
         _set(raw, key, value)
     return AgentConfig.parse(raw, name_or_path)
+
+
+def parse_overrides(items: Sequence[str]) -> dict[str, Any]:
+    """Parse ``KEY=VALUE`` with dotted keys and YAML values.
+
+    Raises:
+        ConfigError: an item has no key or is not YAML.
+    """
+    parsed: dict[str, Any] = {}
+    for item in items:
+        key, separator, value = item.partition("=")
+        if not separator or not key.strip():
+            raise ConfigError(f"--set expects KEY=VALUE such as policy.name=none, got {item!r}")
+        try:
+            parsed[key.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"--set {item}: the value is not YAML ({error})") from None
+    return parsed
 
 
 def read_yaml(name_or_path: str) -> dict[str, Any]:

@@ -9,14 +9,18 @@ from pathlib import Path
 
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
 from alignatt_agent.config.resources import find_path
+from alignatt_agent.types import AlignAttError
 
 EMBEDDED = "micro_models"
 """Folder of the checkpoints that are part of the repository."""
 
+ROLES = ("asr", "aligner", "translation")
+"""The models of the cascade, as ``models`` names them."""
+
 _HASH_WHOLE_BELOW = 64 * 1024 * 1024
 
 
-class CheckpointError(RuntimeError):
+class CheckpointError(AlignAttError, RuntimeError):
     """A checkpoint is missing or incomplete; the message holds the command that fetches it."""
 
 
@@ -30,7 +34,7 @@ def locate(models: ModelsConfig) -> ModelsConfig:
     """
     found: dict[str, ModelConfig] = {}
     problems: list[str] = []
-    for role in ("asr", "aligner", "translation"):
+    for role in ROLES:
         model: ModelConfig = getattr(models, role)
         try:
             path = locate_one(model)

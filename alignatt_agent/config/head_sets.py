@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from alignatt_agent.config.resources import find_resource
-from alignatt_agent.types import Readout
+from alignatt_agent.types import AlignAttError, Readout
 
 
-class HeadSetError(ValueError):
+class HeadSetError(AlignAttError, ValueError):
     """A head set is missing, malformed, or belongs to something else than what runs."""
 
 

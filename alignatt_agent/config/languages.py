@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from alignatt_agent.types import AlignAttError
 
-class LanguageError(ValueError):
+
+class LanguageError(AlignAttError, ValueError):
     """A language is unknown; the message lists the known ones."""
 
 

@@ -157,7 +157,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ) as error:
         print(f"curves: {error}", file=sys.stderr)
         return 2
-    from alignatt_agent.engine.pool import load_engines, shutdown
+    from alignatt_agent.cascade import load_engines, shutdown
 
     try:
         comparisons = conduct(study, load_engines, shutdown)

@@ -17,8 +17,8 @@ from simulstream.server.speech_processors.incremental_output import (
 )
 
 from alignatt_agent.agent import AlignAttAgent
+from alignatt_agent.cascade import Engines
 from alignatt_agent.curves.engine_cache import Memo
-from alignatt_agent.engine.pool import Engines
 from alignatt_agent.types import SAMPLE_RATE, EngineError
 
 
@@ -36,7 +36,7 @@ class ReplayAgent(AlignAttAgent):
         cls._given = engines
 
     @classmethod
-    def _start_engines(cls, config: Any, heads: Any) -> Any:
+    def _start_engines(cls, resolved: Any) -> Any:
         return cls._given
 
     @classmethod

@@ -11,9 +11,10 @@ from typing import Any
 
 from tqdm import tqdm
 
-from alignatt_agent.agent import AlignAttAgent, check_head_sets
+from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.head_sets import load_head_set
+from alignatt_agent.config.resolved import resolve
 from alignatt_agent.curves.engine_cache import Memo
 from alignatt_agent.curves.grid import Point
 from alignatt_agent.curves.remembered import remember
@@ -160,7 +161,7 @@ def shared_readouts(runs: Sequence[Run]) -> list[Readout]:
     """Return the widest readout of every head set, by which all its runs share drafts."""
     widest: dict[str, int] = {}
     for run in runs:
-        check_head_sets(run.config.for_target(run.target))
+        resolve(run.config, [run.target])
         name = run.config.head_sets.get(run.target)
         if name is not None:
             widest[name] = max(widest.get(name, 0), run.config.policy.top_k)

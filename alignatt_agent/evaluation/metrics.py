@@ -15,8 +15,9 @@ from alignatt_agent.evaluation.regime import place
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import Scores
 from alignatt_agent.evaluation.stream_laal import stream_laal
-from alignatt_agent.evaluation.trace import STAGES, Record, read_records
+from alignatt_agent.evaluation.trace import Record, read_records
 from alignatt_agent.evaluation.wer import streamed_transcripts, word_error_rate
+from alignatt_agent.stopwatch import STAGES
 
 
 def measure(files: RunFiles, devset: DevSet, target: str, scores: Scores) -> dict[str, Any]:

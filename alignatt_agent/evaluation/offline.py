@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from alignatt_agent.agent import build_session
-from alignatt_agent.config.agent_config import AgentConfig, ConfigError
+from alignatt_agent.cascade import build_session
+from alignatt_agent.config.agent_config import AgentConfig, ConfigError, parse_overrides
 from alignatt_agent.config.checkpoints import CheckpointError, locate
 from alignatt_agent.config.head_sets import HeadSetError
 from alignatt_agent.config.languages import LanguageError, language
+from alignatt_agent.config.resolved import resolve
 from alignatt_agent.evaluation.comet import (
     CometError,
     comet_python,
@@ -30,7 +31,7 @@ from alignatt_agent.evaluation.comet import (
 )
 from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
 from alignatt_agent.evaluation.offline_audio import transcribe
-from alignatt_agent.evaluation.resolve import AgentChoice, choose_agent, parse_overrides
+from alignatt_agent.evaluation.resolve import AgentChoice, choose_agent
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import (
     ScoringError,
@@ -44,7 +45,7 @@ from alignatt_agent.speech.sentences import split_sentences
 from alignatt_agent.types import EngineError, Word
 
 if TYPE_CHECKING:
-    from alignatt_agent.engine.pool import Engines
+    from alignatt_agent.cascade import Engines
 
 PIECE_S, MICRO_PIECE_S = 30.0, 8.0
 
@@ -73,7 +74,7 @@ def translate(
     goal = language(target)
     found: dict[str, str] = {}
     for talk, text in transcripts.items():
-        translator = build_session(config, engines, language(source), goal).translator
+        translator = build_session(resolve(config), engines, language(source), goal).translator
         sentences, rest = split_sentences([Word(item, 0.0, 0.0) for item in text.split()], None)
         units: list[str] = []
         for sentence in tqdm(
@@ -192,7 +193,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--comet-python", type=Path, metavar="FILE", help="interpreter with COMET")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     arguments = parser.parse_args(argv)
-    from alignatt_agent.engine.pool import load_engines, shutdown
+    from alignatt_agent.cascade import load_engines, shutdown
 
     try:
         codes = [language(name).code for name in arguments.target]

@@ -13,7 +13,7 @@ from alignatt_agent.speech.word_times import time_words
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
 
 if TYPE_CHECKING:
-    from alignatt_agent.engine.pool import Engines
+    from alignatt_agent.cascade import Engines
 
 LONGEST_ALIGNED_S = 120.0
 """The aligner takes no more at once; the last sentence of longer pieces is not heard again."""

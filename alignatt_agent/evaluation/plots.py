@@ -16,7 +16,8 @@ from alignatt_agent.evaluation.regime import REGIMES
 from alignatt_agent.evaluation.report import Result
 from alignatt_agent.evaluation.results import Ceiling
 from alignatt_agent.evaluation.tail_wer import TailErrors
-from alignatt_agent.evaluation.trace import STAGES, Record
+from alignatt_agent.evaluation.trace import Record
+from alignatt_agent.stopwatch import STAGES
 from alignatt_agent.types import Word
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#F0E442", "#555555")

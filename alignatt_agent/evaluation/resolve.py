@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import Any
@@ -80,24 +80,6 @@ def choose_agent(agent: str, config: str | None, overrides: Mapping[str, Any]) -
         raise ConfigError(f"--set works for our own agents, not for {dotted}; edit {config}")
     raw = {**read_yaml(config), "type": dotted.replace(":", ".")}
     return AgentChoice(cls, config, None, raw)
-
-
-def parse_overrides(items: Sequence[str]) -> dict[str, Any]:
-    """Parse ``KEY=VALUE`` with dotted keys and YAML values.
-
-    Raises:
-        ConfigError: an item has no key or is not YAML.
-    """
-    parsed: dict[str, Any] = {}
-    for item in items:
-        key, separator, value = item.partition("=")
-        if not separator or not key.strip():
-            raise ConfigError(f"--set expects KEY=VALUE such as policy.name=none, got {item!r}")
-        try:
-            parsed[key.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise ConfigError(f"--set {item}: the value is not YAML ({error})") from None
-    return parsed
 
 
 def known_agents() -> list[str]:

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from alignatt_agent.agent import check_head_sets
-from alignatt_agent.config.agent_config import ConfigError
-from alignatt_agent.config.checkpoints import locate
+from alignatt_agent.config.agent_config import ConfigError, parse_overrides
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.resolved import resolve
 from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.outcome import Job, Options, finish
-from alignatt_agent.evaluation.resolve import AgentChoice, choose_agent, parse_overrides
+from alignatt_agent.evaluation.resolve import AgentChoice, choose_agent
 from alignatt_agent.evaluation.results import read_ceilings
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import check_scorer, omnisteval_command
@@ -88,9 +87,7 @@ def plan(
         choice = choice.with_source(spoken or choice.config.source_language)
         assert choice.config is not None
         spoken = choice.config.source_language
-        for target in codes:
-            check_head_sets(choice.config.for_target(target))
-        locate(choice.config.models)
+        resolve(choice.config, codes)
     spoken = spoken or "en"
     checked = load_devset(devset, codes, audio or output / "audio", spoken)
     check_scorer(codes)

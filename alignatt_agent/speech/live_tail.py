@@ -16,6 +16,7 @@ import numpy.typing as npt
 from alignatt_agent.speech.sentences import last_sentence_end, split_sentences
 from alignatt_agent.speech.waveform import Intake, loudness
 from alignatt_agent.speech.word_times import time_words
+from alignatt_agent.stopwatch import Stopwatch
 from alignatt_agent.types import (
     SAMPLE_RATE,
     Aligner,
@@ -69,15 +70,22 @@ class LiveTail:
         aligner: times the words of a transcript.
         language: code of the spoken language.
         config: timing and limits.
+        watch: counts the time of recogniser and aligner.
     """
 
     def __init__(
-        self, recognizer: Recognizer, aligner: Aligner, language: str, config: SpeechSettings
+        self,
+        recognizer: Recognizer,
+        aligner: Aligner,
+        language: str,
+        config: SpeechSettings,
+        watch: Stopwatch | None = None,
     ) -> None:
         self._recognizer = recognizer
         self._aligner = aligner
         self._language = language
         self._config = config
+        self._watch = watch or Stopwatch()
         self.reset()
 
     def reset(self) -> None:
@@ -119,7 +127,7 @@ class LiveTail:
         self._inbox.extend(samples[i : i + piece] for i in range(0, samples.size, piece))
         self._hear_inbox()
         sentences, self._closed = tuple(self._closed), []
-        return SpeechUpdate(sentences, self._view())
+        return self._update(sentences)
 
     def finish(self) -> SpeechUpdate:
         """Close everything that was said, an unfinished sentence too; the tail is empty then.
@@ -135,7 +143,7 @@ class LiveTail:
         self._closed, self._open, self._tail = [], [], []
         self._ended = self._stable = 0
         self._trim(self.now)
-        return SpeechUpdate(closed, self._view())
+        return self._update(closed)
 
     def _hear_inbox(self) -> None:
         while self._inbox:
@@ -154,12 +162,14 @@ class LiveTail:
         texts: list[str] = []
         level = loudness(self._audio)
         if self.tail_s >= SHORTEST_S and level >= SILENCE_RMS:
-            text = self._recognizer.transcribe(self._audio, self._language)
+            with self._watch.stage("asr"):
+                text = self._recognizer.transcribe(self._audio, self._language)
             texts = text.split()
         if not texts:
             self._hear_nothing(level)
             return
-        items = self._aligner.align(self._audio, text, self._language)
+        with self._watch.stage("aligner"):
+            items = self._aligner.align(self._audio, text, self._language)
         start, now = self._start, self.now
         spans = time_words(texts, items, self.tail_s)
         latest = now - self._config.hold_back_ms / 1000 + _ROUNDING_S
@@ -243,9 +253,11 @@ class LiveTail:
         if drop > 0:
             self._audio = self._audio[drop:].copy()
 
-    def _view(self) -> SourceView:
+    def _update(self, sentences: tuple[tuple[Word, ...], ...]) -> SpeechUpdate:
         ready = min(self._ended, self._stable) if self._config.stable_only else self._ended
-        return SourceView((*self._open, *self._tail), len(self._open) + ready)
+        settled = len(self._open)
+        live = SourceView((*self._open, *self._tail), settled + ready)
+        return SpeechUpdate(sentences, live, settled, settled + self._stable)
 
 
 def _common_prefix(old: Sequence[str], new: Sequence[str]) -> int:

@@ -23,9 +23,9 @@ from pathlib import Path
 
 import yaml
 
-from alignatt_agent.agent import check_head_sets
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
-from alignatt_agent.config.checkpoints import CheckpointError, locate
+from alignatt_agent.config.checkpoints import CheckpointError
+from alignatt_agent.config.resolved import resolve
 from alignatt_agent.submission.image import is_local
 from alignatt_agent.submission.server_config import SERVER_MODULE, read_server
 
@@ -47,9 +47,8 @@ def server_command(root: Path, system: str | None, server: Path | None = None) -
     config = _read_agent(agent)
     settings = server or root / "server.yaml"
     options = read_server(settings)
-    check_head_sets(config)
     try:
-        locate(config.models)
+        resolve(config)
     except CheckpointError as error:
         raise CheckpointError(f"{error}\n{_mount_hint(config)}") from None
     _check_device()

@@ -7,7 +7,7 @@ same ids, so the map from tokens to words cannot drift from what the engine sees
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from alignatt_agent.types import Prompt
 
@@ -16,6 +16,13 @@ SYSTEM = (
     "Output only the translation."
 )
 INSTRUCTION = "\n\nTranslate into {target}."
+
+
+class PromptMaker(Protocol):
+    """Serialises a source and an accepted translation."""
+
+    def build(self, words: Sequence[str], accepted: Sequence[int] = ()) -> Prompt:
+        """Return the prompt for ``words`` continued after ``accepted``."""
 
 
 class PromptBuilder:

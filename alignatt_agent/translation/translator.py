@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Protocol
 
 from alignatt_agent.policy import Policy
+from alignatt_agent.stopwatch import Stopwatch
+from alignatt_agent.translation.prompt import PromptMaker
 from alignatt_agent.translation.revision import carry_over
 from alignatt_agent.translation.units import Tokenizer, UnitDecoder, ends_clause, is_punctuation
 from alignatt_agent.types import (
@@ -15,6 +16,8 @@ from alignatt_agent.types import (
     Draft,
     DraftContext,
     Emission,
+    Gate,
+    Judged,
     Prompt,
     Readout,
     SourceView,
@@ -24,13 +27,6 @@ from alignatt_agent.types import (
 
 MEMORY = 8
 """Drafts of earlier sources that a policy can look back to."""
-
-
-class PromptMaker(Protocol):
-    """Serialises a source and an accepted translation."""
-
-    def build(self, words: Sequence[str], accepted: Sequence[int] = ()) -> Prompt:
-        """Return the prompt for ``words`` continued after ``accepted``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +70,7 @@ class Translator:
             follows, and a mark that comes later cannot be glued to a word that is already out.
 
     Attributes:
-        decision: the latest decision of the policy, for diagnostics.
+        judged: the draft that the latest update judged and its decision, if it judged any.
         steps: forward passes of all drafts so far.
         emitted: tokens emitted so far.
     """
@@ -90,6 +86,7 @@ class Translator:
         max_draft_tokens: int,
         hold_open_word: bool = True,
         early_stop: bool = True,
+        watch: Stopwatch | None = None,
     ) -> None:
         self._engine = engine
         self._prompts = prompt_builder
@@ -99,6 +96,7 @@ class Translator:
         self._max_draft_tokens = max_draft_tokens
         self._hold_open_word = hold_open_word
         self._early_stop = early_stop
+        self._watch = watch or Stopwatch()
         self._drafted: _Drafted | None = None
         self._accessible = 0  # words that the latest decision could rely on
         self.steps = self.emitted = 0
@@ -106,7 +104,7 @@ class Translator:
 
     def reset(self) -> None:
         """Forget the open utterance."""
-        self.decision: Decision | None = None
+        self.judged: Judged | None = None
         self._open((), (), ())
 
     @property
@@ -122,6 +120,7 @@ class Translator:
         Raises:
             EngineError: the engine failed; nothing changed and the call may be repeated.
         """
+        self.judged = None
         source = tuple(word.text for word in view.words)
         if not source:
             # The recogniser took back every word: what they were translated to stays emitted,
@@ -132,7 +131,7 @@ class Translator:
         if accessible <= 0 or (self._drafted_for(source) and accessible == self._accessible):
             return Emission()
         drafted, decision = self._judged(source, accessible)
-        self.decision = decision
+        self.judged = self._trace(drafted, decision, accessible)
         self._follow(source)
         self._drafted, self._accessible = drafted, accessible
         return self._accept(drafted, decision, source_closed=accessible == len(source))
@@ -206,15 +205,36 @@ class Translator:
                 judged = len(decision.peaks) or len(draft.token_ids)
                 return replace(drafted, judged=judged), decision
             # The gate has opened since the engine stopped at it, or nothing is drafted yet.
-            draft = self._engine.draft(
-                drafted.prompt,
-                self._max_draft_tokens,
-                self._readout,
-                gate,
-                draft if draft.token_ids else None,
-            )
-            self.steps += draft.steps - drafted.draft.steps
+            begun = draft if draft.token_ids else None
+            draft = self._draft(drafted.prompt, self._max_draft_tokens, self._readout, gate, begun)
             drafted = replace(drafted, draft=draft)
+
+    def _draft(
+        self,
+        prompt: Prompt,
+        max_tokens: int,
+        readout: Readout | None = None,
+        gate: Gate | None = None,
+        begun: Draft | None = None,
+    ) -> Draft:
+        with self._watch.stage("draft"):
+            draft = self._engine.draft(prompt, max_tokens, readout, gate, begun)
+        self._watch.move(draft.replay_s - (begun.replay_s if begun else 0.0), "draft", "replay")
+        self.steps += draft.steps - (begun.steps if begun else 0)
+        return draft
+
+    def _trace(self, drafted: _Drafted, decision: Decision, accessible: int) -> Judged:
+        words = drafted.prompt.token_word
+        border = sum(word < accessible for word in words)
+        if gate := self._policy.gate(border):
+            border = max(0, border + int(gate.settings["border_margin"]))
+        return Judged(
+            accepted=self._units.text(drafted.prefix),
+            tokens=tuple(self._units.text((token,)) for token in drafted.draft.token_ids),
+            words=tuple(words[peak] for peak in decision.peaks),
+            decision=decision,
+            edge=words[border] if border < len(words) else len(drafted.source),
+        )
 
     def _context(self, drafted: _Drafted) -> DraftContext:
         begin = len(drafted.prefix)
@@ -280,8 +300,7 @@ class Translator:
         while True:
             prompt = self._prompts.build(source, kept + produced)
             room = 2 * len(prompt.token_word) + 32 - len(produced)
-            draft = self._engine.draft(prompt, min(self._max_draft_tokens, room))
-            self.steps += draft.steps
+            draft = self._draft(prompt, min(self._max_draft_tokens, room))
             produced += draft.token_ids
             if draft.ended or not draft.token_ids or len(draft.token_ids) >= room:
                 return produced

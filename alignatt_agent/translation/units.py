@@ -74,8 +74,8 @@ class UnitDecoder:
             limit: number of leading tokens that may be kept.
             closed: nothing can follow the draft's last token.
         """
-        before = self._text(accepted)
-        texts = [self._text([*accepted, *draft[:k]]) for k in range(1, len(draft) + 1)]
+        before = self.text(accepted)
+        texts = [self.text([*accepted, *draft[:k]]) for k in range(1, len(draft) + 1)]
         # A character cut in the middle tells nothing about what follows; some decoders even blank
         # the sound bytes in front of it.
         seen = next((text for text in reversed(texts) if not text.endswith(BROKEN)), before)
@@ -88,10 +88,10 @@ class UnitDecoder:
 
     def boundaries(self, ids: Sequence[int]) -> list[int]:
         """Return every length at which ``ids`` split between units, 0 and the end included."""
-        whole = self._text(ids)
+        whole = self.text(ids)
         inner = []
         for k in range(1, len(ids)):
-            text = self._text(ids[:k])
+            text = self.text(ids[:k])
             if whole.startswith(text) and self._is_boundary(text, whole[len(text) :], True):
                 inner.append(k)
         return [0, *inner, len(ids)] if ids else [0]
@@ -104,12 +104,13 @@ class UnitDecoder:
         """
         if not added:
             return ()
-        before, after = self._text(accepted), self._text([*accepted, *added])
-        grown = after[len(before) :] if after.startswith(before) else self._text(added)
+        before, after = self.text(accepted), self.text([*accepted, *added])
+        grown = after[len(before) :] if after.startswith(before) else self.text(added)
         words = grown.replace(BROKEN, "").split()
         return tuple(words) if self._spaced else tuple("".join(words))
 
-    def _text(self, ids: Sequence[int]) -> str:
+    def text(self, ids: Sequence[int]) -> str:
+        """Return what the tokenizer makes of ``ids``."""
         return self._tokenizer.decode(
             list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
         )

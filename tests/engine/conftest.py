@@ -18,7 +18,7 @@ from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
 from alignatt_agent.types import Draft, Prompt, Readout
 
 if TYPE_CHECKING:
-    from alignatt_agent.engine.pool import Engines
+    from alignatt_agent.cascade import Engines
 
 # Layers 0 and 1 see a sliding window and 2 everything; 4 (sliding) and 5 (full) have no keys of
 # their own. Query heads 0-3 share one key head, 4-7 the other.
@@ -51,14 +51,14 @@ def models(checkpoints: Path) -> ModelsConfig:
 @pytest.fixture(scope="session", autouse=True)
 def _shutdown() -> Iterator[None]:
     yield
-    if "alignatt_agent.engine.pool" in sys.modules:
-        sys.modules["alignatt_agent.engine.pool"].shutdown()
+    if "alignatt_agent.cascade" in sys.modules:
+        sys.modules["alignatt_agent.cascade"].shutdown()
 
 
 @pytest.fixture
 def engines(models: ModelsConfig) -> Engines:
     """The engines; started by the first test that asks, and again where a test killed one."""
-    from alignatt_agent.engine.pool import load_engines
+    from alignatt_agent.cascade import load_engines
 
     return load_engines(models, HEADS)
 

@@ -132,7 +132,7 @@ class FakeAgent(AlignAttAgent):
     starts = 0
 
     @classmethod
-    def _start_engines(cls, config, heads):
+    def _start_engines(cls, resolved):
         FakeAgent.starts += 1
         return FakeEngines()
 

@@ -1,5 +1,6 @@
 """The whole chunk step over fake engines: audio in, each word's translation out once."""
 
+import itertools
 import random
 
 import numpy as np
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 from alignatt_agent.cascade import Session
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.speech.live_tail import LiveTail
+from alignatt_agent.stopwatch import Stopwatch
 from alignatt_agent.translation.translator import Translator
-from alignatt_agent.types import SAMPLE_RATE, EngineError, Word
+from alignatt_agent.types import SAMPLE_RATE, EngineError, StopReason, Word
 from tests.pure.fakes import (
     READOUT,
     MonotoneEngine,
@@ -28,16 +30,16 @@ TALK = "we show it. then we read the long paper and leave. good bye"
 SCRIPT = [Word(text, 0.3 + 0.5 * i, 0.3 + 0.5 * i + 0.4) for i, text in enumerate(TALK.split())]
 
 
-def build(script, *, engine=None, error_rate=0.0, seed=0, **options):
+def build(script, *, engine=None, error_rate=0.0, seed=0, watch=None, **options):
     tokenizer = PieceTokenizer()
     engine = engine or MonotoneEngine(tokenizer)
     if isinstance(engine, MonotoneEngine):
         tokenizer = engine.tokenizer
     recognizer = ScriptRecognizer(script, random.Random(seed), error_rate)
-    tail = LiveTail(recognizer, ScriptAligner(recognizer), "en", Settings(**options))
+    tail = LiveTail(recognizer, ScriptAligner(recognizer), "en", Settings(**options), watch)
     policy = AlignAtt(0, normalise="none", median_width=1)
-    translator = Translator(engine, engine, tokenizer, READOUT, policy, True, 16)
-    return Session(tail, translator), recognizer, engine
+    translator = Translator(engine, engine, tokenizer, READOUT, policy, True, 16, watch=watch)
+    return Session(tail, translator, watch), recognizer, engine
 
 
 def run(session, seconds, chunk):
@@ -71,6 +73,31 @@ def test_a_talk_is_translated_as_it_is_heard():
     assert joined(outputs) == TRANSLATION
     assert outputs[:2] == [(), ()]  # less than two seconds
     assert sum(map(bool, outputs)) >= 6  # not all at the end
+
+
+def test_a_step_tells_what_was_heard_drafted_decided_and_how_long_it_took():
+    ticks = itertools.count()
+    session, _, _ = build(SCRIPT, watch=Stopwatch(lambda: float(next(ticks))), min_start_s=2.0)
+    early, step = (session.step(clock_audio(*span)) for span in ((0, 16_000), (16_000, 48_000)))
+    assert (early.audio_s, early.judged, early.units, early.heard.live.words) == (1.0, None, (), ())
+    assert step.audio_s == 3.0
+    words = [word.text for word in step.heard.live.words]
+    assert words == ["we", "show", "it.", "then", "we", "read"]
+    assert (step.heard.settled, step.heard.stable) == (0, 0)  # one hypothesis so far
+    assert step.heard.live.accessible == 5  # "read" goes on
+    judged = step.judged
+    assert judged.accepted == ""
+    assert "".join(judged.tokens) == " WE SHOW IT. THEN WE READ"
+    assert judged.words == (0, 1, 1, 2, 2, 3, 3, 4, 5)
+    assert (judged.decision.accepted, judged.decision.reason) == (8, StopReason.SOURCE_FRONTIER)
+    assert judged.edge == 5
+    assert step.units == ("WE", "SHOW", "IT.", "THEN", "WE")
+    assert (step.accepted, step.passes) == (8, 0)
+    # Every reading of the clock is a second later; each engine is asked once.
+    assert step.seconds == {"asr": 1, "aligner": 1, "draft": 1, "replay": 0, "emission": 4}
+    later = session.step(clock_audio(48_000, 64_000))
+    assert [len(sentence) for sentence in later.heard.sentences] == [3]
+    assert (later.heard.settled, later.heard.stable) == (0, 3)
 
 
 def test_the_same_audio_gives_the_same_output():

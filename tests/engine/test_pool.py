@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from alignatt_agent import cascade
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment
@@ -38,7 +39,7 @@ def rows_held() -> int:
 
 
 def test_equal_arguments_share_the_engines(engines, models):
-    assert pool.load_engines(models, HEADS[::-1]) is engines
+    assert cascade.load_engines(models, HEADS[::-1]) is engines
     assert (engines.num_layers, engines.num_heads) == (6, 8)
     assert engines.tokenizer.is_fast
 
@@ -108,8 +109,8 @@ def test_an_error_of_a_worker_is_no_death(engines):
 
 
 def test_threads_that_load_at_once_share_the_engines(engines, models):
-    with ThreadPoolExecutor(4) as pool:
-        loaded = list(pool.map(lambda _: pool.load_engines(models, HEADS), range(4)))
+    with ThreadPoolExecutor(4) as threads:
+        loaded = list(threads.map(lambda _: cascade.load_engines(models, HEADS), range(4)))
     assert all(found is engines for found in loaded)
 
 
@@ -122,8 +123,8 @@ def test_streams_share_the_engines(engines):
         return text, items, engines.translation.draft(prompt, 6, READOUT).token_ids
 
     alone = [stream(seed) for seed in range(6)]
-    with ThreadPoolExecutor(6) as pool:
-        together = list(pool.map(stream, range(6)))
+    with ThreadPoolExecutor(6) as threads:
+        together = list(threads.map(stream, range(6)))
     assert together == alone
 
 
@@ -150,8 +151,8 @@ def test_load_engines_says_why_an_engine_did_not_start(engines, models):
     changed = models.translation.model_copy(update={"engine": engine})
     asr = served("asr")
     with pytest.raises(EngineError, match=r"(?s)^translation model .*max_num_seqs"):
-        pool.load_engines(models.model_copy(update={"translation": changed}), HEADS)
-    again = pool.load_engines(models, HEADS)
+        cascade.load_engines(models.model_copy(update={"translation": changed}), HEADS)
+    again = cascade.load_engines(models, HEADS)
     assert served("asr") is asr
     assert again.translation.draft(make_prompt(1, 60, 5, 20), 4, READOUT).rows is not None
 
@@ -183,13 +184,13 @@ def test_an_engine_that_dies_is_named_and_can_be_started_again(engines, models):
             return str(error)
         return "no error"
 
-    with ThreadPoolExecutor(8) as pool:
-        translations = [pool.submit(fate, translate) for _ in range(3)]
-        alignments = [pool.submit(fate, align) for _ in range(2)]
+    with ThreadPoolExecutor(8) as threads:
+        translations = [threads.submit(fate, translate) for _ in range(3)]
+        alignments = [threads.submit(fate, align) for _ in range(2)]
         time.sleep(0.5)
         # A stopped process answers nothing, so this call is certain to wait when it dies.
         os.kill(process_of("translation"), signal.SIGSTOP)
-        asked = pool.submit(fate, ask)
+        asked = threads.submit(fate, ask)
         time.sleep(0.2)
         dying = {"translation": [*translations, asked], "aligner": alignments}
         for role in dying:
@@ -205,7 +206,7 @@ def test_an_engine_that_dies_is_named_and_can_be_started_again(engines, models):
         engines.translation.draft(prompt, 4, READOUT)
 
     asr = served("asr")
-    again = pool.load_engines(models, HEADS)
+    again = cascade.load_engines(models, HEADS)
     assert again is not engines
     assert served("asr") is asr
     assert again.translation.draft(prompt, 4, READOUT).rows is not None

@@ -1,0 +1,97 @@
+"""``alignatt``: one command for everything that a user does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from alignatt_agent import __version__
+from alignatt_agent.config.quiet import quieten
+from alignatt_agent.types import AlignAttError
+
+COMMANDS = {
+    "eval": ("evaluation.cli", "stream a dev set through the cascade, score it, print a table"),
+    "offline": ("evaluation.offline", "the quality ceiling: everything heard before it is said"),
+    "asr": ("evaluation.asr", "the speech side of a run: word errors, latency, the live tail"),
+    "compare": ("evaluation.compare", "differences of two runs, with paired significance"),
+    "curves": ("curves.cli", "quality against latency of every policy, and the gate's ablation"),
+    "calibrate": ("calibration.cli", "find the alignment heads of any model and direction"),
+    "doctor": ("checks.doctor", "check this machine: versions, models, memory, the engine"),
+    "parity": ("checks.parity", "compare attention rows of the engine with Transformers"),
+    "bench": ("checks.bench", "time the engine against its alternatives"),
+    "submission": ("submission.cli", "build, check and serve an IWSLT bundle"),
+}
+"""Sub-commands: the module below ``alignatt_agent`` whose ``main(argv)`` runs, and what it does."""
+
+USAGE = """\
+usage: alignatt COMMAND ...
+
+Simultaneous speech translation with any decoder-only LLM, gated by its own attention.
+
+{commands}
+
+Each command explains itself with examples: alignatt COMMAND --help
+First steps on a new machine: alignatt doctor, then
+  alignatt eval --config micro-low --target de --devset micro_models/devset --output outputs/first
+
+exit status: 0 done; 1 failed on the way; 2 nothing was started; 130 interrupted
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``alignatt COMMAND ...``; returns the exit status."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    if not given or given[0] in ("-h", "--help", "help"):
+        print(usage(), end="")
+        return 0
+    if given[0] in ("-V", "--version"):
+        print(f"alignatt {__version__}")
+        return 0
+    name, *rest = given
+    if name not in COMMANDS:
+        print(f"alignatt: no command {name!r}; known: {', '.join(COMMANDS)}", file=sys.stderr)
+        return 2
+    return run(name, rest)
+
+
+def simulstream_eval() -> int:
+    """``simulstream-eval``, the name that users of the harness expect."""
+    return run("eval", sys.argv[1:], "simulstream-eval")
+
+
+def submission() -> int:
+    """``alignatt-submission``, the name in bundles that were built before ``alignatt`` was one."""
+    return run("submission", sys.argv[1:])
+
+
+def usage() -> str:
+    """Return the map of the commands."""
+    width = max(map(len, COMMANDS))
+    lines = (f"  {name:<{width}}  {summary}" for name, (_, summary) in COMMANDS.items())
+    return USAGE.format(commands="\n".join(lines))
+
+
+def run(name: str, argv: Sequence[str], called: str | None = None) -> int:
+    """Run one sub-command; our errors become one line on the terminal.
+
+    Args:
+        name: key of ``COMMANDS``.
+        argv: its arguments.
+        called: how the user called it; default ``alignatt NAME``.
+    """
+    called = called or f"alignatt {name}"
+    quieten()  # before the module imports anything that talks
+    try:
+        status: int = import_module(f"alignatt_agent.{COMMANDS[name][0]}").main(argv)
+    except AlignAttError as error:
+        print(f"{called}: {error}", file=sys.stderr)
+        return error.exit_status
+    except KeyboardInterrupt:
+        print(f"\n{called}: interrupted; the same command goes on or starts again", file=sys.stderr)
+        return 130
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""A configuration with everything it names located and checked, once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
+from alignatt_agent.config.checkpoints import ROLES, identity, locate
+from alignatt_agent.config.head_sets import HeadSet, HeadSetError, load_head_set
+from alignatt_agent.config.languages import Language, language
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What runs: see ``resolve``.
+
+    Attributes:
+        config: the configuration.
+        head_sets: by target language code.
+        checkpoints: the models with the local directories that hold their weights.
+    """
+
+    config: AgentConfig
+    head_sets: Mapping[str, HeadSet]
+    checkpoints: ModelsConfig
+
+    @property
+    def heads(self) -> tuple[tuple[int, int], ...]:
+        """Every ``(layer, head)`` that a draft into any target reads, sorted."""
+        top_k = self.config.policy.top_k
+        return tuple(sorted({head for item in self.head_sets.values() for head in item.top(top_k)}))
+
+    def head_set(self, source: Language, target: Language) -> HeadSet:
+        """Return the head set of a direction.
+
+        Raises:
+            HeadSetError: the configuration has none for it.
+        """
+        return _fitting(self.config, self.head_sets.get(target.code), source, target)
+
+    def check_shape(self, num_layers: int, num_heads: int) -> None:
+        """Compare the head sets with the translation model that was loaded.
+
+        Raises:
+            HeadSetError: one was calibrated on a model of another shape.
+        """
+        model = self.config.models.translation
+        for item in self.head_sets.values():
+            item.check(model.path, num_layers, num_heads, item.direction, model.revision)
+
+    def identities(self) -> dict[str, str]:
+        """Name the checkpoint of each role: ``id@revision``, or the path with a fingerprint."""
+        return {
+            role: identity(getattr(self.config.models, role), getattr(self.checkpoints, role))
+            for role in ROLES
+        }
+
+
+def resolve(config: AgentConfig, targets: Sequence[str] = ()) -> Resolved:
+    """Load and check head sets and find checkpoints, before a model is loaded.
+
+    Args:
+        config: what is to run.
+        targets: target language codes that have to be served, besides the configured ones.
+
+    Raises:
+        HeadSetError: a direction has no head set, or one that belongs to another model.
+        CheckpointError: one or more checkpoints are missing; all of them are named.
+    """
+    source = language(config.source_language)
+    wanted = dict.fromkeys([*config.head_sets, *targets, *filter(None, [config.target_language])])
+    head_sets = {
+        code: head_set_for(config, source, language(code))
+        for code in wanted
+        if code in config.head_sets or config.policy.name == "alignatt"
+    }
+    return Resolved(config, head_sets, locate(config.models))
+
+
+def head_set_for(config: AgentConfig, source: Language, target: Language) -> HeadSet:
+    """Load the configured head set of a direction, whether its model is there or not.
+
+    Raises:
+        HeadSetError: there is none, or it does not fit the configuration.
+    """
+    name = config.head_sets.get(target.code)
+    return _fitting(config, load_head_set(name) if name else None, source, target)
+
+
+def _fitting(
+    config: AgentConfig, head_set: HeadSet | None, source: Language, target: Language
+) -> HeadSet:
+    direction = f"{source.code}-{target.code}"
+    if head_set is None:
+        known = ", ".join(config.head_sets) or "none"
+        raise HeadSetError(
+            f"no head set for {direction}; the configuration has head_sets for the targets {known}"
+        )
+    model = config.models.translation
+    head_set.check(model.path, None, None, direction, model.revision)
+    head_set.top(config.policy.top_k)  # refuses a set that holds fewer
+    return head_set

@@ -1,0 +1,47 @@
+"""Where the time of a chunk goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+STAGES = ("asr", "aligner", "draft", "replay", "emission")
+"""Stages of a chunk: drafts without the replay of their attention rows, the replay inside the
+engine, and what is left for prompts, policy and rounding to units."""
+
+
+class Stopwatch:
+    """Seconds of each stage of a chunk.
+
+    Args:
+        clock: a clock in seconds; it may run ahead where remembered results stand in for work.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self.start()
+
+    def start(self) -> None:
+        """Begin a chunk."""
+        self._seconds = dict.fromkeys(STAGES, 0.0)
+        self._begin = self._clock()
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count what happens inside as time of one stage."""
+        begin = self._clock()
+        try:
+            yield
+        finally:
+            self._seconds[name] += self._clock() - begin
+
+    def move(self, seconds: float, source: str, target: str) -> None:
+        """Count ``seconds`` of one stage as time of another."""
+        self._seconds[source] -= seconds
+        self._seconds[target] += seconds
+
+    def read(self) -> dict[str, float]:
+        """Return the seconds of every stage since the chunk began; ``emission`` is the rest."""
+        spent = sum(self._seconds.values()) - self._seconds["emission"]
+        return self._seconds | {"emission": self._clock() - self._begin - spent}
