@@ -25,9 +25,9 @@ from alignatt_agent.config.checkpoints import locate
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.quiet import quieten
 from alignatt_agent.config.resolved import resolve
-from alignatt_agent.curves.engine_cache import Memo
 from alignatt_agent.curves.remembered import RememberedAligner, RememberedRecognizer
 from alignatt_agent.curves.stream import read_wav
+from alignatt_agent.evaluation.cache import Memo
 from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
 

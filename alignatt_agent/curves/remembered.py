@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from alignatt_agent.cascade import Engines
-from alignatt_agent.curves.engine_cache import Memo, key_of
+from alignatt_agent.evaluation.cache import Memo, key_of
 from alignatt_agent.types import (
     AlignedItem,
     Aligner,

@@ -18,7 +18,7 @@ from simulstream.server.speech_processors.incremental_output import (
 
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cascade import Engines
-from alignatt_agent.curves.engine_cache import Memo
+from alignatt_agent.evaluation.cache import Memo
 from alignatt_agent.types import SAMPLE_RATE, EngineError
 
 

@@ -15,10 +15,10 @@ from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.resolved import resolve
-from alignatt_agent.curves.engine_cache import Memo
 from alignatt_agent.curves.grid import Point
 from alignatt_agent.curves.remembered import remember
 from alignatt_agent.curves.stream import ReplayAgent, write_log
+from alignatt_agent.evaluation.cache import Memo
 from alignatt_agent.evaluation.devset import DevSet
 from alignatt_agent.types import Readout
 

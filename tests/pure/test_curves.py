@@ -14,11 +14,11 @@ from alignatt_agent.config.head_sets import HeadSet
 from alignatt_agent.curves.ablations import derived
 from alignatt_agent.curves.bootstrap import Resampled, interval
 from alignatt_agent.curves.dominance import compare, dominance_table
-from alignatt_agent.curves.engine_cache import Memo, key_of
 from alignatt_agent.curves.grid import CURVES, sweep
 from alignatt_agent.curves.pareto import at_latency, front
 from alignatt_agent.curves.remembered import RememberedDrafts, pack, unpack
 from alignatt_agent.curves.segments import SegmentScores
+from alignatt_agent.evaluation.cache import Memo, key_of
 from alignatt_agent.types import Draft, Gate, Prompt, Readout
 from tests.pure.fakes import make_rows
 

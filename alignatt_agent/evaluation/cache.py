@@ -1,12 +1,16 @@
-"""Results of engines on disk, each with the seconds that it took to compute."""
+"""Results on disk, each with the seconds that it took to compute."""
 
 from __future__ import annotations
 
 import hashlib
+import pickle
 import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class Memo:
@@ -16,7 +20,8 @@ class Memo:
     has the computation time of one that computes.
 
     Args:
-        path: database file; created when it is missing.
+        path: database file of this machine's own results (they are pickled, so do not open one
+            that you were given); created when it is missing.
         clock: a clock in seconds.
         batch: results per transaction; what is not committed is computed again after a crash.
 
@@ -33,7 +38,7 @@ class Memo:
         self._base.execute("PRAGMA journal_mode=WAL")
         self._base.execute("PRAGMA synchronous=NORMAL")
         self._base.execute(
-            "CREATE TABLE IF NOT EXISTS memo (key BLOB PRIMARY KEY, value BLOB, seconds REAL)"
+            "CREATE TABLE IF NOT EXISTS results (key BLOB PRIMARY KEY, value BLOB, seconds REAL)"
         )
         self._base.commit()
         self._clock = clock
@@ -42,20 +47,41 @@ class Memo:
         self.spent = 0.0
         self.computed = 0
 
-    def recall(self, key: bytes, compute: Callable[[], bytes]) -> bytes:
+    def __enter__(self) -> Memo:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def recall(self, key: bytes, compute: Callable[[], T]) -> T:
         """Return what is stored under ``key``; compute, time and store it when nothing is."""
-        found = self._base.execute("SELECT value, seconds FROM memo WHERE key=?", (key,)).fetchone()
+        found: T | None = self.get(key)
+        if found is not None:
+            return found
+        begin = self._clock()
+        value = compute()
+        seconds = self._clock() - begin
+        self.put(key, value, seconds)
+        self.computed += 1
+        self.spent += seconds
+        return value
+
+    def get(self, key: bytes) -> Any:
+        """Return what is stored under ``key``; ``None`` when nothing is."""
+        query = "SELECT value, seconds FROM results WHERE key=?"
+        found = self._base.execute(query, (key,)).fetchone()
         if found is None:
-            begin = self._clock()
-            value = compute()
-            found = value, self._clock() - begin
-            self._base.execute("INSERT OR REPLACE INTO memo VALUES (?, ?, ?)", (key, *found))
-            self.computed += 1
-            self._pending += 1
-            if self._pending >= self._batch:
-                self.commit()
+            return None
         self.spent += found[1]
-        return bytes(found[0])
+        return pickle.loads(found[0])
+
+    def put(self, key: bytes, value: object, seconds: float = 0.0) -> None:
+        """Store a result, anything but ``None``, that took ``seconds``."""
+        row = (key, pickle.dumps(value), seconds)
+        self._base.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?)", row)
+        self._pending += 1
+        if self._pending >= self._batch:
+            self.commit()
 
     def commit(self) -> None:
         """Write what was computed to the disk."""
