@@ -7,9 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from omnisteval_large.alignment import Word
+from omnisteval.alignment import Word
 
-from alignatt_agent.evaluation import omnisteval_large
+from alignatt_agent.evaluation.compact_alignment import align_compactly
+from alignatt_agent.evaluation.omnisteval_large import original
 from tests.harness import fakes, logs
 
 WORDS = [
@@ -37,8 +38,8 @@ def test_equal_to_the_original(seed, char_level):
     one, two = (
         [Word(chance.choice(WORDS)) for _ in range(chance.randint(0, 40))] for _ in range(2)
     )
-    ours = omnisteval_large.align_compactly(one, two, char_level)
-    theirs = omnisteval_large._original(one, two, char_level)
+    ours = align_compactly(one, two, char_level)
+    theirs = original(one, two, char_level)
     for a, b in zip(ours, theirs, strict=True):
         assert [id(word) for word in a] == [id(word) for word in b]
 
@@ -46,8 +47,8 @@ def test_equal_to_the_original(seed, char_level):
 def test_more_letters_than_bits():
     texts = [chr(0x4E00 + k) + chr(0x4E00 + 7 * k % 300) for k in range(300)]
     one, two = [Word(text) for text in texts], [Word(text[::-1] + "x") for text in texts[::2]]
-    ours = omnisteval_large.align_compactly(one, two, False)
-    theirs = omnisteval_large._original(one, two, False)
+    ours = align_compactly(one, two, False)
+    theirs = original(one, two, False)
     assert [id(word) for word in ours[1]] == [id(word) for word in theirs[1]]
 
 
@@ -61,8 +62,8 @@ def test_the_whole_command_prints_the_same(tmp_path, monkeypatch):
         *("--simulstream_config_file", str(tmp_path / "agent.yaml")),
     ]
     code = (
-        "import sys; from alignatt_agent.evaluation import omnisteval; "
-        "omnisteval.LARGE = int(sys.argv.pop(1)); omnisteval_large.main()"
+        "import sys; from alignatt_agent.evaluation import omnisteval_large; "
+        "omnisteval_large.LARGE = int(sys.argv.pop(1)); omnisteval_large.main()"
     )
     printed = [
         subprocess.run(
