@@ -7,14 +7,16 @@ constant memory. Whole files: resampling chunk by chunk would put a seam into ev
 from __future__ import annotations
 
 import json
-import wave
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
-from alignatt_agent.types import SAMPLE_RATE
+import av
+import soundfile
+
+from alignatt_agent.types import SAMPLE_RATE, AlignAttError
 
 
-class AudioError(ValueError):
+class AudioError(AlignAttError, ValueError):
     """A recording cannot be decoded; the message says why."""
 
 
@@ -25,7 +27,7 @@ def converted(path: Path, folder: Path) -> tuple[Path, str]:
         The WAV file, and one line that says what was changed.
 
     Raises:
-        AudioError: there is no audio in it, or no decoder for it.
+        AudioError: there is no audio in it, or nothing that FFmpeg decodes.
     """
     folder.mkdir(parents=True, exist_ok=True)
     wav, memo = folder / f"{path.stem}.wav", folder / f"{path.stem}.json"
@@ -50,7 +52,6 @@ def converted(path: Path, folder: Path) -> tuple[Path, str]:
 
 def _decode(path: Path, wav: Path) -> str:
     """Write ``path`` as WAV and return what it was."""
-    av = _decoder(path)
     try:
         with av.open(str(path)) as container:
             if not container.streams.audio:
@@ -59,14 +60,11 @@ def _decode(path: Path, wav: Path) -> str:
             codec = stream.codec_context
             found = f"{codec.name}, {codec.sample_rate} Hz, {codec.channels} channel(s)"
             resampler = av.AudioResampler(format="s16", layout="mono", rate=SAMPLE_RATE)
-            with wave.open(str(wav), "wb") as output:
-                output.setnchannels(1)
-                output.setsampwidth(2)
-                output.setframerate(SAMPLE_RATE)
-                for frame in container.decode(stream):
-                    _write(output, resampler.resample(frame))
-                _write(output, resampler.resample(None))
-                frames = output.getnframes()
+            with soundfile.SoundFile(wav, "w", SAMPLE_RATE, 1, "PCM_16", format="WAV") as output:
+                for frame in chain(container.decode(stream), [None]):
+                    for piece in resampler.resample(frame):
+                        output.write(piece.to_ndarray()[0])
+                frames = output.frames
     except (av.FFmpegError, ValueError) as error:
         if isinstance(error, AudioError):
             raise
@@ -74,20 +72,3 @@ def _decode(path: Path, wav: Path) -> str:
     if frames == 0:
         raise AudioError(f"{path} holds no audio")
     return found
-
-
-def _write(output: wave.Wave_write, frames: Any) -> None:
-    for frame in frames:
-        output.writeframes(frame.to_ndarray().tobytes())
-
-
-def _decoder(path: Path) -> Any:
-    try:
-        import av
-    except ImportError:
-        raise AudioError(
-            f"{path} is not a {SAMPLE_RATE} Hz mono 16-bit WAV file; install PyAV to have such "
-            f"files converted (pip install av), or convert it: ffmpeg -i {path} -ar {SAMPLE_RATE} "
-            f"-ac 1 -sample_fmt s16 NEW.wav"
-        ) from None
-    return av
