@@ -1,4 +1,4 @@
-"""``alignatt-asr``: the speech side of a run alone.
+"""``alignatt asr``: the speech side of a run alone.
 
 Word error rate of the streamed transcript, its latency, and the reference error of the live tail by
 distance to its end, with the hold-back that it suggests. Reads what a run recorded; no model is
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from tabulate import tabulate
 
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
@@ -38,7 +39,7 @@ from alignatt_agent.evaluation.wer import (
 
 EPILOG = """\
 example
-  alignatt-asr outputs/dev-low/de --devset micro_models/devset --output outputs/asr
+  alignatt asr outputs/dev-low/de --devset micro_models/devset --output outputs/asr
 
 RUN is a target folder of simulstream-eval (any target: the speech side is the same), DIR a dev set
 with ref/SOURCE.txt. Every word counts as shown from the moment at which the translation could rely
@@ -115,22 +116,15 @@ def latency(
 
 def tail_report(errors: TailErrors) -> dict[str, Any]:
     """Return the curve as lists, and the hold-back that it suggests."""
-    low, high = errors.bands()
-    columns = zip(
-        errors.edges_s, errors.rates(), low, high, errors.words.sum(0).tolist(), strict=False
+    names = ("from_ms", "error", "low", "high", "words")
+    columns = (
+        [round(1000 * edge) for edge in errors.edges_s],
+        *([_percent(rate) for rate in rates] for rates in (errors.rates(), *errors.bands())),
+        errors.words.sum(0).tolist(),
     )
     hold_back = errors.hold_back_s()
     return {
-        "bins": [
-            {
-                "from_ms": round(1000 * edge),
-                "error": _percent(rate),
-                "low": _percent(lower),
-                "high": _percent(upper),
-                "words": count,
-            }
-            for edge, rate, lower, upper, count in columns
-        ],
+        "bins": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=False)],
         "hold_back_ms": None if hold_back is None else round(1000 * hold_back),
     }
 
@@ -165,35 +159,38 @@ def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, An
     try:
         (output / "tail_error.svg").write_text(tail_error_plot(errors), encoding="utf-8")
     except FigureError as error:
-        print(f"alignatt-asr: no plot: {error}", file=sys.stderr)
+        print(f"alignatt asr: no plot: {error}", file=sys.stderr)
     return report
 
 
 def table(report: dict[str, Any]) -> str:
     """Format the report for a terminal."""
+    rows = [
+        (item["from_ms"], item["error"], f"{item['low']:.1f} - {item['high']:.1f}", item["words"])
+        for item in report["tail"]["bins"]
+        if item["words"]
+    ]
+    head = ("ms from the end", "error %", "90 % band", "words")
+    found = report["tail"]["hold_back_ms"]
     lines = [
         f"WER {report['wer']:.2f} % (with case and punctuation {report['wer_exact']:.2f} %), "
         f"LongYAAL CU {report['longyaal_cu_ms']:.0f} ms, CA {report['longyaal_ca_ms']:.0f} ms, "
         f"RTF {report['rtf']:.3f}",
         "",
-        f"{'ms from the end':>16}{'error %':>10}{'90 % band':>18}{'words':>8}",
+        tabulate(rows, head, stralign="right", floatfmt=".1f"),
+        "",
+        "too few words to suggest a hold-back"
+        if found is None
+        else f"suggested hold-back: {found} ms (speech.hold_back_ms); older words are no worse "
+        f"than those a second old",
     ]
-    for item in report["tail"]["bins"]:
-        if item["words"]:
-            band = f"{item['low']:.1f} - {item['high']:.1f}"
-            lines.append(f"{item['from_ms']:>16}{item['error']:>10.1f}{band:>18}{item['words']:>8}")
-    found = report["tail"]["hold_back_ms"]
-    advice = "too few words to suggest a hold-back" if found is None else (
-        f"suggested hold-back: {found} ms (speech.hold_back_ms); older words are no worse than "
-        f"those a second old"
-    )  # fmt: skip
-    return "\n".join([*lines, "", advice])
+    return "\n".join(lines)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     parser = argparse.ArgumentParser(
-        prog="alignatt-asr",
+        prog="alignatt asr",
         description="Diagnose the speech side of a run: word error rate, latency, and the "
         "reliability of the live tail.",
         epilog=EPILOG,
@@ -204,18 +201,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--source", default="en", metavar="LANG", help="default %(default)s")
     parser.add_argument("--output", type=Path, required=True, metavar="OUT", help="output folder")
     arguments = parser.parse_args(argv)
-    try:
-        report = diagnose(arguments.run, arguments.devset, arguments.source, arguments.output)
-    except (DevSetError, ScoringError, ValueError) as error:
-        print(f"alignatt-asr: {error}", file=sys.stderr)
-        return 2
-    print(table(report))
+    print(table(diagnose(arguments.run, arguments.devset, arguments.source, arguments.output)))
     return 0
 
 
 def _percent(rate: float) -> float | None:
     return None if math.isnan(rate) else round(100 * rate, 2)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -12,13 +12,13 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignatt_agent.config.languages import language
-from alignatt_agent.evaluation.latency import read_segments
-from alignatt_agent.evaluation.report import Result
+from alignatt_agent.evaluation.results import Result
 from alignatt_agent.evaluation.score import write_scores
+from alignatt_agent.types import AlignAttError
 
 if TYPE_CHECKING:
     from alignatt_agent.evaluation.devset import DevSet
@@ -34,7 +34,7 @@ NO_MODEL = 3
 """Exit status of the worker when the model is not in the cache."""
 
 
-class CometError(RuntimeError):
+class CometError(AlignAttError, RuntimeError):
     """COMET cannot score; the message says what is missing."""
 
 
@@ -56,6 +56,11 @@ def comet_python(given: Path | None) -> Path:
     return chosen
 
 
+def checkpoint(model: str) -> str:
+    """Return the id on the hub of a short name; other names as they are."""
+    return MODELS.get(model.lower(), model)
+
+
 def comet_scores(
     triples: Sequence[tuple[str, str, str]], model: str, python: Path | None
 ) -> list[float]:
@@ -69,8 +74,9 @@ def comet_scores(
     Raises:
         CometError: environment or model is missing, or the process failed.
     """
-    interpreter = comet_python(python)
-    name = MODELS.get(model.lower(), model)
+    if not triples:
+        return []
+    interpreter, name = comet_python(python), checkpoint(model)
     with tempfile.TemporaryDirectory() as folder:
         data, output = Path(folder) / "segments.json", Path(folder) / "scores.json"
         rows = [{"src": source, "mt": mt, "ref": ref} for source, mt, ref in triples]
@@ -92,6 +98,34 @@ def comet_scores(
     return [float(score) for score in scores]
 
 
+def comet_sections(
+    runs: Sequence[tuple[RunFiles, DevSet, str, str]], model: str, python: Path | None
+) -> list[dict[str, Any]]:
+    """Score runs with one process; returns what ``scores.json`` holds about each of them.
+
+    Args:
+        runs: files, dev set, source and target of runs that OmniSTEval has scored.
+        model: short name, id on the hub, or path of a checkpoint.
+        python: interpreter with COMET.
+
+    Raises:
+        CometError: environment, model or transcript is missing.
+    """
+    triples = [_triples(*run) for run in runs]
+    values = iter(comet_scores([one for some in triples for one in some], model, python))
+    sections = []
+    for some in triples:
+        mine = list(islice(values, len(some)))
+        sections.append(
+            {
+                "model": checkpoint(model),
+                "score": round(sum(mine) / len(mine), 6),
+                "segments": [round(value, 6) for value in mine],
+            }
+        )
+    return sections
+
+
 def add_comet(runs: Sequence[tuple[Result, Job]], model: str, python: Path | None) -> list[Result]:
     """Score all runs with one process and write the scores into their ``scores.json``.
 
@@ -100,53 +134,35 @@ def add_comet(runs: Sequence[tuple[Result, Job]], model: str, python: Path | Non
     Raises:
         CometError: environment, model or transcript is missing.
     """
-    name = MODELS.get(model.lower(), model)
+    name = checkpoint(model)
     missing = [pair for pair in runs if pair[0].measured.get("comet", {}).get("model") != name]
-    triples: list[tuple[str, str, str]] = []
-    counts: list[int] = []
-    for result, job in missing:
-        found = comet_triples(job.files, job.devset, job.source, result.target)
-        triples += found
-        counts.append(len(found))
-    values = comet_scores(triples, model, python) if triples else []
+    sections = comet_sections(
+        [(job.files, job.devset, job.source, job.target) for _, job in missing], model, python
+    )
     scored: dict[tuple[str, str], Result] = {}
-    for (result, job), count in zip(missing, counts, strict=True):
-        mine, values = values[:count], values[count:]
-        measured = {**result.measured, "comet": comet_section(model, mine)}
+    for (result, job), section in zip(missing, sections, strict=True):
+        measured = {**result.measured, "comet": section}
         write_scores(job.files, result.scores, result.signature, measured)
         scored[result.config, result.target] = replace(result, measured=measured)
     return [scored.get((result.config, result.target), result) for result, _ in runs]
 
 
-def comet_section(model: str, values: Sequence[float]) -> dict[str, Any]:
-    """Return what ``scores.json`` holds about the scores of all segments."""
-    return {
-        "model": MODELS.get(model.lower(), model),
-        "score": round(sum(values) / len(values), 6),
-        "segments": [round(value, 6) for value in values],
-    }
-
-
-def comet_triples(
+def _triples(
     files: RunFiles, devset: DevSet, source: str, target: str
 ) -> list[tuple[str, str, str]]:
-    """Return source, translation and reference of each segment of a scored run.
-
-    Raises:
-        CometError: the dev set has no transcript.
-    """
+    """Return source, translation and reference of each segment of a scored run."""
     transcript = devset.transcript
     if transcript is None:
         raise CometError(
             f"COMET needs the transcript of the speech, one line per segment, as "
             f"ref/{source}.txt of the dev set"
         )
-    segments = read_segments(files.instances, devset, language(target).latency_unit)
-    with transcript.open(encoding="utf-8") as stream:
-        sources = [line.strip() for line in stream]
-    with devset.references[target].open(encoding="utf-8") as stream:
-        references = [line.strip() for line in stream]
-    return [
-        (source, segment.prediction, reference)
-        for source, segment, reference in zip(sources, segments, references, strict=True)
-    ]
+    with (
+        transcript.open(encoding="utf-8") as sources,
+        files.instances.open(encoding="utf-8") as segments,
+        devset.references[target].open(encoding="utf-8") as references,
+    ):
+        return [
+            (source.strip(), json.loads(segment)["prediction"], reference.strip())
+            for source, segment, reference in zip(sources, segments, references, strict=True)
+        ]

@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 from alignatt_agent.evaluation.audio import AudioError, converted
-from alignatt_agent.types import SAMPLE_RATE
+from alignatt_agent.types import SAMPLE_RATE, AlignAttError
 
 SEGMENTATION = "audio-segments.yaml"
 SUFFIXES = (".wav", ".flac", ".mp3", ".mp4", ".m4a", ".mkv", ".webm", ".ogg", ".opus", ".aac")
@@ -29,7 +29,7 @@ SUFFIXES = (".wav", ".flac", ".mp3", ".mp4", ".m4a", ".mkv", ".webm", ".ogg", ".
 _TOLERANCE_S = 0.5
 
 
-class DevSetError(ValueError):
+class DevSetError(AlignAttError, ValueError):
     """A dev set cannot be evaluated; the message lists every problem that was found."""
 
 

@@ -19,6 +19,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
+from alignatt_agent.types import AlignAttError
+
 Format = Literal["simulstream", "jsonl"]
 
 CLOCK_S = 0.0005
@@ -37,7 +39,7 @@ _STEP_KEYS = (
 _JSONL_KEYS = ("source", "prediction")
 
 
-class LogError(ValueError):
+class LogError(AlignAttError, ValueError):
     """A log cannot be scored; the message lists every problem that was found."""
 
     @classmethod

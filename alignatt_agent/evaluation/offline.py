@@ -1,4 +1,4 @@
-"""``alignatt-offline``: the quality ceiling of a cascade, everything heard before anything is said.
+"""``alignatt offline``: the quality ceiling of a cascade, everything heard before anything is said.
 
 Whole recordings through the recogniser, in long pieces that end in pauses; whole sentences through
 the translation model, without a gate. The output is scored on the same segments as a streamed one,
@@ -9,40 +9,27 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tabulate import tabulate
 from tqdm import tqdm
 
 from alignatt_agent.cascade import build_session
-from alignatt_agent.config.agent_config import AgentConfig, ConfigError, parse_overrides
-from alignatt_agent.config.checkpoints import CheckpointError, locate
-from alignatt_agent.config.head_sets import HeadSetError
-from alignatt_agent.config.languages import LanguageError, language
-from alignatt_agent.config.resolved import resolve
-from alignatt_agent.evaluation.comet import (
-    CometError,
-    comet_python,
-    comet_scores,
-    comet_section,
-    comet_triples,
-)
-from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
+from alignatt_agent.config.agent_config import parse_overrides
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.resolved import Resolved, resolve
+from alignatt_agent.evaluation.comet import comet_python, comet_sections
+from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.offline_audio import transcribe
 from alignatt_agent.evaluation.resolve import AgentChoice, choose_agent
 from alignatt_agent.evaluation.run_files import RunFiles
-from alignatt_agent.evaluation.score import (
-    ScoringError,
-    check_scorer,
-    omnisteval_arguments,
-    run_omnisteval,
-)
+from alignatt_agent.evaluation.score import check_scorer, omnisteval_arguments, run_omnisteval
 from alignatt_agent.evaluation.signature import MICRO_LABEL, is_micro, sign
 from alignatt_agent.evaluation.wer import word_error_rate
 from alignatt_agent.speech.sentences import split_sentences
-from alignatt_agent.types import EngineError, Word
+from alignatt_agent.types import AlignAttError, Word
 
 if TYPE_CHECKING:
     from alignatt_agent.cascade import Engines
@@ -51,11 +38,11 @@ PIECE_S, MICRO_PIECE_S = 30.0, 8.0
 
 EPILOG = """\
 examples
-  alignatt-offline --config micro-low --target de it zh --devset micro_models/devset \\
+  alignatt offline --config micro-low --target de it zh --devset micro_models/devset \\
       --output outputs/offline
 
   as the paper: the recogniser hears every recording at once (Qwen3-ASR takes up to 20 minutes)
-  alignatt-offline --config iwslt26-low --target de it zh --devset DIR --output OUT \\
+  alignatt offline --config iwslt26-low --target de it zh --devset DIR --output OUT \\
       --piece-s 1200 --set models.asr.engine.max_model_len=32768
 
   the rows beside the streamed ones: simulstream-eval ... --offline outputs/offline
@@ -68,18 +55,17 @@ exit status: 0 scored; 1 the run failed; 2 nothing was started
 
 
 def translate(
-    config: AgentConfig, engines: Engines, transcripts: dict[str, str], source: str, target: str
+    resolved: Resolved, engines: Engines, transcripts: dict[str, str], target: str
 ) -> dict[str, str]:
     """Return the translation of every transcript, sentence by sentence and without a gate."""
-    goal = language(target)
+    source, goal = language(resolved.config.source_language), language(target)
     found: dict[str, str] = {}
     for talk, text in transcripts.items():
-        translator = build_session(resolve(config), engines, language(source), goal).translator
+        translator = build_session(resolved, engines, source, goal).translator
         sentences, rest = split_sentences([Word(item, 0.0, 0.0) for item in text.split()], None)
         units: list[str] = []
-        for sentence in tqdm(
-            [*sentences, *([tuple(rest)] if rest else [])], desc=f"{target} {talk}"
-        ):
+        sentences += [tuple(rest)] if rest else []
+        for sentence in tqdm(sentences, desc=f"{target} {talk}"):
             units += translator.complete(sentence).units
             translator.reset()
         joined = " ".join(units) if goal.spaced else "".join(units)
@@ -129,7 +115,7 @@ def run(
         ScoringError: OmniSTEval failed.
     """
     assert choice.config is not None
-    source = choice.config.source_language
+    resolved, source = resolve(choice.config), choice.config.source_language
     output.mkdir(parents=True, exist_ok=True)
     heard = {talk.name: transcribe(engines, talk.wav, source, longest_s) for talk in devset.talks}
     text = "".join(f"{heard[talk.name]}\n" for talk in devset.talks)
@@ -137,31 +123,12 @@ def run(
     errors = word_error_rate(devset, heard) if devset.transcript is not None else {}
     rows: dict[str, dict[str, Any]] = {}
     for target in targets:
-        translations = translate(choice.config, engines, heard, source, target)
+        translations = translate(resolved, engines, heard, target)
         scores = score_offline(output / target, devset, target, translations)
         signature = {**sign(choice, devset, target), "latency": "off-line", "piece_s": longest_s}
         rows[target] = {**scores, **errors, "signature": signature}
         _write(output / target, rows[target])
     return rows
-
-
-def add_offline_comet(
-    rows: dict[str, dict[str, Any]],
-    devset: DevSet,
-    source: str,
-    output: Path,
-    model: str,
-    python: Path | None,
-) -> None:
-    """Score all targets with COMET and write it into their files.
-
-    Raises:
-        CometError: environment, model or transcript is missing.
-    """
-    for target, row in rows.items():
-        triples = comet_triples(RunFiles(output / target), devset, source, target)
-        row["comet"] = comet_section(model, comet_scores(triples, model, python))
-        _write(output / target, row)
 
 
 def _write(folder: Path, row: dict[str, Any]) -> None:
@@ -172,7 +139,7 @@ def _write(folder: Path, row: dict[str, Any]) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     parser = argparse.ArgumentParser(
-        prog="alignatt-offline",
+        prog="alignatt offline",
         description="Run the cascade off-line on a dev set: the quality ceiling of its models.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -195,44 +162,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     from alignatt_agent.cascade import load_engines, shutdown
 
+    codes = [language(name).code for name in arguments.target]
+    choice = choose_agent("alignatt4llm", arguments.config, parse_overrides(arguments.overrides))
+    config = choice.config
+    assert config is not None
+    spoken, output = config.source_language, arguments.output
+    models = resolve(config).checkpoints
+    devset = load_devset(arguments.devset, codes, output / "audio", spoken)
+    check_scorer(codes)
+    if arguments.comet:
+        comet_python(arguments.comet_python)
+    longest = arguments.piece_s or (MICRO_PIECE_S if is_micro(choice) else PIECE_S)
     try:
-        codes = [language(name).code for name in arguments.target]
-        choice = choose_agent(
-            "alignatt4llm", arguments.config, parse_overrides(arguments.overrides)
-        )
-        config = choice.config
-        assert config is not None
-        models = locate(config.models)
-        devset = load_devset(
-            arguments.devset, codes, arguments.output / "audio", config.source_language
-        )
-        check_scorer(codes)
-        if arguments.comet:
-            comet_python(arguments.comet_python)
-    except (
-        CheckpointError,
-        CometError,
-        ConfigError,
-        DevSetError,
-        HeadSetError,
-        LanguageError,
-        ScoringError,
-    ) as error:
-        print(f"alignatt-offline: {error}", file=sys.stderr)
-        return 2
-    try:
-        engines = load_engines(models, ())
-        longest = arguments.piece_s or (MICRO_PIECE_S if is_micro(choice) else PIECE_S)
-        rows = run(choice, engines, devset, codes, arguments.output, longest)
+        rows = run(choice, load_engines(models, ()), devset, codes, output, longest)
         shutdown()
         if arguments.comet:
-            spoken = config.source_language
-            add_offline_comet(
-                rows, devset, spoken, arguments.output, arguments.comet, arguments.comet_python
-            )
-    except (CometError, EngineError, ScoringError) as error:
-        print(f"alignatt-offline: {error}", file=sys.stderr)
-        return 1
+            scored = [(RunFiles(output / code), devset, spoken, code) for code in rows]
+            found = comet_sections(scored, arguments.comet, arguments.comet_python)
+            for (code, row), section in zip(rows.items(), found, strict=True):
+                row["comet"] = section
+                _write(output / code, row)
+    except AlignAttError as error:
+        error.exit_status = 1  # something was started
+        raise
     finally:
         shutdown()
     print(table(rows))
@@ -243,13 +195,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def table(rows: dict[str, dict[str, Any]]) -> str:
     """Format the scores for a terminal."""
-    lines = [f"{'target':<8}{'BLEU':>8}{'chrF':>8}{'WER %':>8}{'COMET':>8}"]
-    for target, row in rows.items():
-        wer = f"{row['wer']:.2f}" if "wer" in row else "-"
-        comet = f"{row['comet']['score']:.4f}" if "comet" in row else "-"
-        lines.append(f"{target:<8}{row['bleu']:>8.2f}{row['chrf']:>8.2f}{wer:>8}{comet:>8}")
-    return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    shown = [
+        (
+            *(target, f"{row['bleu']:.2f}", f"{row['chrf']:.2f}"),
+            f"{row['wer']:.2f}" if "wer" in row else "-",
+            f"{row['comet']['score']:.4f}" if "comet" in row else "-",
+        )
+        for target, row in rows.items()
+    ]
+    head = ("target", "BLEU", "chrF", "WER %", "COMET")
+    return str(tabulate(shown, head, colalign=("left", *["right"] * 4), disable_numparse=True))

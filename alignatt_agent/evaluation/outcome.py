@@ -16,12 +16,11 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.check_log import check_log
 from alignatt_agent.evaluation.comet import CometError, add_comet
 from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.evaluation.html import Source, page
 from alignatt_agent.evaluation.log import LogError
 from alignatt_agent.evaluation.metrics import measure
-from alignatt_agent.evaluation.report import Result, markdown, table
+from alignatt_agent.evaluation.report import Source, markdown, page, table
 from alignatt_agent.evaluation.resolve import AgentChoice
-from alignatt_agent.evaluation.results import Ceiling, read_ceilings
+from alignatt_agent.evaluation.results import Ceiling, Result, read_ceilings
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import (
     Scores,

@@ -1,7 +1,4 @@
-"""Plots as self-contained SVG (matplotlib, extra ``plots``).
-
-Colours are those of Okabe and Ito, which stay apart for colour-blind readers.
-"""
+"""Plots as self-contained SVG (matplotlib, extra ``plots``)."""
 
 from __future__ import annotations
 
@@ -9,18 +6,16 @@ import io
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
-from alignatt_agent.evaluation.plotting import pyplot
+from alignatt_agent.evaluation.plotting import BLUE, COLOURS, ORANGE, SKY, VERMILION, pyplot
 from alignatt_agent.evaluation.regime import REGIMES
-from alignatt_agent.evaluation.report import Result
-from alignatt_agent.evaluation.results import Ceiling
+from alignatt_agent.evaluation.results import Ceiling, Result
 from alignatt_agent.evaluation.tail_wer import TailErrors
 from alignatt_agent.evaluation.trace import Record
 from alignatt_agent.stopwatch import STAGES
 from alignatt_agent.types import Word
-
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#F0E442", "#555555")
 
 
 def tail_error_plot(errors: TailErrors) -> str:
@@ -28,11 +23,11 @@ def tail_error_plot(errors: TailErrors) -> str:
     figure, axes = _figure(6, 3.2)
     low, high = errors.bands()
     middles = [1000 * (a + b) / 2 for a, b in zip(errors.edges_s, errors.edges_s[1:], strict=False)]
-    axes.fill_between(middles, 100 * low, 100 * high, color=COLOURS[0], alpha=0.2, lw=0)
-    axes.plot(middles, 100 * errors.rates(), color=COLOURS[0], marker="o", ms=3)
+    axes.fill_between(middles, 100 * low, 100 * high, color=BLUE, alpha=0.2, lw=0)
+    axes.plot(middles, 100 * errors.rates(), color=BLUE, marker="o", ms=3)
     found = errors.hold_back_s()
     if found is not None:
-        axes.axvline(1000 * found, color=COLOURS[1], ls="--", lw=1)
+        axes.axvline(1000 * found, color=VERMILION, ls="--", lw=1)
         axes.text(1000 * found, axes.get_ylim()[1], f" {1000 * found:.0f} ms", va="top")
     axes.set(xlabel="distance to the end of the live tail, ms", ylabel="reference error, %")
     axes.set_ylim(bottom=0)
@@ -44,12 +39,11 @@ def latency_per_talk(results: Sequence[Result]) -> str:
     figure, axes = _figure(8, 3.2)
     talks = list(dict.fromkeys(talk for result in results for talk in result.measured["talks"]))
     width = 0.8 / len(results)
-    for number, result in enumerate(results):
+    for number, (result, colour) in enumerate(zip(results, cycle(COLOURS), strict=False)):
         places = [k + number * width for k in range(len(talks))]
         found = [result.measured["talks"].get(talk, {}) for talk in talks]
         aware = [item.get("longyaal_ca_ms", 0) / 1000 for item in found]
         unaware = [item.get("longyaal_cu_ms", 0) / 1000 for item in found]
-        colour = COLOURS[number % len(COLOURS)]
         axes.bar(places, aware, width, color=colour, alpha=0.35)
         axes.bar(places, unaware, width, color=colour, label=_name(result, results))
     axes.set_xticks(
@@ -64,15 +58,16 @@ def quality_against_latency(results: Sequence[Result], ceilings: Sequence[Ceilin
     """Draw BLEU against LongYAAL CU, with the regimes of the shared task and off-line rows."""
     figure, axes = _figure(6, 3.6)
     offline = {ceiling.target: ceiling.bleu for ceiling in ceilings}
-    for number, target in enumerate(dict.fromkeys(result.target for result in results)):
+    targets = dict.fromkeys(result.target for result in results)
+    for target, colour in zip(targets, cycle(COLOURS), strict=False):
         mine = sorted(
             (r for r in results if r.target == target), key=lambda r: r.scores.longyaal_cu_ms
         )
         x = [result.scores.longyaal_cu_ms / 1000 for result in mine]
         y = [result.scores.bleu for result in mine]
-        axes.plot(x, y, color=COLOURS[number % len(COLOURS)], marker="o", label=target)
+        axes.plot(x, y, color=colour, marker="o", label=target)
         if target in offline:
-            axes.axhline(offline[target], color=COLOURS[number % len(COLOURS)], ls="--", lw=0.8)
+            axes.axhline(offline[target], color=colour, ls="--", lw=0.8)
         for result, a, b in zip(mine, x, y, strict=True):
             axes.annotate(_short(result.config), (a, b), fontsize=6, xytext=(4, 4),
                           textcoords="offset points")  # fmt: skip
@@ -90,9 +85,9 @@ def stage_times(results: Sequence[Result]) -> str:
     figure, axes = _figure(7, 1.0 + 0.35 * len(results))
     names = [_name(result, results) for result in results]
     left = [0.0] * len(results)
-    for number, stage in enumerate(STAGES):
+    for stage, colour in zip(STAGES, COLOURS, strict=False):
         times = [result.measured["stages"]["ms_per_chunk"][stage] for result in results]
-        axes.barh(names, times, left=left, color=COLOURS[number], label=stage)
+        axes.barh(names, times, left=left, color=colour, label=stage)
         left = [a + b for a, b in zip(left, times, strict=True)]
     axes.set(xlabel="ms per chunk")
     axes.invert_yaxis()
@@ -124,16 +119,16 @@ def timeline(
             begin = sentence[0].start
             count += 1
             level = closed + 0.4 * (count % 2)  # the next one begins before this one is closed
-            axes.plot([begin, record.audio_s], [level] * 2, color=COLOURS[3], lw=1)
-            axes.plot([record.audio_s], [level], marker="|", ms=14, color=COLOURS[3])
+            axes.plot([begin, record.audio_s], [level] * 2, color=ORANGE, lw=1)
+            axes.plot([record.audio_s], [level], marker="|", ms=14, color=ORANGE)
             room = int(9 * (record.audio_s - begin))
             text = _clip(" ".join(word.text for word in sentence), max(room, 12))
             axes.text(begin, level + 0.08, text, fontsize=6.5, color="#8a5a00")
             _draw_words(axes, sentence, heard)
         if record.units:
             when = done.get(round(record.audio_s, 4), record.audio_s)
-            axes.plot([record.audio_s, when], [emitted] * 2, color=COLOURS[1], lw=3)
-            axes.plot([when], [emitted], marker="|", ms=14, color=COLOURS[1])
+            axes.plot([record.audio_s, when], [emitted] * 2, color=VERMILION, lw=3)
+            axes.plot([when], [emitted], marker="|", ms=14, color=VERMILION)
             text = _clip(joiner.join(record.units), 34)
             axes.text(
                 when, emitted - 0.15, text, fontsize=6.5, rotation=-40, va="top", color="#8a3a00"
@@ -146,7 +141,7 @@ def timeline(
 
 def _draw_words(axes: Any, words: Sequence[Word], level: float) -> None:
     for place, word in enumerate(words):
-        colour = COLOURS[place % 2 * 5]
+        colour = SKY if place % 2 else BLUE
         axes.plot([word.start, word.end], [level] * 2, color=colour, lw=5, solid_capstyle="butt")
         axes.text((word.start + word.end) / 2, level + 0.12, word.text, fontsize=6.5, rotation=70)
 

@@ -1,65 +1,73 @@
-"""The tables of a run: on the terminal and as Markdown."""
+"""The report of a call: tables for a terminal and ``report.md``, with plots as ``report.html``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import html
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
-from alignatt_agent.evaluation.regime import Place, place
-from alignatt_agent.evaluation.results import Ceiling
-from alignatt_agent.evaluation.score import Scores
+from markdown_it import MarkdownIt
+from tabulate import tabulate
 
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One scored target of one configuration.
-
-    Attributes:
-        config: name of the configuration.
-        target: code of the language of the output.
-        scores: official scores.
-        measured: what else was measured, as in ``scores.json``.
-        signature: what the scores depend on.
-    """
-
-    config: str
-    target: str
-    scores: Scores
-    measured: Mapping[str, Any]
-    signature: Mapping[str, Any]
-
-    @property
-    def regime(self) -> Place:
-        """Latency regime of the shared task."""
-        return place(self.scores.longyaal_cu_ms)
-
+from alignatt_agent.config.languages import language
+from alignatt_agent.evaluation.log import LogError, read_log
+from alignatt_agent.evaluation.paced import read_times, schedule
+from alignatt_agent.evaluation.plots import (
+    latency_per_talk,
+    quality_against_latency,
+    stage_times,
+    timeline,
+)
+from alignatt_agent.evaluation.plotting import FigureError
+from alignatt_agent.evaluation.results import Ceiling, Result
+from alignatt_agent.evaluation.run_files import RunFiles
+from alignatt_agent.evaluation.trace import Record, read_records
 
 RTF_LIMIT = 0.9
 """Real-time factor without room for the chunks that take longer than others."""
 
+SHOWN_S = 30.0
+"""Seconds of the talk whose timeline is drawn."""
+
 OFFLINE, CEILING = "off-line", "quality ceiling"
 
-_Column = tuple[str, Callable[[Result], float | None], str]
-
-_TERMINAL: tuple[_Column, ...] = (
-    ("BLEU", lambda r: r.scores.bleu, ".2f"),
-    ("chrF", lambda r: r.scores.chrf, ".2f"),
-    ("COMET", lambda r: r.measured.get("comet", {}).get("score"), ".4f"),
-    ("CU ms", lambda r: r.scores.longyaal_cu_ms, ".0f"),
-    ("CA ms", lambda r: r.scores.longyaal_ca_ms, ".0f"),
-    ("paced", lambda r: r.measured.get("paced", {}).get("longyaal_ms"), ".0f"),
-    ("SLAAL", lambda r: r.measured.get("stream_laal_cu_ms"), ".0f"),
-    ("WER %", lambda r: r.measured.get("transcript", {}).get("wer"), ".2f"),
-    ("RTF", lambda r: r.scores.rtf, ".3f"),
-)
-_OFFLINE: dict[str, Callable[[Ceiling], float | None]] = {
-    "BLEU": lambda c: c.bleu,
-    "chrF": lambda c: c.chrf,
-    "COMET": lambda c: c.comet,
-    "WER %": lambda c: c.wer,
+_FORMS = {
+    "BLEU": ".2f",
+    "chrF": ".2f",
+    "COMET": ".4f",
+    "CU ms": ".0f",
+    "CA ms": ".0f",
+    "paced": ".0f",
+    "SLAAL": ".0f",
+    "WER %": ".2f",
+    "RTF": ".3f",
 }
-_PACED = ("mean_ms", "p50_ms", "p95_ms", "p99_ms", "longest_silence_s", "backlog_s")
+_LEGENDS = {
+    "CU ms": "CU, CA: LongYAAL, computation-unaware and -aware (OmniSTEval, longform)",
+    "paced": "paced: LongYAAL by the clock, backlog included",
+    "SLAAL": "SLAAL: StreamLAAL, computation-unaware, ms",
+    "WER %": "WER: streamed transcript",
+}
+_TEXTS = {"configuration", "target", "clock", "regime", "stops"}
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem;
+       color: #222; }
+table { border-collapse: collapse; margin: 1rem 0; }
+th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; }
+svg { max-width: 100%; height: auto; }
+figure { margin: 1.5rem 0; }
+figcaption, footer { color: #666; font-size: 13px; }
+pre { background: #f6f6f6; padding: .7rem; overflow-x: auto; font-size: 12px; }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A scored run and where its files are."""
+
+    result: Result
+    folder: Path
 
 
 def table(results: Sequence[Result], ceilings: Sequence[Ceiling] = ()) -> str:
@@ -71,26 +79,11 @@ def table(results: Sequence[Result], ceilings: Sequence[Ceiling] = ()) -> str:
         results: scored runs.
         ceilings: off-line rows to show below them.
     """
-    columns = [column for column in _TERMINAL if any(column[1](r) is not None for r in results)]
-    several = len({result.config for result in results}) > 1
-    labels = [_label(result, several) for result in results]
-    labels += [f"{OFFLINE} {ceiling.target}" for ceiling in ceilings]
-    width = max(8, *(len(label) + 2 for label in labels))
-    head = f"{'target':<{width}}" + "".join(f"{name:>9}" for name, _, _ in columns) + "  regime"
-    lines = [head, "-" * (len(head) + 14)]
-    lines += [
-        f"{_label(result, several):<{width}}"
-        + "".join(f"{_number(value(result), form):>9}" for _, value, form in columns)
-        + f"  {result.regime}"
-        for result in results
-    ]
-    lines += [
-        f"{f'{OFFLINE} {ceiling.target}':<{width}}"
-        + "".join(f"{_number(_offline(ceiling, name), form):>9}" for name, _, form in columns)
-        + f"  {CEILING}"
-        for ceiling in ceilings
-    ]
-    lines += ["", _legend([name for name, _, _ in columns])]
+    names, rows = _scores(results, ceilings)
+    one = len({result.config for result in results}) == 1
+    labels = [row[1] if one and row[0] != OFFLINE else f"{row[0]} {row[1]}" for row in rows]
+    shown = [[label, *row[2:]] for label, row in zip(labels, rows, strict=True)]
+    lines = [_table(["target", *names, "regime"], shown, "simple"), "", _legend(names)]
     return "\n".join([*lines, *too_slow(results), *_facts(results)])
 
 
@@ -122,63 +115,123 @@ def markdown(
         notes: what was changed in the data.
         ceilings: off-line rows to show below the runs.
     """
-    columns = [column for column in _TERMINAL if any(column[1](r) is not None for r in results)]
-    names = [name for name, _, _ in columns]
-    parts = ["# Evaluation", "", _row(["configuration", "target", *names, "regime"])]
-    parts.append(_rule(2, len(columns), 1))
-    for result in results:
-        cells = [_number(value(result), form) for _, value, form in columns]
-        parts.append(_row([result.config, result.target, *cells, str(result.regime)]))
-    for ceiling in ceilings:
-        cells = [_number(_offline(ceiling, name), form) for name, _, form in columns]
-        parts.append(_row([OFFLINE, ceiling.target, *cells, CEILING]))
-    parts += [
-        "",
-        _legend(names),
-        "",
-        *(f"{line}\n" for line in too_slow(results)),
-        *_paced_section(results),
-        *_inside_section(results),
-    ]
+    names, rows = _scores(results, ceilings)
+    parts = ["# Evaluation", _table(["configuration", "target", *names, "regime"], rows)]
+    parts += [_legend(names), *too_slow(results), *_paced(results), *_inside(results)]
     if notes:
-        parts += ["## Data", "", *(f"* {note}" for note in notes), ""]
-    parts += ["## Signature", "", *(f"* {line}" for line in _facts(results)), ""]
-    parts += ["## The same with the official commands", "", "```sh", *commands, "```", ""]
-    return "\n".join(parts)
+        parts += ["## Data", _list(notes)]
+    parts += ["## Signature", _list(_facts(results)), "## The same with the official commands"]
+    return "\n\n".join([*parts, "\n".join(["```sh", *commands, "```", ""])])
 
 
-def _paced_section(results: Sequence[Result]) -> list[str]:
-    rows = [(result, result.measured["paced"]) for result in results if "paced" in result.measured]
-    if not rows:
-        return []
-    head = ["configuration", "target", "clock", "mean", "p50", "p95", "p99"]
-    lines = ["## Lag by the clock", ""]
-    lines.append(_row([*head, "longest silence", "backlog", "growth per minute"]))
-    lines.append(_rule(3, 7))
-    for result, paced in rows:
-        mean, p50, p95, p99, silence, backlog = (paced[name] for name in _PACED)
-        times = [f"{value:.0f} ms" for value in (mean, p50, p95, p99)]
-        growth = f"{paced['growth_ms_per_min']:+.0f} ms"
-        cells = [*times, f"{silence:.1f} s", f"{backlog:.2f} s", growth]
-        lines.append(_row([result.config, result.target, paced["clock"], *cells]))
-    return [*lines, ""]
+def page(sources: Sequence[Source], text: str, ceilings: Sequence[Ceiling] = ()) -> str:
+    """Return the whole report as one HTML file: tables, plots, and the timeline of one talk.
+
+    Args:
+        sources: scored runs.
+        text: the report as ``markdown`` writes it.
+        ceilings: off-line rows.
+    """
+    results = [source.result for source in sources]
+    figures: list[tuple[str, Callable[[], str]]] = [
+        ("Latency of every talk", lambda: latency_per_talk(results)),
+        ("Quality against latency", lambda: quality_against_latency(results, ceilings)),
+    ]
+    inside = [result for result in results if "stages" in result.measured]
+    if inside:
+        figures.append(("Where the time of a chunk goes", lambda: stage_times(inside)))
+    traced = next((s for s in sources if RunFiles(s.folder).records.is_file()), None)
+    if traced is not None:
+        title = f"First {SHOWN_S:.0f} s of a talk: {traced.result.config}, {traced.result.target}"
+        figures.append((title, lambda: _timeline(traced)))
+    drawn = []
+    for title, draw in figures:
+        try:
+            drawn.append(f"<figure>{draw()}<figcaption>{html.escape(title)}</figcaption></figure>")
+        except FigureError as error:
+            drawn.append(f"<p>No plots: {html.escape(str(error))}.</p>")
+            break
+    # Nothing inside a line is markup: names of configurations may hold any character.
+    render = MarkdownIt("zero").enable(["table", "heading", "list", "fence"]).render
+    tables, heading, commands = text.partition("## The same")
+    body = "".join([render(tables), *drawn, render(heading + commands)])
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Evaluation</title>'
+        f"<style>{_STYLE}</style></head><body>{body}</body></html>\n"
+    )
 
 
-def _inside_section(results: Sequence[Result]) -> list[str]:
-    rows = [result for result in results if "stages" in result.measured]
-    if not rows:
-        return []
-    stages = list(rows[0].measured["stages"]["ms_per_chunk"])
-    lines = ["## Time per chunk and decoding", ""]
-    head = ["configuration", "target", *(f"{stage}, ms" for stage in stages)]
-    lines += [_row([*head, "steps per emitted token", "stops"]), _rule(2, len(stages) + 1, 1)]
-    for result in rows:
-        decoding = result.measured["decoding"]
-        times = [f"{v:.1f}" for v in result.measured["stages"]["ms_per_chunk"].values()]
-        stops = ", ".join(f"{name} {count}" for name, count in decoding["stops"].items())
+def _scores(
+    results: Sequence[Result], ceilings: Sequence[Ceiling]
+) -> tuple[list[str], list[list[str]]]:
+    """Return the columns that a run has, and rows of configuration, target, those, and regime."""
+    found = [_values(result) for result in results]
+    names = [name for name in _FORMS if any(values[name] is not None for values in found)]
+    rows = [(r.config, r.target, v, str(r.regime)) for r, v in zip(results, found, strict=True)]
+    for row in ceilings:
+        offline = {"BLEU": row.bleu, "chrF": row.chrf, "COMET": row.comet, "WER %": row.wer}
+        rows.append((OFFLINE, row.target, offline, CEILING))
+    return names, [
+        [config, target, *(_number(values.get(name), _FORMS[name]) for name in names), regime]
+        for config, target, values, regime in rows
+    ]
+
+
+def _values(result: Result) -> dict[str, float | None]:
+    scores, measured = result.scores, result.measured
+    return {
+        "BLEU": scores.bleu,
+        "chrF": scores.chrf,
+        "COMET": measured.get("comet", {}).get("score"),
+        "CU ms": scores.longyaal_cu_ms,
+        "CA ms": scores.longyaal_ca_ms,
+        "paced": measured.get("paced", {}).get("longyaal_ms"),
+        "SLAAL": measured.get("stream_laal_cu_ms"),
+        "WER %": measured.get("transcript", {}).get("wer"),
+        "RTF": scores.rtf,
+    }
+
+
+def _paced(results: Sequence[Result]) -> list[str]:
+    head = ["configuration", "target", "clock", "mean", "p50", "p95", "p99", "longest silence"]
+    rows = [
+        [
+            *(result.config, result.target, paced["clock"]),
+            *(f"{paced[name]:.0f} ms" for name in ("mean_ms", "p50_ms", "p95_ms", "p99_ms")),
+            f"{paced['longest_silence_s']:.1f} s",
+            f"{paced['backlog_s']:.2f} s",
+            f"{paced['growth_ms_per_min']:+.0f} ms",
+        ]
+        for result in results
+        if (paced := result.measured.get("paced"))
+    ]
+    return _section("Lag by the clock", [*head, "backlog", "growth per minute"], rows)
+
+
+def _inside(results: Sequence[Result]) -> list[str]:
+    stages: list[str] = []
+    rows = []
+    for result in results:
+        if "stages" not in result.measured:
+            continue
+        times, decoding = result.measured["stages"]["ms_per_chunk"], result.measured["decoding"]
+        stages = stages or list(times)
         ratio = _number(decoding["steps_per_accepted"], ".2f")
-        lines.append(_row([result.config, result.target, *times, ratio, stops]))
-    return [*lines, ""]
+        stops = ", ".join(f"{name} {count}" for name, count in decoding["stops"].items())
+        shown = [f"{value:.1f}" for value in times.values()]
+        rows.append([result.config, result.target, *shown, ratio, stops])
+    head = ["configuration", "target", *(f"{stage}, ms" for stage in stages)]
+    title = "Time per chunk and decoding"
+    return _section(title, [*head, "steps per emitted token", "stops"], rows)
+
+
+def _section(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"## {title}", _table(head, rows)] if rows else []
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], form: str = "pipe") -> str:
+    sides = ["left" if name in _TEXTS else "right" for name in head]
+    return str(tabulate(rows, head, form, colalign=sides, disable_numparse=True))
 
 
 def _facts(results: Sequence[Result]) -> list[str]:
@@ -186,13 +239,11 @@ def _facts(results: Sequence[Result]) -> list[str]:
     for result in results:
         signature = result.signature
         versions = signature["versions"]
+        names = ("alignatt_agent", "simulstream", "omnisteval", "vllm", "torch")
         facts = [
             f"config:{signature['config']}",
             f"sha256:{signature.get('config_sha256', '-')}",
-            *(
-                f"{name}:{versions[name]}"
-                for name in ("alignatt_agent", "simulstream", "omnisteval", "vllm", "torch")
-            ),
+            *(f"{name}:{versions[name]}" for name in names),
             str(signature["device"]),
         ]
         lines.append(" | ".join(facts))
@@ -202,32 +253,32 @@ def _facts(results: Sequence[Result]) -> list[str]:
 
 
 def _legend(names: Sequence[str]) -> str:
-    texts = ["CU, CA: LongYAAL, computation-unaware and -aware (OmniSTEval, longform)"]
-    if "paced" in names:
-        texts.append("paced: LongYAAL by the clock, backlog included")
-    if "SLAAL" in names:
-        texts.append("SLAAL: StreamLAAL, computation-unaware, ms")
-    if "WER %" in names:
-        texts.append("WER: streamed transcript")
-    return "; ".join(texts)
+    return "; ".join(legend for name, legend in _LEGENDS.items() if name in names)
 
 
-def _label(result: Result, several: bool) -> str:
-    return f"{result.config} {result.target}" if several else result.target
-
-
-def _offline(ceiling: Ceiling, column: str) -> float | None:
-    value = _OFFLINE.get(column)
-    return value(ceiling) if value else None
+def _list(lines: Sequence[str]) -> str:
+    return "\n".join(f"* {line}" for line in lines)
 
 
 def _number(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def _rule(left: int, right: int, last: int = 0) -> str:
-    return _row(["---"] * left + ["---:"] * right + ["---"] * last)
+def _timeline(source: Source) -> str:
+    files = RunFiles(source.folder)
+    records: list[Record] = []
+    for record in read_records(files.records):
+        if records and (record.talk != records[0].talk or records[-1].audio_s > SHOWN_S):
+            break
+        records.append(record)
+    done: dict[float, float] = {}
+    try:
+        logs = {log.name: log for log in read_log(files.metrics)}
+        log = logs[records[0].talk]
+        times = read_times(files.clock)[log.name] if files.clock.is_file() else schedule(log.steps)
+        done = {round(step.audio_s, 4): time for step, time in zip(log.steps, times, strict=True)}
+    except (LogError, KeyError, IndexError):
+        pass  # without a clock the emissions stand where the audio was
+    end = min(SHOWN_S, records[-1].audio_s) if records else SHOWN_S
+    joiner = " " if language(source.result.target).spaced else ""
+    return timeline(records, done, end, joiner)

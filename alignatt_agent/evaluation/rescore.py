@@ -10,11 +10,10 @@ import yaml
 
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import load_devset
-from alignatt_agent.evaluation.html import Source
 from alignatt_agent.evaluation.log import LogError, log_format
 from alignatt_agent.evaluation.outcome import score_all, score_run, write_reports
-from alignatt_agent.evaluation.report import Result, table
-from alignatt_agent.evaluation.results import read_ceilings
+from alignatt_agent.evaluation.report import Source, table
+from alignatt_agent.evaluation.results import Result, read_ceilings
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import check_scorer, omnisteval_command
 from alignatt_agent.evaluation.signature import sign_log

@@ -1,4 +1,4 @@
-"""The off-line row next to streamed ones: what the models can do when nothing is said early."""
+"""Results of scored runs, and the off-line rows next to them: the quality that models can have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alignatt_agent.evaluation.score import ScoringError
+from alignatt_agent.evaluation.regime import Place, place
+from alignatt_agent.evaluation.score import Scores, ScoringError
 
 _SHARED = {
     "devset": "dev set",
@@ -16,6 +17,30 @@ _SHARED = {
     "direction": "direction",
     "models": "models",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One scored target of one configuration.
+
+    Attributes:
+        config: name of the configuration.
+        target: code of the language of the output.
+        scores: official scores.
+        measured: what else was measured, as in ``scores.json``.
+        signature: what the scores depend on.
+    """
+
+    config: str
+    target: str
+    scores: Scores
+    measured: Mapping[str, Any]
+    signature: Mapping[str, Any]
+
+    @property
+    def regime(self) -> Place:
+        """Latency regime of the shared task."""
+        return place(self.scores.longyaal_cu_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import DevSet
 from alignatt_agent.evaluation.log import Format, LogError, log_format, read_log
 from alignatt_agent.evaluation.run_files import RunFiles
+from alignatt_agent.types import AlignAttError
 
 _TSV_NAMES = {
     "bleu": "BLEU",
@@ -29,7 +30,7 @@ _SWALLOWED = ("scoring failed", "Failed to compute")
 """OmniSTEval reports these errors on its log only, and prints 0 or leaves a score out."""
 
 
-class ScoringError(RuntimeError):
+class ScoringError(AlignAttError, RuntimeError):
     """The scorer failed or a log cannot be scored."""
 
 

@@ -44,7 +44,7 @@ class TailErrors:
         self, level: float = 0.9, samples: int = 1000, seed: int = 1
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return the lower and upper end of the band of each bin: talks are drawn again."""
-        drawn = self._drawn(samples, seed)
+        drawn = _drawn(self.errors, self.words, samples, seed)
         low, high = 50 * (1 - level), 50 * (1 + level)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # bins without a word stay NaN
@@ -60,22 +60,12 @@ class TailErrors:
         at least ``plateau_s`` old. ``None`` when there are too few words to tell.
         """
         settled = np.array(self.edges_s[:-1]) >= plateau_s - 1e-9
-        total = self.words[:, settled].sum(1)
+        wrong, total = self.errors[:, settled].sum(1), self.words[:, settled].sum(1)
         if not total.any():
             return None
-        picks = np.random.default_rng(seed).integers(0, len(total), (samples, len(total)))
-        wrong = self.errors[:, settled].sum(1)
-        drawn = _rate(wrong[picks].sum(1), total[picks].sum(1))
-        limit = float(np.nanpercentile(drawn, 50 * (1 + level)))
-        for start, rate in zip(self.edges_s, self.rates(), strict=False):
-            if np.isfinite(rate) and rate <= limit:
-                return start
-        return None
-
-    def _drawn(self, samples: int, seed: int) -> npt.NDArray[np.float64]:
-        talks = len(self.words)
-        picks = np.random.default_rng(seed).integers(0, talks, (samples, talks))
-        return _rate(self.errors[picks].sum(1), self.words[picks].sum(1))
+        limit = np.nanpercentile(_drawn(wrong, total, samples, seed), 50 * (1 + level))
+        pairs = zip(self.edges_s, self.rates(), strict=False)
+        return next((start for start, rate in pairs if rate <= limit), None)
 
 
 def tail_errors(
@@ -154,6 +144,12 @@ def matches(hypothesis: Sequence[str], reference: Sequence[str]) -> list[bool]:
         else:
             j -= 1
     return right
+
+
+def _drawn(errors: Counts, words: Counts, samples: int, seed: int) -> npt.NDArray[np.float64]:
+    """Return the rates of resamples of the talks, ``[samples, ...]``."""
+    picks = np.random.default_rng(seed).integers(0, len(words), (samples, len(words)))
+    return _rate(errors[picks].sum(1), words[picks].sum(1))
 
 
 def _rate(errors: Counts, words: Counts) -> npt.NDArray[np.float64]:

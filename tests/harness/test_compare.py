@@ -1,4 +1,4 @@
-"""``alignatt-compare``: differences of two runs with their significance."""
+"""``alignatt compare``: differences of two runs with their significance."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import random
 
 import pytest
 
+from alignatt_agent.cli import main
 from alignatt_agent.evaluation.cli import main as evaluate
-from alignatt_agent.evaluation.compare import compare, main
+from alignatt_agent.evaluation.compare import compare
 from tests.harness import fakes, logs
 
 LENGTHS = (120, 90)
@@ -75,7 +76,9 @@ def test_differences_are_those_of_the_scores(runs):
 
 
 def test_command(runs, capsys, tmp_path):
-    status = main([str(runs / "good"), str(runs / "wrong"), "--json", str(tmp_path / "d.json")])
+    status = main(
+        ["compare", str(runs / "good"), str(runs / "wrong"), "--json", str(tmp_path / "d.json")]
+    )
     text = capsys.readouterr().out
     assert status == 0
     assert "BLEU" in text
@@ -85,17 +88,16 @@ def test_command(runs, capsys, tmp_path):
 
 
 def test_what_cannot_be_compared(runs, capsys, tmp_path):
-    devset = fakes.write_devset(tmp_path / "devset", (13, 8))
-    path = logs.write(tmp_path / "log" / "log.jsonl", logs.lines())
-    arguments = ["--score-only", path, "--target", "de", "--devset", devset]
-    assert evaluate([str(item) for item in (*arguments, "--output", tmp_path / "other")]) == 0
-    capsys.readouterr()
-    assert main([str(runs / "good"), str(tmp_path / "other")]) == 2
+    good = runs / "good" / "de" / "scores.json"
+
+    def changed(before, after):
+        (tmp_path / "de").mkdir(exist_ok=True)
+        (tmp_path / "de" / "scores.json").write_text(good.read_text().replace(before, after))
+        return ["compare", str(runs / "good"), str(tmp_path)]
+
+    assert main(changed("2 talks, ", "3 talks, ")) == 2
     assert "devset differs" in capsys.readouterr().err
-    assert main([str(runs / "good"), str(tmp_path / "nothing")]) == 2
+    assert main(["compare", str(runs / "good"), str(tmp_path / "nothing")]) == 2
     assert "nothing to compare" in capsys.readouterr().err
-    text = (runs / "good" / "de" / "scores.json").read_text()
-    (tmp_path / "old" / "de").mkdir(parents=True)
-    (tmp_path / "old" / "de" / "scores.json").write_text(text.replace('"0.1.10"', '"0.1.9"'))
-    assert main([str(runs / "good"), str(tmp_path / "old")]) == 2
+    assert main(changed('"0.1.10"', '"0.1.9"')) == 2
     assert "different versions of OmniSTEval, 0.1.10 and 0.1.9" in capsys.readouterr().err

@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from alignatt_agent.evaluation.asr import main, tail_report, transcript_log
+from alignatt_agent.cli import main
+from alignatt_agent.evaluation.asr import tail_report, transcript_log
 from alignatt_agent.evaluation.regime import place
 from alignatt_agent.evaluation.tail_wer import TailErrors, matches, tail_errors
 from alignatt_agent.evaluation.trace import Record
@@ -118,7 +119,7 @@ def test_command_on_a_recorded_run(tmp_path, capsys):
     out = tmp_path / "out"
     given = ["--agent", config, "--target", "de", "--devset", devset, "--output", out]
     assert evaluate([str(item) for item in given]) == 0
-    arguments = [str(out / "de"), "--devset", str(devset), "--output", str(tmp_path / "asr")]
+    arguments = ["asr", str(out / "de"), "--devset", str(devset), "--output", str(tmp_path / "asr")]
     assert main(arguments) == 2
     assert "en.txt does not exist" in capsys.readouterr().err
     (devset / "ref" / "en.txt").write_text(logs.transcript())
@@ -130,7 +131,7 @@ def test_command_on_a_recorded_run(tmp_path, capsys):
     assert 200 < found["longyaal_cu_ms"] < 1500
     assert found["longyaal_ca_ms"] >= found["longyaal_cu_ms"]
     assert "<svg" in (tmp_path / "asr" / "tail_error.svg").read_text()
-    assert main([str(tmp_path), *arguments[1:]]) == 2
+    assert main(["asr", str(tmp_path), *arguments[2:]]) == 2
     assert "steps.jsonl does not exist" in capsys.readouterr().err
 
 
