@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from alignatt_agent.curves.pareto import at_latency
-from alignatt_agent.curves.segments import SegmentScores
-from alignatt_agent.evaluation.statistics import Estimate, estimate
+from alignatt_agent.evaluation.statistics import Estimate, SegmentScores
+from alignatt_agent.evaluation.statistics import interval as percentile_interval
 
 Array = npt.NDArray[np.float64]
 
@@ -78,7 +78,4 @@ class Resampled:
 
 def interval(values: Array) -> Estimate:
     """Return the first value with the percentile interval of the others."""
-    drawn = values[1:][np.isfinite(values[1:])]
-    if not np.isfinite(values[0]) or not len(drawn):
-        return Estimate(float("nan"), float("nan"), float("nan"))
-    return estimate(values[0], drawn)
+    return percentile_interval(values[0], values[1:])

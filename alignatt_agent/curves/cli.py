@@ -19,8 +19,8 @@ from alignatt_agent.curves.experiment import Study, conduct
 from alignatt_agent.curves.grid import OPERATING, sweep
 from alignatt_agent.evaluation.devset import DevSetError
 from alignatt_agent.evaluation.plotting import FigureError, pyplot
+from alignatt_agent.evaluation.results import ScoringError
 from alignatt_agent.evaluation.run import plan
-from alignatt_agent.evaluation.score import ScoringError
 from alignatt_agent.evaluation.signature import is_micro
 from alignatt_agent.types import EngineError
 

@@ -156,7 +156,7 @@ def curve_of(run: Run) -> str:
 def note(study: Study) -> str:
     """Say what the figures were measured on."""
     devset = study.low.devset
-    talks = f"{len(devset.talks)} talks, {devset.segments} segments, {devset.seconds:.0f} s"
+    talks = f"{len(devset.talks)} talks, {len(devset.segments)} segments, {devset.seconds:.0f} s"
     label = f"{MICRO_LABEL}; " if is_micro(study.low.choice) else ""
     return (
         f"{label}{talks}; bands: 95 % paired bootstrap over segments; CA: seconds of engines with "

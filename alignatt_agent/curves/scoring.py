@@ -10,16 +10,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from alignatt_agent.config.languages import language
-from alignatt_agent.curves.segments import SegmentScores
 from alignatt_agent.curves.sweep import Run
+from alignatt_agent.evaluation.check_log import refuse
 from alignatt_agent.evaluation.devset import DevSet
+from alignatt_agent.evaluation.log import parse_log
+from alignatt_agent.evaluation.results import ScoringError
 from alignatt_agent.evaluation.run_files import RunFiles
-from alignatt_agent.evaluation.score import (
-    ScoringError,
-    omnisteval_arguments,
-    real_time_factor,
-)
+from alignatt_agent.evaluation.score import omnisteval_arguments
+from alignatt_agent.evaluation.statistics import SegmentScores
 
 RESULT = "segments.json"
 
@@ -55,7 +56,8 @@ def load_scores(run: Run) -> SegmentScores:
         ScoringError: the sums of the segments are not the scores that OmniSTEval printed.
     """
     found = json.loads((run.folder / RESULT).read_text(encoding="utf-8"))
-    scores = SegmentScores.from_lists(found["bleu"], found["chrf"], found["cu_ms"], found["ca_ms"])
+    parts = (np.asarray(found[key], np.float64) for key in ("bleu", "chrf", "cu_ms", "ca_ms"))
+    scores = SegmentScores(*parts)
     ours = scores.corpus()
     for name, value in found["scores"].items():
         if abs(ours[name] - value) > 1e-2:
@@ -70,7 +72,7 @@ def _job(run: Run, devset: DevSet) -> dict[str, Any] | None:
     result = run.folder / RESULT
     if result.is_file() and json.loads(result.read_text(encoding="utf-8"))["log"] == log:
         return None
-    real_time_factor(run.log, len(devset.talks))  # refuses what cannot be scored
+    refuse(parse_log(run.log), devset, language(run.target).latency_unit)
     arguments = omnisteval_arguments(RunFiles(run.folder), devset, run.target)
     return {
         "log": log,

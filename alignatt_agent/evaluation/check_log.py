@@ -1,122 +1,251 @@
-"""What would make a log score wrongly.
+"""What is wrong with a log: one list of rules, for scoring and for submissions.
 
 The official scorer joins what it finds, so a rerun appended to a log, a talk that is missing or a
-stream that was cut would be scored as if the system had been bad. Here they are named.
+stream that was cut would be scored as if the system had been bad. A submission claims more: the
+unaltered log of one run, append-only, in whole chunks and whole units.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from alignatt_agent.evaluation.devset import DevSet, Talk
-from alignatt_agent.evaluation.log import LogError, TalkLog, log_format, parse_log, read_lines
+from alignatt_agent.evaluation.devset import DevSet
+from alignatt_agent.evaluation.log import CLOCK_S, Log, LogError, TalkLog
+
+SHOWN = 3
+"""How many lines a message names."""
+
+_RERUN = (
+    "Simulstream appends to an existing log: delete it and run again (simulstream-eval starts a "
+    "fresh one), or keep the lines of one run"
+)
 
 
-def check_log(path: Path, devset: DevSet, latency_unit: str) -> list[str]:
-    """Refuse a log that would be scored wrongly; works for both formats.
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One violation.
+
+    Attributes:
+        rule: short name of what is violated, e.g. ``"append-only"``.
+        where: file and line, or system.
+        message: what came and what was expected.
+        fix: what to do about it.
+    """
+
+    rule: str
+    where: str
+    message: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"[{self.rule}] {self.where}: {self.message}\n    fix: {self.fix}"
+
+
+def check_log(
+    log: Log, where: str, talks: Mapping[str, float], unit: str, chunk_ms: int | None = None
+) -> list[Finding]:
+    """Apply every rule that needs no scorer.
 
     Args:
-        path: Simulstream's log or OmniSTEval's JSONL.
+        log: the log.
+        where: its name in messages.
+        talks: by the stem of every recording of the dev set: up to where it has to be heard, in
+            seconds; with ``chunk_ms`` exactly, else at least.
+        unit: ``word`` or ``char``.
+        chunk_ms: audio per step of a submission, whose further claims are checked, too; without
+            it only what would be scored wrongly is found.
+    """
+    found = [*_readable(log, where), *_one_run(log, where, chunk_ms is not None)]
+    found += _all_talks(log, where, talks)
+    for talk in log.talks:
+        place = f"{where}:{talk.line}"
+        found += _silence(talk, place)
+        if talk.instance is not None:
+            found += _instance(talk.instance, place, unit)
+            continue
+        found += _heard(talk, place, talks.get(talk.name), chunk_ms)
+        found += _units(talk, where, unit, chunk_ms is not None)
+        if chunk_ms is not None:
+            found += _append_only(talk, where)
+    return found
+
+
+def refuse(log: Log, devset: DevSet, unit: str) -> list[str]:
+    """Refuse a log that would be scored wrongly.
+
+    Args:
+        log: of either format.
         devset: what was streamed.
-        latency_unit: ``word`` or ``char``.
+        unit: ``word`` or ``char``.
 
     Returns:
-        Warnings: what is scored correctly but is hardly meant.
+        Warnings: talks without any output, which are scored correctly but hardly meant.
 
     Raises:
-        LogError: all problems.
+        LogError: all other findings, or nothing was emitted at all.
     """
-    jsonl = log_format(path) == "jsonl"
-    check = _check_jsonl if jsonl else _check_simulstream
-    problems, warnings = check(path, devset, latency_unit)
-    if problems:
-        raise LogError.listing(path, problems)
-    return warnings
-
-
-def _check_simulstream(
-    path: Path, devset: DevSet, latency_unit: str
-) -> tuple[list[str], list[str]]:
-    log = parse_log(path)
-    problems = log.problems() + _names([talk.name for talk in log.talks], devset)
-    known = {talk.name: talk for talk in devset.talks}
-    for talk in log.talks:
-        if talk.name in known:
-            problems += _check_heard(talk, known[talk.name])
-        problems += _check_units(talk, latency_unit)
-    if not problems and not any(talk.emitted for talk in log.talks):
+    expected = {talk.name: talk.last_offset for talk in devset.talks}
+    found = check_log(log, log.path.name, expected, unit)
+    silent = [item.message for item in found if item.rule == "empty-talk"]
+    problems = [
+        f"{item.where}: {item.message}; {item.fix}" for item in found if item.rule != "empty-talk"
+    ]
+    if len(silent) == len(log.talks) and not problems:
         heard = sum(talk.heard_s for talk in log.talks)
-        problems.append(f"nothing was emitted for {heard:.0f} s of audio")
-    return problems, [f"{talk.name}: nothing was emitted" for talk in log.talks if not talk.emitted]
+        problems = ["nothing was emitted " + (f"for {heard:.0f} s of audio" if heard else "at all")]
+    if problems:
+        raise LogError(f"{log.path} cannot be scored\n  " + "\n  ".join(problems))
+    return silent
 
 
-def _check_jsonl(path: Path, devset: DevSet, latency_unit: str) -> tuple[list[str], list[str]]:
-    problems: list[str] = []
-    warnings: list[str] = []
-    names: list[str] = []
-    for number, line in read_lines(path):
-        if isinstance(line, str):
-            problems.append(f"line {number}: {line}")
-            continue
-        source = line.get("source")
-        source = source[0] if isinstance(source, list) and source else source
-        if not isinstance(source, str) or not isinstance(line.get("prediction"), str):
-            problems.append(f"line {number}: expected the keys source and prediction")
-            continue
-        name = Path(source).stem
-        if name in names:
-            problems.append(f"line {number}: a second entry for {name}")
-        names.append(name)
-        text = line["prediction"]
-        units = list(text) if latency_unit == "char" else text.split()
-        if not units:
-            warnings.append(f"{name}: nothing was emitted")
-        if "delays" not in line:
-            problems.append(f"line {number}: no delays, so that latency cannot be measured")
-        problems += [
-            f"line {number}: {len(line[key])} {key} for {len(units)} units ({latency_unit}s of "
-            f"the prediction)"
-            for key in ("delays", "elapsed")
-            if key in line and len(line[key]) != len(units)
-        ]
-    problems += _names(names, devset)
-    if len(warnings) == len(names):
-        problems.append("nothing was emitted at all")
-    return problems, warnings
+def _readable(log: Log, where: str) -> Iterator[Finding]:
+    fix = "hand in the log as simulstream_inference wrote it"
+    for line, problem in log.malformed[:SHOWN]:
+        yield Finding("log-format", f"{where}:{line}", problem, fix)
+    if len(log.malformed) > SHOWN:
+        message = f"{len(log.malformed)} lines are malformed, the first of them above"
+        yield Finding("log-format", where, message, fix)
+    if not (log.malformed or log.talks or log.loadings):
+        yield Finding("log-format", where, "is empty: the run wrote nothing", "look into run.log")
 
 
-def _names(names: list[str], devset: DevSet) -> list[str]:
-    found = list(dict.fromkeys(names))
-    expected = [talk.name for talk in devset.talks]
-    missing = [name for name in expected if name not in found]
-    unknown = [name for name in found if name not in expected]
-    problems = []
-    if missing:
-        problems.append(
-            f"talks missing from the log: {', '.join(missing)} "
-            f"({len(expected) - len(missing)} of {len(expected)} are there)"
+def _one_run(log: Log, where: str, claimed: bool) -> Iterator[Finding]:
+    counts = Counter(talk.name for talk in log.talks)
+    twice = [name for name, count in counts.items() if count > 1]
+    if len(log.loadings) > 1 and (claimed or twice):
+        message = (
+            f"holds {len(log.loadings)} runs, which start at {_lines(log.loadings)}: the log of a "
+            f"rerun was appended to another"
         )
+        yield Finding("rerun-appended", where, message, _RERUN)
+    elif not log.loadings and claimed:
+        message = "has no line with model_loading_time: its beginning is cut off"
+        yield Finding("log-format", where, message, "hand in the whole log")
+    for name in twice:
+        lines = _lines([talk.line for talk in log.talks if talk.name == name])
+        message = f"{name} was streamed {counts[name]} times ({lines})"
+        yield Finding("duplicate-talk", where, message, _RERUN)
+
+
+def _all_talks(log: Log, where: str, talks: Mapping[str, float]) -> Iterator[Finding]:
+    found = {talk.name: None for talk in log.talks}
+    missing = [name for name in talks if name not in found]
+    unknown = [name for name in found if name not in talks]
+    if missing:
+        message = (
+            f"talks missing from the log: {', '.join(missing)} "
+            f"({len(talks) - len(missing)} of {len(talks)} are there)"
+        )
+        yield Finding("missing-talk", where, message, "stream the whole dev set in one run")
     if unknown:
-        problems.append(f"talks that the segmentation does not have: {', '.join(unknown)}")
-    return problems
+        message = f"talks that the segmentation does not have: {', '.join(unknown)}"
+        yield Finding("unknown-talk", where, message, "stream this dev set and nothing else")
 
 
-def _check_heard(log: TalkLog, talk: Talk) -> list[str]:
-    if log.heard_s >= talk.last_offset:
-        return []
-    return [
-        f"{log.name}: heard up to {log.heard_s:.1f} s, but its last segment starts at "
-        f"{talk.last_offset:.1f} s; the run was interrupted"
+def _silence(talk: TalkLog, place: str) -> Iterator[Finding]:
+    if talk.silent:
+        fix = "look into run.log for the reason; silence is scored as a missing translation"
+        yield Finding("empty-talk", place, f"{talk.name}: nothing was emitted", fix)
+
+
+def _instance(instance: Mapping[str, list[float]], place: str, unit: str) -> Iterator[Finding]:
+    text = instance["prediction"]
+    count = len(text) if unit == "char" else len(str(text).split())
+    fix = "write one delay per unit, in milliseconds"
+    if "delays" not in instance:
+        yield Finding("delays", place, "no delays, so that latency cannot be measured", fix)
+    for key in ("delays", "elapsed"):
+        if key in instance and len(instance[key]) != count:
+            message = f"{len(instance[key])} {key} for {count} units ({unit}s of the prediction)"
+            yield Finding("delays", place, message, fix)
+
+
+def _heard(
+    talk: TalkLog, place: str, needed_s: float | None, chunk_ms: int | None
+) -> Iterator[Finding]:
+    """Positions rise, chunk by chunk, up to the end of the recording."""
+    back = talk.returns()
+    if back:
+        before, after = back[0]
+        message = (
+            f"{talk.name} goes back from {before.audio_s:.2f} s to {after.audio_s:.2f} s "
+            f"({_lines([step.line for _, step in back])}); two streams share this id"
+        )
+        yield Finding("rerun-appended", place, message, _RERUN)
+    elif chunk_ms is not None:
+        off = [
+            step.line
+            for number, step in enumerate(talk.steps[:-1], 1)
+            if abs(step.audio_s - number * chunk_ms / 1000) > CLOCK_S
+        ]
+        if off:
+            message = f"{talk.name}: {_lines(off)} are not whole steps of {chunk_ms} ms (chunk_ms)"
+            fix = "hand in the log of simulstream_inference unaltered, with the agent.yaml of it"
+            yield Finding("chunks", place, message, fix)
+    if needed_s is None:
+        return
+    exactly = chunk_ms is not None
+    if talk.heard_s < needed_s - CLOCK_S or (exactly and talk.heard_s > needed_s + CLOCK_S):
+        end = "it is {:.3f} s long" if exactly else "its last segment starts at {:.1f} s"
+        message = f"{talk.name}: heard up to {talk.heard_s:.3f} s, but {end.format(needed_s)}"
+        fix = "the run was interrupted: stream the whole recording again"
+        yield Finding("cut-talk", place, message, fix)
+
+
+def _append_only(talk: TalkLog, where: str) -> Iterator[Finding]:
+    deleting = [step for step in talk.steps if step.deleted]
+    if deleting:
+        count = sum(len(step.deleted) for step in deleting)
+        lines = _lines([step.line for step in deleting])
+        message = f"{count} tokens of {talk.name} were deleted ({lines})"
+        fix = "the bundle claims append-only output: emit nothing that may be revoked"
+        yield Finding("append-only", f"{where}:{deleting[0].line}", message, fix)
+
+
+def _units(talk: TalkLog, where: str, unit: str, claimed: bool) -> Iterator[Finding]:
+    """Simulstream counts delays by the ASCII space, OmniSTEval units by any white space."""
+    broken = [
+        (step.line, token, problem)
+        for step in talk.steps
+        for token in step.tokens
+        if (problem := _unit_problem(token, unit, claimed))
     ]
+    fix = (
+        "emit whole words without any white space in them"
+        if unit == "word"
+        else "emit single characters and no white space (latency_unit: char)"
+    )
+    if broken:
+        line, token, problem = broken[0]
+        message = f"{talk.name}: {len(broken)} tokens are not units: {token!r} {problem}"
+        yield Finding("units", f"{where}:{line}", message, fix)
+    if not claimed:
+        return
+    text = (" " if unit == "word" else "").join(talk.tokens)
+    simulstream = len([item for item in text.split(" ") if item]) if unit == "word" else len(text)
+    omnisteval = len(text.split()) if unit == "word" else len("".join(text.split()))
+    if simulstream != omnisteval:
+        message = (
+            f"{talk.name}: {simulstream} units by Simulstream's split, "
+            f"{omnisteval} by OmniSTEval's; each unit needs one delay"
+        )
+        yield Finding("units", f"{where}:{talk.line}", message, fix)
 
 
-def _check_units(log: TalkLog, latency_unit: str) -> list[str]:
-    """White space inside units makes the scorers count them differently and stop."""
-    bad = {token for token in log.tokens if any(char.isspace() and char != " " for char in token)}
-    if not bad or latency_unit == "char":
-        return []
-    shown = ", ".join(repr(token) for token in sorted(bad)[:3])
-    return [
-        f"{log.name}: {len(bad)} units hold white space that is not U+0020 ({shown}), which "
-        f"scorers count differently; the agent has to split or strip them"
-    ]
+def _unit_problem(token: str, unit: str, claimed: bool) -> str | None:
+    if claimed and not token:
+        return "is empty"
+    if claimed and unit == "char" and len(token) > 1:
+        return f"is {len(token)} characters"
+    spaces = [char for char in token if char.isspace() and (claimed or char != " ")]
+    if spaces and (claimed or unit == "word"):
+        return "holds white space that scorers count differently"
+    return None
+
+
+def _lines(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:SHOWN]))
+    more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
+    return f"line{'s' if len(numbers) > 1 else ''} {shown}{more}"

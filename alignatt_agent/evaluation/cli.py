@@ -20,8 +20,8 @@ from alignatt_agent.evaluation.log import LogError
 from alignatt_agent.evaluation.outcome import Options
 from alignatt_agent.evaluation.rescore import rescore
 from alignatt_agent.evaluation.resolve import known_agents
+from alignatt_agent.evaluation.results import ScoringError
 from alignatt_agent.evaluation.run import evaluate, plan_all, print_commands
-from alignatt_agent.evaluation.score import ScoringError
 
 EPILOG = """\
 examples

@@ -16,8 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignatt_agent.evaluation.results import Result
-from alignatt_agent.evaluation.score import write_scores
+from alignatt_agent.evaluation.results import Result, write_result
 from alignatt_agent.types import AlignAttError
 
 if TYPE_CHECKING:
@@ -142,8 +141,8 @@ def add_comet(runs: Sequence[tuple[Result, Job]], model: str, python: Path | Non
     scored: dict[tuple[str, str], Result] = {}
     for (result, job), section in zip(missing, sections, strict=True):
         measured = {**result.measured, "comet": section}
-        write_scores(job.files, result.scores, result.signature, measured)
-        scored[result.config, result.target] = replace(result, measured=measured)
+        scored[result.config, result.target] = fresh = replace(result, measured=measured)
+        write_result(fresh, job.files)
     return [scored.get((result.config, result.target), result) for result, _ in runs]
 
 

@@ -19,9 +19,8 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 from tabulate import tabulate
 
-from alignatt_agent.evaluation.outcome import read_result
-from alignatt_agent.evaluation.results import Result
-from alignatt_agent.evaluation.score import ScoringError, bleu_tokenizer
+from alignatt_agent.evaluation.results import Result, ScoringError, read_result
+from alignatt_agent.evaluation.score import bleu_tokenizer
 
 EPILOG = """\
 examples
@@ -142,23 +141,15 @@ def _resampled(metric: str, a: Any, b: Any, samples: int, rng: np.random.Generat
 
 
 def _lags(lines: Sequence[dict[str, Any]], key: str, target: str) -> Any:
+    from omnisteval.data import Instance
+
     from alignatt_agent.config.languages import language
-    from alignatt_agent.evaluation.latency import Segment
+    from alignatt_agent.evaluation.latency import yaal_ms
 
     values = []
     for line in lines:
-        segment = Segment(
-            talk=str(line["docid"]),
-            prediction=line["prediction"],
-            reference=line["reference"],
-            offset_s=0.0,
-            duration_s=line["source_length"] / 1000,
-            cu_ms=tuple(line.get(key, ())),
-            ca_ms=(),
-            end_ms=line.get("time_to_recording_end", float("inf")),
-            unit=language(target).latency_unit,
-        )
-        lag = segment.yaal_ms()
+        instance = Instance.from_dict(line, language(target).latency_unit)
+        lag = yaal_ms(instance, key == "emission_ca")
         values.append(np.nan if lag is None else lag)
     return np.array(values)
 

@@ -12,12 +12,12 @@ Layout (the one of the IWSLT 2026 MCIF dev set)::
 from __future__ import annotations
 
 import itertools
-import wave
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import soundfile
 import yaml
 
 from alignatt_agent.evaluation.audio import AudioError, converted
@@ -31,6 +31,31 @@ _TOLERANCE_S = 0.5
 
 class DevSetError(AlignAttError, ValueError):
     """A dev set cannot be evaluated; the message lists every problem that was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One reference segment of a recording.
+
+    Attributes:
+        wav: the recording, as the segmentation names it.
+        offset_s: where it starts.
+        duration_s: how long it is.
+    """
+
+    wav: str
+    offset_s: float
+    duration_s: float
+
+    @property
+    def talk(self) -> str:
+        """Stem of its recording, by which scorers match."""
+        return Path(self.wav).stem
+
+    @property
+    def end_s(self) -> float:
+        """Where it ends."""
+        return self.offset_s + self.duration_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +86,7 @@ class DevSet:
         segmentation: the YAML file of segments.
         talks: recordings in the order of the segmentation.
         references: reference file of each target code.
-        segments: number of segments.
+        segments: reference segments in the order of the segmentation.
         transcript: reference file of the spoken language, when there is one.
         notes: what was changed or looks odd, for the user.
     """
@@ -69,7 +94,7 @@ class DevSet:
     segmentation: Path
     talks: tuple[Talk, ...]
     references: dict[str, Path]
-    segments: int
+    segments: tuple[Span, ...]
     transcript: Path | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)
 
@@ -105,41 +130,40 @@ def load_devset(
             f"{segmentation} does not exist; a dev set has {SEGMENTATION}, ref/LANGUAGE.txt and "
             f"wav/*.wav"
         )
-    entries = _read_segments(segmentation)
+    spans = _read_segments(segmentation)
     problems: list[str] = []
     notes: list[str] = []
     talks: list[Talk] = []
     names: list[str] = []
-    for name, group in itertools.groupby(entries, key=lambda item: str(item["wav"])):
-        segments = [(float(item["offset"]), float(item["duration"])) for item in group]
+    for name, group in itertools.groupby(spans, key=lambda span: span.wav):
         names.append(name)
         try:
-            talks.append(_talk(root, name, segments, converted_to, audio, notes))
+            talks.append(_talk(root, name, list(group), converted_to, audio, notes))
         except (DevSetError, AudioError) as error:
             problems.append(str(error))
     problems.extend(_check_names(names))
     references = {target: root / "ref" / f"{target}.txt" for target in targets}
-    problems.extend(_check_references(references.values(), len(entries), notes))
+    problems.extend(_check_references(references.values(), len(spans), notes))
     transcript: Path | None = root / "ref" / f"{source}.txt"
     if transcript is not None and transcript.is_file():
-        problems.extend(_check_references([transcript], len(entries), notes))
+        problems.extend(_check_references([transcript], len(spans), notes))
     else:
         transcript = None
     if problems:
         raise DevSetError(f"{root} cannot be evaluated\n  " + "\n  ".join(problems))
-    return DevSet(segmentation, tuple(talks), references, len(entries), transcript, tuple(notes))
+    return DevSet(segmentation, tuple(talks), references, tuple(spans), transcript, tuple(notes))
 
 
 def _talk(
     root: Path,
     name: str,
-    segments: Sequence[tuple[float, float]],
+    spans: Sequence[Span],
     converted_to: Path | None,
     audio: bool,
     notes: list[str],
 ) -> Talk:
-    end = max(offset + duration for offset, duration in segments)
-    last = max(offset for offset, _ in segments)
+    end = max(span.end_s for span in spans)
+    last = max(span.offset_s for span in spans)
     if not audio:
         return Talk(root / "wav" / Path(name).name, end, last)
     wav = find_wav(root, name)
@@ -203,22 +227,24 @@ def wav_seconds(path: Path) -> float:
         f"convert the whole file: ffmpeg -i {path} -ar {SAMPLE_RATE} -ac 1 -sample_fmt s16 NEW.wav"
     )
     try:
-        with wave.open(str(path), "rb") as stream:
-            rate, channels = stream.getframerate(), stream.getnchannels()
-            bits, frames = 8 * stream.getsampwidth(), stream.getnframes()
-    except (wave.Error, EOFError) as error:
+        info = soundfile.info(str(path))
+    except soundfile.LibsndfileError as error:
         raise DevSetError(f"{path} is not a PCM WAV file ({error}); {fix}") from None
-    if (rate, channels, bits) != (SAMPLE_RATE, 1, 16):
+    coding, _, bits = info.subtype.partition("_")
+    if (info.format, coding) != ("WAV", "PCM"):
+        found = f"{info.format}, {info.subtype}"
+        raise DevSetError(f"{path} is not a PCM WAV file ({found}); {fix}")
+    if (info.samplerate, info.channels, bits) != (SAMPLE_RATE, 1, "16"):
         raise DevSetError(
-            f"{path} is {rate} Hz, {channels} channel(s), {bits} bit; "
+            f"{path} is {info.samplerate} Hz, {info.channels} channel(s), {bits} bit; "
             f"expected {SAMPLE_RATE} Hz, 1 channel, 16 bit; {fix}"
         )
-    if frames == 0:
+    if info.frames == 0:
         raise DevSetError(f"{path} holds no audio")
-    return frames / rate
+    return float(info.frames / info.samplerate)
 
 
-def _read_segments(path: Path) -> list[dict[str, Any]]:
+def _read_segments(path: Path) -> list[Span]:
     try:
         entries = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
     except yaml.YAMLError as error:
@@ -233,7 +259,9 @@ def _read_segments(path: Path) -> list[dict[str, Any]]:
                 f"{path}: segment {number} is {entry!r}; expected wav, offset >= 0 and "
                 f"duration > 0 in seconds"
             )
-    return entries
+    return [
+        Span(entry["wav"], float(entry["offset"]), float(entry["duration"])) for entry in entries
+    ]
 
 
 def _named(entry: Any) -> bool:

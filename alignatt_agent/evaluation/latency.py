@@ -1,16 +1,55 @@
-"""Delays of single units, from the segments that OmniSTEval found."""
+"""Latency: of segments and single units, by the clock, and the regimes of the shared task.
+
+By the clock is what a listener experiences, backlog included. Audio arrives in real time; a chunk
+is processed when it has arrived and the chunks before it are done; what it emits is heard when it
+is done. Simulstream's computation-aware delay is the audio so far plus the computation of the same
+chunk, so a system slower than real time is not punished there.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import yaml
+import numpy as np
+from omnisteval.data import Instance
+from omnisteval.scoring import YAALScorer
 
-from alignatt_agent.evaluation.devset import DevSet
+from alignatt_agent.evaluation.devset import Span
+from alignatt_agent.evaluation.log import Step, TalkLog
+
+_SAME_S = 1e-6
+"""Scorers compute with milliseconds from the start of a segment, which rounds."""
+
+
+def read_instances(path: Path, unit: str, segments: int | None = None) -> list[Instance]:
+    """Read ``instances.resegmented.jsonl``: reference segments with what was aligned to them.
+
+    Args:
+        path: OmniSTEval's file.
+        unit: ``word`` or ``char``.
+        segments: how many the dev set has.
+
+    Raises:
+        ValueError: it belongs to another segmentation.
+    """
+    lines = path.read_text(encoding="utf-8").splitlines()
+    if segments is not None and len(lines) != segments:
+        raise ValueError(f"{path} has {len(lines)} segments, the dev set {segments}")
+    return [Instance.from_dict(json.loads(line), unit) for line in lines]
+
+
+def yaal_ms(instance: Instance, aware: bool = False) -> float | None:
+    """LongYAAL of one segment, computation-aware or not; ``None`` where OmniSTEval skips it."""
+    if not (instance.emission_ca if aware else instance.emission_cu):
+        return None
+    value: float | None = YAALScorer(aware, is_longform=True).compute(instance)
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,99 +74,222 @@ class Unit:
     counted: bool
 
 
+def emitted_units(spans: Sequence[Span], instances: Sequence[Instance]) -> list[Unit]:
+    """Return the emitted units of all segments in order."""
+    units: list[Unit] = []
+    for index, (span, instance) in enumerate(zip(spans, instances, strict=True)):
+        cu = instance.emission_cu or []
+        pace_s = span.duration_s / max(len(cu), instance.reference_length, 1)
+        counted = True
+        for place, (cu_ms, ca_ms) in enumerate(zip(cu, instance.emission_ca or cu, strict=True)):
+            counted = counted and cu_ms < (instance.time_to_recording_end or float("inf"))
+            start = span.offset_s
+            times = (start + place * pace_s, start + cu_ms / 1000, start + ca_ms / 1000)
+            units.append(Unit(span.talk, index, *times, counted))
+    return units
+
+
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """A reference segment with what was aligned to it.
+class PacedLatency:
+    """Ear-voice lag of every emitted unit by the clock.
+
+    The lag of a unit is the time between the moment at which an ideal interpreter would have said
+    it and the moment at which it was there: LongYAAL's lag of one unit, averaged as LongYAAL does,
+    and pooled over all units, those after the end of a recording included.
 
     Attributes:
-        talk: stem of its recording.
-        prediction: text of its units.
-        reference: its reference.
-        offset_s: where it starts.
-        duration_s: how long it is.
-        cu_ms: audio heard at each unit, from its own start.
-        ca_ms: the same plus the computation of the chunk.
-        end_ms: end of the recording from the start of the segment.
-        unit: ``word`` or ``char``.
+        longyaal_ms: LongYAAL with the clock's times, over the units that LongYAAL CU counts.
+        mean_ms: mean lag of all units.
+        p50_ms: median lag.
+        p95_ms: 95th percentile.
+        p99_ms: 99th percentile.
+        longest_silence_s: longest time without an emission, from the first sample to the end.
+        backlog_s: longest time by which a chunk waited for the ones before it.
+        growth_ms_per_min: how much the lag grows with every minute of speech.
     """
 
-    talk: str
-    prediction: str
-    reference: str
-    offset_s: float
-    duration_s: float
-    cu_ms: tuple[float, ...]
-    ca_ms: tuple[float, ...]
-    end_ms: float
-    unit: str
+    longyaal_ms: float
+    mean_ms: float
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    longest_silence_s: float
+    backlog_s: float
+    growth_ms_per_min: float
 
-    @property
-    def pace_ms(self) -> float:
-        """LongYAAL's 1/gamma: time that each unit of an ideal interpreter takes."""
-        return 1000 * self.duration_s / max(len(self.cu_ms), _length(self.reference, self.unit))
-
-    def yaal_ms(self, aware: bool = False) -> float | None:
-        """LongYAAL of this segment; ``None`` where OmniSTEval skips it."""
-        delays = self.ca_ms if aware else self.cu_ms
-        lags = []
-        for place, delay in enumerate(delays):
-            if delay >= self.end_ms:
-                break
-            lags.append(delay - place * self.pace_ms)
-        return sum(lags) / len(lags) if lags else None
-
-    def units(self, index: int) -> list[Unit]:
-        """The units of this segment, which has this index."""
-        ended = next((k for k, delay in enumerate(self.cu_ms) if delay >= self.end_ms), None)
-        aware = self.ca_ms or self.cu_ms
-        return [
-            Unit(
-                talk=self.talk,
-                segment=index,
-                ideal_s=self.offset_s + place * self.pace_ms / 1000,
-                cu_s=self.offset_s + cu / 1000,
-                ca_s=self.offset_s + ca / 1000,
-                counted=ended is None or place < ended,
-            )
-            for place, (cu, ca) in enumerate(zip(self.cu_ms, aware, strict=True))
-        ]
+    def to_dict(self) -> dict[str, float]:
+        """Return the figures, rounded for a report."""
+        return {name: round(value, 4) for name, value in asdict(self).items()}
 
 
-def read_segments(instances: Path, devset: DevSet, unit: str) -> list[Segment]:
-    """Read ``instances.resegmented.jsonl``.
+def schedule(steps: Sequence[Step]) -> list[float]:
+    """Return when each chunk is done, in seconds after the speech began, from its compute time."""
+    done: list[float] = []
+    free = 0.0
+    for step in steps:
+        free = max(step.audio_s, free) + step.computation_s
+        done.append(free)
+    return done
+
+
+def read_times(path: Path) -> dict[str, list[float]]:
+    """Read the clock of a real paced run (``paced.jsonl``): when each chunk of a talk was done."""
+    times: dict[str, list[float]] = {}
+    for text in path.read_text(encoding="utf-8").splitlines():
+        line = json.loads(text)
+        times.setdefault(line["talk"], []).append(line["done_s"])
+    return times
+
+
+def paced_latency(
+    logs: Sequence[TalkLog],
+    units: Sequence[Unit],
+    times: Mapping[str, Sequence[float]] | None = None,
+) -> PacedLatency:
+    """Measure the lag of every unit.
+
+    Args:
+        logs: Simulstream's log.
+        units: the scored units, in order.
+        times: for each talk and chunk, when it was done; by default simulated.
 
     Raises:
-        ValueError: it belongs to another segmentation.
+        ValueError: the clock and the log disagree, or there is no unit.
     """
-    listing = yaml.load(devset.segmentation.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
-    lines = instances.read_text(encoding="utf-8").splitlines()
-    if len(lines) != len(listing):
-        raise ValueError(
-            f"{instances} has {len(lines)} segments, {devset.segmentation} {len(listing)}"
-        )
-    return [
-        _segment(json.loads(text), entry, unit) for text, entry in zip(lines, listing, strict=True)
-    ]
-
-
-def all_units(segments: Sequence[Segment]) -> list[Unit]:
-    """The units of all segments in order."""
-    return [unit for index, segment in enumerate(segments) for unit in segment.units(index)]
-
-
-def _segment(line: dict[str, Any], entry: dict[str, Any], unit: str) -> Segment:
-    return Segment(
-        talk=Path(str(entry["wav"])).stem,
-        prediction=line["prediction"],
-        reference=line["reference"],
-        offset_s=float(entry["offset"]),
-        duration_s=float(entry["duration"]),
-        cu_ms=tuple(line.get("emission_cu", ())),
-        ca_ms=tuple(line.get("emission_ca", ())),
-        end_ms=line.get("time_to_recording_end", float("inf")),
-        unit=unit,
+    if not units:
+        raise ValueError("no unit was emitted")
+    times = times or {log.name: schedule(log.steps) for log in logs}
+    clocks = {log.name: _Clock(log, times[log.name]) for log in logs}
+    lags = [clocks[unit.talk].done(unit) - unit.ideal_s for unit in units]
+    segments: dict[int, list[float]] = {}
+    for unit, lag in zip(units, lags, strict=True):
+        if unit.counted:
+            segments.setdefault(unit.segment, []).append(lag)
+    means = [float(np.mean(values)) for values in segments.values()]
+    p50, p95, p99 = (1000 * float(np.percentile(lags, q)) for q in (50, 95, 99))
+    return PacedLatency(
+        longyaal_ms=1000 * float(np.mean(means)) if means else float("nan"),
+        mean_ms=1000 * float(np.mean(lags)),
+        p50_ms=p50,
+        p95_ms=p95,
+        p99_ms=p99,
+        longest_silence_s=max(_silence(log, times[log.name]) for log in logs),
+        backlog_s=max(_backlog(log, times[log.name]) for log in logs),
+        growth_ms_per_min=1000 * 60 * _slope([unit.ideal_s for unit in units], lags),
     )
 
 
-def _length(text: str, unit: str) -> int:
-    return len(text.strip()) if unit == "char" else len(text.split(" "))
+def paced_report(
+    logs: Sequence[TalkLog], units: Sequence[Unit], clock: Path | None
+) -> dict[str, Any]:
+    """Return the paced figures of a run, and with a real clock how well the simulation agrees."""
+    virtual = paced_latency(logs, units)
+    if clock is None:
+        return {"clock": "virtual", **virtual.to_dict()}
+    real = paced_latency(logs, units, read_times(clock))
+    differs = abs(virtual.mean_ms - real.mean_ms) / max(abs(real.mean_ms), 1e-9)
+    return {
+        "clock": "real",
+        **real.to_dict(),
+        "virtual": virtual.to_dict(),
+        "virtual_differs": round(differs, 4),
+    }
+
+
+class _Clock:
+    """Finds the chunk that emitted a unit by its official delays."""
+
+    def __init__(self, log: TalkLog, done: Sequence[float]) -> None:
+        if len(done) != len(log.steps):
+            raise ValueError(f"{log.name}: {len(done)} times for {len(log.steps)} chunks")
+        self._steps = log.steps
+        self._done = done
+        self._audio = [step.audio_s for step in log.steps]
+
+    def done(self, unit: Unit) -> float:
+        """Return when the chunk of ``unit`` was done."""
+        first = bisect_left(self._audio, unit.cu_s - _SAME_S)
+        last = bisect_right(self._audio, unit.cu_s + _SAME_S)
+        if first == last:
+            raise ValueError(f"{unit.talk}: no chunk ends at {unit.cu_s:.4f} s")
+        # The end of a stream may repeat the audio time of the chunk before it.
+        wait = unit.ca_s - unit.cu_s
+        chunk = min(range(first, last), key=lambda k: abs(self._steps[k].computation_s - wait))
+        return self._done[chunk]
+
+
+def _silence(log: TalkLog, done: Sequence[float]) -> float:
+    spoken = [time for step, time in zip(log.steps, done, strict=True) if step.tokens]
+    return max((b - a for a, b in pairwise([0.0, *spoken, *done[-1:]])), default=0.0)
+
+
+def _backlog(log: TalkLog, done: Sequence[float]) -> float:
+    pairs = zip(log.steps, done, strict=True)
+    return max((time - step.computation_s - step.audio_s for step, time in pairs), default=0.0)
+
+
+def _slope(x: Sequence[float], y: Sequence[float]) -> float:
+    spread = np.asarray(x) - np.mean(x)
+    total = float((spread**2).sum())
+    return float((spread * np.asarray(y)).sum()) / total if total else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """A range of computation-unaware LongYAAL in the IWSLT simultaneous task.
+
+    Attributes:
+        name: ``"low"`` or ``"high"``.
+        lowest_ms: lower end.
+        highest_ms: upper end, which still belongs to it.
+    """
+
+    name: str
+    lowest_ms: float
+    highest_ms: float
+
+    def margin_ms(self, longyaal_cu_ms: float) -> float:
+        """Distance to the nearer end; negative outside the regime."""
+        return min(self.highest_ms - longyaal_cu_ms, longyaal_cu_ms - self.lowest_ms)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.lowest_ms / 1000:g}-{self.highest_ms / 1000:g} s)"
+
+
+LOW, HIGH = Regime("low", 0.0, 2000.0), Regime("high", 2000.0, 4000.0)
+
+REGIMES = {regime.name: regime for regime in (LOW, HIGH)}
+"""IWSLT 2026: shared by all directions, decided on dev-set logs."""
+
+
+def regime_of(longyaal_cu_ms: float) -> Regime | None:
+    """Return the regime of a latency; ``None`` when it is in none."""
+    inside = (item for item in REGIMES.values() if item.margin_ms(longyaal_cu_ms) >= 0)
+    return next(inside, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a direction lies.
+
+    Attributes:
+        name: ``low``, ``high`` or ``none``.
+        margin_ms: how much latency it may still gain before it leaves its regime upwards;
+            negative: by how much it is above the last one, or below zero.
+    """
+
+    name: str
+    margin_ms: float
+
+    def __str__(self) -> str:
+        if self.name == "none":
+            return f"outside by {-self.margin_ms:.0f} ms"
+        return f"{self.name}, {self.margin_ms:.0f} ms to spare"
+
+
+def place(longyaal_cu_ms: float) -> Place:
+    """Tell where a latency lies; output ahead of the speech, below 0, is in no regime."""
+    found = regime_of(longyaal_cu_ms)
+    if found is not None:
+        return Place(found.name, found.highest_ms - longyaal_cu_ms)
+    return Place("none", min(longyaal_cu_ms, HIGH.highest_ms - longyaal_cu_ms))

@@ -7,6 +7,10 @@ line for each chunk and one for the end of the stream::
     {"id": 0, "metadata": {"wav_name": "/data/talk-a.wav"}}
     {"id": 0, "total_audio_processed": 0.85, "computation_time": 0.1,
      "generated_tokens": ["Sie"], "deleted_tokens": []}
+
+OmniSTEval's JSONL (SimulEval's instances) is one line per recording::
+
+    {"source": "talk-a.wav", "prediction": "Sie ...", "delays": [850.0, ...], "elapsed": [...]}
 """
 
 from __future__ import annotations
@@ -26,9 +30,6 @@ Format = Literal["simulstream", "jsonl"]
 CLOCK_S = 0.0005
 """Half a millisecond: positions in a log are sums of floating-point chunk lengths."""
 
-SHOWN = 3
-"""How many malformed lines a message names."""
-
 _STEP_KEYS = (
     "id",
     "total_audio_processed",
@@ -40,12 +41,7 @@ _JSONL_KEYS = ("source", "prediction")
 
 
 class LogError(AlignAttError, ValueError):
-    """A log cannot be scored; the message lists every problem that was found."""
-
-    @classmethod
-    def listing(cls, path: Path, problems: list[str]) -> LogError:
-        """Build the error that lists the problems of a log."""
-        return cls(f"{path} cannot be scored\n  " + "\n  ".join(problems))
+    """A log cannot be read or scored; the message lists every problem that was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +70,14 @@ class TalkLog:
     Attributes:
         name: stem of its file, which is what scorers match.
         line: the line that announces it.
-        steps: its chunks in order.
+        steps: its chunks in order; none in a JSONL log.
+        instance: its line in a JSONL log.
     """
 
     name: str
     line: int = 0
     steps: list[Step] = field(default_factory=list)
+    instance: dict[str, Any] | None = None
 
     @property
     def heard_s(self) -> float:
@@ -97,9 +95,12 @@ class TalkLog:
         return [token for step in self.steps for token in step.tokens]
 
     @property
-    def emitted(self) -> int:
-        """Number of units that were emitted and not taken back."""
-        return sum(len(step.tokens) - len(step.deleted) for step in self.steps)
+    def silent(self) -> bool:
+        """Whether nothing was emitted, or everything was taken back."""
+        if self.instance is not None:
+            return not self.instance["prediction"].strip()
+        kept = sum(len(step.tokens) - len(step.deleted) for step in self.steps)
+        return not kept or not any(token.strip() for token in self.tokens)
 
     def returns(self) -> list[tuple[Step, Step]]:
         """Return the pairs of successive chunks whose audio goes back."""
@@ -109,117 +110,81 @@ class TalkLog:
 
 @dataclass(slots=True)
 class Log:
-    """Simulstream's log with all its faults.
+    """A log with all its faults; ``check_log`` names them.
 
     Attributes:
+        path: where it was read.
+        format: Simulstream's, or OmniSTEval's JSONL.
         loadings: lines that report the loading of models; one for each run.
         talks: recordings in the order of the log.
         malformed: ``(line, what is wrong)``.
     """
 
+    path: Path
+    format: Format = "simulstream"
     loadings: list[int] = field(default_factory=list)
     talks: list[TalkLog] = field(default_factory=list)
     malformed: list[tuple[int, str]] = field(default_factory=list)
 
-    def problems(self) -> list[str]:
-        """Return what makes the log unreadable or ambiguous, as lines of a message."""
-        found = [f"line {line}: {problem}" for line, problem in self.malformed[:SHOWN]]
-        if len(self.malformed) > SHOWN:
-            found.append(f"{len(self.malformed)} lines are malformed, the first of them above")
-        names = [talk.name for talk in self.talks]
-        twice = [talk for k, talk in enumerate(self.talks) if talk.name in names[:k]]
-        if twice and len(self.loadings) > 1:
-            again = self.loadings[-1]
-            found.append(
-                f"it holds more than one run (models were loaded again in line {again}): the log "
-                f"of a rerun was appended to another; keep the lines up to {again - 1}, or those "
-                f"from {again} on"
-            )
-        else:
-            found += [
-                f"line {talk.line}: {talk.name} is in the log twice; keep one of the two"
-                for talk in twice
-            ]
-        found += [
-            f"line {step.line}: {talk.name} goes back from {before.audio_s:.2f} s to "
-            f"{step.audio_s:.2f} s; two streams share this id"
-            for talk in self.talks
-            for before, step in talk.returns()
-        ]
-        return found
-
-
-def log_format(path: Path) -> Format:
-    """Tell Simulstream's log from OmniSTEval's JSONL (SimulEval's instances).
-
-    Raises:
-        LogError: it is neither.
-    """
-    for number, line in read_lines(path):
-        if isinstance(line, str):
-            raise LogError(f"{path}, line {number}: {line}")
-        if all(key in line for key in _JSONL_KEYS):
-            return "jsonl"
-        if "metadata" in line or "model_loading_time" in line or _STEP_KEYS[1] in line:
-            return "simulstream"
-        raise LogError(
-            f"{path}, line {number}: keys {sorted(line)}; expected Simulstream's log (metadata, "
-            f"{', '.join(_STEP_KEYS)}) or OmniSTEval's JSONL (source, prediction, delays, elapsed)"
-        )
-    raise LogError(f"{path} is empty: the run wrote nothing")
-
-
-def read_log(path: Path) -> list[TalkLog]:
-    """Read Simulstream's log, one entry per recording.
-
-    Raises:
-        LogError: lines are malformed, or a recording was streamed twice; all of them are listed.
-    """
-    log = parse_log(path)
-    problems = log.problems()
-    if problems:
-        raise LogError.listing(path, problems)
-    return log.talks
-
 
 def parse_log(path: Path) -> Log:
-    """Read Simulstream's log; what is wrong with it is collected.
+    """Read a log of either format; what is wrong with it is collected.
 
     Raises:
         LogError: the file cannot be read.
     """
-    log = Log()
+    log = Log(path)
     opened: dict[str, TalkLog] = {}
-    for number, line in read_lines(path):
-        if isinstance(line, str):
-            log.malformed.append((number, line))
-        elif "model_loading_time" in line:
-            log.loadings.append(number)
-        elif "metadata" in line:
-            name = _wav_stem(line["metadata"])
-            if name is None:
-                log.malformed.append((number, "metadata without wav_name"))
-            else:
-                opened[str(line.get("id"))] = talk = TalkLog(name, number)
-                log.talks.append(talk)
-        else:
-            step = _step(number, line)
-            if isinstance(step, str):
-                log.malformed.append((number, step))
-            elif str(line["id"]) not in opened:
-                problem = f"no line before it names the recording of stream {line['id']}"
-                log.malformed.append((number, problem))
-            else:
-                opened[str(line["id"])].steps.append(step)
+    for number, line in _read_lines(path):
+        problem = line if isinstance(line, str) else _read_line(log, opened, number, line)
+        if problem:
+            log.malformed.append((number, problem))
     return log
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Yield the number of each line that is not empty, and its object or what is wrong with it.
+def _read_line(
+    log: Log, opened: dict[str, TalkLog], number: int, line: dict[str, Any]
+) -> str | None:
+    """Add a line to the log; returns what is wrong with it."""
+    if all(key in line for key in _JSONL_KEYS) and not (log.talks or log.loadings):
+        log.format = "jsonl"
+    if log.format == "jsonl":
+        return _read_instance(log, number, line)
+    if "model_loading_time" in line:
+        log.loadings.append(number)
+        return None
+    if "metadata" in line:
+        name = _wav_stem(line["metadata"])
+        if name is None:
+            return "metadata without wav_name"
+        opened[str(line.get("id"))] = talk = TalkLog(name, number)
+        log.talks.append(talk)
+        return None
+    if not any(key in line for key in _STEP_KEYS):
+        return (
+            f"keys {sorted(line)}; expected Simulstream's log (metadata, {', '.join(_STEP_KEYS)}) "
+            f"or OmniSTEval's JSONL ({', '.join(_JSONL_KEYS)}, delays, elapsed)"
+        )
+    step = _step(number, line)
+    if isinstance(step, str):
+        return step
+    if str(line["id"]) not in opened:
+        return f"no line before it names the recording of stream {line['id']}"
+    opened[str(line["id"])].steps.append(step)
+    return None
 
-    Raises:
-        LogError: the file cannot be read.
-    """
+
+def _read_instance(log: Log, number: int, line: dict[str, Any]) -> str | None:
+    source = line.get("source")
+    source = source[0] if isinstance(source, list) and source else source
+    if not isinstance(source, str) or not isinstance(line.get("prediction"), str):
+        return "expected the keys source and prediction"
+    log.talks.append(TalkLog(Path(source).stem, number, instance=line))
+    return None
+
+
+def _read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """Yield the number of each line that is not empty, and its object or what is wrong with it."""
     try:
         # As bytes, only a line feed ends a line: str knows separators that tokens may hold.
         with path.open("rb") as stream:

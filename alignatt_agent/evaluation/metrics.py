@@ -3,62 +3,74 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from omnisteval.data import Instance
+
 from alignatt_agent.config.languages import language
-from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.evaluation.latency import Segment, all_units, read_segments
-from alignatt_agent.evaluation.log import TalkLog, log_format, read_log
-from alignatt_agent.evaluation.paced import paced_report
-from alignatt_agent.evaluation.regime import place
+from alignatt_agent.evaluation.devset import DevSet, Span
+from alignatt_agent.evaluation.latency import (
+    emitted_units,
+    paced_report,
+    place,
+    read_instances,
+    yaal_ms,
+)
+from alignatt_agent.evaluation.log import Log
+from alignatt_agent.evaluation.results import Scores
 from alignatt_agent.evaluation.run_files import RunFiles
-from alignatt_agent.evaluation.score import Scores
-from alignatt_agent.evaluation.stream_laal import stream_laal
+from alignatt_agent.evaluation.score import stream_laal
 from alignatt_agent.evaluation.trace import Record, read_records
 from alignatt_agent.evaluation.wer import streamed_transcripts, word_error_rate
 from alignatt_agent.stopwatch import STAGES
 
 
-def measure(files: RunFiles, devset: DevSet, target: str, scores: Scores) -> dict[str, Any]:
+def measure(
+    files: RunFiles, devset: DevSet, target: str, scores: Scores, log: Log
+) -> dict[str, Any]:
     """Measure a scored run.
 
     Returns:
         Sections of ``scores.json``; a section that the logs cannot give is left out.
     """
     found = place(scores.longyaal_cu_ms)
+    unit = language(target).latency_unit
+    instances = read_instances(files.instances, unit, len(devset.segments))
+    talks = talk_latencies(devset.segments, instances)
     measured: dict[str, Any] = {
-        "regime": {"name": found.name, "margin_ms": round(found.margin_ms, 1)},
-        **(stream_laal(files, devset, target) or {}),
+        "regime": {"name": found.name, "margin_ms": round(found.margin_ms, 1)}
     }
-    segments = read_segments(files.instances, devset, language(target).latency_unit)
-    measured["talks"] = talk_latencies(segments)
-    if log_format(files.metrics) == "simulstream":
-        logs = read_log(files.metrics)
+    if log.format == "simulstream":
+        measured |= stream_laal(files, devset, target)
         clock = files.clock if files.clock.is_file() else None
-        measured["paced"] = paced_report("real", logs, all_units(segments), clock)
-        for log in logs:
-            measured["talks"].setdefault(log.name, {})["rtf"] = round(_rtf(log), 4)
+        units = emitted_units(devset.segments, instances)
+        measured["paced"] = paced_report(log.talks, units, clock)
+        for talk in log.talks:
+            rtf = talk.computed_s / talk.heard_s if talk.heard_s else 0.0
+            talks.setdefault(talk.name, {})["rtf"] = round(rtf, 4)
+    measured["talks"] = talks
     if files.records.is_file():
-        measured |= inner(read_records(files.records))
+        records = list(read_records(files.records))
+        measured |= inner(records)
         if devset.transcript is not None:
-            heard = streamed_transcripts(read_records(files.records))
-            measured["transcript"] = word_error_rate(devset, heard)
+            measured["transcript"] = word_error_rate(devset, streamed_transcripts(records))
     return measured
 
 
-def talk_latencies(segments: Iterable[Segment]) -> dict[str, dict[str, float]]:
+def talk_latencies(
+    spans: Sequence[Span], instances: Sequence[Instance]
+) -> dict[str, dict[str, float]]:
     """Return LongYAAL of each talk in ms, computation-unaware and -aware."""
-    talks: dict[str, list[Segment]] = {}
-    for segment in segments:
-        talks.setdefault(segment.talk, []).append(segment)
-    result: dict[str, dict[str, float]] = {}
-    for name, inside in talks.items():
-        result[name] = {}
-        for key, aware in (("longyaal_cu_ms", False), ("longyaal_ca_ms", True)):
-            values = [v for segment in inside if (v := segment.yaal_ms(aware)) is not None]
-            if values:
-                result[name][key] = round(sum(values) / len(values), 4)
+    result: dict[str, dict[str, float]] = {span.talk: {} for span in spans}
+    for key, aware in (("longyaal_cu_ms", False), ("longyaal_ca_ms", True)):
+        values: dict[str, list[float]] = {}
+        for span, instance in zip(spans, instances, strict=True):
+            value = yaal_ms(instance, aware)
+            if value is not None:
+                values.setdefault(span.talk, []).append(value)
+        for talk, found in values.items():
+            result[talk][key] = round(sum(found) / len(found), 4)
     return result
 
 
@@ -91,7 +103,3 @@ def inner(records: Iterable[Record]) -> dict[str, Any]:
             "steps_per_accepted": round(steps / accepted, 3) if accepted else None,
         },
     }
-
-
-def _rtf(log: TalkLog) -> float:
-    return log.computed_s / log.heard_s if log.heard_s else 0.0

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
 from alignatt_agent.config.languages import language
-from alignatt_agent.evaluation.check_log import check_log
+from alignatt_agent.evaluation.check_log import refuse
 from alignatt_agent.evaluation.comet import CometError, add_comet
 from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.evaluation.log import LogError
+from alignatt_agent.evaluation.log import LogError, parse_log
 from alignatt_agent.evaluation.metrics import measure
 from alignatt_agent.evaluation.report import Source, markdown, page, table
 from alignatt_agent.evaluation.resolve import AgentChoice
-from alignatt_agent.evaluation.results import Ceiling, Result, read_ceilings
-from alignatt_agent.evaluation.run_files import RunFiles
-from alignatt_agent.evaluation.score import (
-    Scores,
+from alignatt_agent.evaluation.results import (
+    Ceiling,
+    Result,
     ScoringError,
-    omnisteval_command,
-    score,
-    write_scores,
+    read_ceilings,
+    read_result,
+    write_result,
 )
+from alignatt_agent.evaluation.run_files import RunFiles
+from alignatt_agent.evaluation.score import omnisteval_command, score
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,31 +166,14 @@ def score_run(
         LogError: the log cannot be scored.
         ScoringError: a scorer failed.
     """
-    for warning in check_log(files.metrics, devset, language(target).latency_unit):
+    log = parse_log(files.metrics)
+    for warning in refuse(log, devset, language(target).latency_unit):
         print(f"simulstream-eval: {name} {target}: warning: {warning}", file=sys.stderr)
-    scores = score(files, devset, target)
-    measured = measure(files, devset, target, scores)
-    write_scores(files, scores, signature, measured)
-    return Result(name, target, scores, measured, signature)
-
-
-def read_result(folder: Path) -> Result:
-    """Read ``scores.json`` of a run.
-
-    Raises:
-        ScoringError: there is none, or it lacks a score.
-    """
-    path = folder / "scores.json"
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        names = [field.name for field in fields(Scores)]
-        scores = Scores(**{name: content.pop(name) for name in names})
-        signature = content.pop("signature")
-        return Result(signature["config"], signature["target"], scores, content, signature)
-    except FileNotFoundError:
-        raise ScoringError(f"{path} does not exist: {folder} is not a scored run") from None
-    except (KeyError, json.JSONDecodeError) as error:
-        raise ScoringError(f"{path} is not complete: {error!r}") from None
+    scores = score(files, devset, target, log)
+    measured = measure(files, devset, target, scores, log)
+    result = Result(name, target, scores, measured, signature)
+    write_result(result, files)
+    return result
 
 
 def _scored(job: Job) -> Result:

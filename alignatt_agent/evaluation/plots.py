@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
+from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.evaluation.plotting import BLUE, COLOURS, ORANGE, SKY, VERMILION, pyplot
-from alignatt_agent.evaluation.regime import REGIMES
 from alignatt_agent.evaluation.results import Ceiling, Result
 from alignatt_agent.evaluation.tail_wer import TailErrors
 from alignatt_agent.evaluation.trace import Record

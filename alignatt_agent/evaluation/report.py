@@ -11,8 +11,8 @@ from markdown_it import MarkdownIt
 from tabulate import tabulate
 
 from alignatt_agent.config.languages import language
-from alignatt_agent.evaluation.log import LogError, read_log
-from alignatt_agent.evaluation.paced import read_times, schedule
+from alignatt_agent.evaluation.latency import read_times, schedule
+from alignatt_agent.evaluation.log import LogError, parse_log
 from alignatt_agent.evaluation.plots import (
     latency_per_talk,
     quality_against_latency,
@@ -273,7 +273,7 @@ def _timeline(source: Source) -> str:
         records.append(record)
     done: dict[float, float] = {}
     try:
-        logs = {log.name: log for log in read_log(files.metrics)}
+        logs = {log.name: log for log in parse_log(files.metrics).talks}
         log = logs[records[0].talk]
         times = read_times(files.clock)[log.name] if files.clock.is_file() else schedule(log.steps)
         done = {round(step.audio_s, 4): time for step, time in zip(log.steps, times, strict=True)}

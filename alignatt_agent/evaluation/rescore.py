@@ -10,7 +10,7 @@ import yaml
 
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import load_devset
-from alignatt_agent.evaluation.log import LogError, log_format
+from alignatt_agent.evaluation.log import LogError, parse_log
 from alignatt_agent.evaluation.outcome import score_all, score_run, write_reports
 from alignatt_agent.evaluation.report import Source, table
 from alignatt_agent.evaluation.results import Result, read_ceilings
@@ -62,7 +62,7 @@ def rescore(
     results, status = score_all([(str(log), task)], 1)
     scored = [result for result in results if result is not None]
     if scored:
-        command = omnisteval_command(files, checked, code, log_format(files.metrics))
+        command = omnisteval_command(files, checked, code, parse_log(files.metrics).format)
         sources = [Source(item, files.folder) for item in scored]
         write_reports(files.folder, sources, [command], checked.notes, ceilings)
         print(f"{table(scored, ceilings)}\n\nthe same with the official command:\n  {command}")
@@ -75,7 +75,7 @@ def copy_log(log: Path, files: RunFiles, log_config: Path | None, target: str) -
     Raises:
         LogError: the log is not readable, lies in that folder, or needs a configuration.
     """
-    found = log_format(log)
+    found = parse_log(log).format
     if log.resolve().parent == files.folder.resolve():
         raise LogError(f"{log} lies in {files.folder}, which is written to; take another --output")
     config = log_config or log.with_name("agent.yaml")

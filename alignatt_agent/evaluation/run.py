@@ -131,7 +131,11 @@ def evaluate(runs: Plan | Sequence[Plan], options: Options | None = None) -> int
     states = [_state(job) if options.resume else "fresh" for job in jobs]
     for job, state in zip(jobs, states, strict=True):
         if state == "fresh":  # all at first: no score of an earlier run may outlive a failure
-            job.files.prepare(job.choice, job.devset, job.target)
+            job.files.clean()
+            yaml_text = job.choice.resolved_yaml(job.target)
+            job.files.config.write_text(yaml_text, encoding="utf-8")
+            wavs = "".join(f"{talk.wav}\n" for talk in job.devset.talks)
+            job.files.wavs.write_text(wavs, encoding="utf-8")
         else:
             print(f"{job.label}: {state} before, with an equal signature")
     status = _stream_all(plans, jobs, states, options)
@@ -190,7 +194,7 @@ def _stream_all(
     print(
         f"{', '.join(dict.fromkeys(run.choice.name for run in plans))}: {plans[0].source} -> "
         f"{' '.join(dict.fromkeys(job.target for job in waiting))}, {len(devset.talks)} talks, "
-        f"{devset.seconds:.0f} s of speech, {devset.segments} segments; loading models",
+        f"{devset.seconds:.0f} s of speech, {len(devset.segments)} segments; loading models",
         flush=True,
     )
     try:

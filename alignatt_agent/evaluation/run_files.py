@@ -6,86 +6,56 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.evaluation.resolve import AgentChoice
 
-_WRITTEN = (
-    "agent.yaml",
-    "wavs.txt",
-    "metrics.jsonl",
-    "steps.jsonl",
-    "paced.jsonl",
-    "run.json",
-    "run.log",
-    "scores.json",
-    "scores.tsv",
-    "evaluation_report.txt",
-    "instances.resegmented.jsonl",
-)
+class InFolder:
+    """A file of this name in the folder of its owner, e.g. ``RunFiles(folder).metrics``."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, owner: RunFiles, kind: type[RunFiles]) -> Path:
+        return owner.folder / self.name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunFiles:
-    """Files of one target language below the output folder."""
+    """Files of one target language below the output folder.
+
+    Attributes:
+        folder: where they lie.
+        config: resolved YAML; also OmniSTEval's configuration.
+        wavs: list of recordings.
+        metrics: Simulstream's log.
+        records: what happened inside each chunk; only of our own agents.
+        clock: when each chunk was done, by the clock; only of paced runs.
+        finished: signature of the run; written when its last talk was streamed.
+        log: messages of the run.
+        scores: scores and signature.
+        table: scores as OmniSTEval writes them.
+        report: OmniSTEval's report.
+        instances: reference segments with the output aligned to them, by OmniSTEval.
+    """
 
     folder: Path
 
-    @property
-    def config(self) -> Path:
-        """Resolved YAML; also OmniSTEval's configuration."""
-        return self.folder / "agent.yaml"
-
-    @property
-    def wavs(self) -> Path:
-        """List of recordings."""
-        return self.folder / "wavs.txt"
-
-    @property
-    def metrics(self) -> Path:
-        """Simulstream's log."""
-        return self.folder / "metrics.jsonl"
-
-    @property
-    def records(self) -> Path:
-        """What happened inside each chunk; only of our own agents."""
-        return self.folder / "steps.jsonl"
-
-    @property
-    def clock(self) -> Path:
-        """When each chunk was done, by the clock; only of paced runs."""
-        return self.folder / "paced.jsonl"
-
-    @property
-    def finished(self) -> Path:
-        """Signature of the run; written when its last talk was streamed."""
-        return self.folder / "run.json"
-
-    @property
-    def scores(self) -> Path:
-        """Scores and signature."""
-        return self.folder / "scores.json"
-
-    @property
-    def instances(self) -> Path:
-        """Reference segments with the output aligned to them, by OmniSTEval."""
-        return self.folder / "instances.resegmented.jsonl"
-
-    @property
-    def log(self) -> Path:
-        """Messages of the run."""
-        return self.folder / "run.log"
+    config = InFolder("agent.yaml")
+    wavs = InFolder("wavs.txt")
+    metrics = InFolder("metrics.jsonl")
+    records = InFolder("steps.jsonl")
+    clock = InFolder("paced.jsonl")
+    finished = InFolder("run.json")
+    log = InFolder("run.log")
+    scores = InFolder("scores.json")
+    table = InFolder("scores.tsv")
+    report = InFolder("evaluation_report.txt")
+    instances = InFolder("instances.resegmented.jsonl")
 
     def clean(self) -> None:
-        """Remove what an earlier run wrote."""
+        """Make the folder and remove what an earlier run wrote."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        for name in _WRITTEN:
-            (self.folder / name).unlink(missing_ok=True)
-
-    def prepare(self, choice: AgentChoice, devset: DevSet, target: str) -> None:
-        """Remove what an earlier run wrote and write the inputs of this one."""
-        self.clean()
-        self.config.write_text(choice.resolved_yaml(target), encoding="utf-8")
-        self.wavs.write_text("".join(f"{talk.wav}\n" for talk in devset.talks), encoding="utf-8")
+        for file in vars(RunFiles).values():
+            if isinstance(file, InFolder):
+                (self.folder / file.name).unlink(missing_ok=True)
 
     def inference_command(self, target: str, source: str) -> str:
         """The equivalent command of the official harness."""

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
+import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.evaluation.log import Format, LogError, log_format, read_log
+from alignatt_agent.evaluation.log import Format, Log
+from alignatt_agent.evaluation.results import Scores, ScoringError
 from alignatt_agent.evaluation.run_files import RunFiles
-from alignatt_agent.types import AlignAttError
 
 _TSV_NAMES = {
     "bleu": "BLEU",
@@ -26,32 +25,11 @@ _TSV_NAMES = {
     "longyaal_cu_ms": "LongYAAL (CU)",
     "longyaal_ca_ms": "LongYAAL (CA)",
 }
+_STREAM_LAAL = re.compile(
+    r"LatencyScores\(ideal_latency=([-\d.e+]+), computational_aware_latency=([-\d.e+]+)\)"
+)
 _SWALLOWED = ("scoring failed", "Failed to compute")
 """OmniSTEval reports these errors on its log only, and prints 0 or leaves a score out."""
-
-
-class ScoringError(AlignAttError, RuntimeError):
-    """The scorer failed or a log cannot be scored."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """Scores of one target language.
-
-    Attributes:
-        bleu: sacreBLEU over the resegmented output (tokenizer ``zh`` for Chinese).
-        chrf: chrF2.
-        longyaal_cu_ms: computation-unaware LongYAAL.
-        longyaal_ca_ms: computation-aware LongYAAL as Simulstream defines it: backlog of earlier
-            chunks does not count. ``None`` when a foreign log has no computation times.
-        rtf: seconds of computation per second of audio; ``None`` when the log does not tell.
-    """
-
-    bleu: float
-    chrf: float
-    longyaal_cu_ms: float
-    longyaal_ca_ms: float | None
-    rtf: float | None
 
 
 def omnisteval_arguments(
@@ -108,22 +86,21 @@ def check_scorer(targets: Sequence[str]) -> None:
         )
 
 
-def score(files: RunFiles, devset: DevSet, target: str) -> Scores:
+def score(files: RunFiles, devset: DevSet, target: str, log: Log) -> Scores:
     """Score a finished run; OmniSTEval's own files go to the same folder.
+
+    Args:
+        files: of the run.
+        devset: what was streamed.
+        target: code of the language of the output.
+        log: the metrics log of the run, without faults.
 
     Raises:
         ScoringError: OmniSTEval failed, or its result is not a number.
     """
-    try:
-        found = log_format(files.metrics)
-    except LogError as error:
-        raise ScoringError(str(error)) from None
-    rtf = None
-    if found == "simulstream":
-        rtf = round(real_time_factor(files.metrics, len(devset.talks)), 4)
-    values = run_omnisteval(omnisteval_arguments(files, devset, target, found), files.folder)
+    values = run_omnisteval(omnisteval_arguments(files, devset, target, log.format), files.folder)
     wanted = dict(_TSV_NAMES)
-    if found == "jsonl" and _TSV_NAMES["longyaal_ca_ms"] not in values:
+    if log.format == "jsonl" and _TSV_NAMES["longyaal_ca_ms"] not in values:
         del wanted["longyaal_ca_ms"]
     try:
         numbers = {key: float(values[name]) for key, name in wanted.items()}
@@ -137,7 +114,7 @@ def score(files: RunFiles, devset: DevSet, target: str) -> Scores:
         chrf=numbers["chrf"],
         longyaal_cu_ms=numbers["longyaal_cu_ms"],
         longyaal_ca_ms=numbers.get("longyaal_ca_ms"),
-        rtf=rtf,
+        rtf=_real_time_factor(log),
     )
 
 
@@ -173,35 +150,39 @@ def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
         return {row["metric"]: row["value"] for row in csv.DictReader(stream, delimiter="\t")}
 
 
-def real_time_factor(metrics: Path, talks: int) -> float:
-    """Computation per second of audio, from Simulstream's log.
+def stream_laal(files: RunFiles, devset: DevSet, target: str) -> dict[str, float]:
+    """Measure StreamLAAL, which IWSLT reports beside LongYAAL, by Simulstream's own scorer.
+
+    Args:
+        files: of a run with Simulstream's log.
+        devset: what was streamed.
+        target: code of the language of the output.
+
+    Returns:
+        ``stream_laal_cu_ms`` and ``stream_laal_ca_ms``.
 
     Raises:
-        ScoringError: the log misses talks or emitted nothing at all.
+        ScoringError: the scorer failed.
     """
-    try:
-        logs = read_log(metrics)
-    except LogError as error:
-        raise ScoringError(str(error)) from None
-    audio = sum(log.heard_s for log in logs)
-    heard = sum(bool(log.steps) for log in logs)
-    if heard != talks:
-        raise ScoringError(f"{metrics} holds {heard} talks, expected {talks}")
-    if not any(step.tokens for log in logs for step in log.steps):
-        raise ScoringError(f"{metrics}: nothing was emitted for {audio:.0f} s of audio")
-    return sum(log.computed_s for log in logs) / audio
+    command = [
+        *(sys.executable, "-m", "simulstream.metrics.score_latency"),
+        *("--eval-config", str(files.config), "--log-file", str(files.metrics)),
+        *("--reference", str(devset.references[target])),
+        *("--audio-definition", str(devset.segmentation)),
+        *("--latency-unit", language(target).latency_unit, "--scorer", "stream_laal"),
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = _STREAM_LAAL.search(result.stdout)
+    if result.returncode != 0 or found is None:
+        tail = "\n".join((result.stderr or result.stdout).strip().splitlines()[-6:])
+        raise ScoringError(f"StreamLAAL failed (exit status {result.returncode}):\n{tail}")
+    ideal, aware = (1000 * float(text) for text in found.groups())
+    return {"stream_laal_cu_ms": round(ideal, 4), "stream_laal_ca_ms": round(aware, 4)}
 
 
-def write_scores(
-    files: RunFiles,
-    scores: Scores,
-    signature: Mapping[str, Any],
-    measured: Mapping[str, Any] | None = None,
-) -> None:
-    """Write ``scores.json``: scores, what else was measured, and the signature."""
-    content = {**asdict(scores), **(measured or {}), "signature": dict(signature)}
-    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-    (files.folder / "scores.json").write_text(text + "\n", encoding="utf-8")
+def _real_time_factor(log: Log) -> float | None:
+    heard = sum(talk.heard_s for talk in log.talks)
+    return round(sum(talk.computed_s for talk in log.talks) / heard, 4) if heard else None
 
 
 def bleu_tokenizer(target: str) -> str:

@@ -129,7 +129,7 @@ def devset_digest(devset: DevSet, target: str) -> str:
     for path in (devset.segmentation, devset.references[target]):
         digest.update(path.read_bytes())
     talks = len(devset.talks)
-    return f"{talks} talks, {devset.segments} segments, sha256:{digest.hexdigest()[:12]}"
+    return f"{talks} talks, {len(devset.segments)} segments, sha256:{digest.hexdigest()[:12]}"
 
 
 def audio_digest(devset: DevSet) -> str:

@@ -6,9 +6,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from itertools import groupby
-from pathlib import Path
-
-import yaml
 
 from alignatt_agent.evaluation.devset import DevSet
 from alignatt_agent.evaluation.trace import Record
@@ -31,16 +28,11 @@ def reference_transcripts(devset: DevSet) -> dict[str, list[tuple[float, float, 
     """
     if devset.transcript is None:
         raise ValueError(f"{devset.segmentation.parent / 'ref'} has no transcript of the speech")
-    listing = yaml.load(devset.segmentation.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
     with devset.transcript.open(encoding="utf-8") as stream:
-        lines = [line.strip() for line in stream]
-    rows = [
-        (Path(str(entry["wav"])).stem, float(entry["offset"]), float(entry["duration"]), line)
-        for entry, line in zip(listing, lines, strict=True)
-    ]
+        rows = list(zip(devset.segments, (line.strip() for line in stream), strict=True))
     return {
-        talk: [(offset, offset + duration, line) for _, offset, duration, line in group]
-        for talk, group in groupby(rows, key=lambda row: row[0])
+        talk: [(span.offset_s, span.end_s, line) for span, line in group]
+        for talk, group in groupby(rows, key=lambda row: row[0].talk)
     }
 
 

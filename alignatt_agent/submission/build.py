@@ -15,7 +15,7 @@ from tqdm import tqdm
 from alignatt_agent.config.agent_config import AgentConfig, load_config
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import DevSet, load_devset
-from alignatt_agent.evaluation.regime import REGIMES
+from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.submission.bundle import RUN_FILES, Bundle, SystemName
 from alignatt_agent.submission.devset_copy import copy_devset, find_devset, streamed
 from alignatt_agent.submission.facts import DevSetFacts, Facts, write_facts
@@ -197,5 +197,5 @@ def _facts(
         contact=contact,
         systems=list(configs),
         configs=configs,
-        devset=DevSetFacts(segments=devset.segments, talks=talks),
+        devset=DevSetFacts(segments=len(devset.segments), talks=talks),
     )

@@ -12,16 +12,15 @@ from tqdm import tqdm
 
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.languages import language
+from alignatt_agent.evaluation.check_log import Finding, check_log
 from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
+from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.evaluation.log import Log, parse_log
-from alignatt_agent.evaluation.regime import REGIMES
-from alignatt_agent.evaluation.score import Scores
+from alignatt_agent.evaluation.results import Scores
 from alignatt_agent.submission.bundle import Bundle, SystemName
 from alignatt_agent.submission.facts import Facts, read_facts
-from alignatt_agent.submission.findings import Finding
 from alignatt_agent.submission.image import gpu_share
 from alignatt_agent.submission.language_id import wrong_language
-from alignatt_agent.submission.log_rules import check_log
 from alignatt_agent.submission.manifest import check_manifest
 from alignatt_agent.submission.rescoring import check_regime, check_scores
 from alignatt_agent.submission.server_config import read_server
@@ -99,7 +98,8 @@ def _check_system(
     log = parse_log(files.metrics)
     chunk_ms = config.chunk_ms if config is not None else int(signature.get("chunk_ms") or 0)
     if chunk_ms:
-        findings += check_log(log, where, facts.devset.talks, chunk_ms, name.target)
+        unit = language(name.target).latency_unit
+        findings += check_log(log, where, facts.devset.talks, unit, chunk_ms)
     findings += _check_language(log, where, name.target, bundle)
     report.tokens[name] = sum(len(talk.tokens) for talk in log.talks)
     if rescoring and devset is not None:

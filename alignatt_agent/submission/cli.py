@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from alignatt_agent import __version__
-from alignatt_agent.evaluation.regime import REGIMES
+from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.submission.server_config import PORT
 
 EPILOG = """\

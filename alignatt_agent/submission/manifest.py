@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from alignatt_agent.evaluation.check_log import Finding
 from alignatt_agent.submission.bundle import Bundle
-from alignatt_agent.submission.findings import Finding
 
 _BLOCK = 1 << 20
 

@@ -11,7 +11,7 @@ from typing import Any
 from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.evaluation.regime import REGIMES
+from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import omnisteval_arguments
 from alignatt_agent.submission.bundle import Bundle, SystemName
@@ -57,7 +57,7 @@ def write_readmes(
             "CONTACT": contact,
             "LABEL": next((facts.label for facts in systems.values() if facts.label), ""),
             "TABLE": "\n".join(rows),
-            "DEVSET": f"{len(devset.talks)} talks, {devset.segments} segments",
+            "DEVSET": f"{len(devset.talks)} talks, {len(devset.segments)} segments",
             "GPU": f"; the engines claim {share:.0%} of its memory" if share else "",
             "PORT": str(PORT),
             "IMAGE": image,

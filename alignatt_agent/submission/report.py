@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from alignatt_agent.evaluation.regime import REGIMES
+from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.submission.check import Report
 
 

@@ -9,12 +9,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from alignatt_agent.config.languages import language
+from alignatt_agent.evaluation.check_log import Finding, refuse
 from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.evaluation.regime import REGIMES, regime_of
+from alignatt_agent.evaluation.latency import REGIMES, regime_of
+from alignatt_agent.evaluation.log import LogError, parse_log
+from alignatt_agent.evaluation.results import Scores, ScoringError
 from alignatt_agent.evaluation.run_files import RunFiles
-from alignatt_agent.evaluation.score import Scores, ScoringError, score
+from alignatt_agent.evaluation.score import score
 from alignatt_agent.submission.bundle import SystemFiles, SystemName
-from alignatt_agent.submission.findings import Finding
 
 COMPARED = ("bleu", "chrf", "longyaal_cu_ms", "longyaal_ca_ms")
 TOLERANCE = 1e-3
@@ -32,8 +35,10 @@ def rescore(files: SystemFiles, devset: DevSet, target: str) -> Scores:
         shutil.copyfile(files.metrics, run.metrics)
         shutil.copyfile(files.evaluation, run.config)
         try:
-            return score(run, devset, target)
-        except ScoringError as error:
+            log = parse_log(run.metrics)
+            refuse(log, devset, language(target).latency_unit)
+            return score(run, devset, target, log)
+        except (LogError, ScoringError) as error:
             # The folder is gone when this is read.
             raise ScoringError(str(error).replace(f"{folder}/", "")) from None
 

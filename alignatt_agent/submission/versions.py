@@ -10,10 +10,10 @@ from typing import Any
 import yaml
 
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
+from alignatt_agent.evaluation.check_log import Finding
 from alignatt_agent.evaluation.devset import DevSet
 from alignatt_agent.evaluation.signature import devset_digest
 from alignatt_agent.submission.bundle import Bundle, SystemFiles, SystemName
-from alignatt_agent.submission.findings import Finding
 from alignatt_agent.submission.server_config import normal_name, pins, scorer_keys
 
 DECIDING = ("alignatt_agent", "simulstream", "omnisteval", "sacrebleu", "transformers", "vllm")

@@ -18,7 +18,7 @@ def devset(tmp_path):
 def test_valid(devset):
     loaded = load_devset(devset, ["de", "zh"])
     assert [item.wav.name for item in loaded.talks] == ["talk0.wav", "talk1.wav"]
-    assert loaded.segments == 5
+    assert len(loaded.segments) == 5
     assert loaded.seconds == pytest.approx(10.5, abs=0.001)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from alignatt_agent.cli import main
 from alignatt_agent.evaluation.asr import tail_report, transcript_log
-from alignatt_agent.evaluation.regime import place
+from alignatt_agent.evaluation.latency import place
 from alignatt_agent.evaluation.tail_wer import TailErrors, matches, tail_errors
 from alignatt_agent.evaluation.trace import Record
 from alignatt_agent.evaluation.wer import normalised

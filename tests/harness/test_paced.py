@@ -8,9 +8,14 @@ import pytest
 
 from alignatt_agent.evaluation.cli import main
 from alignatt_agent.evaluation.devset import load_devset
-from alignatt_agent.evaluation.latency import all_units, read_segments
-from alignatt_agent.evaluation.log import Step, read_log
-from alignatt_agent.evaluation.paced import paced_latency, read_times, schedule, virtual_times
+from alignatt_agent.evaluation.latency import (
+    emitted_units,
+    paced_latency,
+    read_instances,
+    read_times,
+    schedule,
+)
+from alignatt_agent.evaluation.log import Step, parse_log
 from tests.harness import fakes, logs
 
 
@@ -56,29 +61,29 @@ def test_slower_than_real_time_grows_by_the_clock_only(scored):
     assert paced["p50_ms"] < paced["p95_ms"] < paced["p99_ms"] < 155_000
 
 
+def read_units(folder, devset):
+    instances = read_instances(folder / "instances.resegmented.jsonl", "word")
+    return emitted_units(load_devset(devset, []).segments, instances)
+
+
 def test_the_curve_of_the_lag_over_a_talk(scored):
     devset, found = scored
     _, path, folder = found[1.5]
-    segments = read_segments(
-        folder / "instances.resegmented.jsonl", load_devset(devset, []), "word"
-    )
-    units = all_units(segments)
+    units = read_units(folder, devset)
     assert len(units) == 600
-    talk = read_log(path)
-    early = paced_latency(talk, virtual_times(talk), units[:60])
-    late = paced_latency(talk, virtual_times(talk), units[-60:])
+    talk = parse_log(path).talks
+    early = paced_latency(talk, units[:60])
+    late = paced_latency(talk, units[-60:])
     assert late.mean_ms - early.mean_ms == pytest.approx(0.5 * 270_000, rel=0.05)
 
 
 def test_a_clock_of_another_log_is_refused(scored):
     devset, found = scored
     _, path, folder = found[1.5]
-    units = all_units(
-        read_segments(folder / "instances.resegmented.jsonl", load_devset(devset, []), "word")
-    )
-    talk = read_log(path)
+    units = read_units(folder, devset)
+    talk = parse_log(path).talks
     with pytest.raises(ValueError, match="300 times for 301 chunks"):
-        paced_latency(talk, {"talk0": schedule(talk[0].steps)[:-1]}, units)
+        paced_latency(talk, units, {"talk0": schedule(talk[0].steps)[:-1]})
 
 
 class Clock:
@@ -123,7 +128,7 @@ def test_real_clock_agrees_with_the_simulated_one(capsys, tmp_path, monkeypatch,
     paced = scores["paced"]
     assert paced["clock"] == "real"
     assert paced["virtual_differs"] < 1e-6
-    steps = read_log(folder / "metrics.jsonl")[0].steps
+    steps = parse_log(folder / "metrics.jsonl").talks[0].steps
     # 16 chunks, the first two before anything is transcribed, and the last sample on its own
     times = read_times(folder / "paced.jsonl")["talk0"]
     assert times == pytest.approx(schedule(steps), abs=1e-6)

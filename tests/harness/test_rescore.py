@@ -116,12 +116,12 @@ def _spaces(log):
     [
         (_without_talk, "talks missing from the log: talk1 (1 of 2 are there)"),
         (_twice, "the log of a rerun was appended to another"),
-        (_talk_twice, "talk0 is in the log twice"),
+        (_talk_twice, "talk0 was streamed 2 times"),
         (_two_streams, "goes back from"),
         (_unknown, "the segmentation does not have: talk9"),
-        (_interrupted, "talk0: heard up to 2.0 s, but its last segment starts at 6.0 s"),
+        (_interrupted, "talk0: heard up to 2.000 s, but its last segment starts at 6.0 s"),
         (_silent, "nothing was emitted for 11 s of audio"),
-        (_spaces, "talk0: 1 units hold white space that is not U+0020 ('Wort\\u3000drei')"),
+        (_spaces, "talk0: 1 tokens are not units: 'Wort\\u3000drei' holds white space"),
     ],
 )
 def test_a_bad_log_gets_a_message_and_no_score(capsys, tmp_path, damage, message):
@@ -139,8 +139,8 @@ def test_a_bad_log_gets_a_message_and_no_score(capsys, tmp_path, damage, message
     [
         ("", "is empty: the run wrote nothing"),
         ('{"a": 1}\n', "expected Simulstream's log"),
-        ('{"model_loading_time": 1.0}\n{"id": 0, "meta', "line 2: not JSON"),
-        ("[1]\n", "line 1: list, expected an object"),
+        ('{"model_loading_time": 1.0}\n{"id": 0, "meta', ":2: not JSON"),
+        ("[1]\n", ":1: list, expected an object"),
     ],
 )
 def test_not_a_log(capsys, tmp_path, text, message):
@@ -161,11 +161,11 @@ def test_every_problem_is_listed(capsys, tmp_path):
     status, _, error = score_only(capsys, path, "de", devset, tmp_path / "out")
     assert status == 1
     for message in (
-        "line 5: lacks total_audio_processed, computation_time, generated_tokens, deleted_tokens",
-        "line 6: metadata without wav_name",
-        "line 7: not JSON ('utf-8' codec can't decode byte 0xff",
+        ":5: lacks total_audio_processed, computation_time, generated_tokens",
+        ":6: metadata without wav_name",
+        ":7: not JSON ('utf-8' codec can't decode byte 0xff",
         "talks missing from the log: talk1",
-        "talk0: heard up to 2.0 s",
+        "talk0: heard up to 2.000 s",
     ):
         assert message in error
 
@@ -177,7 +177,7 @@ def test_jsonl_with_the_wrong_number_of_delays(capsys, tmp_path):
     path = logs.write(tmp_path / "log.jsonl", entries)
     status, _, error = score_only(capsys, path, "de", devset, tmp_path / "out")
     assert status == 1
-    assert "line 2: 7 delays for 8 units (words of the prediction)" in error
+    assert ":2: 7 delays for 8 units (words of the prediction)" in error
 
 
 def test_jsonl_without_computation_times(capsys, tmp_path):

@@ -196,7 +196,7 @@ def test_missing_talk(bundle):
     report = check_bundle(bundle.root, rescoring=False)
     (finding,) = report.findings
     assert finding.rule == "missing-talk"
-    assert "talk1 of the dev set is not in the log (1 of 2 are)" in finding.message
+    assert "talks missing from the log: talk1 (1 of 2 are there)" in finding.message
 
 
 def test_missing_talk_cannot_be_scored(bundle):
@@ -204,7 +204,7 @@ def test_missing_talk_cannot_be_scored(bundle):
     edit_log(bundle, LOW_DE, lambda entries: [e for e in entries if e.get("id") != 1])
     report = check_bundle(bundle.root)
     assert [finding.rule for finding in report.findings] == ["missing-talk", "scores"]
-    assert "cannot be scored: metrics.jsonl holds 1 talks, expected 2" in str(report.findings[1])
+    assert "talks missing from the log: talk1" in str(report.findings[1])
 
 
 def test_rerun_appended(bundle):

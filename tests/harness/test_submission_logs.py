@@ -6,10 +6,11 @@ import json
 
 import pytest
 
+from alignatt_agent.config.languages import language
+from alignatt_agent.evaluation.check_log import check_log
+from alignatt_agent.evaluation.latency import REGIMES, regime_of
 from alignatt_agent.evaluation.log import parse_log
-from alignatt_agent.evaluation.regime import REGIMES, regime_of
 from alignatt_agent.submission.language_id import script_shares, similarity, wrong_language
-from alignatt_agent.submission.log_rules import check_log
 from alignatt_agent.submission.rescoring import check_regime
 
 TALKS = {"talk0": 2.0, "talk1": 1.7}
@@ -39,7 +40,8 @@ def findings(tmp_path, lines, target="de"):
     path = tmp_path / "metrics.jsonl"
     texts = (line if isinstance(line, str) else json.dumps(line) for line in lines)
     path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-    return check_log(parse_log(path), "metrics.jsonl", TALKS, CHUNK_MS, target)
+    unit = language(target).latency_unit
+    return check_log(parse_log(path), "metrics.jsonl", TALKS, unit, CHUNK_MS)
 
 
 def rules(tmp_path, lines, target="de"):
@@ -119,7 +121,7 @@ def test_cut_talk(tmp_path):
     lines = log_lines()
     (found,) = findings(tmp_path, [line for line in lines if line is not lines[4]])
     assert found.rule == "cut-talk"
-    assert "talk0 ends after 1.700 s of its 2.000 s" in found.message
+    assert "talk0: heard up to 1.700 s, but it is 2.000 s long" in found.message
 
 
 def test_empty_talk(tmp_path):

@@ -17,8 +17,8 @@ from alignatt_agent.curves.dominance import compare, dominance_table
 from alignatt_agent.curves.grid import CURVES, sweep
 from alignatt_agent.curves.pareto import at_latency, front
 from alignatt_agent.curves.remembered import RememberedDrafts, pack, unpack
-from alignatt_agent.curves.segments import SegmentScores
 from alignatt_agent.evaluation.cache import Memo, key_of
+from alignatt_agent.evaluation.statistics import SegmentScores
 from alignatt_agent.types import Draft, Gate, Prompt, Readout
 from tests.pure.fakes import make_rows
 
@@ -172,14 +172,9 @@ PAIRS = [
 
 
 def segment_scores(pairs, delays=None):
-    outputs, references = [a for a, _ in pairs], [[b for _, b in pairs]]
+    outputs, references = zip(*pairs, strict=True)
     delays = delays or [1.0] * len(pairs)
-    return SegmentScores.from_lists(
-        BLEU()._extract_corpus_statistics(outputs, references),
-        CHRF()._extract_corpus_statistics(outputs, references),
-        delays,
-        delays,
-    )
+    return SegmentScores.of(outputs, references, delays, delays, "13a")
 
 
 class TestSegments:
