@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -72,7 +73,8 @@ def leave_out(found: Pairs, known: frozenset[str]) -> Pairs:
         raise refuse(
             Path(found.name), f"{dropped} of its {len(found.pairs)} pairs are in a dev set"
         )
-    return found.keeping(kept, "in_evaluation_data")
+    skipped = found.skipped + Counter({"in_evaluation_data": dropped})
+    return Pairs(found.name, tuple(kept), skipped)
 
 
 def _plain(text: str) -> str:

@@ -9,25 +9,24 @@ from typing import Any
 import numpy as np
 
 from alignatt_agent.calibration.explain import PROVENANCE, Reconstruction
-from alignatt_agent.calibration.figures import save
-from alignatt_agent.evaluation.plotting import (
+from alignatt_agent.calibration.figures import (
     BLUE,
     GREEN,
+    GREY,
     ORANGE,
     SKY,
     VERMILION,
     YELLOW,
-    FigureError,
-    pyplot,
+    save,
 )
+from alignatt_agent.evaluation.plotting import FigureError, pyplot
 
-_PALE = "#B8B8B8"
-_SOURCE_COLOURS = (BLUE, ORANGE, _PALE, SKY)
+_SOURCE_COLOURS = (BLUE, ORANGE, GREY, SKY)
 _PARTS = {
-    "system prompt": _PALE,
+    "system prompt": GREY,
     "accessible source": BLUE,
     "inaccessible source": ORANGE,
-    "instruction": _PALE,
+    "instruction": GREY,
     "accepted translation": GREEN,
     "draft": SKY,
 }

@@ -39,6 +39,7 @@ def omnisteval_arguments(
     hypothesis_format: Format | Literal["text"] = "simulstream",
     references: Path | None = None,
     hypothesis: Path | None = None,
+    config: Path | None = None,
 ) -> list[str]:
     """Arguments of the ``omnisteval`` command line.
 
@@ -49,17 +50,18 @@ def omnisteval_arguments(
         hypothesis_format: format of the log.
         references: other references than those of the target.
         hypothesis: another file than the log of the run.
+        config: another file than the configuration of the run.
     """
     spaced = language(target).spaced
     unit = ["--word_level" if spaced else "--char_level", "--lang", target]
-    config = ["--simulstream_config_file", str(files.config)]
+    configured = ["--simulstream_config_file", str(config or files.config)]
     return [
         "longform",
         *("--speech_segmentation", str(devset.segmentation)),
         *("--ref_sentences_file", str(references or devset.references[target])),
         *("--hypothesis_file", str(hypothesis or files.metrics)),
         *("--hypothesis_format", hypothesis_format),
-        *(config if hypothesis_format == "simulstream" else []),
+        *(configured if hypothesis_format == "simulstream" else []),
         *unit,
         *("--bleu_tokenizer", bleu_tokenizer(target)),
         *("--output_folder", str(files.folder)),

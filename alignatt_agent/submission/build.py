@@ -10,23 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tqdm import tqdm
 
 from alignatt_agent.config.agent_config import AgentConfig, load_config
 from alignatt_agent.config.languages import language
-from alignatt_agent.evaluation.devset import DevSet, load_devset
+from alignatt_agent.evaluation.devset import SEGMENTATION, DevSetError, load_devset, wav_seconds
 from alignatt_agent.evaluation.latency import REGIMES
-from alignatt_agent.submission.bundle import RUN_FILES, Bundle, SystemName
-from alignatt_agent.submission.devset_copy import copy_devset, find_devset, streamed
-from alignatt_agent.submission.facts import DevSetFacts, Facts, write_facts
-from alignatt_agent.submission.image import write_image
-from alignatt_agent.submission.manifest import write_manifest
-from alignatt_agent.submission.readmes import SystemFacts, write_readmes
+from alignatt_agent.submission.bundle import (
+    RUN_FILES,
+    Bundle,
+    DevSetFacts,
+    Facts,
+    SubmissionError,
+    SystemName,
+    write_checksums,
+)
+from alignatt_agent.submission.image import gpu_share, write_image
+from alignatt_agent.submission.readmes import write_readmes
 from alignatt_agent.submission.server_config import evaluation_yaml, proxy_yaml
-
-
-class BuildError(ValueError):
-    """A bundle cannot be built; the message has the fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,25 +55,23 @@ def pair_runs(
         regimes: one for each configuration; ``None`` to read them off names like ``micro-low``.
 
     Raises:
-        BuildError: the numbers differ, or a regime is unknown.
+        SubmissionError: the numbers differ, or a regime is unknown.
     """
-    if len(configs) != len(folders):
-        raise BuildError(
-            f"{len(configs)} configurations and {len(folders)} runs: name one run folder for each "
-            f"configuration, in the same order"
-        )
     if regimes is None:
         regimes = [Path(config).stem.rpartition("-")[2] for config in configs]
-    if len(regimes) != len(configs):
-        raise BuildError(f"{len(configs)} configurations and {len(regimes)} regimes")
+    if not len(configs) == len(folders) == len(regimes):
+        raise SubmissionError(
+            f"{len(configs)} configurations, {len(folders)} runs and {len(regimes)} regimes: name "
+            f"one run folder and one regime for each configuration, in the same order"
+        )
     for config, regime in zip(configs, regimes, strict=True):
         if regime not in REGIMES:
-            raise BuildError(
+            raise SubmissionError(
                 f"the regime of {config} is not known: add --regimes with one of "
                 f"{', '.join(REGIMES)} for each configuration"
             )
     if len(set(regimes)) != len(regimes):
-        raise BuildError(
+        raise SubmissionError(
             f"two configurations for one regime ({', '.join(regimes)}): a bundle holds one system "
             f"for each direction and regime"
         )
@@ -104,98 +102,108 @@ def build_bundle(
         Number of files.
 
     Raises:
-        BuildError: a run is incomplete, or was done with another configuration.
+        SubmissionError: a run is incomplete or was done with another configuration, or the image
+            cannot be built from here.
         ConfigError: a configuration is not valid.
         DevSetError: the dev set cannot be used.
-        ImageError: the image cannot be built from here.
         CheckpointError: a local checkpoint is missing.
         LanguageError: a target is unknown.
     """
     codes = list(dict.fromkeys(language(name).code for name in targets))
-    systems: dict[SystemName, SystemFacts] = {}
-    folders: dict[SystemName, Path] = {}
-    configs: dict[str, str] = {}
+    sources: dict[SystemName, Path] = {}
+    configs: dict[SystemName, AgentConfig] = {}
+    scores: dict[SystemName, dict[str, Any]] = {}
     for run in runs:
         config = load_config(run.config)
         for code in codes:
             name = SystemName(run.regime, config.source_language, code)
-            folders[name] = run.folder / code
-            systems[name] = _read_run(folders[name], config, run)
-            configs[str(name)] = run.config
-    wavs = next(iter(folders.values())) / "wavs.txt"
-    root = devset or find_devset(wavs)
-    talks = streamed(wavs)
+            sources[name] = run.folder / code
+            configs[name], scores[name] = _read_run(sources[name], config, run)
+    recordings = _streamed(next(iter(sources.values())) / "wavs.txt")
+    root = devset or _devset_of(recordings[0])
     loaded = load_devset(root, codes, audio=False)
-    _claim(output)
-    bundle = Bundle(output)
-    with tqdm(total=4, unit="part", disable=not progress, leave=False) as bar:
-        bar.set_description("logs and scores")
-        for name, folder in folders.items():
-            _write_system(bundle, name, folder)
-        bar.update()
-        bar.set_description("dev set")
-        copy_devset(root, bundle.devset)
-        write_facts(_facts(loaded, talks, configs, team, contact), bundle.facts)
-        write_readmes(bundle, systems, loaded, team, contact)
-        bar.update()
-        bar.set_description("image")
-        write_image(bundle, {name: facts.config for name, facts in systems.items()})
-        bar.update()
-        bar.set_description("checksums")
-        return write_manifest(bundle, progress)
+    lengths = {wav.stem: wav_seconds(wav) for wav in recordings}
+    built_from = {run.regime: run.config for run in runs}
+    facts = Facts(
+        team=team,
+        contact=contact,
+        systems=list(sources),
+        configs={str(name): built_from[name.regime] for name in sources},
+        devset=DevSetFacts(segments=len(loaded.segments), talks=lengths),
+    )
+    bundle = _claim(output)
+    for name, source in sources.items():
+        files = bundle.system(name)
+        files.folder.mkdir(parents=True)
+        for item in RUN_FILES:
+            shutil.copyfile(source / item, files.folder / item)
+        files.proxy.write_text(proxy_yaml(name.target), encoding="utf-8")
+        files.evaluation.write_text(evaluation_yaml(name.target), encoding="utf-8")
+    (bundle.devset / "ref").mkdir(parents=True)
+    # References of other languages serve to tell outputs apart.
+    for file in (root / SEGMENTATION, *(root / "ref").glob("*.txt")):
+        shutil.copyfile(file, bundle.devset / file.relative_to(root))
+    bundle.facts.write_text(facts.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    write_readmes(bundle, facts, scores, loaded, gpu_share(configs.values()))
+    write_image(bundle, configs)
+    return write_checksums(bundle, progress)
 
 
-def _read_run(folder: Path, config: AgentConfig, run: Run) -> SystemFacts:
+def _read_run(folder: Path, config: AgentConfig, run: Run) -> tuple[AgentConfig, dict[str, Any]]:
+    """Return the resolved configuration and the scores of one target of a run."""
     again = f"simulstream-eval --config {run.config} --target {folder.name} --output {run.folder}"
     missing = [name for name in RUN_FILES if not (folder / name).is_file()]
     if missing:
-        raise BuildError(
+        raise SubmissionError(
             f"{folder} is not a scored run, it lacks {', '.join(missing)}; make one: "
             f"{again} --devset DIR"
         )
-    scores: dict[str, Any] = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
+    scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
     raw = yaml.safe_load((folder / "agent.yaml").read_text(encoding="utf-8"))
     used = AgentConfig.parse(raw, str(folder / "agent.yaml"))
     signed = scores.get("signature", {}).get("config_sha256")
     if not used.digest() == config.digest() == signed:
-        raise BuildError(
+        raise SubmissionError(
             f"{folder} was not run with {run.config} as it is now: {run.config} has the hash "
             f"{config.digest()}, agent.yaml {used.digest()}, scores.json {signed}; run it again: "
             f"{again} --devset DIR"
         )
-    return SystemFacts(used, scores)
+    return used, scores
 
 
-def _claim(output: Path) -> None:
+def _claim(output: Path) -> Bundle:
     """Make ``output`` an empty folder; only a bundle may be overwritten."""
+    bundle = Bundle(output)
     if output.exists():
         if not output.is_dir():
-            raise BuildError(f"{output} is a file; name another --output")
-        if any(output.iterdir()) and not Bundle(output).facts.is_file():
-            raise BuildError(
+            raise SubmissionError(f"{output} is a file; name another --output")
+        if any(output.iterdir()) and not bundle.facts.is_file():
+            raise SubmissionError(
                 f"{output} is not empty and not a bundle, so it is left alone; name another "
                 f"--output or empty it"
             )
         shutil.rmtree(output)
     output.mkdir(parents=True)
+    return bundle
 
 
-def _write_system(bundle: Bundle, name: SystemName, folder: Path) -> None:
-    files = bundle.system(name)
-    files.folder.mkdir(parents=True)
-    for item in RUN_FILES:
-        shutil.copyfile(folder / item, files.folder / item)
-    files.proxy.write_text(proxy_yaml(name.target), encoding="utf-8")
-    files.evaluation.write_text(evaluation_yaml(name.target), encoding="utf-8")
+def _streamed(wavs: Path) -> list[Path]:
+    """Return the recordings that a run streamed, from its list of them."""
+    lines = wavs.read_text(encoding="utf-8").splitlines() if wavs.is_file() else []
+    paths = [Path(line.strip()) for line in lines if line.strip()]
+    missing = [str(path) for path in paths if not path.is_file()]
+    if missing or not paths:
+        what = f"lists {missing[0]}, which does not exist" if missing else "names no recording"
+        raise DevSetError(
+            f"{wavs} {what}: the bundle needs the length of every recording; run simulstream-eval "
+            f"again, or put the recordings back"
+        )
+    return paths
 
 
-def _facts(
-    devset: DevSet, talks: dict[str, float], configs: dict[str, str], team: str, contact: str
-) -> Facts:
-    return Facts(
-        team=team,
-        contact=contact,
-        systems=list(configs),
-        configs=configs,
-        devset=DevSetFacts(segments=len(devset.segments), talks=talks),
-    )
+def _devset_of(recording: Path) -> Path:
+    """Return the dev set that a recording lies in."""
+    for folder in recording.parents:
+        if (folder / SEGMENTATION).is_file():
+            return folder
+    raise DevSetError(f"no {SEGMENTATION} above {recording}; name the dev set with --devset DIR")

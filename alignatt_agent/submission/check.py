@@ -3,30 +3,51 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+from tabulate import tabulate
 from tqdm import tqdm
 
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.languages import language
-from alignatt_agent.evaluation.check_log import Finding, check_log
+from alignatt_agent.evaluation.check_log import Finding, check_log, refuse
 from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
-from alignatt_agent.evaluation.latency import REGIMES
-from alignatt_agent.evaluation.log import Log, parse_log
-from alignatt_agent.evaluation.results import Scores
-from alignatt_agent.submission.bundle import Bundle, SystemName
-from alignatt_agent.submission.facts import Facts, read_facts
-from alignatt_agent.submission.image import gpu_share
+from alignatt_agent.evaluation.latency import REGIMES, regime_of
+from alignatt_agent.evaluation.log import Log, LogError, parse_log
+from alignatt_agent.evaluation.results import Scores, ScoringError
+from alignatt_agent.evaluation.run_files import RunFiles
+from alignatt_agent.evaluation.score import score
+from alignatt_agent.submission.bundle import (
+    SYSTEM_FILES,
+    Bundle,
+    Facts,
+    SystemFiles,
+    SystemName,
+    checksums,
+    read_facts,
+)
 from alignatt_agent.submission.language_id import wrong_language
-from alignatt_agent.submission.manifest import check_manifest
-from alignatt_agent.submission.rescoring import check_regime, check_scores
-from alignatt_agent.submission.server_config import read_server
-from alignatt_agent.submission.versions import check_config, check_same_versions, check_versions
+from alignatt_agent.submission.versions import (
+    AGAIN,
+    BUILD_AGAIN,
+    check_config,
+    check_image,
+    check_same_versions,
+    check_scorer_files,
+    check_versions,
+)
 
-_IMAGE_FILES = ("Dockerfile", "server.yaml", "fetch_weights.sh", "source/pyproject.toml")
+COMPARED = ("bleu", "chrf", "longyaal_cu_ms", "longyaal_ca_ms")
+TOLERANCE = 1e-3
+"""OmniSTEval prints four decimals."""
 
 
 @dataclass(slots=True)
@@ -43,6 +64,33 @@ class Report:
     scores: dict[SystemName, Scores] = field(default_factory=dict)
     tokens: dict[SystemName, int] = field(default_factory=dict)
 
+    def text(self, root: Path) -> str:
+        """Format the scores that were found, every violation and the verdict on ``root``."""
+        lines = [self._table()] if self.scores else []
+        lines += map(str, self.findings)
+        if self.findings:
+            counts = Counter(finding.rule for finding in self.findings)
+            listed = ", ".join(f"{rule} {count}" for rule, count in counts.most_common())
+            lines.append(f"\n{root}: {len(self.findings)} violation(s): {listed}")
+        elif self.scores:
+            lines.append(f"{root}: valid, {len(self.scores)} systems")
+        else:
+            lines.append(f"{root}: no violation found; the logs were not scored again")
+        return "\n".join(lines)
+
+    def _table(self) -> str:
+        rows = []
+        for name, found in self.scores.items():
+            regime, cu = REGIMES[name.regime], found.longyaal_cu_ms
+            quality = (self.tokens[name], found.bleu, found.chrf)
+            latency = (cu, found.longyaal_ca_ms, regime.margin_ms(cu))
+            rows.append((str(name), *quality, *latency, str(regime)))
+        headers = ("system", "units", "BLEU", "chrF", "CU ms", "CA ms", "margin", "regime")
+        digits = ("", "", ".2f", ".2f", ".0f", ".0f", ".0f", "")
+        table = tabulate(rows, headers, "simple", floatfmt=digits, missingval="-")
+        note = "scored again from the logs; margin: ms to the nearer end of the regime"
+        return f"{table}\n\n{note}\n"
+
 
 def check_bundle(root: Path, rescoring: bool = True, progress: bool = False) -> Report:
     """Check a bundle.
@@ -53,28 +101,35 @@ def check_bundle(root: Path, rescoring: bool = True, progress: bool = False) -> 
         progress: show progress bars.
 
     Raises:
-        FactsError: the folder is not a bundle.
+        SubmissionError: the folder is not a bundle.
     """
     bundle = Bundle(root)
-    facts = read_facts(bundle.facts)
-    names = facts.names()
-    report = Report(check_manifest(bundle, progress))
-    devset, problems = _read_devset(bundle, names)
-    report.findings += problems + _undeclared(bundle, names)
+    facts = read_facts(bundle)
+    report = Report()
+    found = report.findings
+    found += _check_sums(bundle, progress)
+    devset: DevSet | None = None
+    try:
+        targets = sorted({name.target for name in facts.systems})
+        devset = load_devset(bundle.devset, targets, audio=False)
+    except DevSetError as error:
+        fix = "build the bundle again from the dev set that was streamed"
+        found.append(Finding("devset", bundle.where(bundle.devset), str(error), fix))
+    found += _undeclared(bundle, facts)
     configs: list[AgentConfig] = []
     signatures: dict[SystemName, Mapping[str, Any]] = {}
-    with tqdm(names, "systems", unit="system", disable=not progress, leave=False) as bar:
+    with tqdm(facts.systems, "systems", unit="system", disable=not progress, leave=False) as bar:
         for name in bar:
             bar.set_postfix_str(str(name))
-            missing = _missing_files(bundle, name)
-            report.findings += missing
-            if missing:
-                continue
-            config, signature = _check_system(report, bundle, name, facts, devset, rescoring)
-            signatures[name] = signature
-            configs += [config] if config is not None else []
-    report.findings += check_same_versions(signatures)
-    report.findings += _check_image(bundle, configs)
+            missing = list(_missing_files(bundle, name))
+            found += missing
+            if not missing:
+                config, signatures[name] = _check_system(
+                    report, bundle, name, facts, devset, rescoring
+                )
+                configs += [config] if config else []
+    found += check_same_versions(signatures)
+    found += check_image(bundle, configs)
     return report
 
 
@@ -86,115 +141,148 @@ def _check_system(
     devset: DevSet | None,
     rescoring: bool,
 ) -> tuple[AgentConfig | None, Mapping[str, Any]]:
-    files = bundle.system(name)
-    where = files.metrics.relative_to(bundle.root).as_posix()
-    claimed, findings = _read_scores(files.scores, bundle)
-    signature: Mapping[str, Any] = claimed.get("signature") or {}
-    config, more = check_config(bundle, name, signature)
-    findings += more
+    files, found = bundle.system(name), report.findings
+    where, scores_at = bundle.where(files.metrics), bundle.where(files.scores)
+    config_at = bundle.where(files.config)
+    try:
+        claimed = json.loads(files.scores.read_text(encoding="utf-8"))
+        signature: Mapping[str, Any] = dict(claimed["signature"])
+    except (ValueError, TypeError, KeyError) as error:
+        message = f"no JSON object with a signature ({type(error).__name__}: {error})"
+        fix = "hand in scores.json as simulstream-eval wrote it"
+        found.append(Finding("scores", scores_at, message, fix))
+        claimed, signature = {}, {}
+    config: AgentConfig | None = None
+    try:
+        raw = yaml.safe_load(files.config.read_text(encoding="utf-8"))
+        config = AgentConfig.parse(raw if isinstance(raw, dict) else {}, config_at)
+        found += check_config(bundle, name, config, signature)
+    except (ConfigError, yaml.YAMLError) as error:
+        found.append(Finding("config", config_at, str(error), AGAIN))
+    found += check_scorer_files(bundle, name)
     if signature and devset is not None:
-        place = files.scores.relative_to(bundle.root).as_posix()
-        findings += check_versions(bundle, place, signature, devset, name.target)
+        found += check_versions(bundle, scores_at, signature, devset, name.target)
     log = parse_log(files.metrics)
-    chunk_ms = config.chunk_ms if config is not None else int(signature.get("chunk_ms") or 0)
+    chunk_ms = config.chunk_ms if config else int(signature.get("chunk_ms") or 0)
     if chunk_ms:
         unit = language(name.target).latency_unit
-        findings += check_log(log, where, facts.devset.talks, unit, chunk_ms)
-    findings += _check_language(log, where, name.target, bundle)
+        found += check_log(log, where, facts.devset.talks, unit, chunk_ms)
+    if devset is not None:
+        found += _check_language(log, where, name.target, bundle)
     report.tokens[name] = sum(len(talk.tokens) for talk in log.talks)
+    latency = claimed.get("longyaal_cu_ms")
     if rescoring and devset is not None:
-        scores, more = check_scores(files, where, devset, name, claimed)
-        findings += more
-        if scores is not None:
-            report.scores[name] = scores
-    elif isinstance(claimed.get("longyaal_cu_ms"), int | float):
-        findings += check_regime(where, name.regime, claimed["longyaal_cu_ms"])
-    report.findings += findings
+        try:
+            scores = report.scores[name] = _rescore(files, log, devset, name.target)
+        except (LogError, ScoringError) as error:
+            fix = "repair what is reported about the log; OmniSTEval has to read it"
+            found.append(Finding("scores", where, f"the log cannot be scored: {error}", fix))
+            return config, signature
+        found += _compare(where, claimed, scores)
+        latency = scores.longyaal_cu_ms
+    if isinstance(latency, int | float):
+        found += check_regime(where, name.regime, latency)
     return config, signature
 
 
-def _read_scores(path: Path, bundle: Bundle) -> tuple[dict[str, Any], list[Finding]]:
-    where = path.relative_to(bundle.root).as_posix()
-    fix = "hand in scores.json as simulstream-eval wrote it"
-    try:
-        claimed = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        return {}, [Finding("scores", where, f"not JSON: {error}", fix)]
-    if not isinstance(claimed, dict) or not isinstance(claimed.get("signature"), dict):
-        return {}, [Finding("scores", where, "has no signature", fix)]
-    return claimed, []
+def _rescore(files: SystemFiles, log: Log, devset: DevSet, target: str) -> Scores:
+    """Score a log as the organisers would: with the evaluation YAML of the bundle."""
+    refuse(log, devset, language(target).latency_unit)
+    with tempfile.TemporaryDirectory(prefix="alignatt-submission-") as folder:
+        run = RunFiles(Path(folder))
+        shutil.copyfile(files.metrics, run.metrics)
+        shutil.copyfile(files.evaluation, run.config)
+        try:
+            return score(run, devset, target, log)
+        except ScoringError as error:
+            # The folder is gone when this is read.
+            raise ScoringError(str(error).replace(f"{folder}/", "")) from None
 
 
-def _check_language(log: Log, where: str, target: str, bundle: Bundle) -> list[Finding]:
+def _compare(where: str, claimed: Mapping[str, Any], scores: Scores) -> Iterator[Finding]:
+    fix = "hand in the log that was scored, or score it again and build again"
+    for key in COMPARED:
+        said, found = claimed.get(key), getattr(scores, key)
+        if not isinstance(said, int | float) or not math.isclose(said, found, abs_tol=TOLERANCE):
+            message = f"{key} is {said} in scores.json, but the log scores {found}"
+            yield Finding("scores", where, message, fix)
+
+
+def check_regime(where: str, regime: str, longyaal_cu_ms: float) -> Iterator[Finding]:
+    """Verify that a latency lies in the regime that a system is submitted to."""
+    declared = REGIMES[regime]
+    margin = declared.margin_ms(longyaal_cu_ms)
+    if margin >= 0:
+        return
+    seconds = longyaal_cu_ms / 1000
+    message = f"LongYAAL CU is {seconds:.3f} s, outside {declared} by {-margin / 1000:.3f} s"
+    actual = regime_of(longyaal_cu_ms)
+    if longyaal_cu_ms < 0:
+        fix = "output ahead of the speech is made up: raise speech.hold_back_ms or min_start_s"
+    elif actual is not None:
+        fix = f"submit it to the regime {actual.name}, or change chunk_ms and speech.hold_back_ms"
+    else:
+        fix = "lower chunk_ms, speech.hold_back_ms or min_start_s and run the dev set again"
+    yield Finding("regime", where, message, fix)
+
+
+def _check_language(log: Log, where: str, target: str, bundle: Bundle) -> Iterator[Finding]:
     tokens = [token for talk in log.talks for token in talk.tokens]
     if not tokens:
-        return []  # said already, talk by talk
+        return  # said already, talk by talk
     samples = {
         path.stem: path.read_text(encoding="utf-8", errors="replace")
         for path in sorted((bundle.devset / "ref").glob("*.txt"))
     }
     joiner = " " if language(target).spaced else ""
     problem = wrong_language(joiner.join(tokens), target, samples)
-    if problem is None:
-        return []
-    fix = f"hand in the log of the run into {target} here"
-    return [Finding("direction", where, f"the output is not {target}: {problem}", fix)]
+    if problem is not None:
+        fix = f"hand in the log of the run into {target} here"
+        yield Finding("direction", where, f"the output is not {target}: {problem}", fix)
 
 
-def _read_devset(bundle: Bundle, names: list[SystemName]) -> tuple[DevSet | None, list[Finding]]:
-    targets = sorted({name.target for name in names})
-    try:
-        return load_devset(bundle.devset, targets, audio=False), []
-    except DevSetError as error:
-        fix = "build the bundle again from the dev set that was streamed"
-        return None, [Finding("devset", bundle.devset.name, str(error), fix)]
+def _check_sums(bundle: Bundle, progress: bool) -> Iterator[Finding]:
+    fix = "restore the file from the bundle that was built, or build the bundle again"
+    if not bundle.sums.is_file():
+        yield Finding("checksum", bundle.sums.name, "the file is missing", fix)
+        return
+    expected: dict[str, str] = {}
+    for number, line in enumerate(bundle.sums.read_text(encoding="utf-8").splitlines(), 1):
+        digest, _, name = line.partition("  ")
+        if len(digest) != 64 or not name:
+            message = f"line {number} is {line!r}, expected a SHA-256, two spaces and a file name"
+            yield Finding("checksum", bundle.sums.name, message, fix)
+        else:
+            expected[name] = digest
+    found = checksums(bundle, progress)
+    for name in sorted(expected.keys() | found.keys()):
+        if name not in found:
+            yield Finding("checksum", name, "listed in SHA256SUMS but missing", fix)
+        elif name not in expected:
+            message = "not listed in SHA256SUMS: it was added after the bundle was built"
+            yield Finding("checksum", name, message, f"remove it, or {BUILD_AGAIN}")
+        elif found[name] != expected[name]:
+            message = (
+                f"changed: its SHA-256 is {found[name][:12]}…, expected {expected[name][:12]}…"
+            )
+            yield Finding("checksum", name, message, fix)
 
 
-def _undeclared(bundle: Bundle, names: list[SystemName]) -> list[Finding]:
+def _undeclared(bundle: Bundle, facts: Facts) -> Iterator[Finding]:
     """Nothing may lie in a bundle that is not checked."""
-    declared = {bundle.system(name).folder for name in names}
-    return [
-        Finding(
-            "files",
-            folder.relative_to(bundle.root).as_posix(),
-            f"{bundle.facts.name} does not list this system",
-            "remove the folder, or build the bundle again with this system",
-        )
-        for folder in sorted((bundle.root / "systems").glob("*/*"))
-        if folder not in declared
-    ]
+    declared = {bundle.system(name).folder for name in facts.systems}
+    for folder in sorted((bundle.root / "systems").glob("*/*")):
+        if folder not in declared:
+            message = f"{bundle.facts.name} does not list this system"
+            fix = f"remove the folder, or {BUILD_AGAIN} with this system"
+            yield Finding("files", bundle.where(folder), message, fix)
 
 
-def _missing_files(bundle: Bundle, name: SystemName) -> list[Finding]:
-    fix = "build the bundle again"
-    findings = [
-        Finding("files", path.relative_to(bundle.root).as_posix(), "the file is missing", fix)
-        for path in bundle.system(name).required()
-        if not path.is_file()
-    ]
+def _missing_files(bundle: Bundle, name: SystemName) -> Iterator[Finding]:
+    folder = bundle.system(name).folder
+    for path in (folder / item for item in SYSTEM_FILES):
+        if not path.is_file():
+            yield Finding("files", bundle.where(path), "the file is missing", BUILD_AGAIN)
     if name.regime not in REGIMES:
-        known = ", ".join(REGIMES)
-        message = f"the regime is {name.regime!r}, expected one of {known}"
-        findings.append(Finding("regime", str(name), message, "correct submission.json"))
-    return findings
-
-
-def _check_image(bundle: Bundle, configs: list[AgentConfig]) -> list[Finding]:
-    fix = "build the bundle again"
-    findings = [
-        Finding("image", f"image/{name}", "the file is missing", fix)
-        for name in _IMAGE_FILES
-        if not (bundle.image / name).is_file()
-    ]
-    server = bundle.image / "server.yaml"
-    if server.is_file():
-        try:
-            read_server(server)
-        except ConfigError as error:
-            findings.append(Finding("image", "image/server.yaml", str(error), fix))
-    share = gpu_share(configs)
-    if share is not None and share > 0.97:
-        message = f"the engines of a system claim {share:.0%} of one GPU"
-        lower = "lower gpu_memory_utilization in the configuration and run the dev set again"
-        findings.append(Finding("image", "image", message, lower))
-    return findings
+        message = f"the regime is {name.regime!r}, expected one of {', '.join(REGIMES)}"
+        yield Finding("regime", str(name), message, f"correct {bundle.facts.name}")

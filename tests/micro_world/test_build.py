@@ -1,13 +1,13 @@
 """``make micro-models`` on a thousandth of its steps: every part runs, and twice the same."""
 
 import hashlib
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from alignatt_agent.cli import main
 from alignatt_agent.config.head_sets import load_head_set
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,14 +16,27 @@ TOKENIZERS = ("gemma4", "qwen3-asr", "qwen3-aligner")
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
+    """Two builds side by side, each on one core."""
     folders = [tmp_path_factory.mktemp(f"build{i}") for i in (1, 2)]
-    for folder in folders:
-        command = [sys.executable, "-m", "micro_world", "--scale", "0.001"]
-        command += ["--threads", "1", "--output", str(folder)]
-        result = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600
+    command = [sys.executable, "-m", "micro_world", "--scale", "0.001", "--threads", "1"]
+    builds = [
+        subprocess.Popen(
+            [*command, "--output", str(folder), "--head-sets", str(folder)],
+            cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
-        assert result.returncode == 0, result.stderr[-4000:]
+        for folder in folders
+    ]
+    try:
+        for build in builds:
+            output, _ = build.communicate(timeout=600)
+            assert build.returncode == 0, output[-4000:]
+    finally:
+        for build in builds:
+            build.kill()
     return folders
 
 
@@ -46,10 +59,6 @@ def test_built_files_are_the_shipped_ones_where_no_training_is_involved(built):
     assert set(shipped) <= set(ours)
 
 
-@pytest.mark.parametrize("target", ["de", "it", "zh"])
-def test_heads_of_the_built_model_can_be_calibrated(built, tmp_path, target):
-    output = tmp_path / "set.json"
-    command = ["calibrate", "run", "--model", str(built[0] / "gemma4"), "--engine", "transformers"]
-    command += ["--direction", f"en-{target}", "--pairs", "micro:6:77", "--held-out", "micro:6:78"]
-    assert main([*command, "--output", str(output)]) == 0
-    assert len(load_head_set(str(output)).heads) == 8
+def test_built_head_sets_load(built):
+    for target in ("de", "it", "zh"):
+        assert len(load_head_set(str(built[0] / f"micro-en-{target}.json")).heads) == 8
