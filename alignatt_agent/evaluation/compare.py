@@ -14,13 +14,18 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from omnisteval.data import Instance
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 from tabulate import tabulate
 
+from alignatt_agent.config.languages import language
+from alignatt_agent.evaluation.latency import read_instances, yaal_ms
 from alignatt_agent.evaluation.results import Result, ScoringError, read_result
+from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import bleu_tokenizer
+from alignatt_agent.evaluation.statistics import interval
 
 EPILOG = """\
 examples
@@ -74,19 +79,16 @@ def compare(a: Path, b: Path, samples: int = 1000, seed: int = 12345) -> list[Di
     """
     runs = (read_result(a), read_result(b))
     _check_same(runs, a, b)
-    segments = tuple(_instances(folder) for folder in (a, b))
-    references = [line["reference"] for line in segments[0]]
-    if references != [line["reference"] for line in segments[1]]:
+    target = runs[0].target
+    segments = [_instances(folder, language(target).latency_unit) for folder in (a, b)]
+    references = [item.reference for item in segments[0]]
+    if references != [item.reference for item in segments[1]]:
         raise ScoringError(f"{a} and {b} were scored against different references or segments")
-    found = _quality(
-        [[line["prediction"] for line in lines] for lines in segments],
-        references,
-        bleu_tokenizer(runs[0].target),
-        samples,
-    )
+    outputs = [[item.prediction for item in items] for items in segments]
+    found = _quality(outputs, references, bleu_tokenizer(target), samples)
     rng = np.random.default_rng(seed)
-    for metric, key in (("LongYAAL CU", "emission_cu"), ("LongYAAL CA", "emission_ca")):
-        lags = [_lags(lines, key, runs[0].target) for lines in segments]
+    for metric, aware in (("LongYAAL CU", False), ("LongYAAL CA", True)):
+        lags = [np.array([yaal_ms(item, aware) for item in items], float) for items in segments]
         if all(np.isfinite(values).any() for values in lags):
             found.append(_resampled(metric, lags[0], lags[1], samples, rng))
     comets = [run.measured.get("comet", {}) for run in runs]
@@ -136,29 +138,15 @@ def _resampled(metric: str, a: Any, b: Any, samples: int, rng: np.random.Generat
     # As sacreBLEU does: how often the centred resamples reach the difference, plus one.
     extreme = np.abs(drawn - drawn.mean()) >= abs(difference)
     p = 1.0 if np.array_equal(a, b, equal_nan=True) else (int(extreme.sum()) + 1) / (samples + 1)
-    low, high = (float(np.percentile(drawn, q)) for q in (2.5, 97.5))
-    return Difference(metric, float(np.nanmean(a)), float(np.nanmean(b)), difference, p, low, high)
+    one, two, found = float(np.nanmean(a)), float(np.nanmean(b)), interval(difference, drawn)
+    return Difference(metric, one, two, difference, p, found.low, found.high)
 
 
-def _lags(lines: Sequence[dict[str, Any]], key: str, target: str) -> Any:
-    from omnisteval.data import Instance
-
-    from alignatt_agent.config.languages import language
-    from alignatt_agent.evaluation.latency import yaal_ms
-
-    values = []
-    for line in lines:
-        instance = Instance.from_dict(line, language(target).latency_unit)
-        lag = yaal_ms(instance, key == "emission_ca")
-        values.append(np.nan if lag is None else lag)
-    return np.array(values)
-
-
-def _instances(folder: Path) -> list[dict[str, Any]]:
-    path = folder / "instances.resegmented.jsonl"
+def _instances(folder: Path, unit: str) -> list[Instance]:
+    path = RunFiles(folder).instances
     if not path.is_file():
         raise ScoringError(f"{path} does not exist: {folder} is not a scored run")
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return read_instances(path, unit)
 
 
 def pairs(a: Path, b: Path) -> list[tuple[str, Path, Path]]:
