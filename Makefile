@@ -11,7 +11,7 @@ STAMP := .venv/.ready-$(EXTRA)
 OUTPUT = outputs/$(if $(filter micro,$(MODELS)),,$(MODELS)-)dev-
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev-low dev-high test lint measure parity bench doctor curves submission setup-comet micro-models clean
+.PHONY: help setup dev-low dev-high test lint measure parity bench doctor curves submission setup-comet micro-models micro-heads clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -70,6 +70,14 @@ setup-comet: ## create .venv-comet, an environment of its own for COMET and XCOM
 
 micro-models: $(STAMP) ## rebuild the embedded models and dev set from nothing (hours on a laptop)
 	@$(BIN)/python -m micro_world --output micro_models
+	@$(MAKE) micro-heads
+
+micro-heads: $(STAMP) ## calibrate the head sets of the embedded translation model
+	@for target in de it zh; do \
+		$(BIN)/alignatt calibrate run --model micro_models/gemma4 --direction en-$$target \
+			--pairs micro:60:77 --held-out micro:60:78 --row predicting --restart \
+			--output outputs/head_sets/micro-en-$$target.json && \
+		cp outputs/head_sets/micro-en-$$target.json head_sets/ || exit; done
 
 clean: ## remove .venv, outputs and caches
 	rm -rf .venv .venv-comet outputs build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,4 +1,4 @@
-"""``python -m micro_world``: rebuild the embedded models, dev set and head sets."""
+"""``python -m micro_world``: rebuild the embedded models and the dev set."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from pathlib import Path
 import torch
 from transformers import Qwen3ASRForConditionalGeneration
 
-from micro_world import calibrate, devset, train_aligner, train_speech, train_translation
+from micro_world import devset, train_aligner, train_speech, train_translation
 
 
 def main() -> None:
     """Train the three micro models from nothing, one after the other."""
     parser = argparse.ArgumentParser(prog="python -m micro_world", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("micro_models"))
-    parser.add_argument("--head-sets", type=Path, default=Path("head_sets"))
     parser.add_argument("--threads", type=int, default=2, help="CPU threads for training")
     parser.add_argument(
         "--scale", type=float, default=1.0, help="fraction of the training steps (a trial: 0.01)"
@@ -30,10 +29,10 @@ def main() -> None:
         "only",
         nargs="*",
         metavar="PART",
-        help="devset, translation, recogniser (with the aligner), head-sets; default: all",
+        help="devset, translation, recogniser (with the aligner); default: all",
     )
     arguments = parser.parse_args()
-    known = {"devset", "translation", "recogniser", "head-sets"}
+    known = {"devset", "translation", "recogniser"}
     parts = set(arguments.only) or known
     if parts - known:
         parser.error(f"unknown part {sorted(parts - known)}, known are {sorted(known)}")
@@ -59,15 +58,6 @@ def main() -> None:
             scale=arguments.scale,
             pool=max(120, round(3000 * arguments.scale)),
         )
-    if "head-sets" in parts:
-        figures = calibrate.write_head_sets(
-            out / "gemma4", arguments.head_sets, name="micro_models/gemma4"
-        )
-        for code, row in figures.items():
-            print(
-                f"en-{code}: Translation Score {100 * row['head_set']:.1f} % head set, "
-                f"{100 * row['all_heads']:.1f} % all heads (held out)"
-            )
 
 
 if __name__ == "__main__":

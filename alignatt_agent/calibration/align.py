@@ -1,68 +1,50 @@
-"""Word alignments of all pairs, kept on disk, and their agreement with gold ones."""
+"""Word alignments of all pairs, and their agreement with gold ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
-from tqdm import tqdm
 
 from alignatt_agent.calibration.aligners import WordAligner
 from alignatt_agent.calibration.pairs import PairError, SentencePair, digest_of
-from alignatt_agent.calibration.state import Journal
-from alignatt_agent.calibration.word_alignment import ErrorRate, Links
-
-_PASSING = ("aligner_error", "aligner_timeout")
-"""Failures that say nothing about the pair: kept only once another pair was aligned."""
+from alignatt_agent.calibration.recall import recall_all
+from alignatt_agent.calibration.word_alignment import ErrorRate, Links, format_pharaoh
+from alignatt_agent.evaluation.cache import Memo, key_of
 
 
 def align(
-    aligner: WordAligner, pairs: Sequence[SentencePair], path: Path, *, restart: bool = False
+    aligner: WordAligner, pairs: Sequence[SentencePair], cache: Memo
 ) -> list[Links | PairError]:
-    """Align all pairs and keep the links in ``path``; those that are there are not asked again.
+    """Align all pairs and keep the links in ``cache``; those that are there are not asked again.
 
     Raises:
         AlignerError: no pair can be aligned, or the aligner gave up.
-        StateError: ``path`` holds links of other pairs or of another aligner.
     """
-    journal = _journal(aligner, pairs, path, restart)
-    missing = [i for i in range(len(pairs)) if str(i) not in journal]
-    waiting: dict[str, Any] = {}
-    with tqdm(total=len(pairs), initial=len(journal), desc="aligning words", unit="pair") as bar:
-        for at, result in aligner.align([pairs[i] for i in missing]) if missing else ():
-            waiting[str(missing[at])] = _as_json(result)
-            bar.update()
-            passing = isinstance(result, PairError) and result.reason in _PASSING
-            if not (aligner.whole or passing):
-                journal.put_all(waiting)
-                waiting = {}
-        journal.put_all(waiting)
-    return [_from_json(journal.get(str(i))) for i in range(len(pairs))]
+    return recall_all(
+        cache,
+        _keys(aligner, pairs),
+        lambda missing: (
+            (missing[at], result) for at, result in aligner.align([pairs[i] for i in missing])
+        ),
+        "aligning words",
+        whole=aligner.whole,
+    )
 
 
 def not_aligned(
-    aligner: WordAligner, pairs: Sequence[SentencePair], path: Path, *, restart: bool = False
+    aligner: WordAligner, pairs: Sequence[SentencePair], cache: Memo
 ) -> list[SentencePair]:
-    """Pairs whose links are not in ``path`` yet.
-
-    Raises:
-        StateError: ``path`` holds links of other pairs or of another aligner.
-    """
-    if restart:
-        return list(pairs)
-    journal = _journal(aligner, pairs, path, restart)
-    return [pair for i, pair in enumerate(pairs) if str(i) not in journal]
+    """Pairs whose links are not in ``cache`` yet."""
+    keys = _keys(aligner, pairs)
+    return [pair for pair, key in zip(pairs, keys, strict=True) if cache.get(key) is None]
 
 
-def _journal(
-    aligner: WordAligner, pairs: Sequence[SentencePair], path: Path, restart: bool
-) -> Journal:
-    # The order of a set of links changes from process to process.
-    gold = [sorted(p.gold.possible) if p.gold else None for p in pairs]
-    digest = digest_of((p.source, p.target, p.spans, g) for p, g in zip(pairs, gold, strict=True))
-    identity = {"aligner": aligner.name, "version": aligner.version, "pairs": digest}
-    return Journal(path, identity, restart=restart)
+def _keys(aligner: WordAligner, pairs: Sequence[SentencePair]) -> list[bytes]:
+    texts = [
+        repr((p.source, p.target, p.spans, format_pharaoh(p.gold) if p.gold else None))
+        for p in pairs
+    ]
+    others = digest_of(texts) if aligner.whole else ""
+    return [key_of("links", aligner.name, aligner.version, others, text) for text in texts]
 
 
 def error_rate(
@@ -74,29 +56,10 @@ def error_rate(
         ``None`` when no pair has gold links, or the links are the gold ones.
     """
     rate = ErrorRate()
-    same = True
     for pair, links in zip(pairs, found, strict=True):
-        if pair.gold is None:
-            continue
-        words = {j for j in range(len(pair.spans)) if pair.is_word(j)}
-        sure, possible = (
-            {link for link in kind if link[1] in words}
-            for kind in (pair.gold.sure, pair.gold.possible)
-        )
-        mine = links.possible if isinstance(links, Links) else frozenset()
-        same = same and isinstance(links, Links) and links == pair.gold
-        rate = rate.add(frozenset(x for x in mine if x[1] in words), Links.of(sure, possible))
+        if pair.gold is not None:
+            words = {j for j in range(len(pair.spans)) if pair.is_word(j)}
+            mine = links if isinstance(links, Links) else Links.of(())
+            rate = rate.add(mine.at(words).possible, pair.gold.at(words))
+    same = all(pair.gold in (None, links) for pair, links in zip(pairs, found, strict=True))
     return None if same or not rate.sure else rate
-
-
-def _as_json(result: Links | PairError) -> Any:
-    if isinstance(result, PairError):
-        return {"reason": result.reason, "detail": str(result)}
-    return [sorted(result.sure), sorted(result.possible - result.sure)]
-
-
-def _from_json(value: Any) -> Links | PairError:
-    if isinstance(value, dict):
-        return PairError(value["reason"], value["detail"])
-    sure, possible = ([(i, j) for i, j in links] for links in value)
-    return Links.of(sure, possible)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -73,8 +72,7 @@ def leave_out(found: Pairs, known: frozenset[str]) -> Pairs:
         raise refuse(
             Path(found.name), f"{dropped} of its {len(found.pairs)} pairs are in a dev set"
         )
-    skipped = found.skipped + Counter({"in_evaluation_data": dropped})
-    return Pairs(found.name, tuple(kept), skipped)
+    return found.keeping(kept, "in_evaluation_data")
 
 
 def _plain(text: str) -> str:

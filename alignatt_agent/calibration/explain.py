@@ -9,11 +9,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tabulate import tabulate
 
 from alignatt_agent.policy import Policy
 from alignatt_agent.translation.prompt import PromptBuilder
-from alignatt_agent.translation.units import UnitDecoder
-from alignatt_agent.types import Draft, DraftContext, Prompt, Readout, StopReason, TranslationEngine
+from alignatt_agent.translation.units import BROKEN, UnitDecoder
+from alignatt_agent.types import (
+    AttentionRows,
+    DraftContext,
+    Prompt,
+    Readout,
+    StopReason,
+    TranslationEngine,
+)
 
 PROVENANCE = ("accessible source", "inaccessible source", "other prompt", "suffix")
 
@@ -81,6 +89,28 @@ class Reconstruction:
     reason: StopReason
     heads: int
 
+    def __str__(self) -> str:
+        """What the terminal shows."""
+        heard, rest = self.source[: self.accessible], self.source[self.accessible :]
+        shown, dropped = (
+            "".join(token.text for token in self.tokens if token.emitted is emitted).strip()
+            for emitted in (True, False)
+        )
+        rows = [
+            (
+                word.text,
+                "-" if word.peak is None else self.source[word.peak],
+                *(f"{100 * share:.0f} %" for share in word.provenance),
+            )
+            for word in self.words
+        ]
+        header = ("word", "peak", *PROVENANCE)
+        table = tabulate(rows, header, tablefmt="plain", disable_numparse=True)
+        return (
+            f"source  {' '.join(heard)} | {' '.join(rest)}\n"
+            f"draft   {self.accepted_text} > {shown} | {dropped}   ({self.reason.value})\n{table}"
+        )
+
 
 def explain(
     engine: TranslationEngine,
@@ -123,12 +153,13 @@ def explain(
     cuts = units.boundaries(draft.token_ids)
     decision = policy.decide(draft, frontier, DraftContext(lambda: tuple(cuts[1:])))
     emitted = units.complete(prefix, draft.token_ids, decision.accepted, closed=draft.ended)
-    texts = _texts(tokenizer, prefix, draft.token_ids)
+    texts = _texts(units, prefix, draft.token_ids)
     tokens = tuple(Token(text, i < decision.accepted, i < emitted) for i, text in enumerate(texts))
-    words = tuple(
-        _word(texts, first, last, prompt, draft, frontier, decision.peaks)
-        for first, last in pairwise(cuts)
-    )
+    assert draft.rows is not None
+    words = []
+    for first, last in pairwise(cuts):
+        text = "".join(texts[first:last]).strip()
+        words.append(_word(text, first, last, prompt, draft.rows, frontier, decision.peaks))
     return Reconstruction(
         tuple(source),
         accessible,
@@ -136,7 +167,7 @@ def explain(
         _partition(prompt, frontier, len(prefix), len(draft.token_ids)),
         accepted,
         tokens,
-        words,
+        tuple(words),
         decision.reason,
         len(readout.heads),
     )
@@ -153,52 +184,43 @@ def _limit(policy: Policy, prompt: Prompt, frontier: int) -> int:
 def _partition(
     prompt: Prompt, frontier: int, prefix: int, drafted: int
 ) -> tuple[tuple[str, int], ...]:
-    width = len(prompt.token_word)
     return (
         ("system prompt", prompt.source_start),
         ("accessible source", frontier),
-        ("inaccessible source", width - frontier),
+        ("inaccessible source", len(prompt.token_word) - frontier),
         ("instruction", len(prompt.token_ids) - prompt.source_end - prefix),
         ("accepted translation", prefix),
         ("draft", drafted),
     )
 
 
-def _texts(tokenizer: Any, prefix: Sequence[int], draft: Sequence[int]) -> list[str]:
+def _texts(units: UnitDecoder, prefix: Sequence[int], draft: Sequence[int]) -> list[str]:
     """Text that each drafted token adds; a byte of an unfinished character adds nothing yet."""
     texts = []
-    before = _decode(tokenizer, prefix)
+    before = units.text(prefix)
     for count in range(1, len(draft) + 1):
-        whole = _decode(tokenizer, [*prefix, *draft[:count]])
-        texts.append(whole[len(before) :].replace("\ufffd", ""))
-        before = whole if not whole.endswith("\ufffd") else before
+        whole = units.text([*prefix, *draft[:count]])
+        texts.append(whole[len(before) :].replace(BROKEN, ""))
+        before = before if whole.endswith(BROKEN) else whole
     return texts
 
 
-def _decode(tokenizer: Any, ids: Sequence[int]) -> str:
-    return str(
-        tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
-    )
-
-
 def _word(
-    texts: Sequence[str],
+    text: str,
     first: int,
     last: int,
     prompt: Prompt,
-    draft: Draft,
+    rows: AttentionRows,
     frontier: int,
     peaks: Sequence[int],
 ) -> DraftedWord:
-    assert draft.rows is not None
-    source = np.asarray(draft.rows.source[first:last], np.float64).mean(axis=(0, 1))
-    other = float(draft.rows.prompt[first:last].mean())
-    suffix = float(draft.rows.suffix[first:last].mean())
+    source = np.asarray(rows.source[first:last], np.float64).mean(axis=(0, 1))
+    other, suffix = (float(part[first:last].mean()) for part in (rows.prompt, rows.suffix))
     attention = np.zeros(max(prompt.token_word) + 1)
     np.add.at(attention, list(prompt.token_word), source)
     seen = peaks[first:last]
     return DraftedWord(
-        "".join(texts[first:last]).strip(),
+        text,
         first,
         last,
         attention,

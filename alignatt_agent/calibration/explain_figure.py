@@ -9,24 +9,25 @@ from typing import Any
 import numpy as np
 
 from alignatt_agent.calibration.explain import PROVENANCE, Reconstruction
-from alignatt_agent.calibration.figures import (
+from alignatt_agent.calibration.figures import save
+from alignatt_agent.evaluation.plotting import (
     BLUE,
     GREEN,
-    GREY,
     ORANGE,
     SKY,
     VERMILION,
     YELLOW,
-    save,
+    FigureError,
+    pyplot,
 )
-from alignatt_agent.evaluation.plotting import FigureError, pyplot
 
-_SOURCE_COLOURS = (BLUE, ORANGE, GREY, SKY)
+_PALE = "#B8B8B8"
+_SOURCE_COLOURS = (BLUE, ORANGE, _PALE, SKY)
 _PARTS = {
-    "system prompt": GREY,
+    "system prompt": _PALE,
     "accessible source": BLUE,
     "inaccessible source": ORANGE,
-    "instruction": GREY,
+    "instruction": _PALE,
     "accepted translation": GREEN,
     "draft": SKY,
 }

@@ -1,7 +1,4 @@
-"""Figures of calibration, as PNG and SVG (matplotlib, extra ``plots``).
-
-Colours are the eight of Okabe and Ito, which stay apart for colour-blind readers.
-"""
+"""Figures of calibration, as PNG and SVG (matplotlib, extra ``plots``)."""
 
 from __future__ import annotations
 
@@ -16,22 +13,9 @@ import numpy.typing as npt
 
 from alignatt_agent.calibration.head_scores import RowScores
 from alignatt_agent.calibration.translation_score import Head, Row
-from alignatt_agent.evaluation.plotting import CJK_FONTS, pyplot
+from alignatt_agent.evaluation.plotting import BLUE, CJK_FONTS, GREY, ORANGE, VERMILION, pyplot
 
 LOGGER = logging.getLogger(__name__)
-
-BLUE, ORANGE, GREEN, VERMILION, SKY, GREY, YELLOW = (
-    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#B8B8B8", "#F0E442",
-)  # fmt: skip
-
-
-def require_matplotlib() -> None:
-    """Find out before a long run whether figures can be drawn at its end.
-
-    Raises:
-        FigureError: matplotlib is not installed.
-    """
-    pyplot()
 
 
 def figures_beside(
@@ -101,22 +85,22 @@ def score_by_k(
     """
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
-    total = 0
+    total = len(rows["predicting"].ranking)
     highest = max(found.held_out.by_k[top_k - 1] for found in rows.values())
     for (name, found), colour in zip(rows.items(), (BLUE, ORANGE), strict=False):
         values = 100 * found.held_out.by_k
-        total = len(values)
+        best = values[top_k - 1]
         k = np.arange(1, total + 1)
         strong = chosen in (None, name)
         label = f"{name} row" + (" (chosen)" if chosen == name else "")
         axes.plot(k, values, color=colour, lw=2 if strong else 1.2, label=label)
         low, high = 100 * found.held_out.by_k_bounds.T
         axes.fill_between(k, low, high, color=colour, alpha=0.18, lw=0)
-        axes.plot(top_k, values[top_k - 1], "o", color=colour, ms=7)
+        axes.plot(top_k, best, "o", color=colour, ms=7)
         axes.annotate(
-            f"{values[top_k - 1]:.1f}",
-            (top_k, values[top_k - 1]),
-            (0, 9 if values[top_k - 1] >= 100 * highest else -16),
+            f"{best:.1f}",
+            (top_k, best),
+            (0, 9 if best >= 100 * highest else -16),
             textcoords="offset points",
             ha="center",
             color=colour,

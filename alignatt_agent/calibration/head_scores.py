@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tqdm import tqdm
 
+from alignatt_agent.calibration.pairs import PairError
+from alignatt_agent.calibration.recall import recall_all
 from alignatt_agent.calibration.row_reader import Loaded
-from alignatt_agent.calibration.state import Journal
 from alignatt_agent.calibration.translation_score import (
     ROWS,
     AlignedPair,
+    Counts,
     Head,
     Row,
     both_rows,
@@ -24,14 +24,32 @@ from alignatt_agent.calibration.translation_score import (
     head_hits,
     rank,
 )
+from alignatt_agent.evaluation.cache import Memo, key_of
 from alignatt_agent.evaluation.statistics import Estimate, macro, micro
+from alignatt_agent.types import AlignAttError
 
 _ENGINE_FAILURES = 3
 """So many pairs in a row that cannot be read mean that the engine is gone."""
 
 
-class ScoringError(RuntimeError):
+class CalibrationError(AlignAttError, RuntimeError):
     """No scores can be computed; the message says why."""
+
+    exit_status = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """What one pass over one pair counted.
+
+    Attributes:
+        tokens: aligned tokens of the translation.
+        by_row: for each row convention ``[heads]`` hits: of every head in the model's order, or of
+            the means over the 1, 2, ... best ones.
+    """
+
+    tokens: int
+    by_row: dict[Row, Counts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +123,11 @@ def split(count: int, share: float, seed: int) -> tuple[list[int], list[int]]:
         seed: of the shuffle.
 
     Raises:
-        ScoringError: one part would be empty.
+        CalibrationError: one part would be empty.
     """
     held_out = set(random.Random(seed).sample(range(count), round(count * share)))
     if not 0 < len(held_out) < count:
-        raise ScoringError(
+        raise CalibrationError(
             f"{count} usable pair(s) cannot be split into calibration and held-out pairs; "
             f"give more pairs, or a file with --held-out"
         )
@@ -120,7 +138,8 @@ def score(
     loaded: Loaded,
     calibration: Sequence[AlignedPair],
     held_out: Sequence[AlignedPair],
-    journal: Journal,
+    cache: Memo,
+    model: str,
     top_k: int,
 ) -> Outcome:
     """Score every head and both row conventions.
@@ -129,95 +148,91 @@ def score(
         loaded: the model.
         calibration: pairs that heads are chosen on.
         held_out: pairs that they are judged on.
-        journal: keeps the results of each pair.
+        cache: keeps the results of each pair.
+        model: all but the pair that a result depends on: checkpoint and engine.
         top_k: number of heads in the set.
 
     Raises:
-        ScoringError: the engine could read no pair of one part.
+        CalibrationError: the engine could read no pair of one part, or failed again and again.
     """
-    heads = loaded.heads
-    bar = tqdm(total=len(calibration) + len(held_out), desc="scoring heads", unit="pair")
-    with bar:
-        bar.update(len(journal))
-        results = _results("calibration", loaded, calibration, journal, None, bar)
-        counts = {row: _table(results, row).sum(0) for row in ROWS}
-        rankings = {row: rank(counts[row]) for row in ROWS}
-        judged = _results("held_out", loaded, held_out, journal, rankings, bar)
-    tokens = [item["tokens"] for item in results]
-    judged_tokens = [item["tokens"] for item in judged]
-    rows: dict[Row, RowScores] = {}
-    for row in ROWS:
-        matrix = counts[row].reshape(loaded.num_layers, loaded.num_heads) / sum(tokens)
-        ranking = tuple(heads[i] for i in rankings[row])
-        rows[row] = RowScores(matrix, ranking, _judge(_table(judged, row), judged_tokens, top_k))
-    missing = Counter(
-        item["skipped"]
-        for part, pairs in (("calibration", calibration), ("held_out", held_out))
-        for item in (journal.get(f"{part}:{i}") for i in range(len(pairs)))
-        if "skipped" in item
-    )
-    return Outcome(rows, (len(results), sum(tokens)), (len(judged), sum(judged_tokens)), missing)
+    skipped: Counter[str] = Counter()
 
+    def read(
+        part: str, pairs: Sequence[AlignedPair], rankings: dict[Row, list[int]] | None = None
+    ) -> list[Hits]:
+        keys = [
+            key_of("hits", model, repr((p.prompt, p.target_ids, p.source_words)), repr(rankings))
+            for p in pairs
+        ]
+        found = recall_all(
+            cache,
+            keys,
+            lambda missing: _read(loaded, [(i, pairs[i]) for i in missing], rankings),
+            f"{part} pairs",
+        )
+        refused = [item for item in found if isinstance(item, PairError)]
+        if len(refused) == len(found):
+            causes = sorted({str(error) for error in refused})
+            raise CalibrationError(f"the engine could read none of the {part} pairs: {causes[:3]}")
+        skipped.update(error.reason for error in refused)
+        return [item for item in found if isinstance(item, Hits)]
 
-def _results(
-    part: str,
-    loaded: Loaded,
-    pairs: Sequence[AlignedPair],
-    journal: Journal,
-    rankings: dict[Row, list[int]] | None,
-    bar: Any,
-) -> list[dict[str, Any]]:
-    """Return the results of the readable pairs, computing those that are not in the journal.
-
-    Errors of the engine are kept only once it has read another pair: those of an engine that died
-    would otherwise be taken for pairs that cannot be read.
-    """
-    refused: dict[str, Any] = {}
-    for i, pair in enumerate(pairs):
-        key = f"{part}:{i}"
-        if key in journal:
-            continue
-        try:
-            result = _read(loaded, pair, rankings)
-        except RuntimeError as error:  # EngineError, or torch's when memory runs out
-            refused[key] = {"skipped": "engine_error", "cause": str(error)}
-            if len(refused) == _ENGINE_FAILURES:
-                raise ScoringError(
-                    f"the engine failed on {len(refused)} pairs in a row, the last time with: "
-                    f"{error}; start the same command again to go on from here"
-                ) from error
-        else:
-            journal.put_all({**refused, key: result})
-            bar.update(1 + len(refused))
-            refused = {}
-    journal.put_all(refused)
-    bar.update(len(refused))
-    found = [item for i in range(len(pairs)) if "tokens" in (item := journal.get(f"{part}:{i}"))]
-    if not found:
-        causes = sorted({journal.get(f"{part}:{i}")["cause"] for i in range(len(pairs))})
-        raise ScoringError(f"the engine could read none of the {part} pairs: {causes[:3]}")
-    return found
+    results = read("calibration", calibration)
+    counts = {row: _table(results, row).sum(0) for row in ROWS}
+    rankings = {row: rank(counts[row]) for row in ROWS}
+    judged = read("held-out", held_out, rankings)
+    total = sum(item.tokens for item in results)
+    judged_tokens = [item.tokens for item in judged]
+    rows = {
+        row: RowScores(
+            counts[row].reshape(loaded.num_layers, loaded.num_heads) / total,
+            tuple(loaded.heads[i] for i in rankings[row]),
+            _judge(_table(judged, row), judged_tokens, top_k),
+        )
+        for row in ROWS
+    }
+    return Outcome(rows, (len(results), total), (len(judged), sum(judged_tokens)), skipped)
 
 
 def _read(
-    loaded: Loaded, pair: AlignedPair, rankings: dict[Row, list[int]] | None
-) -> dict[str, Any]:
-    rows = both_rows(loaded.reader, pair, loaded.heads)
-    counted = {
-        row: head_hits(rows[row], pair)
-        if rankings is None
-        else cumulative_hits(rows[row], pair, rankings[row])
-        for row in ROWS
-    }
-    tokens = sum(1 for words in pair.source_words if words)
-    return {"tokens": tokens, **{row: counts.tolist() for row, counts in counted.items()}}
+    loaded: Loaded,
+    pairs: Sequence[tuple[int, AlignedPair]],
+    rankings: dict[Row, list[int]] | None,
+) -> Iterator[tuple[int, Hits | PairError]]:
+    """Yield what one pass over each pair counts, with the number that came with the pair."""
+    failures = 0
+    for place, pair in pairs:
+        try:
+            rows = both_rows(loaded.reader, pair, loaded.heads)
+        except RuntimeError as error:  # EngineError, or torch's when memory runs out
+            failures += 1
+            if failures == _ENGINE_FAILURES:
+                raise CalibrationError(
+                    f"the engine failed on {failures} pairs in a row, the last time with: {error}; "
+                    f"start the same command again to go on from here"
+                ) from error
+            yield place, PairError("engine_error", str(error))
+        else:
+            failures = 0
+            yield (
+                place,
+                Hits(
+                    sum(1 for words in pair.source_words if words),
+                    {
+                        row: head_hits(found, pair)
+                        if rankings is None
+                        else cumulative_hits(found, pair, rankings[row])
+                        for row, found in rows.items()
+                    },
+                ),
+            )
 
 
-def _table(results: Iterable[dict[str, Any]], row: Row) -> npt.NDArray[np.int64]:
-    return np.asarray([item[row] for item in results], dtype=np.int64)
+def _table(results: Sequence[Hits], row: Row) -> Counts:
+    return np.stack([item.by_row[row] for item in results])
 
 
-def _judge(hits: npt.NDArray[np.int64], tokens: list[int], top_k: int) -> HeldOut:
+def _judge(hits: Counts, tokens: list[int], top_k: int) -> HeldOut:
     """Summarise ``[pairs, heads]`` hits of the means over the 1, 2, ... best heads."""
     estimates = [micro(column, tokens) for column in hits.T]
     best, everything = hits[:, top_k - 1], hits[:, -1]

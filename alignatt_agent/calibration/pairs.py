@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from alignatt_agent.calibration.word_alignment import Link, Links
+from alignatt_agent.types import AlignAttError
 
 Span = tuple[int, int]
 
@@ -25,11 +26,14 @@ class PairError(ValueError):
     """
 
     def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(detail)
+        super().__init__(reason, detail)  # as they came: it is pickled
         self.reason = reason
 
+    def __str__(self) -> str:
+        return str(self.args[1])
 
-class PairsError(ValueError):
+
+class PairsError(AlignAttError, ValueError):
     """A pairs file cannot be used at all; the message says why and what to do."""
 
 
@@ -81,6 +85,11 @@ class Pairs:
         """Hash of the usable pairs, 12 hexadecimal digits."""
         return digest_of((p.source, p.target, p.spans) for p in self.pairs)
 
+    def keeping(self, kept: Sequence[SentencePair], reason: str) -> Pairs:
+        """Leave out all pairs but some, and count those that go under ``reason``."""
+        dropped = Counter({reason: len(self.pairs) - len(kept)})
+        return Pairs(self.name, tuple(kept), self.skipped + dropped)
+
 
 def without_repeats(found: Pairs, seen: set[tuple[tuple[str, ...], str]]) -> Pairs:
     """Leave out pairs whose texts were ``seen``, so that no held-out pair was calibrated on.
@@ -94,8 +103,7 @@ def without_repeats(found: Pairs, seen: set[tuple[tuple[str, ...], str]]) -> Pai
         if (pair.source, pair.target) not in seen:
             seen.add((pair.source, pair.target))
             kept.append(pair)
-    repeated = Counter({"repeated": len(found.pairs) - len(kept)})
-    return Pairs(found.name, tuple(kept), found.skipped + repeated)
+    return found.keeping(kept, "repeated")
 
 
 def digest_of(items: Iterable[object]) -> str:
@@ -182,14 +190,9 @@ def _cut(
     for index, (begin, end) in enumerate(counted):
         for match in _PIECE.finditer(text, begin, end):
             a, b = match.span()
-            joins = (
-                merge_latin
-                and spans
-                and spans[-1][1] == a
-                and _LATIN.fullmatch(text[spans[-1][0] : b])
-            )
-            if joins:
-                spans[-1] = (spans[-1][0], b)
+            first, last = spans[-1] if spans else (a, -1)
+            if merge_latin and last == a and _LATIN.fullmatch(text[first:b]):
+                spans[-1] = (first, b)
                 owners[-1] = (*owners[-1], index)
             else:
                 spans.append((a, b))
@@ -208,10 +211,5 @@ def _inherit(links: Links, owners: Sequence[Sequence[int]]) -> Links:
 
 def source_pieces(words: Sequence[str]) -> tuple[list[str], list[int]]:
     """Split punctuation off source words, for aligners; return the pieces and their words."""
-    pieces: list[str] = []
-    owners: list[int] = []
-    for index, word in enumerate(words):
-        for piece in _PIECE.findall(word):
-            pieces.append(piece)
-            owners.append(index)
-    return pieces, owners
+    cut = [(piece, index) for index, word in enumerate(words) for piece in _PIECE.findall(word)]
+    return [piece for piece, _ in cut], [index for _, index in cut]

@@ -6,11 +6,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from alignatt_agent.calibration.contamination import JSON_MARK, TSV_MARK, check_place, refuse
+from alignatt_agent.calibration.micro_pairs import micro_pairs
 from alignatt_agent.calibration.pairs import (
     PairError,
     Pairs,
@@ -18,9 +18,8 @@ from alignatt_agent.calibration.pairs import (
     SentencePair,
     make_pair,
 )
-from alignatt_agent.calibration.word_alignment import Links, format_pharaoh, parse_pharaoh
+from alignatt_agent.calibration.word_alignment import format_pharaoh, parse_pharaoh
 from alignatt_agent.config.languages import Language
-from micro_world.corpus import TARGETS, Side, sentences
 
 FORMAT = """\
 a pairs file is UTF-8 text, one pair a line, either
@@ -71,25 +70,6 @@ def read_pairs(spec: str, source: Language, target: Language) -> Pairs:
     return Pairs(path.name, tuple(pairs), skipped)
 
 
-def micro_pairs(count: int, seed: int, source: Language, target: Language) -> Pairs:
-    """Draw sentences of the micro world that its models were never trained on.
-
-    Raises:
-        PairsError: the micro world does not have that direction.
-    """
-    if source.code != "en" or target.code not in TARGETS:
-        raise PairsError(
-            f"the micro world has en-{'/'.join(TARGETS)}, not {source.code}-{target.code}"
-        )
-    pairs = []
-    for number, drawn in enumerate(islice(sentences(seed, held_out=True), count), 1):
-        side = drawn.targets[target.code]
-        # Chinese characters inherit the links of their word, as in any file of Chinese pairs.
-        words, links = _as_characters(side) if not target.spaced else (side.pieces, _links(side))
-        pairs.append(make_pair(number, drawn.words, side.text, words, links, spaced=target.spaced))
-    return Pairs(f"micro:{count}:{seed}", tuple(pairs))
-
-
 def write_pairs(found: Pairs, path: Path) -> None:
     """Write pairs with their gold alignments as JSON lines that ``read_pairs`` reads back."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -104,17 +84,6 @@ def write_pairs(found: Pairs, path: Path) -> None:
             if pair.gold is not None:
                 record["alignment"] = format_pharaoh(pair.gold)
             stream.write(json.dumps(record, ensure_ascii=False) + "\n")
-
-
-def _links(side: Side) -> Links:
-    sure = {(align[0], j) for j, align in enumerate(side.align)}
-    return Links.of(sure, {(i, j) for j, align in enumerate(side.align) for i in align})
-
-
-def _as_characters(side: Side) -> tuple[None, Links]:
-    piece_of = [j for j, piece in enumerate(side.pieces) for char in piece if not char.isspace()]
-    sure = {(side.align[j][0], at) for at, j in enumerate(piece_of)}
-    return None, Links.of(sure, {(i, at) for at, j in enumerate(piece_of) for i in side.align[j]})
 
 
 def _records(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:

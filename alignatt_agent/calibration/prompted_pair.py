@@ -11,7 +11,7 @@ from alignatt_agent.calibration.word_alignment import Links
 from alignatt_agent.translation.prompt import PromptBuilder
 
 
-class Layout:
+class PairPrompter:
     """Lays pairs out as the agent lays out its requests.
 
     Args:

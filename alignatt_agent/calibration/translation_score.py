@@ -6,7 +6,7 @@ head's argmax over the source span has to fall on a token of an aligned source w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -91,19 +91,6 @@ def cumulative_hits(rows: FloatArray, pair: AlignedPair, ranking: Sequence[int])
     """
     # The argmax of a sum is that of the mean.
     return head_hits(np.cumsum(rows[:, list(ranking)], axis=1, dtype=np.float64), pair)
-
-
-def averaged_score(
-    reader: RowReader, pairs: Iterable[AlignedPair], row: Row, heads: Sequence[Head]
-) -> float:
-    """Score the mean row of ``heads``, as the policy reads it, over all tokens of ``pairs``."""
-    hit = tokens = 0
-    for pair in pairs:
-        rows = reader.rows(pair.prompt, pair.target_ids, Readout(tuple(heads), row)).source
-        found = hits(rows.mean(axis=1), pair)
-        hit += int(found.sum())
-        tokens += found.size
-    return hit / tokens
 
 
 def rank(counts: Counts) -> list[int]:

@@ -6,7 +6,7 @@ A link ``(i, j)`` joins source word ``i`` and target unit ``j``, both counted fr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 Link = tuple[int, int]
@@ -31,6 +31,14 @@ class Links:
         """Build from any iterables; ``possible`` need not repeat the sure links."""
         certain = frozenset(sure)
         return cls(certain, certain | frozenset(possible))
+
+    def at(self, targets: Container[int]) -> Links:
+        """Keep the links of some target units only."""
+        sure, possible = (
+            frozenset(link for link in links if link[1] in targets)
+            for links in (self.sure, self.possible)
+        )
+        return Links(sure, possible)
 
     def sources(self, target: int) -> tuple[int, ...]:
         """Source words that a target unit is linked to, sure or possible, in order."""

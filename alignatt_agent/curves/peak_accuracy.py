@@ -9,7 +9,7 @@ import numpy as np
 
 from alignatt_agent.calibration.pairs import PairError, PairsError
 from alignatt_agent.calibration.pairs_file import read_pairs
-from alignatt_agent.calibration.prompted_pair import Layout
+from alignatt_agent.calibration.prompted_pair import PairPrompter
 from alignatt_agent.calibration.translation_score import AlignedPair, RowReader, hits
 from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.head_sets import load_head_set
@@ -40,12 +40,12 @@ def aligned_pairs(
     spoken, written = language(source), language(target)
     spec = spec.replace("{target}", target)
     context = int(config.models.translation.engine.get("max_model_len", _CONTEXT))
-    layout = Layout(tokenizer, PromptBuilder(tokenizer, spoken.name, written.name), context)
+    prompter = PairPrompter(tokenizer, PromptBuilder(tokenizer, spoken.name, written.name), context)
     found = []
     for pair in read_pairs(spec, spoken, written).pairs:
         if pair.gold is not None:
             try:
-                found.append(layout(pair, pair.gold))
+                found.append(prompter(pair, pair.gold))
             except PairError:
                 continue
     if not found:

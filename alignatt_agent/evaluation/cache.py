@@ -83,6 +83,11 @@ class Memo:
         if self._pending >= self._batch:
             self.commit()
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self._base.execute("DELETE FROM results")
+        self.commit()
+
     def commit(self) -> None:
         """Write what was computed to the disk."""
         self._base.commit()

@@ -5,11 +5,14 @@ import sys
 
 import pytest
 
-from alignatt_agent.calibration.translation_score import averaged_score
+from alignatt_agent.calibration.micro_pairs import micro_pairs
+from alignatt_agent.calibration.prompted_pair import PairPrompter
 from alignatt_agent.config.head_sets import load_head_set
+from alignatt_agent.config.languages import language
 from alignatt_agent.engine.transformers_engine import TransformersEngine
-from micro_world.calibrate import HELD_OUT_SEED, aligned_pairs
+from alignatt_agent.translation.prompt import PromptBuilder
 from tests.e2e.conftest import ROOT, TARGETS
+from tests.pure.fakes import averaged_score
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +44,10 @@ def reference():
 @pytest.mark.parametrize("target", TARGETS)
 def test_shipped_head_set_beats_all_heads_on_held_out_pairs(reference, target):
     head_set = load_head_set(f"micro-en-{target}")
-    pairs = aligned_pairs(reference.tokenizer, target, 30, HELD_OUT_SEED)
+    builder = PromptBuilder(reference.tokenizer, "English", language(target).name)
+    prompter = PairPrompter(reference.tokenizer, builder, 1024)
+    drawn = micro_pairs(30, 78, language("en"), language(target)).pairs  # see `make micro-heads`
+    pairs = [prompter(pair, pair.gold) for pair in drawn]
     chosen = averaged_score(reference, pairs, head_set.row, head_set.heads)
     everything = [(a, b) for a in range(head_set.num_layers) for b in range(head_set.num_heads)]
     assert chosen >= 0.85

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from alignatt_agent.calibration import cli
 from alignatt_agent.calibration.head_scores import score
+from alignatt_agent.calibration.micro_pairs import micro_pairs
 from alignatt_agent.calibration.pairs import make_pair
-from alignatt_agent.calibration.pairs_file import micro_pairs
-from alignatt_agent.calibration.prompted_pair import Layout
+from alignatt_agent.calibration.prompted_pair import PairPrompter
 from alignatt_agent.calibration.row_reader import open_reader
-from alignatt_agent.calibration.state import Journal
 from alignatt_agent.calibration.translation_score import both_rows
+from alignatt_agent.cli import main
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.quiet import QUIET
+from alignatt_agent.evaluation.cache import Memo
 from alignatt_agent.translation.prompt import PromptBuilder
 from tests.pure.chat_endpoint import answer, chat_endpoint
 
@@ -37,9 +39,18 @@ def _environment():
 
 
 def calibrate(output: Path, *options: str, status: int = 0) -> dict:
-    command = ["--model", MODEL, "--direction", "en-de", "--pairs", f"micro:{COUNT}:77"]
+    command = [
+        "calibrate",
+        "run",
+        "--model",
+        MODEL,
+        "--direction",
+        "en-de",
+        "--pairs",
+        f"micro:{COUNT}:77",
+    ]
     command += ["--engine", "transformers", "--output", str(output), *options]
-    assert cli.main(command) == status
+    assert main(command) == status
     return json.loads(output.read_text()) if not status else {}
 
 
@@ -70,20 +81,22 @@ def test_a_few_pairs_find_the_heads_of_the_shipped_set(whole):
 def test_a_resumed_run_gives_the_same_file(whole, tmp_path):
     output, content = whole
     partial = tmp_path / "partial.json"
-    state = partial.with_suffix(".state")
-    state.mkdir()
-    lines = (output.with_suffix(".state") / "scores.jsonl").read_text().splitlines(keepends=True)
-    (state / "scores.jsonl").write_text("".join(lines[:5]) + lines[5][:20])
+    with closing(sqlite3.connect(output.with_suffix(".sqlite"))) as done:
+        rows = done.execute("SELECT * FROM results").fetchall()
+    Memo(partial.with_suffix(".sqlite")).close()
+    with closing(sqlite3.connect(partial.with_suffix(".sqlite"))) as base, base:
+        base.executemany("INSERT INTO results VALUES (?, ?, ?)", rows[: len(rows) // 2])
     assert calibrate(partial) == content
-    assert (state / "scores.jsonl").read_text() == "".join(lines)
-    # Other pairs are another run.
-    calibrate(partial, "--held-out", "0.5", status=2)
-    assert calibrate(partial, "--held-out", "0.5", "--restart") != content
+    with closing(sqlite3.connect(partial.with_suffix(".sqlite"))) as base:
+        assert base.execute("SELECT count(*) FROM results").fetchone() == (len(rows),)
+    assert calibrate(partial, "--restart") == content
+    assert calibrate(partial, "--held-out", "0.5") != content
 
 
 def test_bad_pairs_are_left_out_and_counted(tmp_path):
     good = tmp_path / "good.jsonl"
-    assert cli.main(["export", "--pairs", "micro:8:77", "--direction", "en-de", str(good)]) == 0
+    micro = ["--pairs", "micro:8:77", "--direction", "en-de"]
+    assert main(["calibrate", "export", *micro, str(good)]) == 0
     long = " ".join(["models"] * 3000)
     bad = [
         {"source": "", "target": "Wir.", "alignment": "0-0"},
@@ -137,10 +150,20 @@ def test_alignments_from_an_endpoint(capsys, tmp_path):
 
 def test_one_draft_is_explained(capsys, tmp_path):
     text = "We have trained the large model that our students should compare."
-    command = ["explain", text, "--config", "micro-low", "--target", "de", "--accessible", "7"]
+    command = [
+        "calibrate",
+        "explain",
+        text,
+        "--config",
+        "micro-low",
+        "--target",
+        "de",
+        "--accessible",
+        "7",
+    ]
     command += ["--set", "policy.border_margin=0", "--prefix", "Wir haben"]
     figure = ["--figure", str(tmp_path / "draft")] if find_spec("matplotlib") else []
-    assert cli.main([*command, *figure]) == 0
+    assert main([*command, *figure]) == 0
     out = capsys.readouterr().out
     assert "Wir haben > das große" in out
     assert "source-frontier" in out
@@ -155,11 +178,13 @@ def test_vllm_and_transformers_agree(vllm, tmp_path, target):
     with open_reader("transformers", ModelConfig(path=MODEL)) as transformers:
         for loaded in (vllm, transformers):
             builder = PromptBuilder(loaded.tokenizer, "English", language(target).name)
-            layout = Layout(loaded.tokenizer, builder, loaded.max_context)
+            prompter = PairPrompter(loaded.tokenizer, builder, loaded.max_context)
             drawn = micro_pairs(COUNT, 77, language("en"), language(target)).pairs
-            pairs = [layout(pair, pair.gold) for pair in drawn]
-            journal = Journal(tmp_path / f"{loaded.engine.split()[0]}.jsonl", {})
-            outcomes[loaded.engine] = score(loaded, pairs[:8], pairs[8:], journal, 8)
+            pairs = [prompter(pair, pair.gold) for pair in drawn]
+            with Memo(tmp_path / "scores.sqlite") as cache:
+                outcomes[loaded.engine] = score(
+                    loaded, pairs[:8], pairs[8:], cache, loaded.engine, 8
+                )
     ours, theirs = outcomes.values()
     for row in ours.rows:
         a, b = ours.rows[row], theirs.rows[row]
@@ -178,7 +203,7 @@ def vllm():
 def test_one_pass_holds_both_conventions(vllm):
     builder = PromptBuilder(vllm.tokenizer, "English", "German")
     drawn = micro_pairs(1, 77, language("en"), language("de")).pairs[0]
-    pair = Layout(vllm.tokenizer, builder, vllm.max_context)(drawn, drawn.gold)
+    pair = PairPrompter(vllm.tokenizer, builder, vllm.max_context)(drawn, drawn.gold)
     rows = both_rows(vllm.reader, pair, vllm.heads)
     for name, array in rows.items():
         assert array.shape == (len(pair.target_ids), 48, len(pair.prompt.token_word)), name

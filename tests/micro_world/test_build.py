@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from alignatt_agent.cli import main
 from alignatt_agent.config.head_sets import load_head_set
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,7 +22,7 @@ def built(tmp_path_factory):
     command = [sys.executable, "-m", "micro_world", "--scale", "0.001", "--threads", "1"]
     builds = [
         subprocess.Popen(
-            [*command, "--output", str(folder), "--head-sets", str(folder)],
+            [*command, "--output", str(folder)],
             cwd=ROOT,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
             stdout=subprocess.PIPE,
@@ -59,6 +60,10 @@ def test_built_files_are_the_shipped_ones_where_no_training_is_involved(built):
     assert set(shipped) <= set(ours)
 
 
-def test_built_head_sets_load(built):
-    for target in ("de", "it", "zh"):
-        assert len(load_head_set(str(built[0] / f"micro-en-{target}.json")).heads) == 8
+@pytest.mark.parametrize("target", ["de", "it", "zh"])
+def test_heads_of_the_built_model_can_be_calibrated(built, tmp_path, target):
+    output = tmp_path / "set.json"
+    command = ["calibrate", "run", "--model", str(built[0] / "gemma4"), "--engine", "transformers"]
+    command += ["--direction", f"en-{target}", "--pairs", "micro:6:77", "--held-out", "micro:6:78"]
+    assert main([*command, "--output", str(output)]) == 0
+    assert len(load_head_set(str(output)).heads) == 8

@@ -42,6 +42,7 @@ def chat_endpoint(reply: Callable[[str, int], Any]) -> Iterator[tuple[str, list[
             data = made if isinstance(made, bytes) else json.dumps(made).encode()
             with suppress(ConnectionError):  # whoever asked may have given up
                 self.send_response(status)
+                self.send_header("Content-Type", "application/json")
                 self.end_headers()
                 self.wfile.write(data)
 

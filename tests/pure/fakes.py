@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from alignatt_agent.calibration.translation_score import hits
 from alignatt_agent.policy.alignatt import Scan
 from alignatt_agent.types import (
     SAMPLE_RATE,
@@ -291,3 +292,14 @@ class ScriptAligner:
                 for i, part in enumerate(parts)
             ]
         return items
+
+
+def averaged_score(reader, pairs, row, heads) -> float:
+    """Translation Score of the mean row of ``heads``, as the policy reads it."""
+    hit = tokens = 0
+    for pair in pairs:
+        rows = reader.rows(pair.prompt, pair.target_ids, Readout(tuple(heads), row)).source
+        found = hits(rows.mean(axis=1), pair)
+        hit += int(found.sum())
+        tokens += found.size
+    return hit / tokens

@@ -7,22 +7,23 @@ import logging
 import shutil
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from alignatt_agent.calibration import align
 from alignatt_agent.calibration.aligners import AlignerError, Gold
-from alignatt_agent.calibration.aligners.chat_model import Endpoint, EndpointAligner
+from alignatt_agent.calibration.aligners.chat_model import ChatAligner
 from alignatt_agent.calibration.aligners.eflomal import PROGRAM, EflomalAligner
 from alignatt_agent.calibration.aligners.simalign import SimAligner
+from alignatt_agent.calibration.micro_pairs import micro_pairs
 from alignatt_agent.calibration.pairs import PairError, make_pair
-from alignatt_agent.calibration.pairs_file import micro_pairs
-from alignatt_agent.calibration.select_heads import both_laid_out
-from alignatt_agent.calibration.state import StateError
+from alignatt_agent.calibration.select_heads import usable_pairs
 from alignatt_agent.calibration.translation_score import AlignedPair
 from alignatt_agent.calibration.word_alignment import Links
 from alignatt_agent.config.languages import language
+from alignatt_agent.evaluation.cache import Memo
 from alignatt_agent.types import Prompt
 from tests.pure.chat_endpoint import answer, chat_endpoint
 
@@ -48,8 +49,8 @@ def numbers(seen):
 
 
 def aligner(url, **options):
-    options = {"retries": 1, "pause_s": 0.0, "timeout_s": 5.0, **options}
-    return EndpointAligner(Endpoint(url, "some-model", **options), "English", "German", (1.0, 10.0))
+    options = {"retries": 1, "timeout_s": 5.0, "price": (1.0, 10.0), **options}
+    return ChatAligner(url, "some-model", "English", "German", **options)
 
 
 def test_links_from_an_endpoint(monkeypatch):
@@ -148,8 +149,8 @@ def test_what_no_repetition_changes_ends_at_once(status):
 
 
 def test_an_address_that_is_none():
-    with pytest.raises(AlignerError, match="--endpoint nowhere: unknown url type"):
-        list(aligner("nowhere").align(PAIRS))
+    with pytest.raises(AlignerError, match="--endpoint nowhere: an address begins with http"):
+        aligner("nowhere")
 
 
 def test_a_dead_endpoint_is_given_up():
@@ -164,12 +165,17 @@ def test_the_estimate_is_on_the_high_side():
     assert cost.requests == 6
     assert cost.sent > 6 * 200  # the instructions alone
     assert "US dollars" in str(cost)
-    unknown = EndpointAligner(Endpoint(url, "m"), "English", "German").estimate(PAIRS)
+    unknown = aligner(url, price=None).estimate(PAIRS)
     assert "price unknown (--price SENT RECEIVED" in str(unknown)
 
 
-def test_answers_are_paid_once(tmp_path):
-    path = tmp_path / "alignments.jsonl"
+@pytest.fixture
+def cache(tmp_path):
+    with Memo(tmp_path / "calibration.sqlite", batch=1) as cache:
+        yield cache
+
+
+def test_answers_are_paid_once(cache):
     down = threading.Event()
 
     def reply(number, attempt):
@@ -178,27 +184,50 @@ def test_answers_are_paid_once(tmp_path):
     with server(reply) as (url, seen):
         down.set()
         with pytest.raises(AlignerError):
-            align.align(aligner(url, parallel=1), PAIRS, path)
+            align.align(aligner(url, parallel=1), PAIRS, cache)
         down.clear()
         before = len(seen)
-        found = align.align(aligner(url, parallel=1), PAIRS, path)
+        missing = align.not_aligned(aligner(url), PAIRS, cache)
+        found = align.align(aligner(url, parallel=1), PAIRS, cache)
         asked = numbers(seen[before:])
+        assert [PAIRS[number] for number in asked] == missing
         assert set(asked) <= {2, 3, 4, 5}
-        assert 0 not in asked
-        again = align.align(aligner(url, parallel=1), PAIRS, path)  # nothing is asked again
-        assert [str(item) for item in again] == [str(item) for item in found]
+        again = align.align(aligner(url, parallel=1), PAIRS, cache)  # nothing is asked again
+        assert again[2:] == found[2:]
+        assert align.align(aligner(url), PAIRS[:3], cache)[0] == found[0]
         assert len(seen) == before + len(asked)
     assert isinstance(found[1], PairError)
+    assert found[1].reason == again[1].reason == "aligner_nonsense"
     assert [found[i] for i in (0, 2, 3, 4, 5)] == [GOOD_LINKS] * 5
-    with pytest.raises(StateError, match="pairs was"):
-        align.align(aligner(url), PAIRS[:3], path)
 
 
-def test_passing_failures_are_not_kept(tmp_path):
-    path = tmp_path / "alignments.jsonl"
+def test_what_a_link_depends_on(cache):
+    links = [GOOD_LINKS, GOOD_LINKS]
+
+    class Fixed:
+        name, version, whole = "fixed", "1", False
+
+        def align(self, pairs):
+            yield from enumerate(links[: len(pairs)])
+
+    fixed = Fixed()
+    align.align(fixed, PAIRS[:2], cache)
+    assert align.not_aligned(fixed, PAIRS[:3], cache) == PAIRS[2:3]
+    with_gold = replace(PAIRS[0], gold=GOOD_LINKS)
+    assert align.not_aligned(fixed, [with_gold], cache) == [with_gold]
+    fixed.version = "2"
+    assert align.not_aligned(fixed, PAIRS[:2], cache) == PAIRS[:2]
+    fixed.whole = True  # links of a statistical aligner depend on all pairs
+    align.align(fixed, PAIRS[:2], cache)
+    assert not align.not_aligned(fixed, PAIRS[:2], cache)
+    assert align.not_aligned(fixed, PAIRS[:1], cache) == PAIRS[:1]
+
+
+def test_passing_failures_are_not_kept(cache):
+    dead = aligner("http://127.0.0.1:9/v1", retries=0)
     with pytest.raises(AlignerError):
-        align.align(aligner("http://127.0.0.1:9/v1", retries=0), PAIRS * 5, path)
-    assert len(path.read_text().splitlines()) == 1  # only the identity of the run
+        align.align(dead, PAIRS * 5, cache)
+    assert align.not_aligned(dead, PAIRS, cache) == PAIRS
 
 
 def test_gold():
@@ -222,8 +251,13 @@ def test_error_rate_leaves_punctuation_out():
 
 def test_pairs_have_to_be_there_for_choosing_and_judging():
     error = PairError("no_gold", "x")
-    laid = [AlignedPair(Prompt((1,), 0, (0,)), (1,), ((0,),), i) for i in range(3)]
-    usable, skipped = both_laid_out([laid[0], error, laid[2]], [laid[0], error, error])
+    laid = [AlignedPair(Prompt((1,), 0, (0,)), (1,), ((0,),), i) for i in range(6)]
+
+    def prompter(pair, links):
+        return laid[PAIRS.index(pair)]
+
+    links = [GOOD_LINKS, error, GOOD_LINKS]
+    usable, skipped = usable_pairs(prompter, PAIRS[:3], links, [GOOD_LINKS, error, error])
     assert usable == {0: (laid[0], laid[0])}
     assert skipped == {"no_gold": 2}
 

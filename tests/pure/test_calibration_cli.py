@@ -6,41 +6,42 @@ import json
 
 import pytest
 
-from alignatt_agent.calibration.cli import main
+from alignatt_agent.cli import main as alignatt
 from tests.harness.fakes import head_set
 
-BASE = ["--model", "micro_models/gemma4", "--direction", "en-de"]
+BASE = ["run", "--model", "micro_models/gemma4", "--direction", "en-de"]
 
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
-    # main() sets defaults for engine processes; they must not leak into other tests.
+    # alignatt sets defaults for engine processes; they must not leak into other tests.
     from alignatt_agent.config.quiet import QUIET
 
     for name in QUIET:
         monkeypatch.setenv(name, QUIET[name])
 
 
-def test_help_documents_the_pairs_file(capsys):
+def main(arguments):
+    return alignatt(["calibrate", *arguments])
+
+
+def help_of(capsys, *command):
     with pytest.raises(SystemExit) as ended:
-        main(["--help"])
+        main([*command, "--help"])
     assert ended.value.code == 0
-    text = capsys.readouterr().out
-    for words in (
-        "Pharaoh pairs",
-        '"# evaluation"',
-        "micro:N[:SEED]",
-        "alignatt-calibrate explain",
-    ):
+    return capsys.readouterr().out
+
+
+def test_help_documents_the_pairs_file(capsys):
+    text = help_of(capsys, "run")
+    for words in ("Pharaoh pairs", '"# evaluation"', "micro:N[:SEED]"):
         assert words in text
 
 
-@pytest.mark.parametrize("command", ["explain", "export", "unite"])
-def test_further_commands_have_help(capsys, command):
-    with pytest.raises(SystemExit) as ended:
-        main([command, "--help"])
-    assert ended.value.code == 0
-    assert f"alignatt-calibrate {command}" in capsys.readouterr().out
+@pytest.mark.parametrize("command", ["run", "explain", "export", "unite"])
+def test_every_command_has_help_with_an_example(capsys, command):
+    assert command in help_of(capsys)
+    assert f"\n  alignatt calibrate {command} " in help_of(capsys, command).replace("    ", "  ")
 
 
 @pytest.mark.parametrize(

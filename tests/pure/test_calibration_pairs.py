@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from alignatt_agent.calibration import contamination
+from alignatt_agent.calibration.micro_pairs import micro_pairs
 from alignatt_agent.calibration.pairs import (
     PairError,
     PairsError,
@@ -17,8 +19,8 @@ from alignatt_agent.calibration.pairs import (
     source_pieces,
     without_repeats,
 )
-from alignatt_agent.calibration.pairs_file import micro_pairs, read_pairs, write_pairs
-from alignatt_agent.calibration.prompted_pair import Layout, unit_of_tokens
+from alignatt_agent.calibration.pairs_file import read_pairs, write_pairs
+from alignatt_agent.calibration.prompted_pair import PairPrompter, unit_of_tokens
 from alignatt_agent.calibration.word_alignment import Links, parse_pharaoh
 from alignatt_agent.config.languages import language
 
@@ -202,6 +204,12 @@ def test_the_micro_world_has_three_directions():
         read_pairs("micro:5", EN, language("fr"))
 
 
+def test_generated_pairs_need_a_checkout(monkeypatch):
+    monkeypatch.setitem(sys.modules, "micro_world.corpus", None)
+    with pytest.raises(PairsError, match=r"micro_world/ of the repository: run from a checkout"):
+        read_pairs("micro:5", EN, DE)
+
+
 WORDS = st.lists(st.text("abcü.,'-", min_size=1, max_size=6), min_size=1, max_size=8)
 
 
@@ -249,23 +257,23 @@ class Characters:
         }
 
 
-def test_layout():
+def test_prompted_pairs():
     from alignatt_agent.translation.prompt import PromptBuilder
 
     builder = PromptBuilder(Characters(), "English", "German")
-    layout = Layout(Characters(), builder, 400)
+    prompted = PairPrompter(Characters(), builder, 400)
     pair = make_pair(7, ["We", "go."], "Wir gehen.", None, parse_pharaoh("0-0"), spaced=True)
-    laid = layout(pair, pair.gold)
+    laid = prompted(pair, pair.gold)
     assert laid.number == 7
     assert bytes(laid.target_ids).decode() == "Wir gehen."
     assert laid.source_words == ((0,),) * 3 + ((),) * 7
     with pytest.raises(PairError, match="no aligned target token") as caught:
-        layout(pair, Links.of({(0, 5)}))
+        prompted(pair, Links.of({(0, 5)}))
     assert caught.value.reason == "no_alignment"
     tight = len(laid.prompt.token_ids) + len(laid.target_ids) + 2
-    Layout(Characters(), builder, tight)(pair, pair.gold)
+    PairPrompter(Characters(), builder, tight)(pair, pair.gold)
     with pytest.raises(PairError, match=f"takes {tight} tokens") as caught:
-        Layout(Characters(), builder, tight - 1)(pair, pair.gold)
+        PairPrompter(Characters(), builder, tight - 1)(pair, pair.gold)
     assert caught.value.reason == "too_long"
     other = PromptBuilder(Characters(), "English", "Italian")
-    assert layout.digest() != Layout(Characters(), other, 400).digest()
+    assert prompted.digest() != PairPrompter(Characters(), other, 400).digest()

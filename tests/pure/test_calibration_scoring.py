@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import Counter
 
 import numpy as np
@@ -11,21 +12,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from alignatt_agent.calibration import head_set_file
-from alignatt_agent.calibration.head_scores import ScoringError, score, split
+from alignatt_agent.calibration.head_scores import CalibrationError, score, split
 from alignatt_agent.calibration.row_reader import Loaded
-from alignatt_agent.calibration.state import Journal, StateError
 from alignatt_agent.calibration.translation_score import (
     AlignedPair,
-    averaged_score,
     both_rows,
     cumulative_hits,
     head_hits,
     rank,
 )
-from alignatt_agent.calibration.union import unite
 from alignatt_agent.config.head_sets import HeadSetError, load_head_set
+from alignatt_agent.evaluation.cache import Memo
 from alignatt_agent.evaluation.statistics import macro, micro
 from alignatt_agent.types import AttentionRows, EngineError, Prompt, Readout
+from tests.pure.fakes import averaged_score
 
 UNHURRIED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 LAYERS, HEADS = 2, 3
@@ -132,9 +132,9 @@ def test_cumulative_hits_are_those_of_the_mean(seed):
         assert found[k - 1] == head_hits(mean[:, None], p)[0]
 
 
-def run(tmp_path, reader, calibration, held_out, name="scores.jsonl", **identity):
-    journal = Journal(tmp_path / name, {"run": 1, **identity})
-    return score(loaded(reader), calibration, held_out, journal, top_k=1)
+def run(tmp_path, reader, calibration, held_out, name="scores.sqlite", model="a"):
+    with Memo(tmp_path / name, batch=1) as cache:
+        return score(loaded(reader), calibration, held_out, cache, model, top_k=1)
 
 
 def test_the_right_heads_win(tmp_path):
@@ -156,54 +156,57 @@ def test_the_right_heads_win(tmp_path):
 
 
 def test_an_interrupted_run_ends_like_any_other(tmp_path):
-    everything = pairs()
-    whole = run(tmp_path, FakeReader(everything), everything[:3], everything[3:], "whole.jsonl")
+    targets = (*TARGETS, [(2,)], [(1,), (3,)], [(0,)], [(3,)])
+    everything = [pair(i, target) for i, target in enumerate(targets)]
+    whole = run(tmp_path, FakeReader(everything), everything[:7], everything[7:], "whole")
     for stop in range(1, 5):
         reader = FakeReader(everything)
         reader.dies_after = stop
-        with pytest.raises(ScoringError, match="in a row, the last time with: the engine was shut"):
-            # A dead engine fails on every pair, so there have to be enough of them.
-            run(tmp_path, reader, everything[:3] * 3, everything[3:], f"{stop}.jsonl")
+        with pytest.raises(CalibrationError, match="in a row, the last time with: the engine was"):
+            run(tmp_path, reader, everything[:7], everything[7:], str(stop))
         again = FakeReader(everything)
-        outcome = run(tmp_path, again, everything[:3] * 3, everything[3:], f"{stop}.jsonl")
-        assert len(again.asked) == 9 + 2 - stop
+        outcome = run(tmp_path, again, everything[:7], everything[7:], str(stop))
+        assert len(again.asked) == len(everything) - stop
         assert not outcome.skipped
         for row, found in outcome.rows.items():
             np.testing.assert_array_equal(found.matrix, whole.rows[row].matrix)
             assert found.held_out.head_set == whole.rows[row].held_out.head_set
-    lines = (tmp_path / "1.jsonl").read_bytes()
-    cut = tmp_path / "cut.jsonl"
-    cut.write_bytes(lines[: len(lines) // 2 + 3])  # in the middle of a line
-    outcome = run(tmp_path, FakeReader(everything), everything[:3] * 3, everything[3:], cut.name)
-    assert outcome.held_out == whole.held_out
-    assert cut.read_bytes() == lines
 
 
 def test_pairs_that_the_engine_refuses_are_counted(tmp_path):
     everything = pairs()
-    reader = FakeReader(everything, broken={1})
-    outcome = run(tmp_path, reader, everything[:3], everything[3:])
-    assert outcome.skipped == Counter(engine_error=1)
-    assert outcome.calibration == (2, 5)
-    with pytest.raises(ScoringError, match="could read none of the held_out pairs: .'too long for"):
+    for _ in range(2):  # the second time from the cache
+        reader = FakeReader(everything, broken={1})
+        outcome = run(tmp_path, reader, everything[:3], everything[3:])
+        assert outcome.skipped == Counter(engine_error=1)
+        assert outcome.calibration == (2, 5)
+    assert not reader.asked
+    with pytest.raises(CalibrationError, match="read none of the held-out pairs: .'too long for"):
         run(tmp_path, FakeReader(everything, {3, 4}), everything[:3], everything[3:], "none")
 
 
-def test_results_of_another_run_are_not_taken_over(tmp_path):
-    path = tmp_path / "state" / "scores.jsonl"
-    Journal(path, {"model": "a", "pairs": "b"}).put("calibration:0", {"tokens": 1})
-    assert len(Journal(path, {"model": "a", "pairs": "b"})) == 1
-    with pytest.raises(StateError, match="model was 'a', is 'c'; choose another --output, or pass"):
-        Journal(path, {"model": "c", "pairs": "b"})
-    assert len(Journal(path, {"model": "c", "pairs": "b"}, restart=True)) == 0
+def test_results_are_taken_over_for_the_same_model_and_pair_only(tmp_path):
+    everything = pairs()
+
+    def asked(calibration, held_out, **options):
+        reader = FakeReader(everything)
+        run(tmp_path, reader, calibration, held_out, **options)
+        return len(reader.asked)
+
+    assert asked(everything[:3], everything[3:]) == 5
+    assert asked(everything[:3], everything[3:]) == 0
+    assert asked(everything[:3], everything[3:4]) == 0
+    assert asked(everything[:3], everything[3:], model="b") == 5
+    # One more pair to choose on: it is read, and the held-out ones once more if ranks change.
+    assert asked(everything[:4], everything[4:]) in (1, 2)
 
 
 def test_a_file_of_something_else_is_not_overwritten(tmp_path):
-    path = tmp_path / "scores.jsonl"
-    path.write_text('{"precious": 1}\n')
-    with pytest.raises(StateError, match="precious was 1, is None"):
-        Journal(path, {"model": "a"})
-    assert path.read_text() == '{"precious": 1}\n'
+    path = tmp_path / "scores.sqlite"
+    path.write_text("precious\n" * 100)
+    with pytest.raises(sqlite3.DatabaseError, match="not a database"):
+        Memo(path)
+    assert path.read_text() == "precious\n" * 100
 
 
 @UNHURRIED
@@ -211,7 +214,7 @@ def test_a_file_of_something_else_is_not_overwritten(tmp_path):
 def test_split(count, share, seed):
     held = round(count * share)
     if not 0 < held < count:
-        with pytest.raises(ScoringError, match="give more pairs"):
+        with pytest.raises(CalibrationError, match="give more pairs"):
             split(count, share, seed)
         return
     first, second = split(count, share, seed)
@@ -273,7 +276,7 @@ def test_a_union_serves_its_directions(tmp_path):
     first, second = content(tmp_path), content(tmp_path, "en-it")
     second["ts_matrix"] = (np.asarray(second["ts_matrix"]) / 2).tolist()
     second["ts_matrix"][0][1] = 1.0
-    united = unite([first, second], top_k=3)
+    united = head_set_file.unite([first, second], top_k=3)
     path = tmp_path / "union.json"
     head_set_file.write(path, united)
     found = load_head_set(str(path))
@@ -290,7 +293,7 @@ def test_a_union_serves_its_directions(tmp_path):
 def test_a_union_of_listed_heads_only(tmp_path):
     first, second = (content(tmp_path, d, ts_matrix=None) for d in ("en-de", "en-it"))
     second["heads"] = [{"layer": 1, "head": 1, "ts": 0.9}]
-    united = unite([first, second], top_k=2)
+    united = head_set_file.unite([first, second], top_k=2)
     assert united["heads"][0] == {"layer": 0, "head": 0, "ts": 0.5}
     assert united["heads"][1] == {"layer": 1, "head": 1, "ts": 0.45}
 
@@ -306,9 +309,9 @@ def test_a_union_of_listed_heads_only(tmp_path):
 def test_head_sets_that_do_not_belong_together(tmp_path, change, message):
     first, second = content(tmp_path), content(tmp_path, "en-it")
     with pytest.raises(HeadSetError, match=message):
-        unite([first, second | change], 2)
+        head_set_file.unite([first, second | change], 2)
     with pytest.raises(HeadSetError, match="two head sets or more"):
-        unite([first], 2)
+        head_set_file.unite([first], 2)
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,16 @@ from typing import Protocol
 
 from alignatt_agent.calibration.pairs import PairError, SentencePair
 from alignatt_agent.calibration.word_alignment import Links
+from alignatt_agent.types import AlignAttError
 
 Alignment = tuple[int, Links | PairError]
 """Place of a pair in the list that was given, and its links or why there are none."""
 
 
-class AlignerError(RuntimeError):
+class AlignerError(AlignAttError, RuntimeError):
     """An aligner cannot work at all; the message says what is missing and how to get it."""
+
+    exit_status = 1
 
 
 class WordAligner(Protocol):

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from alignatt_agent.calibration.aligners import AlignerError, Gold, WordAligner
-from alignatt_agent.calibration.aligners.chat_model import Endpoint, EndpointAligner
+from alignatt_agent.calibration.aligners.chat_model import ChatAligner
 from alignatt_agent.calibration.aligners.eflomal import EflomalAligner
 from alignatt_agent.calibration.aligners.simalign import DEFAULT_MODEL, SimAligner
 from alignatt_agent.calibration.pairs import Pairs
@@ -17,7 +17,8 @@ ALIGNERS = ("gold", "eflomal", "simalign", "openai")
 
 def add_options(group: argparse._ArgumentGroup) -> None:
     """Add everything that chooses an aligner."""
-    group.add_argument(
+    add = group.add_argument
+    add(
         "--aligner",
         choices=ALIGNERS,
         default="gold",
@@ -25,34 +26,30 @@ def add_options(group: argparse._ArgumentGroup) -> None:
         "simalign: multilingual encoder (extra neural); openai: any OpenAI-compatible endpoint; "
         "default %(default)s",
     )
-    group.add_argument(
-        "--aligner-corpus", metavar="FILE", help="eflomal: further pairs to learn from"
-    )
-    group.add_argument(
+    add("--aligner-corpus", metavar="FILE", help="eflomal: further pairs to learn from")
+    add(
         "--aligner-model",
         metavar="NAME",
         help=f"simalign: encoder, default {DEFAULT_MODEL}; openai: model name",
     )
-    group.add_argument("--endpoint", metavar="URL", help="openai: base address, e.g. .../v1")
-    group.add_argument(
+    add("--endpoint", metavar="URL", help="openai: base address, e.g. .../v1")
+    add(
         "--key-env",
         default="OPENAI_API_KEY",
         metavar="VARIABLE",
         help="openai: environment variable with the key; default %(default)s",
     )
-    group.add_argument(
-        "--timeout", type=float, default=60, metavar="S", help="openai: seconds per answer; 60"
-    )
-    group.add_argument("--retries", type=int, default=3, help="openai: further attempts; 3")
-    group.add_argument("--parallel", type=int, default=4, help="openai: requests at a time; 4")
-    group.add_argument(
+    add("--timeout", type=float, default=60, metavar="S", help="openai: seconds per answer; 60")
+    add("--retries", type=int, default=3, help="openai: further attempts; 3")
+    add("--parallel", type=int, default=4, help="openai: requests at a time; 4")
+    add(
         "--price",
         type=float,
         nargs=2,
         metavar=("SENT", "RECEIVED"),
         help="openai: US dollars per million tokens, for the estimate",
     )
-    group.add_argument("--yes", action="store_true", help="openai: ask, whatever it costs")
+    add("--yes", action="store_true", help="openai: ask, whatever it costs")
 
 
 def build_aligner(
@@ -72,22 +69,24 @@ def build_aligner(
     Raises:
         AlignerError: it cannot work here.
     """
+    model = arguments.aligner_model
     if arguments.aligner == "eflomal":
         corpus = arguments.aligner_corpus
         return EflomalAligner(read(corpus).pairs if corpus else ())
     if arguments.aligner == "simalign":
-        return SimAligner(arguments.aligner_model or DEFAULT_MODEL)
+        return SimAligner(model or DEFAULT_MODEL)
     if arguments.aligner == "openai":
-        if not arguments.endpoint or not arguments.aligner_model:
+        if not arguments.endpoint or not model:
             raise AlignerError("--aligner openai needs --endpoint URL and --aligner-model NAME")
-        endpoint = Endpoint(
+        return ChatAligner(
             arguments.endpoint,
-            arguments.aligner_model,
-            arguments.key_env,
-            arguments.timeout,
-            arguments.retries,
-            arguments.parallel,
+            model,
+            source.name,
+            target.name,
+            key_variable=arguments.key_env,
+            timeout_s=arguments.timeout,
+            retries=arguments.retries,
+            parallel=arguments.parallel,
+            price=arguments.price,
         )
-        price = tuple(arguments.price) if arguments.price else None
-        return EndpointAligner(endpoint, source.name, target.name, price)
     return Gold()

@@ -17,7 +17,12 @@ from pathlib import Path
 
 from alignatt_agent.calibration.aligners import AlignerError, Alignment
 from alignatt_agent.calibration.pairs import SentencePair, digest_of, source_pieces
-from alignatt_agent.calibration.word_alignment import Link, Links, grow_diag_final_and
+from alignatt_agent.calibration.word_alignment import (
+    Link,
+    Links,
+    grow_diag_final_and,
+    parse_pharaoh,
+)
 
 PROGRAM = "eflomal-align"
 
@@ -57,9 +62,7 @@ class EflomalAligner:
         """Align all pairs at once, see ``calibration.aligners.WordAligner``."""
         texts = [_texts(pair) for pair in (*pairs, *self._corpus)]
         with tempfile.TemporaryDirectory(prefix="eflomal-") as folder:
-            forward, backward = (
-                Path(folder) / name for name in ("forward.links", "backward.links")
-            )
+            forward, backward = (Path(folder) / f"{name}.links" for name in ("forward", "backward"))
             for name, side in (("source", 0), ("target", 1)):
                 lines = "".join(" ".join(text[side]) + "\n" for text in texts)
                 (Path(folder) / name).write_text(lines, encoding="utf-8")
@@ -89,8 +92,4 @@ def _read(path: Path, count: int) -> list[set[Link]]:
     lines = path.read_text(encoding="utf-8").splitlines()[:count]
     if len(lines) < count:
         raise AlignerError(f"{PROGRAM} aligned {len(lines)} of {count} pairs")
-    found: list[set[Link]] = []
-    for line in lines:
-        halves = (item.split("-") for item in line.split())
-        found.append({(int(i), int(j)) for i, j in halves})
-    return found
+    return [set(parse_pharaoh(line).sure) for line in lines]

@@ -1,0 +1,58 @@
+"""Results by pair, kept on disk as they come, so that the same command goes on where it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from tqdm import tqdm
+
+from alignatt_agent.calibration.pairs import PairError
+from alignatt_agent.evaluation.cache import Memo
+
+T = TypeVar("T")
+
+_PASSING = ("aligner_error", "aligner_timeout", "engine_error")
+"""Failures that may say nothing about the pair, but that an engine or a server is gone."""
+
+
+def recall_all(
+    cache: Memo,
+    keys: Sequence[bytes],
+    compute: Callable[[list[int]], Iterable[tuple[int, T | PairError]]],
+    title: str,
+    *,
+    whole: bool = False,
+) -> list[T | PairError]:
+    """Recall the results of all pairs; those that are not in ``cache`` are computed and kept.
+
+    Args:
+        cache: keeps them.
+        keys: of each pair, with all that its result depends on.
+        compute: yields the results of the pairs at the given places, with their places. Passing
+            failures are kept only once another result came, or the end: if they are the last
+            thing before ``compute`` raises, they are tried again.
+        title: of the progress bar.
+        whole: whether results are worth keeping only when all are there.
+    """
+    found: dict[int, T | PairError] = {
+        place: result for place, key in enumerate(keys) if (result := cache.get(key)) is not None
+    }
+    missing = [place for place in range(len(keys)) if place not in found]
+    waiting: list[int] = []
+
+    def keep() -> None:
+        for place in waiting:
+            cache.put(keys[place], found[place])
+        cache.commit()
+        waiting.clear()
+
+    with tqdm(total=len(keys), initial=len(found), desc=title, unit="pair") as bar:
+        for place, result in compute(missing) if missing else ():
+            found[place] = result
+            waiting.append(place)
+            bar.update()
+            if not (whole or (isinstance(result, PairError) and result.reason in _PASSING)):
+                keep()
+        keep()
+    return [found[place] for place in range(len(keys))]
