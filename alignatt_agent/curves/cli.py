@@ -15,12 +15,11 @@ from alignatt_agent.config.languages import LanguageError
 from alignatt_agent.config.quiet import quieten
 from alignatt_agent.curves.bootstrap import RESAMPLES
 from alignatt_agent.curves.dominance import dominance_table
-from alignatt_agent.curves.experiment import Study, conduct
+from alignatt_agent.curves.experiment import Study, conduct, plan
 from alignatt_agent.curves.grid import OPERATING, sweep
 from alignatt_agent.evaluation.devset import DevSetError
 from alignatt_agent.evaluation.plotting import FigureError, pyplot
 from alignatt_agent.evaluation.results import ScoringError
-from alignatt_agent.evaluation.run import plan
 from alignatt_agent.evaluation.signature import is_micro
 from alignatt_agent.types import EngineError
 
@@ -128,7 +127,7 @@ def study_from(arguments: argparse.Namespace) -> Study:
         name: plan(
             agent="alignatt4llm",
             config=getattr(arguments, f"config_{name}"),
-            overrides=[],
+            overrides={},
             source=None,
             targets=arguments.targets,
             devset=arguments.devset,

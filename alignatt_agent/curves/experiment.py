@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from alignatt_agent.agent import AlignAttAgent
@@ -35,10 +36,40 @@ from alignatt_agent.curves.sweep import (
     shared_readouts,
     stream,
 )
-from alignatt_agent.evaluation.run import Plan
+from alignatt_agent.evaluation import plan as evaluation
+from alignatt_agent.evaluation.devset import DevSet
+from alignatt_agent.evaluation.resolve import AgentChoice
 from alignatt_agent.evaluation.signature import MICRO_LABEL, is_micro, sign
 
 ROLES = ("asr", "aligner", "translation")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A checked evaluation of one operating point.
+
+    Attributes:
+        choice: agent and configuration.
+        devset: checked dev set.
+        source: code of the spoken language.
+        targets: codes of the target languages.
+        output: folder to write to.
+    """
+
+    choice: AgentChoice
+    devset: DevSet
+    source: str
+    targets: tuple[str, ...]
+    output: Path
+
+
+def plan(config: str, output: Path, **arguments: Any) -> Plan:
+    """Check one operating point; see ``evaluation.plan.plan``."""
+    runs = evaluation.plan(configs=[config], output=output, **arguments)
+    first = runs[0]
+    assert first.choice is not None
+    targets = tuple(run.target for run in runs)
+    return Plan(first.choice, first.devset, first.source, targets, output)
 
 
 @dataclass(frozen=True, slots=True)

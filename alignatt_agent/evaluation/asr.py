@@ -26,7 +26,7 @@ from alignatt_agent.evaluation.results import ScoringError
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import check_scorer, omnisteval_arguments, run_omnisteval
 from alignatt_agent.evaluation.tail_wer import TailErrors, tail_errors
-from alignatt_agent.evaluation.trace import Record, read_records
+from alignatt_agent.evaluation.trace import TalkStep, read_steps
 from alignatt_agent.evaluation.wer import (
     reference_transcripts,
     streamed_transcripts,
@@ -48,7 +48,7 @@ exit status: 0 measured; 2 something is missing
 
 
 def transcript_log(
-    records: Iterable[Record], chunks_of: str = "accessible"
+    records: Iterable[TalkStep], chunks_of: str = "accessible"
 ) -> list[dict[str, Any]]:
     """Return the speech side as Simulstream's log, with revised words taken back.
 
@@ -65,9 +65,10 @@ def transcript_log(
         if record.talk != talk:
             talk, number, settled, shown = record.talk, number + 1, [], []
             lines.append({"id": number, "metadata": {"wav_name": f"{talk}.wav"}})
-        settled = settled + [word.text for sentence in record.closed for word in sentence]
-        count = record.accessible if chunks_of == "accessible" else len(record.words)
-        wanted = settled + [word.text for word in record.words[:count]]
+        live = record.heard.live
+        settled = settled + [word.text for sentence in record.heard.sentences for word in sentence]
+        count = live.accessible if chunks_of == "accessible" else len(live.words)
+        wanted = settled + [word.text for word in live.words[:count]]
         same = next(
             (k for k, (a, b) in enumerate(zip(shown, wanted, strict=False)) if a != b),
             min(len(shown), len(wanted)),
@@ -86,7 +87,7 @@ def transcript_log(
 
 
 def latency(
-    records: Iterable[Record], devset: DevSet, source: str, folder: Path
+    records: Iterable[TalkStep], devset: DevSet, source: str, folder: Path
 ) -> dict[str, float]:
     """Score the speech side as if its words were the output.
 
@@ -143,7 +144,7 @@ def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, An
             f"{path} does not exist: {run} is not the folder of a target that simulstream-eval "
             f"streamed with an agent of ours"
         )
-    records = list(read_records(path))
+    records = list(read_steps(path))
     errors = tail_errors(records, reference_transcripts(checked))
     report = {
         **word_error_rate(checked, streamed_transcripts(records)),

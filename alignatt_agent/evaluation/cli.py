@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from alignatt_agent import __version__
-from alignatt_agent.config.agent_config import ConfigError
-from alignatt_agent.config.checkpoints import CheckpointError
-from alignatt_agent.config.head_sets import HeadSetError
-from alignatt_agent.config.languages import LanguageError
-from alignatt_agent.config.quiet import quieten
+from alignatt_agent.config.agent_config import ConfigError, parse_overrides
 from alignatt_agent.config.resources import known_resources
-from alignatt_agent.evaluation.comet import MODELS, CometError, comet_python
-from alignatt_agent.evaluation.devset import DevSetError
-from alignatt_agent.evaluation.log import LogError
-from alignatt_agent.evaluation.outcome import Options
-from alignatt_agent.evaluation.rescore import rescore
+from alignatt_agent.evaluation.comet import MODELS, comet_python
+from alignatt_agent.evaluation.plan import plan, plan_log
 from alignatt_agent.evaluation.resolve import known_agents
-from alignatt_agent.evaluation.results import ScoringError
-from alignatt_agent.evaluation.run import evaluate, plan_all, print_commands
+from alignatt_agent.evaluation.run import evaluate, print_commands
 
 EPILOG = """\
 examples
@@ -42,7 +33,7 @@ examples
     simulstream-eval --config micro-low --target de --paced --devset DIR --output OUT
 
   with the off-line rows of the same models below the streamed ones:
-    alignatt-offline --config micro-low --target de --devset DIR --output OFFLINE
+    alignatt offline --config micro-low --target de --devset DIR --output OFFLINE
     simulstream-eval --config micro-low --target de --devset DIR --output OUT --offline OFFLINE
 
   score a log that is already there, ours or another system's (Simulstream or OmniSTEval JSONL):
@@ -151,7 +142,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--offline",
         type=Path,
         metavar="DIR",
-        help="show the rows of this output of alignatt-offline (same models, same dev set), too",
+        help="show the rows of this output of alignatt offline (same models, same dev set), too",
     )
     parser.add_argument(
         "--score-only", type=Path, metavar="LOG", help="score this log instead of running an agent"
@@ -175,65 +166,43 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
-    quieten()
-    try:
-        if arguments.score_only is not None:
-            return _score_only(arguments)
-        if arguments.comet:
-            comet_python(arguments.comet_python)
-        plans = plan_all(
-            arguments.config or [None],
+    if arguments.comet:
+        comet_python(arguments.comet_python)
+    root, paced = arguments.output, arguments.paced == "real"
+    if arguments.score_only is not None:
+        if len(arguments.target) != 1:
+            raise ConfigError("--score-only scores one log: name its one --target")
+        run = plan_log(
+            arguments.score_only,
+            arguments.target[0],
+            arguments.devset,
             arguments.output,
-            agent=arguments.agent,
-            overrides=arguments.overrides,
-            source=arguments.source,
-            targets=arguments.target,
-            devset=arguments.devset,
+            arguments.log_config,
+            arguments.source or "en",
         )
-    except (
-        ConfigError,
-        HeadSetError,
-        CheckpointError,
-        CometError,
-        DevSetError,
-        LanguageError,
-        LogError,
-        ScoringError,
-    ) as error:
-        print(f"simulstream-eval: {error}", file=sys.stderr)
-        return 2
+        runs, root = [run], run.files.folder
+    else:
+        runs = plan(
+            arguments.agent,
+            arguments.config or [None],
+            parse_overrides(arguments.overrides),
+            arguments.source,
+            arguments.target,
+            arguments.devset,
+            arguments.output,
+            paced,
+        )
     if arguments.dry_run:
         print("everything is in place; no model was loaded")
-        print_commands(plans)
+        print_commands(runs)
         return 0
-    options = Options(
-        offline=arguments.offline,
+    return evaluate(
+        runs,
+        root,
         resume=arguments.resume,
-        paced=arguments.paced == "real",
+        paced=paced,
         jobs=arguments.jobs,
         comet=arguments.comet,
         comet_python=arguments.comet_python,
+        offline=arguments.offline,
     )
-    try:
-        return evaluate(plans, options)
-    except ScoringError as error:
-        print(f"simulstream-eval: {error}", file=sys.stderr)
-        return 2
-
-
-def _score_only(arguments: argparse.Namespace) -> int:
-    if len(arguments.target) != 1:
-        raise ConfigError("--score-only scores one log: name its one --target")
-    return rescore(
-        arguments.score_only,
-        arguments.target[0],
-        arguments.devset,
-        arguments.output,
-        arguments.log_config,
-        arguments.source or "en",
-        arguments.offline,
-    )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

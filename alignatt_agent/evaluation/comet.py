@@ -11,17 +11,14 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignatt_agent.evaluation.results import Result, write_result
 from alignatt_agent.types import AlignAttError
 
 if TYPE_CHECKING:
     from alignatt_agent.evaluation.devset import DevSet
-    from alignatt_agent.evaluation.outcome import Job
     from alignatt_agent.evaluation.run_files import RunFiles
 
 ENVIRONMENT = "ALIGNATT_COMET_PYTHON"
@@ -123,27 +120,6 @@ def comet_sections(
             }
         )
     return sections
-
-
-def add_comet(runs: Sequence[tuple[Result, Job]], model: str, python: Path | None) -> list[Result]:
-    """Score all runs with one process and write the scores into their ``scores.json``.
-
-    Runs that have a score of the same model keep it.
-
-    Raises:
-        CometError: environment, model or transcript is missing.
-    """
-    name = checkpoint(model)
-    missing = [pair for pair in runs if pair[0].measured.get("comet", {}).get("model") != name]
-    sections = comet_sections(
-        [(job.files, job.devset, job.source, job.target) for _, job in missing], model, python
-    )
-    scored: dict[tuple[str, str], Result] = {}
-    for (result, job), section in zip(missing, sections, strict=True):
-        measured = {**result.measured, "comet": section}
-        scored[result.config, result.target] = fresh = replace(result, measured=measured)
-        write_result(fresh, job.files)
-    return [scored.get((result.config, result.target), result) for result, _ in runs]
 
 
 def _triples(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 import time
 from argparse import Namespace
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from simulstream import inference
 from simulstream.client.wav_reader_client import read_wav_file
@@ -16,19 +18,13 @@ from simulstream.config import yaml_config
 from simulstream.metrics.logger import METRICS_LOGGER, setup_metrics_logger
 from simulstream.server.message_processor import MessageProcessor
 from simulstream.server.speech_processors import build_speech_processor
+from tqdm import tqdm
 
 from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.evaluation.progress import TalkProgress
 from alignatt_agent.evaluation.resolve import AgentChoice
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.trace import Recorder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-class RunError(RuntimeError):
-    """A run did not produce a complete output."""
+from alignatt_agent.types import EngineError
 
 
 def run_stream(
@@ -38,6 +34,7 @@ def run_stream(
     target: str,
     source: str,
     paced: bool = False,
+    traced: bool = False,
 ) -> None:
     """Stream every talk through the agent and write ``metrics.jsonl``.
 
@@ -48,9 +45,11 @@ def run_stream(
         target: code of the language of the output.
         source: code of the spoken language.
         paced: deliver the audio by the clock; takes as long as the talks.
+        traced: log the computation times of the agent's trace, whose clock need not be that of
+            the wall (``AlignAttAgent.lend``), and show no progress.
 
     Raises:
-        RunError: the agent reported an error that the harness swallowed.
+        EngineError: the agent reported an error that the harness swallowed.
     """
     failures: list[str] = getattr(choice.cls, "failures", [])
     before = len(failures)
@@ -63,15 +62,15 @@ def run_stream(
     )
     with ExitStack() as stack:
         recorder = stack.enter_context(_observed(choice, files.records))
-        seconds = {talk.name: talk.seconds for talk in devset.talks}
-        stack.enter_context(_logged(TalkProgress(seconds, target, recorder)))
+        lengths = {talk.name: talk.seconds for talk in devset.talks}
+        stack.enter_context(_logged(_Follower(lengths, target, recorder, traced)))
         if paced:
             clock = stack.enter_context(files.clock.open("w", encoding="utf-8"))
             run_paced(arguments, [talk.wav for talk in devset.talks], clock)
         else:
             inference.main(arguments)
     if len(failures) > before:
-        raise RunError(
+        raise EngineError(
             f"{len(failures) - before} error(s) while streaming, the output is not complete: "
             + "; ".join(failures[before:])
         )
@@ -131,11 +130,11 @@ class _Live:
 
 @contextmanager
 def _observed(choice: AgentChoice, path: Path) -> Iterator[Recorder | None]:
-    """Record the sessions of our own agents; others cannot be looked into."""
-    if not hasattr(choice.cls, "observer"):
+    """Record the chunks of our own agents; others cannot be looked into."""
+    cls: Any = choice.cls
+    if not hasattr(cls, "observer"):
         yield None
         return
-    cls: Any = choice.cls
     with Recorder(path) as recorder:
         cls.observer = recorder
         try:
@@ -145,17 +144,82 @@ def _observed(choice: AgentChoice, path: Path) -> Iterator[Recorder | None]:
 
 
 @contextmanager
-def _logged(progress: TalkProgress) -> Iterator[None]:
+def _logged(follower: _Follower) -> Iterator[None]:
     """Make the harness write its log, and follow it."""
     # Left alone the logger inherits the root's level, and at WARNING the log stays empty.
     METRICS_LOGGER.setLevel(logging.INFO)
     METRICS_LOGGER.disabled = False
-    METRICS_LOGGER.addFilter(progress)
+    METRICS_LOGGER.addFilter(follower)
     try:
         yield
     finally:
-        METRICS_LOGGER.removeFilter(progress)
-        progress.close()
+        METRICS_LOGGER.removeFilter(follower)
+        follower.close()
         for handler in list(METRICS_LOGGER.handlers):
             handler.close()
             METRICS_LOGGER.removeHandler(handler)
+
+
+class _Follower(logging.Filter):
+    """Follows the log that the harness writes anyway: tells the recorder, moves a bar.
+
+    A filter, because ``simulstream.inference.main`` removes all handlers from its logger. It runs
+    after a chunk's computation time was taken, so bars do not count as computation.
+
+    The bar shows the real-time factor, and the lag by the clock as it would be if the audio came in
+    real time: the wait behind earlier chunks plus the computation of the latest one.
+
+    Args:
+        lengths: seconds of each talk by the stem of its WAV file.
+        label: shown in front of the talk's name.
+        recorder: is told which talk begins.
+        traced: write the recorder's seconds into the log, and show no bar.
+    """
+
+    def __init__(
+        self, lengths: Mapping[str, float], label: str, recorder: Recorder | None, traced: bool
+    ) -> None:
+        super().__init__()
+        self._lengths, self._label, self._recorder = lengths, label, recorder
+        self._traced = traced
+        self._bar: Any = None
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Look at one line of the metrics log, and let it pass."""
+        line = json.loads(record.getMessage())
+        if "metadata" in line:
+            self._begin(Path(line["metadata"]["wav_name"]).stem)
+        elif "total_audio_processed" in line:
+            if self._traced and self._recorder is not None:
+                line["computation_time"] = self._recorder.take_seconds()
+                record.msg = json.dumps(line)
+            self._move(line["total_audio_processed"], line["computation_time"])
+        return True
+
+    def close(self) -> None:
+        """Finish the current bar."""
+        if self._bar is not None:
+            self._bar.close()
+
+    def _begin(self, talk: str) -> None:
+        self.close()
+        if self._recorder is not None:
+            self._recorder.talk = talk
+        self._computed = 0.0
+        self._free = 0.0  # when the latest chunk would be done, by the clock
+        self._bar = tqdm(
+            total=self._lengths.get(talk, 0.0),
+            desc=f"{self._label} {talk}",
+            unit="s",
+            bar_format="{desc:<24} {percentage:3.0f}%|{bar:30}| {n:.1f}/{total:.1f} s "
+            "[{elapsed}{postfix}]",
+            mininterval=0.5 if sys.stderr.isatty() else 10,
+            disable=self._traced,
+        )
+
+    def _move(self, heard: float, spent: float) -> None:
+        self._computed += spent
+        self._free = max(self._free, heard) + spent
+        rtf, lag = self._computed / max(heard, 1e-9), self._free - heard
+        self._bar.set_postfix_str(f"rtf {rtf:.2f}, lag {lag:.2f} s", refresh=False)
+        self._bar.update(min(heard, self._bar.total) - self._bar.n)

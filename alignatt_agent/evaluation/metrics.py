@@ -21,7 +21,7 @@ from alignatt_agent.evaluation.log import Log
 from alignatt_agent.evaluation.results import Scores
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import stream_laal
-from alignatt_agent.evaluation.trace import Record, read_records
+from alignatt_agent.evaluation.trace import TalkStep, read_steps
 from alignatt_agent.evaluation.wer import streamed_transcripts, word_error_rate
 from alignatt_agent.stopwatch import STAGES
 
@@ -51,7 +51,7 @@ def measure(
             talks.setdefault(talk.name, {})["rtf"] = round(rtf, 4)
     measured["talks"] = talks
     if files.records.is_file():
-        records = list(read_records(files.records))
+        records = list(read_steps(files.records))
         measured |= inner(records)
         if devset.transcript is not None:
             measured["transcript"] = word_error_rate(devset, streamed_transcripts(records))
@@ -74,7 +74,7 @@ def talk_latencies(
     return result
 
 
-def inner(records: Iterable[Record]) -> dict[str, Any]:
+def inner(records: Iterable[TalkStep]) -> dict[str, Any]:
     """Return stage times, reasons for stopping, and decoding steps per emitted token."""
     seconds = dict.fromkeys(STAGES, 0.0)
     reasons: Counter[str] = Counter()
@@ -85,9 +85,9 @@ def inner(records: Iterable[Record]) -> dict[str, Any]:
         audio[record.talk] = record.audio_s
         for stage in STAGES:
             seconds[stage] += record.seconds[stage]
-        if record.reason is not None:
-            reasons[record.reason] += 1
-        steps += record.steps
+        if record.judged is not None:
+            reasons[record.judged.decision.reason.value] += 1
+        steps += record.passes
         accepted += record.accepted
     heard = sum(audio.values())
     return {

@@ -13,7 +13,7 @@ from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.evaluation.plotting import BLUE, COLOURS, ORANGE, SKY, VERMILION, pyplot
 from alignatt_agent.evaluation.results import Ceiling, Result
 from alignatt_agent.evaluation.tail_wer import TailErrors
-from alignatt_agent.evaluation.trace import Record
+from alignatt_agent.evaluation.trace import TalkStep
 from alignatt_agent.stopwatch import STAGES
 from alignatt_agent.types import Word
 
@@ -96,7 +96,7 @@ def stage_times(results: Sequence[Result]) -> str:
 
 
 def timeline(
-    records: Sequence[Record], done: Mapping[float, float], seconds: float, joiner: str = " "
+    records: Sequence[TalkStep], done: Mapping[float, float], seconds: float, joiner: str = " "
 ) -> str:
     """Draw the first ``seconds`` of a talk: source words, commits, emissions.
 
@@ -114,8 +114,8 @@ def timeline(
         if record.audio_s > seconds:
             break
         axes.axvline(record.audio_s, color="#eeeeee", lw=0.6, zorder=0)
-        still_open = record.words
-        for sentence in record.closed:
+        still_open = record.heard.live.words
+        for sentence in record.heard.sentences:
             begin = sentence[0].start
             count += 1
             level = closed + 0.4 * (count % 2)  # the next one begins before this one is closed

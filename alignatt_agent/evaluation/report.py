@@ -22,7 +22,7 @@ from alignatt_agent.evaluation.plots import (
 from alignatt_agent.evaluation.plotting import FigureError
 from alignatt_agent.evaluation.results import Ceiling, Result
 from alignatt_agent.evaluation.run_files import RunFiles
-from alignatt_agent.evaluation.trace import Record, read_records
+from alignatt_agent.evaluation.trace import TalkStep, read_steps
 
 RTF_LIMIT = 0.9
 """Real-time factor without room for the chunks that take longer than others."""
@@ -266,8 +266,8 @@ def _number(value: float | None, form: str) -> str:
 
 def _timeline(source: Source) -> str:
     files = RunFiles(source.folder)
-    records: list[Record] = []
-    for record in read_records(files.records):
+    records: list[TalkStep] = []
+    for record in read_steps(files.records):
         if records and (record.talk != records[0].talk or records[-1].audio_s > SHOWN_S):
             break
         records.append(record)

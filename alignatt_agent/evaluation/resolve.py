@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -13,6 +13,7 @@ import yaml
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config, read_yaml
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.resolved import Resolved, resolve
 
 GROUP = "simulstream.agents"
 
@@ -24,21 +25,20 @@ class AgentChoice:
     Attributes:
         cls: the speech processor class.
         name: how the user named the configuration.
-        config: our validated configuration; ``None`` for a foreign agent.
+        resolved: our configuration with its head sets and checkpoints; ``None`` for a foreign
+            agent.
         raw: the mapping of a foreign agent.
     """
 
     cls: type[Any]
     name: str
-    config: AgentConfig | None
+    resolved: Resolved | None
     raw: Mapping[str, Any]
 
-    def with_source(self, source: str) -> AgentChoice:
-        """Return the same agent for another spoken language."""
-        if self.config is None:
-            return self
-        config = self.config.model_copy(update={"source_language": language(source).code})
-        return replace(self, config=config)
+    @property
+    def config(self) -> AgentConfig | None:
+        """Our validated configuration; ``None`` for a foreign agent."""
+        return self.resolved.config if self.resolved else None
 
     def resolved_yaml(self, target: str) -> str:
         """Return the complete YAML of one target language."""
@@ -51,16 +51,26 @@ class AgentChoice:
         return yaml.safe_dump({**defaults, **self.raw}, sort_keys=False, allow_unicode=True)
 
 
-def choose_agent(agent: str, config: str | None, overrides: Mapping[str, Any]) -> AgentChoice:
+def choose_agent(
+    agent: str,
+    config: str | None,
+    overrides: Mapping[str, Any],
+    source: str | None = None,
+    targets: Sequence[str] = (),
+) -> AgentChoice:
     """Resolve an agent.
 
     Args:
         agent: name of an entry point, dotted class, or path of a Simulstream YAML.
         config: name or path of a configuration; not with a YAML agent.
         overrides: dotted keys and values.
+        source: spoken language; ``None`` for the configured one.
+        targets: codes of the target languages that have to be served.
 
     Raises:
         ConfigError: the agent or the configuration does not exist or is not valid.
+        HeadSetError: a direction has no head set, or one that belongs to something else.
+        CheckpointError: a checkpoint is missing.
     """
     if agent.endswith((".yaml", ".yml")):
         if config is not None:
@@ -69,13 +79,16 @@ def choose_agent(agent: str, config: str | None, overrides: Mapping[str, Any]) -
         if not dotted:
             raise ConfigError(f"{agent} has no key 'type' with the dotted path of the agent class")
     else:
-        dotted = _entry_point(agent) or agent
+        points = entry_points(group=GROUP, name=agent)
+        dotted = next((point.value for point in points), agent)
     cls = _import_class(dotted, agent)
     if config is None:
         raise ConfigError("--config is missing: name a configuration or the path of a YAML file")
     if issubclass(cls, AlignAttAgent):
-        overrides = {"type": f"{cls.__module__}.{cls.__qualname__}", **overrides}
-        return AgentChoice(cls, config, load_config(config, overrides), {})
+        ours = load_config(config, {"type": f"{cls.__module__}.{cls.__qualname__}", **overrides})
+        if source is not None:
+            ours = ours.model_copy(update={"source_language": language(source).code})
+        return AgentChoice(cls, config, resolve(ours, targets), {})
     if overrides:
         raise ConfigError(f"--set works for our own agents, not for {dotted}; edit {config}")
     raw = {**read_yaml(config), "type": dotted.replace(":", ".")}
@@ -85,11 +98,6 @@ def choose_agent(agent: str, config: str | None, overrides: Mapping[str, Any]) -
 def known_agents() -> list[str]:
     """Names in the entry-point group ``simulstream.agents``."""
     return sorted(point.name for point in entry_points(group=GROUP))
-
-
-def _entry_point(name: str) -> str | None:
-    found = [point.value for point in entry_points(group=GROUP) if point.name == name]
-    return found[0] if found else None
 
 
 def _import_class(dotted: str, agent: str) -> type[Any]:

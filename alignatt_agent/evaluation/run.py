@@ -1,4 +1,4 @@
-"""Evaluation runs: planned and checked before a model is loaded, then streamed and scored."""
+"""Evaluation runs, streamed and scored."""
 
 from __future__ import annotations
 
@@ -7,228 +7,232 @@ import json
 import logging
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
 
-from alignatt_agent.config.agent_config import ConfigError, parse_overrides
+from tqdm import tqdm
+
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.resolved import resolve
-from alignatt_agent.evaluation.devset import DevSet, load_devset
-from alignatt_agent.evaluation.outcome import Job, Options, finish
-from alignatt_agent.evaluation.resolve import AgentChoice, choose_agent
-from alignatt_agent.evaluation.results import read_ceilings
-from alignatt_agent.evaluation.run_files import RunFiles
-from alignatt_agent.evaluation.score import check_scorer, omnisteval_command
-from alignatt_agent.evaluation.signature import sign
+from alignatt_agent.evaluation.check_log import refuse
+from alignatt_agent.evaluation.comet import CometError, checkpoint, comet_sections
+from alignatt_agent.evaluation.log import parse_log
+from alignatt_agent.evaluation.metrics import measure
+from alignatt_agent.evaluation.plan import Run
+from alignatt_agent.evaluation.report import Source, markdown, page, table
+from alignatt_agent.evaluation.results import (
+    Ceiling,
+    Result,
+    read_ceilings,
+    read_result,
+    write_result,
+)
+from alignatt_agent.evaluation.score import score
+from alignatt_agent.types import AlignAttError
 
 LOGGER = logging.getLogger(__name__)
 
-State = Literal["fresh", "streamed", "scored"]
 
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A run that passed every check which needs no model.
-
-    Attributes:
-        choice: agent and configuration.
-        devset: checked dev set.
-        source: code of the spoken language.
-        targets: codes of the target languages.
-        output: folder of the run; each target has a folder below it.
-    """
-
-    choice: AgentChoice
-    devset: DevSet
-    source: str
-    targets: tuple[str, ...]
-    output: Path
-
-    def files(self, target: str) -> RunFiles:
-        """Files of one target."""
-        return RunFiles(self.output / target)
-
-
-def plan(
-    agent: str,
-    config: str | None,
-    overrides: Sequence[str],
-    source: str | None,
-    targets: Sequence[str],
-    devset: Path,
-    output: Path,
-    audio: Path | None = None,
-) -> Plan:
-    """Check configuration, head sets, checkpoints, dev set and scorer.
+def evaluate(
+    runs: Sequence[Run],
+    root: Path,
+    resume: bool = False,
+    paced: bool = False,
+    jobs: int = 1,
+    comet: str | None = None,
+    comet_python: Path | None = None,
+    offline: Path | None = None,
+) -> int:
+    """Stream what has no log yet, score everything, write the reports and print the table.
 
     Args:
-        agent: entry point, dotted class or YAML path.
-        config: name or path of a configuration.
-        overrides: ``KEY=VALUE`` items.
-        source: spoken language; ``None`` for the configured one.
-        targets: target languages, codes or names.
-        devset: directory of the dev set.
-        output: folder to write to.
-        audio: folder for recordings that have to be converted; default ``audio`` in ``output``.
-
-    Raises:
-        ConfigError: the agent or its configuration is not valid.
-        HeadSetError: a direction has no head set, or one that belongs to something else.
-        CheckpointError: a checkpoint is missing.
-        DevSetError: the dev set cannot be evaluated.
-        LanguageError: a language is unknown.
-        ScoringError: the scorer cannot run here.
-    """
-    codes = tuple(dict.fromkeys(language(name).code for name in targets))
-    choice = choose_agent(agent, config, parse_overrides(overrides))
-    spoken = language(source).code if source else None
-    if choice.config is not None:
-        choice = choice.with_source(spoken or choice.config.source_language)
-        assert choice.config is not None
-        spoken = choice.config.source_language
-        resolve(choice.config, codes)
-    spoken = spoken or "en"
-    checked = load_devset(devset, codes, audio or output / "audio", spoken)
-    check_scorer(codes)
-    return Plan(choice, checked, spoken, codes, output)
-
-
-def plan_all(configs: Sequence[str | None], output: Path, **arguments: Any) -> list[Plan]:
-    """Plan several configurations; each gets a folder of its own below ``output``.
-
-    Raises:
-        ConfigError: two configurations would write to the same folder, and as ``plan``.
-    """
-    if len(configs) < 2:
-        return [plan(config=config, output=output, **arguments) for config in configs or [None]]
-    names = [Path(config or "").stem for config in configs]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ConfigError(f"--config names {', '.join(twice)} twice; results would overwrite")
-    return [
-        plan(config=config, output=output / name, audio=output / "audio", **arguments)
-        for config, name in zip(configs, names, strict=True)
-    ]
-
-
-def evaluate(runs: Plan | Sequence[Plan], options: Options | None = None) -> int:
-    """Stream and score every target of every configuration; print the table.
+        runs: what was planned.
+        root: folder of the reports.
+        resume: leave finished runs with an equal signature as they are.
+        paced: deliver the audio by the clock.
+        jobs: scoring processes side by side.
+        comet: COMET model, if any.
+        comet_python: interpreter of the environment with COMET.
+        offline: output of ``alignatt offline`` whose rows are shown, too.
 
     Returns:
-        Exit status: 0 when every target was scored, else 1.
+        Exit status: 0 when every run was scored, else 1.
 
     Raises:
         ScoringError: the off-line rows do not belong to these runs; nothing was started.
     """
-    plans = [runs] if isinstance(runs, Plan) else list(runs)
-    options = options or Options()
-    for note in dict.fromkeys(note for run in plans for note in run.devset.notes):
+    for note in dict.fromkeys(note for run in runs for note in run.devset.notes):
         print(f"note: {note}", file=sys.stderr)
-    jobs = [_job(run, target, options) for run in plans for target in run.targets]
-    if options.offline is not None:
-        read_ceilings(options.offline, [job.signature for job in jobs])
-    states = [_state(job) if options.resume else "fresh" for job in jobs]
-    for job, state in zip(jobs, states, strict=True):
-        if state == "fresh":  # all at first: no score of an earlier run may outlive a failure
-            job.files.clean()
-            yaml_text = job.choice.resolved_yaml(job.target)
-            job.files.config.write_text(yaml_text, encoding="utf-8")
-            wavs = "".join(f"{talk.wav}\n" for talk in job.devset.talks)
-            job.files.wavs.write_text(wavs, encoding="utf-8")
-        else:
-            print(f"{job.label}: {state} before, with an equal signature")
-    status = _stream_all(plans, jobs, states, options)
-    done = [job for job in jobs if job.files.finished.is_file()]
-    root = plans[0].output if len(plans) == 1 else plans[0].output.parent
-    if done:
-        status = max(status, finish(done, options, root))
-        print_commands(plans)
-    return status
+    ceilings = read_ceilings(offline, [run.signature for run in runs]) if offline else []
+    waiting = [run for run in runs if run.log is None and not (resume and run.streamed)]
+    for run in runs:
+        if run in waiting:  # all at first: no score of an earlier run may outlive a failure
+            prepare(run)
+        elif run.log is None:
+            state = "scored" if run.scored else "streamed"
+            print(f"{run.label}: {state} before, with an equal signature")
+    complete = stream_all(waiting, paced)
+    done = [run for run in runs if run.log is not None or run.files.finished.is_file()]
+    scored = score_all(done, jobs)
+    complete = complete and len(scored) == len(runs)
+    if comet and scored:
+        try:
+            scored = add_comet(scored, comet, comet_python)
+        except CometError as error:
+            print(f"simulstream-eval: COMET: {error}", file=sys.stderr)
+            complete = False
+    if scored:
+        write_reports(scored, ceilings, root)
+        print_commands(runs)
+    return 0 if complete else 1
 
 
-def print_commands(runs: Sequence[Plan]) -> None:
+def print_commands(runs: Sequence[Run]) -> None:
     """Print the official commands that do the same without ours."""
     print("\nthe same with the official commands:")
-    for run in runs:
-        for target in run.targets:
-            files = run.files(target)
-            print(f"  {files.inference_command(target, run.source)}")
-            print(f"  {omnisteval_command(files, run.devset, target)}")
+    for command in (command for run in runs for command in run.commands):
+        print(f"  {command}")
 
 
-def _job(run: Plan, target: str, options: Options) -> Job:
-    return Job(
-        choice=run.choice,
-        devset=run.devset,
-        source=run.source,
-        target=target,
-        files=run.files(target),
-        signature=sign(run.choice, run.devset, target, "real" if options.paced else "no"),
-    )
+def prepare(run: Run) -> None:
+    """Remove what an earlier stream wrote and write the inputs of this one."""
+    assert run.choice is not None
+    run.files.clean()
+    run.files.config.write_text(run.choice.resolved_yaml(run.target), encoding="utf-8")
+    wavs = "".join(f"{talk.wav}\n" for talk in run.devset.talks)
+    run.files.wavs.write_text(wavs, encoding="utf-8")
 
 
-def _state(job: Job) -> State:
-    """Tell how far an earlier run with the same signature came."""
-    files = job.files
-    if not files.metrics.is_file() or _read(files.finished) != job.signature:
-        return "fresh"
-    return "scored" if _read(files.scores).get("signature") == job.signature else "streamed"
+def stream_all(runs: Sequence[Run], paced: bool = False) -> bool:
+    """Stream prepared runs with engines that are loaded once; the first failure ends it.
 
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _stream_all(
-    plans: Sequence[Plan], jobs: Sequence[Job], states: Sequence[State], options: Options
-) -> int:
-    waiting = [job for job, state in zip(jobs, states, strict=True) if state == "fresh"]
-    if not waiting:
-        return 0
-    devset = plans[0].devset
+    Returns:
+        Whether all were streamed to their end.
+    """
+    if not runs:
+        return True
+    devset = runs[0].devset
     print(
-        f"{', '.join(dict.fromkeys(run.choice.name for run in plans))}: {plans[0].source} -> "
-        f"{' '.join(dict.fromkeys(job.target for job in waiting))}, {len(devset.talks)} talks, "
+        f"{', '.join(dict.fromkeys(run.name for run in runs))}: {runs[0].source} -> "
+        f"{' '.join(dict.fromkeys(run.target for run in runs))}, {len(devset.talks)} talks, "
         f"{devset.seconds:.0f} s of speech, {len(devset.segments)} segments; loading models",
         flush=True,
     )
     try:
-        for job in waiting:
+        for run in runs:
             try:
-                _stream(job, options)
+                stream(run, paced)
             except Exception as error:
                 print(
-                    f"simulstream-eval: {job.label}: {type(error).__name__}: {error}\n"
-                    f"  details: {job.files.log}",
+                    f"simulstream-eval: {run.label}: {type(error).__name__}: {error}\n"
+                    f"  details: {run.files.log}",
                     file=sys.stderr,
                 )
-                return 1
+                return False
     finally:
-        for cls in dict.fromkeys(run.choice.cls for run in plans):
-            shutdown = getattr(cls, "shutdown", None)
-            if shutdown is not None:
-                shutdown()
-    return 0
+        for cls in dict.fromkeys(run.choice.cls for run in runs if run.choice):
+            getattr(cls, "shutdown", lambda: None)()
+    return True
 
 
-def _stream(job: Job, options: Options) -> None:
+def stream(run: Run, paced: bool = False, traced: bool = False) -> None:
+    """Stream one prepared run; its signature is written when its last talk was streamed.
+
+    Args:
+        run: what to stream.
+        paced: deliver the audio by the clock.
+        traced: see ``harness.run_stream``.
+    """
     # Importing the harness configures logging; not before it is needed.
     from alignatt_agent.evaluation.harness import run_stream
 
-    files = job.files
-    with _logging_to(files.log):
+    assert run.choice is not None
+    with _logging_to(run.files.log):
         try:
-            run_stream(job.choice, job.devset, files, job.target, job.source, options.paced)
+            run_stream(run.choice, run.devset, run.files, run.target, run.source, paced, traced)
         except Exception:
-            LOGGER.exception("the run of %s failed", job.label)
+            LOGGER.exception("the run of %s failed", run.label)
             raise
-    text = json.dumps(job.signature, indent=2, ensure_ascii=False)
-    files.finished.write_text(text + "\n", encoding="utf-8")
+    text = json.dumps(run.signature, indent=2, ensure_ascii=False)
+    run.files.finished.write_text(text + "\n", encoding="utf-8")
+
+
+def score_all(runs: Sequence[Run], jobs: int = 1) -> list[tuple[Run, Result]]:
+    """Score runs side by side, each in processes of its own; failures are printed.
+
+    Args:
+        runs: streamed runs.
+        jobs: how many at a time.
+
+    Returns:
+        The runs that were scored, in order.
+    """
+    found: list[tuple[Run, Result]] = []
+    with ThreadPoolExecutor(max(1, jobs)) as pool:
+        results = [pool.submit(score_run, run) for run in runs]
+        pairs = zip(runs, results, strict=True)
+        for run, result in tqdm(pairs, total=len(runs), desc="scoring", leave=False):
+            try:
+                found.append((run, result.result()))
+            except (AlignAttError, ValueError) as error:
+                print(f"simulstream-eval: {run.label}: {error}", file=sys.stderr)
+    return found
+
+
+def score_run(run: Run) -> Result:
+    """Score the log of a run and write ``scores.json``; what was scored before is kept.
+
+    Raises:
+        LogError: the log cannot be scored.
+        ScoringError: a scorer failed.
+    """
+    if run.scored:
+        return read_result(run.files.folder)
+    log = run.log or parse_log(run.files.metrics)
+    for warning in refuse(log, run.devset, language(run.target).latency_unit):
+        print(f"simulstream-eval: {run.label}: warning: {warning}", file=sys.stderr)
+    scores = score(run.files, run.devset, run.target, log)
+    measured = measure(run.files, run.devset, run.target, scores, log)
+    result = Result(run.name, run.target, scores, measured, run.signature)
+    write_result(result, run.files)
+    return result
+
+
+def add_comet(
+    scored: Sequence[tuple[Run, Result]], model: str, python: Path | None
+) -> list[tuple[Run, Result]]:
+    """Score all runs with one process and write the scores into their ``scores.json``.
+
+    Runs that have a score of the same model keep it.
+
+    Raises:
+        CometError: environment, model or transcript is missing.
+    """
+    name = checkpoint(model)
+    waiting = [run for run, item in scored if item.measured.get("comet", {}).get("model") != name]
+    runs = [(run.files, run.devset, run.source, run.target) for run in waiting]
+    sections = iter(comet_sections(runs, model, python))
+    found = []
+    for run, result in scored:
+        if run in waiting:
+            result = replace(result, measured={**result.measured, "comet": next(sections)})
+            write_result(result, run.files)
+        found.append((run, result))
+    return found
+
+
+def write_reports(
+    scored: Sequence[tuple[Run, Result]], ceilings: Sequence[Ceiling], root: Path
+) -> None:
+    """Write ``report.md`` and ``report.html`` and print the table."""
+    commands = [command for run, _ in scored for command in run.commands]
+    notes = list(dict.fromkeys(note for run, _ in scored for note in run.devset.notes))
+    results = [result for _, result in scored]
+    text = markdown(results, commands, notes, ceilings)
+    (root / "report.md").write_text(text, encoding="utf-8")
+    sources = [Source(result, run.files.folder) for run, result in scored]
+    (root / "report.html").write_text(page(sources, text, ceilings), encoding="utf-8")
+    print(f"\n{table(results, ceilings)}\n\nreports: {root / 'report.html'}, {root / 'report.md'}")
 
 
 @contextlib.contextmanager

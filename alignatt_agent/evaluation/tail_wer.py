@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from alignatt_agent.evaluation.trace import Record
+from alignatt_agent.evaluation.trace import TalkStep
 from alignatt_agent.evaluation.wer import normalised
 
 BEFORE_S, AFTER_S = 1.0, 0.5
@@ -69,7 +69,7 @@ class TailErrors:
 
 
 def tail_errors(
-    records: Iterable[Record],
+    records: Iterable[TalkStep],
     references: Mapping[str, Sequence[tuple[float, float, str]]],
     bin_s: float = 0.125,
     longest_s: float = 2.0,
@@ -94,13 +94,13 @@ def tail_errors(
         for talk, segments in references.items()
     }
     for record in records:
-        if not record.words:
+        if not record.heard.live.words:
             continue
         if record.talk not in references:
             raise ValueError(f"{record.talk} was streamed, but the dev set does not have it")
         row = talks.index(record.talk)
-        shown = [(normalised(word.text), word.end) for word in record.words]
-        begin, end = record.words[0].start - BEFORE_S, record.audio_s + AFTER_S
+        shown = [(normalised(word.text), word.end) for word in record.heard.live.words]
+        begin, end = record.heard.live.words[0].start - BEFORE_S, record.audio_s + AFTER_S
         window = [
             word for start, stop, text in plain[record.talk] if start < end and stop > begin
             for word in text

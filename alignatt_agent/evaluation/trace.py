@@ -1,7 +1,7 @@
-"""What happened inside a stream, chunk by chunk: times of the stages, words heard, decisions.
+"""``steps.jsonl``: the trace of a run, one line per chunk.
 
-An observer of the agent writes one line per chunk to ``steps.jsonl``, so that transcripts, stage
-times and the reasons for stopping can be looked at long after the engines are gone.
+Transcripts, stage times, drafts and the reasons for stopping can so be looked at long after the
+engines are gone.
 """
 
 from __future__ import annotations
@@ -12,36 +12,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alignatt_agent.types import Step, Word
+from alignatt_agent.types import (
+    Decision,
+    Judged,
+    SourceView,
+    SpeechUpdate,
+    Step,
+    StopReason,
+    Word,
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One chunk of a stream.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TalkStep(Step):
+    """A chunk of a recording, as it was written down.
 
     Attributes:
         talk: stem of the recording.
-        audio_s: seconds of audio heard so far.
-        seconds: time of each stage.
-        closed: sentences that this chunk closed.
-        words: the open utterance; its last words are the live tail.
-        accessible: how many of ``words`` the translation could rely on.
-        reason: why the policy stopped, when it decided anything.
-        steps: decoding steps of this chunk.
-        accepted: tokens that were emitted in it.
-        units: what was emitted.
     """
 
     talk: str
-    audio_s: float
-    seconds: dict[str, float]
-    closed: tuple[tuple[Word, ...], ...]
-    words: tuple[Word, ...]
-    accessible: int
-    reason: str | None
-    steps: int
-    accepted: int
-    units: tuple[str, ...]
 
 
 class Recorder:
@@ -56,6 +46,7 @@ class Recorder:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._seconds = 0.0
         self.talk = ""
 
     def __enter__(self) -> Recorder:
@@ -67,7 +58,8 @@ class Recorder:
 
     def __call__(self, step: Step) -> None:
         """Write one chunk."""
-        heard = step.heard
+        self._seconds += sum(step.seconds.values())
+        heard, judged = step.heard, step.judged
         line = {
             "talk": self.talk,
             "audio_s": round(step.audio_s, 4),
@@ -75,31 +67,72 @@ class Recorder:
             "closed": [_plain(sentence) for sentence in heard.sentences],
             "words": _plain(heard.live.words),
             "accessible": heard.live.accessible,
-            "reason": step.judged.decision.reason.value if step.judged else None,
+            "settled": heard.settled,
+            "stable": heard.stable,
+            "reason": judged.decision.reason.value if judged else None,
+            "draft": _draft(judged) if judged else None,
             "steps": step.passes,
             "accepted": step.accepted,
             "units": list(step.units),
         }
         self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
+    def take_seconds(self) -> float:
+        """Return the seconds of all stages since the last call."""
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds
 
-def read_records(path: Path) -> Iterator[Record]:
-    """Read ``steps.jsonl``, one record at a time."""
+
+def read_steps(path: Path) -> Iterator[TalkStep]:
+    """Read ``steps.jsonl``, one chunk at a time; earlier versions wrote no drafts."""
     with path.open(encoding="utf-8") as stream:
         for text in stream:
             line = json.loads(text)
-            yield Record(
+            live = SourceView(_words(line["words"]), line["accessible"])
+            yield TalkStep(
                 talk=line["talk"],
                 audio_s=line["audio_s"],
-                seconds=line["seconds"],
-                closed=tuple(_words(sentence) for sentence in line["closed"]),
-                words=_words(line["words"]),
-                accessible=line["accessible"],
-                reason=line["reason"],
-                steps=line["steps"],
-                accepted=line["accepted"],
+                heard=SpeechUpdate(
+                    tuple(_words(sentence) for sentence in line["closed"]),
+                    live,
+                    line.get("settled", 0),
+                    line.get("stable", 0),
+                ),
+                judged=_judged(line.get("draft") or {}, line["reason"]) if line["reason"] else None,
                 units=tuple(line["units"]),
+                accepted=line["accepted"],
+                passes=line["steps"],
+                seconds=line["seconds"],
             )
+
+
+def _draft(judged: Judged) -> dict[str, Any]:
+    decision = judged.decision
+    return {
+        "after": judged.accepted,
+        "tokens": list(judged.tokens),
+        "accepted": decision.accepted,
+        "closed": decision.closed,
+        "words": list(judged.words),
+        "masses": [round(mass, 4) for mass in decision.accessible_mass],
+        "edge": judged.edge,
+    }
+
+
+def _judged(draft: dict[str, Any], reason: str) -> Judged:
+    decision = Decision(
+        draft.get("accepted", 0),
+        StopReason(reason),
+        accessible_mass=tuple(draft.get("masses", ())),
+        closed=draft.get("closed", False),
+    )
+    return Judged(
+        draft.get("after", ""),
+        tuple(draft.get("tokens", ())),
+        tuple(draft.get("words", ())),
+        decision,
+        draft.get("edge", 0),
+    )
 
 
 def _plain(words: tuple[Word, ...]) -> list[list[Any]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.evaluation.trace import Record
+from alignatt_agent.evaluation.trace import TalkStep
 
 _NO_LETTER = re.compile(r"[^\w\s']|_")
 
@@ -36,12 +36,12 @@ def reference_transcripts(devset: DevSet) -> dict[str, list[tuple[float, float, 
     }
 
 
-def streamed_transcripts(records: Iterable[Record]) -> dict[str, str]:
+def streamed_transcripts(records: Iterable[TalkStep]) -> dict[str, str]:
     """Return what the speech side settled on, by talk."""
     heard: dict[str, list[str]] = {}
     for record in records:
         words = heard.setdefault(record.talk, [])
-        words += [word.text for sentence in record.closed for word in sentence]
+        words += [word.text for sentence in record.heard.sentences for word in sentence]
     return {talk: " ".join(words) for talk, words in heard.items()}
 
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from alignatt_agent.evaluation.cli import main
 from tests.harness import fakes, logs
 
 
@@ -49,7 +48,7 @@ def call(tmp_path, capsys):
     (devset / "ref" / "en.txt").write_text(logs.transcript())
 
     def run(*arguments, configs=("low", "high"), out="out", targets=("de", "zh")):
-        status = main(
+        status = fakes.evaluate(
             [
                 *("--agent", "tests.harness.fakes.FakeAgent"),
                 *("--config", *(str(tmp_path / f"{name}.yaml") for name in configs)),

@@ -17,6 +17,7 @@ import yaml
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from alignatt_agent import cli
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.types import SAMPLE_RATE, AlignedItem, AttentionRows, Draft, EngineError
 
@@ -27,6 +28,11 @@ CHAT = (
     "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}<end>{% endfor %}"
     "{% if add_generation_prompt %}<model>{% endif %}"
 )
+
+
+def evaluate(arguments) -> int:
+    """Run ``simulstream-eval`` in this process; returns the exit status."""
+    return cli.run("eval", arguments, "simulstream-eval")
 
 
 def word(k: int) -> str:

@@ -19,14 +19,13 @@ from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.curves import experiment as studies
 from alignatt_agent.curves import sweep
 from alignatt_agent.curves.cli import build_parser, main
-from alignatt_agent.curves.experiment import Study, conduct
+from alignatt_agent.curves.experiment import Study, conduct, plan
 from alignatt_agent.curves.grid import SINGLE, Point
 from alignatt_agent.curves.scoring import load_scores, score_all
 from alignatt_agent.curves.stream import ReplayAgent
 from alignatt_agent.curves.sweep import Material, runs_of, stream
 from alignatt_agent.evaluation.cache import Memo
 from alignatt_agent.evaluation.devset import load_devset
-from alignatt_agent.evaluation.run import plan
 from alignatt_agent.types import EngineError
 from tests.harness import fakes
 

@@ -11,9 +11,9 @@ from alignatt_agent.cli import main
 from alignatt_agent.evaluation.asr import tail_report, transcript_log
 from alignatt_agent.evaluation.latency import place
 from alignatt_agent.evaluation.tail_wer import TailErrors, matches, tail_errors
-from alignatt_agent.evaluation.trace import Record
+from alignatt_agent.evaluation.trace import TalkStep
 from alignatt_agent.evaluation.wer import normalised
-from alignatt_agent.types import Word
+from alignatt_agent.types import SourceView, SpeechUpdate, Word
 from tests.harness import fakes, logs
 
 
@@ -21,7 +21,8 @@ def record(audio_s, words, accessible=None, closed=(), talk="talk0"):
     shown = tuple(Word(*item) for item in words)
     count = len(shown) if accessible is None else accessible
     seconds = {"asr": 0.1, "aligner": 0.05, "draft": 0.0, "emission": 0.0}
-    return Record(talk, audio_s, seconds, closed, shown, count, None, 0, 0, ())
+    heard = SpeechUpdate(closed, SourceView(shown, count))
+    return TalkStep(audio_s, heard, None, (), 0, 0, seconds, talk=talk)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ import yaml
 from simulstream.config import yaml_config
 from simulstream.metrics.readers import LogReader
 
-from alignatt_agent.evaluation.cli import main
 from tests.harness import fakes
 
 
@@ -168,7 +167,7 @@ def test_call_order(tmp_path):
 
 
 def run_cli(capsys, *arguments):
-    status = main([str(item) for item in arguments])
+    status = fakes.evaluate([str(item) for item in arguments])
     captured = capsys.readouterr()
     return status, captured.out, captured.err
 

@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from alignatt_agent.evaluation.cli import main
 from alignatt_agent.evaluation.comet import CometError, comet_scores
 from tests.harness import fakes, logs
 
@@ -63,7 +62,7 @@ def run(tmp_path, capsys, *arguments, transcript=True):
     if transcript:
         (devset / "ref" / "en.txt").write_text(logs.transcript())
     given = ["--agent", config, "--target", "de", "--devset", devset, "--output", tmp_path / "out"]
-    status = main([str(item) for item in (*given, *arguments)])
+    status = fakes.evaluate([str(item) for item in (*given, *arguments)])
     captured = capsys.readouterr()
     return status, captured.out, captured.err
 

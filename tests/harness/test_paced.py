@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from alignatt_agent.evaluation.cli import main
 from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.evaluation.latency import (
     emitted_units,
@@ -36,7 +35,7 @@ def scored(tmp_path_factory):
         path = logs.write(root / f"{rtf}" / "log.jsonl", log)
         out = root / f"out{rtf}"
         arguments = ["--score-only", path, "--target", "de", "--devset", devset, "--output", out]
-        assert main([str(item) for item in arguments]) == 0
+        assert fakes.evaluate([str(item) for item in arguments]) == 0
         found[rtf] = (json.loads((out / "de" / "scores.json").read_text()), path, out / "de")
     return devset, found
 
@@ -118,7 +117,9 @@ def test_real_clock_agrees_with_the_simulated_one(capsys, tmp_path, monkeypatch,
 
     monkeypatch.setattr(fakes.FakeRecognizer, "transcribe", transcribe)
     arguments = ["--agent", config, "--target", "de", "--devset", devset]
-    status = main([str(item) for item in (*arguments, "--output", tmp_path / "out", "--paced")])
+    status = fakes.evaluate(
+        [str(item) for item in (*arguments, "--output", tmp_path / "out", "--paced")]
+    )
     printed = capsys.readouterr().out
     assert status == 0
     folder = tmp_path / "out" / "de"

@@ -9,7 +9,6 @@ import sys
 
 import pytest
 
-from alignatt_agent.evaluation.cli import main
 from tests.harness import fakes, logs
 
 
@@ -34,7 +33,7 @@ def official(folder, devset, log, target, form, config):
 
 def score_only(capsys, log, target, devset, out, *more):
     arguments = ["--score-only", log, "--target", target, "--devset", devset, "--output", out]
-    status = main([str(item) for item in (*arguments, *more)])
+    status = fakes.evaluate([str(item) for item in (*arguments, *more)])
     captured = capsys.readouterr()
     return status, captured.out, captured.err
 

@@ -43,7 +43,7 @@ def world(tmp_path_factory):
     for regime in speech:
         _run(
             folder,
-            *("-m", "alignatt_agent.evaluation.cli", "--agent", f"fake-{regime}.yaml"),
+            *("-m", "alignatt_agent.cli", "eval", "--agent", f"fake-{regime}.yaml"),
             *("--target", "de", "zh", "--devset", "devset", "--output", f"dev-{regime}"),
         )
     built = _run(folder, "-m", "alignatt_agent.cli", "submission", "build", *ARGUMENTS)

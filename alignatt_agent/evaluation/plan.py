@@ -1,0 +1,204 @@
+"""What an evaluation runs, checked before a model is loaded."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from alignatt_agent.config.agent_config import ConfigError
+from alignatt_agent.config.languages import language
+from alignatt_agent.evaluation.devset import DevSet, load_devset
+from alignatt_agent.evaluation.log import Log, LogError, parse_log
+from alignatt_agent.evaluation.resolve import AgentChoice, choose_agent
+from alignatt_agent.evaluation.run_files import RunFiles
+from alignatt_agent.evaluation.score import check_scorer, omnisteval_command
+from alignatt_agent.evaluation.signature import sign, sign_log
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One target of one configuration, or one log, that passed every check without a model.
+
+    Attributes:
+        name: how the user named the configuration, or the log.
+        devset: checked dev set.
+        source: code of the spoken language.
+        target: code of the language of the output.
+        files: where its files are.
+        signature: what its scores depend on.
+        choice: agent and configuration; ``None`` where a log is there already.
+        log: that log.
+    """
+
+    name: str
+    devset: DevSet
+    source: str
+    target: str
+    files: RunFiles
+    signature: dict[str, Any]
+    choice: AgentChoice | None = None
+    log: Log | None = None
+
+    @property
+    def label(self) -> str:
+        """Name for messages."""
+        return f"{self.name} {self.target}"
+
+    @property
+    def commands(self) -> list[str]:
+        """The official commands that do the same without ours."""
+        form = "simulstream" if self.log is None else self.log.format
+        scoring = omnisteval_command(self.files, self.devset, self.target, form)
+        if self.choice is None:
+            return [scoring]
+        return [self.files.inference_command(self.target, self.source), scoring]
+
+    @property
+    def streamed(self) -> bool:
+        """Whether an earlier call with an equal signature streamed it to its end."""
+        return self.files.metrics.is_file() and _read(self.files.finished) == self.signature
+
+    @property
+    def scored(self) -> bool:
+        """Whether an earlier call with an equal signature scored it."""
+        return bool(_read(self.files.scores).get("signature") == self.signature)
+
+
+def plan(
+    agent: str,
+    configs: Sequence[str | None],
+    overrides: Mapping[str, Any],
+    source: str | None,
+    targets: Sequence[str],
+    devset: Path,
+    output: Path,
+    paced: bool = False,
+) -> list[Run]:
+    """Check configurations, head sets, checkpoints, dev set and scorer.
+
+    Args:
+        agent: entry point, dotted class or YAML path.
+        configs: names or paths of configurations; several get a folder each below ``output``.
+        overrides: dotted keys and values.
+        source: spoken language; ``None`` for the configured one.
+        targets: target languages, codes or names.
+        devset: directory of the dev set.
+        output: folder to write to.
+        paced: whether the audio is delivered by the clock.
+
+    Returns:
+        One run for every target of every configuration.
+
+    Raises:
+        ConfigError: an agent or a configuration is not valid, or two have one name.
+        HeadSetError: a direction has no head set, or one that belongs to something else.
+        CheckpointError: a checkpoint is missing.
+        DevSetError: the dev set cannot be evaluated.
+        LanguageError: a language is unknown.
+        ScoringError: the scorer cannot run here.
+    """
+    codes = tuple(dict.fromkeys(language(name).code for name in targets))
+    names = [Path(config or "").stem for config in configs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(f"--config names {', '.join(twice)} twice; results would overwrite")
+    runs = []
+    for config, name in zip(configs, names, strict=True):
+        choice = choose_agent(agent, config, overrides, source, codes)
+        spoken = choice.config.source_language if choice.config else language(source or "en").code
+        checked = load_devset(devset, codes, output / "audio", spoken)
+        root = output / name if len(configs) > 1 else output
+        runs += [
+            Run(
+                name=choice.name,
+                devset=checked,
+                source=spoken,
+                target=code,
+                files=RunFiles(root / code),
+                signature=sign(choice, checked, code, paced),
+                choice=choice,
+            )
+            for code in codes
+        ]
+    check_scorer(codes)
+    return runs
+
+
+def plan_log(
+    log: Path,
+    target: str,
+    devset: Path,
+    output: Path,
+    log_config: Path | None = None,
+    source: str = "en",
+) -> Run:
+    """Copy a log, its configuration and what lies beside it into a folder of its own.
+
+    Nothing is streamed and no audio is needed.
+
+    Args:
+        log: Simulstream's log, or OmniSTEval's JSONL.
+        target: language of the output.
+        devset: directory of the dev set.
+        output: folder to write to; the target gets a folder below it.
+        log_config: YAML with ``detokenizer_type`` of a Simulstream log; default: ``agent.yaml``
+            beside the log, else whole words (single characters for Chinese) are expected.
+        source: language of the speech.
+
+    Raises:
+        LogError: the log cannot be read, lies in that folder, or needs a configuration.
+        DevSetError: the dev set cannot be evaluated.
+        LanguageError: the language is unknown.
+        ScoringError: the scorer cannot run here.
+    """
+    code, spoken = language(target).code, language(source).code
+    check_scorer([code])
+    checked = load_devset(devset, [code], source=spoken, audio=False)
+    files = RunFiles(output / code)
+    if log.resolve().parent == files.folder.resolve():
+        raise LogError(f"{log} lies in {files.folder}, which is written to; take another --output")
+    if log_config is not None and not log_config.is_file():
+        raise LogError(f"{log_config} does not exist")
+    parsed = parse_log(log)
+    settings = None
+    if parsed.format == "simulstream":
+        settings = _scorer_settings(log_config or log.with_name(files.config.name), code)
+    files.clean()
+    shutil.copyfile(log, files.metrics)
+    for path in (files.records, files.clock):
+        if log.with_name(path.name).is_file():
+            shutil.copyfile(log.with_name(path.name), path)
+    if settings:
+        files.config.write_text(settings, encoding="utf-8")
+    signature = sign_log(log, checked, code)
+    return Run(str(log), checked, spoken, code, files, signature, log=parsed)
+
+
+def _scorer_settings(config: Path, target: str) -> str:
+    """Return the YAML that the scorers join units by."""
+    unit = language(target).latency_unit
+    settings: dict[str, Any] = {"detokenizer_type": "simuleval", "latency_unit": unit}
+    if config.is_file():
+        settings = yaml.safe_load(config.read_text(encoding="utf-8"))
+        if not isinstance(settings, dict):
+            raise LogError(f"{config} holds no mapping of keys")
+        if "detokenizer_type" not in settings:
+            raise LogError(
+                f"{config} has no detokenizer_type (hf, canary or simuleval), so the units of the "
+                f"log cannot be joined; name an evaluation YAML with --log-config"
+            )
+    return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
