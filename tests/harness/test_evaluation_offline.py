@@ -136,7 +136,7 @@ def test_rows_beside_the_streamed_ones(call, tmp_path):
     starts = fakes.FakeAgent.starts
     status, _, error = call(*given, configs=("low",), targets=("zh",))
     assert status == 2
-    assert "alignatt-offline --target zh" in error
+    assert "alignatt offline --target zh" in error
     path = offline / "de" / "offline.json"
     content = json.loads(path.read_text())
     content["signature"]["devset"] = "another one"
