@@ -125,13 +125,13 @@ def study_from(arguments: argparse.Namespace) -> Study:
     pyplot()
     plans = {
         name: plan(
-            agent="alignatt4llm",
-            config=getattr(arguments, f"config_{name}"),
-            overrides={},
-            source=None,
-            targets=arguments.targets,
-            devset=arguments.devset,
-            output=arguments.output,
+            "alignatt4llm",
+            getattr(arguments, f"config_{name}"),
+            {},
+            None,
+            arguments.targets,
+            arguments.devset,
+            arguments.output,
         )
         for name in OPERATING
     }

@@ -63,13 +63,13 @@ class Plan:
     output: Path
 
 
-def plan(config: str, output: Path, **arguments: Any) -> Plan:
-    """Check one operating point; see ``evaluation.plan.plan``."""
-    runs = evaluation.plan(configs=[config], output=output, **arguments)
+def plan(agent: str, config: str, *arguments: Any) -> Plan:
+    """Check one operating point; arguments as those of ``evaluation.plan.plan``."""
+    runs = evaluation.plan(agent, [config], *arguments)
     first = runs[0]
     assert first.choice is not None
     targets = tuple(run.target for run in runs)
-    return Plan(first.choice, first.devset, first.source, targets, output)
+    return Plan(first.choice, first.devset, first.source, targets, first.files.folder.parent)
 
 
 @dataclass(frozen=True, slots=True)

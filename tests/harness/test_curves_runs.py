@@ -219,7 +219,7 @@ def test_from_configurations_to_figures(world, monkeypatch):
         name: plan(
             "tests.harness.fakes.FakeAgent",
             str(world / file),
-            [],
+            {},
             None,
             ["de"],
             world / "devset",
