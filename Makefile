@@ -58,7 +58,7 @@ doctor: $(STAMP) ## check this machine: versions, models, exactness and speed of
 	@$(BIN)/alignatt-doctor --config $(MODELS)-low
 
 curves: $(STAMP) ## quality against latency for every policy, and the ablation of the gate
-	@$(BIN)/python -m alignatt_agent.curves --output outputs/curves --targets $(TARGETS) \
+	@$(BIN)/alignatt curves --output outputs/curves --targets $(TARGETS) \
 		--devset $(DEVSET)
 
 submission: $(STAMP) ## bundle the last dev-low and dev-high for IWSLT, and check the bundle

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from simulstream.client.wav_reader_client import read_wav_file
 from tqdm import tqdm
 
 from alignatt_agent.cascade import Engines, build_session, load_engines, shutdown
@@ -25,8 +27,7 @@ from alignatt_agent.config.checkpoints import locate
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.quiet import quieten
 from alignatt_agent.config.resolved import resolve
-from alignatt_agent.curves.remembered import RememberedAligner, RememberedRecognizer
-from alignatt_agent.curves.stream import read_wav
+from alignatt_agent.curves.engine_cache import RememberedAligner, RememberedRecognizer
 from alignatt_agent.evaluation.cache import Memo
 from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
@@ -68,7 +69,10 @@ def compare(names: list[str], targets: list[str], devset: Path) -> Iterator[dict
     configs = [load_config(name) for name in names]
     if any(config.models != configs[0].models for config in configs):
         raise ConfigError(f"{', '.join(names)} name different models; compare them one by one")
-    talks = [read_wav(talk.wav) for talk in load_devset(devset, targets).talks]
+    talks = [
+        read_wav_file(str(talk.wav))[1].astype(np.float32) / 2**15
+        for talk in load_devset(devset, targets).talks
+    ]
     heads = {head for config in configs for head in resolve(config).heads}
     engines = load_engines(locate(configs[0].models), sorted(heads))
     with tempfile.TemporaryDirectory() as folder:

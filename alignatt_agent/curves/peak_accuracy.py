@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,11 @@ from alignatt_agent.calibration.pairs_file import read_pairs
 from alignatt_agent.calibration.prompted_pair import PairPrompter
 from alignatt_agent.calibration.translation_score import AlignedPair, RowReader, hits
 from alignatt_agent.config.agent_config import AgentConfig
-from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.languages import language
-from alignatt_agent.curves.sweep import Run
+from alignatt_agent.curves.runs import Run
 from alignatt_agent.policy.rows import PeakFilter
 from alignatt_agent.translation.prompt import PromptBuilder
-from alignatt_agent.types import FloatArray
+from alignatt_agent.types import FloatArray, Readout
 
 _CONTEXT = 2048
 
@@ -66,18 +66,18 @@ def peak_accuracy(
         pairs: of one direction.
         runs: of the same direction.
     """
-    rows: dict[Any, list[FloatArray]] = {}
+
+    @cache
+    def rows(readout: Readout) -> list[FloatArray]:
+        return [reader.rows(pair.prompt, pair.target_ids, readout).source for pair in pairs]
+
     found = {}
     for run in runs:
         policy = run.config.policy
-        readout = load_head_set(run.config.head_sets[run.target]).readout(policy.top_k)
-        if readout not in rows:
-            rows[readout] = [
-                reader.rows(pair.prompt, pair.target_ids, readout).source for pair in pairs
-            ]
         judged = []
-        for source, pair in zip(rows[readout], pairs, strict=True):
+        readout = run.resolved.head_sets[run.target].readout(policy.top_k)
+        for source, pair in zip(rows(readout), pairs, strict=True):
             gate = PeakFilter(policy.normalise, policy.median_width)
             judged.append(hits(np.stack([gate(row) for row in source]), pair))
-        found[run.point.name] = sum(int(x.sum()) for x in judged) / sum(x.size for x in judged)
+        found[run.name] = float(np.concatenate(judged).mean())
     return found

@@ -1,7 +1,4 @@
-"""Quality against latency, one panel per target (matplotlib, extra ``plots``).
-
-Colours are of Okabe and Ito's eight, which stay apart for colour-blind readers.
-"""
+"""Quality against latency, one panel per target (matplotlib, extra ``plots``)."""
 
 from __future__ import annotations
 
@@ -13,27 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from alignatt_agent.curves.bootstrap import Resampled
-from alignatt_agent.curves.dominance import LATENCIES, QUALITIES
 from alignatt_agent.curves.grid import CURVES
-from alignatt_agent.curves.pareto import front
-from alignatt_agent.evaluation.plotting import pyplot
+from alignatt_agent.curves.pareto import LATENCIES, QUALITIES, Resampled, front
+from alignatt_agent.evaluation.plotting import BLUE, GREEN, GREY, PURPLE, SKY, VERMILION, pyplot
 from alignatt_agent.evaluation.statistics import LEVEL
 
-STYLES = dict(
-    zip(
-        CURVES,
-        (
-            ("#0072B2", "o"),
-            ("#56B4E9", "s"),
-            ("#CC79A7", "^"),
-            ("#009E73", "D"),
-            ("#D55E00", "X"),
-            ("#7F7F7F", "v"),
-        ),
-        strict=True,
-    )
-)
+_COLOURS = (BLUE, SKY, PURPLE, GREEN, VERMILION, GREY)
+STYLES = {name: style for name, *style in zip(CURVES, _COLOURS, "os^DXv", strict=True)}
 """Colour and marker of every curve."""
 _PLACES = 160
 _ZOOM = 14
@@ -121,8 +104,7 @@ def _draw(plt: Any, panels: Sequence[Panel], latency: str, quality: str, note: s
 def _panel(axes: Any, panel: Panel, latency: str, quality: str) -> None:
     for curve, runs in panel.curves.items():
         colour, marker = STYLES[curve]
-        x = np.array([panel.scores.value(run, latency) for run in runs])
-        y = np.array([panel.scores.value(run, quality) for run in runs])
+        x, y = panel.scores.values(runs, latency), panel.scores.values(runs, quality)
         best = front(x, y)
         axes.scatter(x / 1000, y, s=9, color=colour, alpha=0.3, linewidths=0)
         axes.plot(

@@ -8,13 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from tabulate import tabulate
 
-from alignatt_agent.curves.bootstrap import RESAMPLES, Resampled
-from alignatt_agent.curves.dominance import LATENCIES, QUALITIES, Comparison
 from alignatt_agent.curves.grid import Point
-from alignatt_agent.curves.pareto import front
-from alignatt_agent.curves.sweep import Run
+from alignatt_agent.curves.pareto import LATENCIES, QUALITIES, RESAMPLES, Comparison, Resampled
+from alignatt_agent.curves.runs import Run
 from alignatt_agent.evaluation.statistics import LEVEL
 
 SCORES = (*QUALITIES, *LATENCIES)
@@ -27,20 +25,19 @@ def curve_entry(
     return {
         "runs": [
             {
-                "name": run.point.name,
+                "name": run.name,
                 "curve": run.point.curve,
                 "label": run.point.label,
                 "settings": {"base": run.point.base, **run.point.settings},
                 "chunk_ms": run.config.chunk_ms,
-                **{score: _interval(scores, run.point.name, score) for score in SCORES},
+                **_intervals(scores, run.name),
             }
             for run in runs
         ],
         "fronts": {
             latency: {
                 quality: {
-                    curve: _front(scores, names, latency, quality)
-                    for curve, names in curves.items()
+                    curve: scores.front(names, latency, quality) for curve, names in curves.items()
                 }
                 for quality in QUALITIES
             }
@@ -69,7 +66,7 @@ def ablation_entry(
             "name": point.name,
             "label": point.label,
             "peak_accuracy": None if peaks is None else round(peaks[point.name], 4),
-            **{score: _interval(scores, point.name, score) for score in SCORES},
+            **_intervals(scores, point.name),
             "over_agreement": _margin(scores, point.name, agreement),
         }
         for point in points
@@ -78,38 +75,24 @@ def ablation_entry(
 
 def ablation_table(rows: Mapping[str, Sequence[Mapping[str, Any]]], notes: Sequence[str]) -> str:
     """Format the ablations of all targets as Markdown."""
-    lines = ["# The gate at the low operating point, one setting changed at a time", ""]
-    lines += [*notes, ""]
+    parts = ["# The gate at the low operating point, one setting changed at a time", *notes]
+    headers = ["Variant", "Peak accuracy", "BLEU", "chrF", "CU s", "CA s", "Over agreement"]
     for target, variants in rows.items():
-        lines += [
-            f"## {target}",
-            "",
-            "| Variant | Peak accuracy | BLEU | chrF | CU s | CA s | Over agreement |",
-            "|---|---|---|---|---|---|---|",
-        ]
-        for row in variants:
-            peak, over = row["peak_accuracy"], row["over_agreement"]
-            cells = [
-                str(row["label"]),
-                "-" if peak is None else f"{100 * peak:.1f} %",
-                f"{row['bleu']['value']:.1f}",
-                f"{row['chrf']['value']:.1f}",
-                f"{row['cu_ms']['value'] / 1000:.2f}",
-                f"{row['ca_ms']['value'] / 1000:.2f}",
-                "-"
-                if over is None
-                else f"{over['value']:+.1f} [{over['low']:+.1f}, {over['high']:+.1f}]",
+        cells = [
+            [
+                row["label"],
+                "-" if row["peak_accuracy"] is None else f"{100 * row['peak_accuracy']:.1f} %",
+                *(f"{row[score]['value']:.1f}" for score in QUALITIES),
+                *(f"{row[score]['value'] / 1000:.2f}" for score in LATENCIES),
+                "{value:+.1f} [{low:+.1f}, {high:+.1f}]".format(**row["over_agreement"])
+                if row["over_agreement"]
+                else "-",
             ]
-            lines.append("| " + " | ".join(cells) + " |")
-        lines.append("")
-    return "\n".join(lines)
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a file in one step."""
-    fresh = path.with_suffix(".part")
-    fresh.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    fresh.replace(path)
+            for row in variants
+        ]
+        table = tabulate(cells, headers=headers, tablefmt="pipe", disable_numparse=True)
+        parts += [f"## {target}", table]
+    return "\n\n".join(parts) + "\n"
 
 
 def dominance_entry(comparisons: Sequence[Comparison]) -> dict[str, Any]:
@@ -122,16 +105,17 @@ def dominance_entry(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     }
 
 
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a file in one step."""
+    fresh = path.with_suffix(".part")
+    fresh.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    fresh.replace(path)
+
+
+def _intervals(scores: Resampled, run: str) -> dict[str, Any]:
+    return {score: scores.interval(run, score).as_json() for score in SCORES}
+
+
 def _margin(scores: Resampled, run: str, rivals: Sequence[str]) -> dict[str, float] | None:
     found = scores.margin(run, rivals, "cu_ms", "bleu") if rivals else None
     return None if found is None or math.isnan(found.value) else found.as_json()
-
-
-def _interval(scores: Resampled, run: str, score: str) -> dict[str, float]:
-    return scores.interval(run, score).as_json()
-
-
-def _front(scores: Resampled, names: Sequence[str], latency: str, quality: str) -> list[str]:
-    x = np.array([scores.value(name, latency) for name in names])
-    y = np.array([scores.value(name, quality) for name in names])
-    return [names[place] for place in front(x, y)]

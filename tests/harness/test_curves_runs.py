@@ -8,6 +8,7 @@ import logging
 import subprocess
 import sys
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,21 +16,21 @@ import yaml
 from simulstream import inference
 from simulstream.metrics.logger import METRICS_LOGGER
 
-from alignatt_agent.config.agent_config import load_config
-from alignatt_agent.curves import experiment as studies
-from alignatt_agent.curves import sweep
-from alignatt_agent.curves.cli import build_parser, main
-from alignatt_agent.curves.experiment import Study, conduct, plan
-from alignatt_agent.curves.grid import SINGLE, Point
-from alignatt_agent.curves.scoring import load_scores, score_all
-from alignatt_agent.curves.stream import ReplayAgent
-from alignatt_agent.curves.sweep import Material, runs_of, stream
+from alignatt_agent.agent import AlignAttAgent
+from alignatt_agent.cascade import Engines
+from alignatt_agent.config.agent_config import ConfigError, load_config
+from alignatt_agent.curves import cli, experiment, runs
+from alignatt_agent.curves.cli import build_parser
+from alignatt_agent.curves.experiment import Study, conduct
+from alignatt_agent.curves.grid import SINGLE, Point, ablations
+from alignatt_agent.curves.runs import runs_of, score_all, stream
 from alignatt_agent.evaluation.cache import Memo
-from alignatt_agent.evaluation.devset import load_devset
+from alignatt_agent.evaluation.devset import DevSetError
+from alignatt_agent.evaluation.plan import plan
+from alignatt_agent.evaluation.results import ScoringError
 from alignatt_agent.types import EngineError
 from tests.harness import fakes
 
-ROLES = ("asr", "aligner", "translation")
 POINTS = [
     Point("operating-low", "alignatt", "low", "low"),
     Point("operating-high", "alignatt", "high", "high"),
@@ -46,21 +47,26 @@ POINTS = [
 ]
 
 
-class Engines(fakes.FakeEngines):
-    """Fake engines that count drafts and can die."""
+class Drafts(fakes.FakeTranslation):
+    """Fake drafts that are counted, of an engine that can die."""
 
     def __init__(self, dies_after=None):
-        super().__init__()
-        self.drafted = 0
-        draft = self.translation.draft
+        super().__init__(fakes.byte_tokenizer())
+        self.drafted, self.dies_after = 0, dies_after
 
-        def counted(*arguments, **named):
-            self.drafted += 1
-            if dies_after is not None and self.drafted > dies_after:
-                raise EngineError("fake translation model: out of memory")
-            return draft(*arguments, **named)
+    def draft(self, *arguments, **named):
+        self.drafted += 1
+        if self.dies_after is not None and self.drafted > self.dies_after:
+            raise EngineError("fake translation model: out of memory")
+        return super().draft(*arguments, **named)
 
-        self.translation.draft = counted
+
+def engines(drafts=None):
+    """Return what starts the fake engines."""
+    drafts = drafts or Drafts()
+    asr, aligner = fakes.FakeRecognizer(), fakes.FakeAligner()
+    shape = fakes.LAYERS, fakes.HEADS
+    return lambda models, heads: Engines(asr, aligner, drafts, drafts.tokenizer, *shape)
 
 
 @pytest.fixture
@@ -76,28 +82,42 @@ def world(tmp_path):
 @pytest.fixture(autouse=True)
 def _no_failures():
     yield
-    ReplayAgent.failures.clear()
-    ReplayAgent.give(None)
+    AlignAttAgent.failures.clear()
+
+
+def plans_of(world, output, targets=("de", "zh"), config="fake.yaml"):
+    arguments = {"overrides": {}, "source": None, "targets": targets, "output": world / output}
+    configs = [str(world / config)]
+    return plan("alignatt4llm", configs, devset=world / "devset", **arguments)
+
+
+def bases_of(world):
+    files = {"low": "fake.yaml", "high": "high.yaml"}
+    agent = {"type": "alignatt_agent.agent.AlignAttAgent"}  # a fake one has engines of its own
+    return {name: load_config(str(world / file), agent) for name, file in files.items()}
 
 
 def runs_in(world, folder, targets=("de", "zh"), points=POINTS):
-    bases = {
-        "low": load_config(str(world / "fake.yaml")),
-        "high": load_config(str(world / "high.yaml")),
-    }
-    return runs_of(points, targets, bases, world / folder / "runs")
+    plans = plans_of(world, folder, targets)
+    return runs_of(points, plans, bases_of(world), world / folder / "runs")
 
 
-def material(world, folder):
-    models = load_config(str(world / "fake.yaml")).models
-    devset = load_devset(world / "devset", ["de", "zh"])
-    names = {role: f"fake {role}" for role in ROLES}
-    return Material(devset, "en", models, names, world / folder / "memo.sqlite")
+def stream_in(world, folder, runs, start_engines=None):
+    return stream(runs, world / folder / "memo.sqlite", start_engines or engines())
+
+
+def study_in(world, **changes):
+    plans, bases = plans_of(world, "out", ["de"]), bases_of(world)
+    return replace(Study(plans, bases, world / "out", "quick", None, 50), **changes)
 
 
 def lines(path: Path, without=("computation_time", "model_loading_time")):
     found = [json.loads(line) for line in path.read_text().splitlines()]
     return [{k: v for k, v in line.items() if k not in without} for line in found]
+
+
+def log_of(run) -> Path:
+    return run.planned.files.metrics
 
 
 def emitted(path: Path):
@@ -108,7 +128,7 @@ def test_a_run_emits_what_simulstream_makes_of_the_agent(world):
     METRICS_LOGGER.setLevel(logging.INFO)
     METRICS_LOGGER.disabled = False
     runs = runs_in(world, "sweep")
-    stream(runs, material(world, "sweep"), lambda *_: Engines())
+    stream_in(world, "sweep", runs)
     for run in runs:
         wavs = world / "wavs.txt"
         wavs.write_text("".join(f"{path}\n" for path in sorted((world / "devset/wav").iterdir())))
@@ -127,69 +147,72 @@ def test_a_run_emits_what_simulstream_makes_of_the_agent(world):
                 metrics_log_file=str(log),
             )
         )
-        assert lines(run.log) == lines(log), run.point.name
-        assert any(emitted(run.log))
+        assert lines(log_of(run)) == lines(log), run.name
+        assert any(emitted(log_of(run)))
 
 
 def test_policies_differ(world):
     runs = runs_in(world, "sweep", ["de"])
-    stream(runs, material(world, "sweep"), lambda *_: Engines())
-    outputs = {run.point.name: json.dumps(emitted(run.log)) for run in runs}
+    stream_in(world, "sweep", runs)
+    outputs = {run.name: json.dumps(emitted(log_of(run))) for run in runs}
     assert len(set(outputs.values())) == len(outputs)
 
 
 def test_an_interrupted_sweep_ends_like_an_uninterrupted_one(world):
-    whole = Engines()
-    stream(runs_in(world, "whole"), material(world, "whole"), lambda *_: whole)
+    whole = Drafts()
+    stream_in(world, "whole", runs_in(world, "whole"), engines(whole))
 
-    dying = Engines(dies_after=whole.drafted // 2)
+    dying = Drafts(dies_after=whole.drafted // 2)
     with pytest.raises(EngineError, match="out of memory"):
-        stream(runs_in(world, "cut"), material(world, "cut"), lambda *_: dying)
-    complete = [run.log for run in runs_in(world, "cut") if run.log.is_file()]
-    assert 0 < len(complete) < len(runs_in(world, "cut"))
+        stream_in(world, "cut", runs_in(world, "cut"), engines(dying))
+    cut = runs_in(world, "cut")
+    complete = [log_of(run) for run in cut if run.planned.streamed]
+    assert 0 < len(complete) < len(cut)
     times = {log: log.stat().st_mtime_ns for log in complete}
 
-    rest = Engines()
-    stream(runs_in(world, "cut"), material(world, "cut"), lambda *_: rest)
+    rest = Drafts()
+    assert stream_in(world, "cut", cut, engines(rest)) == len(cut) - len(complete)
     assert rest.drafted == whole.drafted - whole.drafted // 2
     assert {log: log.stat().st_mtime_ns for log in complete} == times
-    for ours, theirs in zip(runs_in(world, "cut"), runs_in(world, "whole"), strict=True):
-        assert lines(ours.log) == lines(theirs.log)
+    for ours, theirs in zip(cut, runs_in(world, "whole"), strict=True):
+        assert lines(log_of(ours)) == lines(log_of(theirs))
 
 
 def test_finished_sweeps_start_no_engine(world):
     runs = runs_in(world, "sweep", ["de"])
-    assert stream(runs, material(world, "sweep"), lambda *_: Engines()) == len(runs)
-    assert stream(runs, material(world, "sweep"), pytest.fail) == 0
+    assert stream_in(world, "sweep", runs) == len(runs)
+    assert stream_in(world, "sweep", runs_in(world, "sweep", ["de"]), pytest.fail) == 0
 
 
 @pytest.mark.parametrize("changed", ["config", "audio", "head set", "model"])
 def test_a_run_made_from_something_else_is_repeated(world, changed):
     runs = runs_in(world, "sweep", ["de"])
-    common = material(world, "sweep")
-    stream(runs, common, lambda *_: Engines())
+    stream_in(world, "sweep", runs)
+    points = POINTS
     if changed == "config":
         point = Point("gate", "alignatt", "", settings={"speech.hold_back_ms": 100})
-        runs = runs_in(world, "sweep", ["de"], [*POINTS[:2], point])
+        points = [*POINTS[:2], point]
     elif changed == "audio":
         fakes.write_talk(world / "devset/wav/talk1.wav", fakes.talk(8, 5))
     elif changed == "head set":
         item = fakes.head_set(heads=[{"layer": 3, "head": 1, "ts": 1}, *fakes.head_set()["heads"]])
         (world / "fake-en-de.json").write_text(json.dumps(item))
     else:
-        common.names["translation"] = "another"
-    assert stream(runs, common, lambda *_: Engines()) == (1 if changed == "config" else len(runs))
+        (world / "checkpoints/fake-mt/config.json").write_text('{"another": 1}')
+    again = runs_in(world, "sweep", ["de"], points)
+    assert stream_in(world, "sweep", again) == (1 if changed == "config" else len(runs))
 
 
 def test_computation_is_what_the_engines_took_when_they_computed(world, monkeypatch):
     ticks = itertools.count(0, 3)
-    monkeypatch.setattr(sweep, "Memo", lambda path: Memo(path, ticks.__next__))
-    runs = runs_in(world, "sweep", ["de"], POINTS[:1])
-    stream(runs, material(world, "sweep"), lambda *_: Engines())
-    first = lines(runs[0].log, ())
-    runs[0].log.unlink()
-    stream(runs, material(world, "sweep"), lambda *_: Engines())
-    assert lines(runs[0].log, ()) == first
+    monkeypatch.setattr(runs, "Memo", lambda path: Memo(path, ticks.__next__))
+    planned = runs_in(world, "sweep", ["de"], POINTS[:1])
+    stream_in(world, "sweep", planned)
+    [log] = map(log_of, planned)
+    first = lines(log, ["model_loading_time"])
+    log.unlink()
+    stream_in(world, "sweep", planned)
+    assert lines(log, ["model_loading_time"]) == first
     spent = [line["computation_time"] for line in first if "computation_time" in line]
     # Nothing is heard before two seconds; then a transcript, an alignment and a draft.
     assert spent[0] == 0.0
@@ -197,37 +220,34 @@ def test_computation_is_what_the_engines_took_when_they_computed(world, monkeypa
 
 
 def test_scores_by_segment_are_those_of_simulstream_eval(world):
-    runs = runs_in(world, "sweep", ["de", "zh"], POINTS[:1])
-    common = material(world, "sweep")
-    stream(runs, common, lambda *_: Engines())
-    score_all(runs, common.devset, world / "jobs.json")
-    code = "import sys; from alignatt_agent.evaluation.cli import main; sys.exit(main())"
+    planned = runs_in(world, "sweep", ["de", "zh"], POINTS[:1])
+    stream_in(world, "sweep", planned)
     arguments = ["--agent", str(world / "fake.yaml"), "--target", "de", "zh"]
     arguments += ["--devset", str(world / "devset"), "--output", str(world / "eval")]
-    subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True)
-    for run in runs:
-        ours = load_scores(run).corpus()
+    command = [sys.executable, "-m", "alignatt_agent.cli", "eval", *arguments]
+    subprocess.run(command, check=True, capture_output=True)
+    for run, segments in score_all(planned):
+        ours = segments.corpus()
         theirs = json.loads((world / "eval" / run.target / "scores.json").read_text())
         assert ours["bleu"] == pytest.approx(theirs["bleu"], abs=1e-3)
         assert ours["chrf"] == pytest.approx(theirs["chrf"], abs=1e-3)
         assert ours["cu_ms"] == pytest.approx(theirs["longyaal_cu_ms"], abs=1e-2)
 
 
+def test_segments_that_are_not_what_was_scored_are_refused(world):
+    planned = runs_in(world, "sweep", ["de"], POINTS[:1])
+    stream_in(world, "sweep", planned)
+    score_all(planned)
+    path = planned[0].planned.files.instances
+    path.write_text(path.read_text().replace('"prediction": "', '"prediction": "so '))
+    with pytest.raises(ScoringError, match="by OmniSTEval and"):
+        score_all(planned)
+
+
 def test_from_configurations_to_figures(world, monkeypatch):
-    monkeypatch.setattr(studies, "sweep", lambda size: POINTS)
-    plans = {
-        name: plan(
-            "tests.harness.fakes.FakeAgent",
-            str(world / file),
-            {},
-            None,
-            ["de"],
-            world / "devset",
-            world / "out",
-        )
-        for name, file in (("low", "fake.yaml"), ("high", "high.yaml"))
-    }
-    comparisons = conduct(Study(plans, "quick", None, 50), lambda *_: Engines(), lambda: None)
+    monkeypatch.setattr(experiment, "sweep", lambda size: POINTS)
+    monkeypatch.setattr(experiment, "ablations", lambda *given: ablations(*given)[:2])
+    comparisons = conduct(study_in(world), engines(), lambda: None)
     out = world / "out"
     found = json.loads((out / "curves.json").read_text())
     assert {run["name"] for run in found["targets"]["de"]["runs"]} == {p.name for p in POINTS}
@@ -236,13 +256,20 @@ def test_from_configurations_to_figures(world, monkeypatch):
     assert len(found["dominance"]["comparisons"]) == len(comparisons) == 2 * 2 * 2 * 2
     fronts = found["targets"]["de"]["fronts"]["cu_ms"]["bleu"]
     assert set(fronts) == {SINGLE, "hold_n", "local_agreement"}  # the fake's gate asks one draft
-    assert "| maintained default | - |" in (out / "ablation.md").read_text()
+    assert "| maintained default" in (out / "ablation.md").read_text()
     for stem in ("bleu-cu", "bleu-ca", "chrf-cu", "chrf-ca"):
         assert (out / f"{stem}.png").stat().st_size > 10_000
         assert "<svg" in (out / f"{stem}.svg").read_text()[:1000]
     before = (out / "curves.json").read_text()
-    conduct(Study(plans, "quick", None, 50), pytest.fail, lambda: None)
+    conduct(study_in(world), pytest.fail, lambda: None)
     assert (out / "curves.json").read_text() == before
+
+
+def test_operating_points_of_different_models_are_refused(world):
+    other = load_config(str(world / "high.yaml"), {"models.asr.dtype": "bfloat16"})
+    bases = bases_of(world) | {"high": other}
+    with pytest.raises(ConfigError, match="the same models"):
+        conduct(study_in(world, bases=bases), pytest.fail, lambda: None)
 
 
 def test_help_teaches(capsys):
@@ -253,8 +280,19 @@ def test_help_teaches(capsys):
         assert word in text
 
 
-def test_bad_input_starts_nothing(tmp_path, capsys):
+def test_bad_input_starts_nothing(tmp_path):
     arguments = ["--output", str(tmp_path / "out"), "--devset", str(tmp_path)]
-    assert main(arguments) == 2
-    assert "does not exist" in capsys.readouterr().err
+    with pytest.raises(DevSetError, match="does not exist") as caught:
+        cli.main(arguments)
+    assert caught.value.exit_status == 2
     assert not (tmp_path / "out").exists()
+
+
+def test_what_fails_on_the_way_says_that_the_command_goes_on(tmp_path, monkeypatch):
+    def fail(*_):
+        raise EngineError("out of memory")
+
+    monkeypatch.setattr(cli, "conduct", fail)
+    with pytest.raises(cli.CurvesError, match="out of memory; the same command goes on") as caught:
+        cli.main(["--output", str(tmp_path / "out"), "--targets", "de"])
+    assert caught.value.exit_status == 1

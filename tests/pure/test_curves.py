@@ -10,15 +10,12 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from alignatt_agent.config.agent_config import load_config
-from alignatt_agent.config.head_sets import HeadSet
-from alignatt_agent.curves.ablations import derived
-from alignatt_agent.curves.bootstrap import Resampled, interval
-from alignatt_agent.curves.dominance import compare, dominance_table
-from alignatt_agent.curves.grid import CURVES, sweep
-from alignatt_agent.curves.pareto import at_latency, front
-from alignatt_agent.curves.remembered import RememberedDrafts, pack, unpack
+from alignatt_agent.config.head_sets import load_head_set
+from alignatt_agent.curves.engine_cache import RememberedDrafts
+from alignatt_agent.curves.grid import CURVES, ablations, derived_head_set, sweep
+from alignatt_agent.curves.pareto import Resampled, at_latency, compare, dominance_table, front
 from alignatt_agent.evaluation.cache import Memo, key_of
-from alignatt_agent.evaluation.statistics import SegmentScores
+from alignatt_agent.evaluation.statistics import SegmentScores, interval
 from alignatt_agent.types import Draft, Gate, Prompt, Readout
 from tests.pure.fakes import make_rows
 
@@ -133,12 +130,6 @@ class TestRememberedDrafts:
         with pytest.raises(ValueError, match="early_stop"):
             drafts.draft(PROMPT, 16, Readout(HEADS, "predicting"), **extra)
 
-    def test_newlines_in_raw_rows_survive(self):
-        value = np.frombuffer(b"\n\n\n\n" * 3, np.float32).reshape(1, 1, 3)
-        rows = make_rows(np.zeros((1, 1, 3)))
-        draft = Draft((1,), False, type(rows)(value, rows.prompt, rows.suffix))
-        assert np.array_equal(unpack(pack(draft)).rows.source, value)
-
 
 class TestFront:
     LATENCY = np.array([1.0, 2.0, 3.0, 2.5, 2.0])
@@ -241,7 +232,7 @@ class TestBootstrap:
         assert found.theirs == pytest.approx(100)
 
     def test_percentiles_of_known_values(self):
-        found = interval(np.array([7.0, *range(101)], float))
+        found = interval(7.0, np.arange(101.0))
         assert (found.value, found.low, found.high) == (7, 2.5, 97.5)
 
     def test_runs_of_different_segments_are_refused(self):
@@ -278,9 +269,44 @@ class TestPoints:
         assert gate.policy.normalise == self.BASES["low"].policy.normalise
 
 
-def test_derived_head_sets_follow_the_scores():
-    item = HeadSet("x", "m", None, "en-de", "predicting", ((0, 0),), (0.9,), 2, 2)
-    found = derived(item, [[0.1, 0.7], [0.7, 0.2]], "emitted")
-    assert found.heads == ((0, 1), (1, 0), (1, 1), (0, 0))
-    assert found.ts == (0.7, 0.7, 0.2, 0.1)
-    assert found.row == "emitted"
+class TestAblations:
+    BASE = load_config("micro-low")
+
+    def test_what_the_base_holds_already_is_left_out(self, tmp_path):
+        points = ablations(self.BASE, ["de", "zh"], tmp_path)
+        configs = [point.config({"low": self.BASE}) for point in points]
+        assert len({config.digest() for config in configs}) == len(points)
+        names = {point.name for point in points}
+        assert {"default", "normalise-zscore", "median-7", "top-all", "row", "agree-1"} < names
+        assert not {"normalise-none", "median-1", "top-8", "agree-2"} & names
+        assert {point.label for point in points if point.name == "row"} == {"emitted row"}
+
+    def test_derived_head_sets_are_loaded(self, tmp_path):
+        by_name = {point.name: point for point in ablations(self.BASE, ["de"], tmp_path)}
+        every = load_head_set(by_name["top-all"].settings["head_sets"]["de"])
+        assert len(every.heads) == every.num_layers * every.num_heads
+        assert by_name["top-all"].settings["policy.top_k"] == len(every.heads)
+        other = load_head_set(by_name["row"].settings["head_sets"]["de"])
+        assert (other.row, len(other.heads)) == ("emitted", self.BASE.policy.top_k)
+
+    def test_a_head_set_without_scores_has_no_derived_variants(self, tmp_path):
+        names = {point.name for point in ablations(load_config("default-low"), ["de"], tmp_path)}
+        assert not {"top-all", "row"} & names
+        assert "top-1" in names
+
+
+class TestDerivedHeadSets:
+    RAW = {"row": "predicting", "ts_matrix": [[1.0, 0.0], [0.0, 0.0]], "model": "m"}
+
+    def test_heads_follow_the_scores(self):
+        raw = {**self.RAW, "rows": {"emitted": {"ts_matrix": [[0.1, 0.7], [0.7, 0.2]]}}}
+        found = derived_head_set(raw, "emitted", None)
+        heads = [(item["layer"], item["head"]) for item in found["heads"]]
+        assert heads == [(0, 1), (1, 0), (1, 1), (0, 0)]
+        assert [item["ts"] for item in found["heads"]] == [0.7, 0.7, 0.2, 0.1]
+        assert (found["row"], found["model"]) == ("emitted", "m")
+        assert derived_head_set(raw, "emitted", 2)["heads"] == found["heads"][:2]
+
+    def test_no_scores_no_heads(self):
+        assert derived_head_set(self.RAW, "emitted", None) is None
+        assert derived_head_set(self.RAW | {"ts_matrix": None}, "predicting", None) is None

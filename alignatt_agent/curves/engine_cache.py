@@ -6,8 +6,8 @@ and hold-back shares them.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,25 +26,26 @@ from alignatt_agent.types import (
     TranslationEngine,
 )
 
+# A pickle names its class, but not the fields: results of an older form must not be recalled.
+_FORM = repr([(kind, kind.__slots__) for kind in (AlignedItem, AttentionRows, Draft)])
+
 
 def remember(
-    engines: Engines, memo: Memo, names: dict[str, str], shared: Sequence[Readout] = ()
+    engines: Engines, memo: Memo, names: Mapping[str, str], shared: Sequence[Readout] = ()
 ) -> Engines:
     """Put ``engines`` behind ``memo``.
 
     Args:
-        engines: as ``engine.host.load_engines`` returns them.
+        engines: as ``cascade.load_engines`` returns them.
         memo: where results go.
         names: by role, what identifies a checkpoint and how it runs.
         shared: readouts that serve every request for some of their heads.
     """
-    return Engines(
+    return replace(
+        engines,
         asr=RememberedRecognizer(engines.asr, memo, names["asr"]),
         aligner=RememberedAligner(engines.aligner, memo, names["aligner"]),
         translation=RememberedDrafts(engines.translation, memo, names["translation"], shared),
-        tokenizer=engines.tokenizer,
-        num_layers=engines.num_layers,
-        num_heads=engines.num_heads,
     )
 
 
@@ -57,9 +58,7 @@ class RememberedRecognizer:
     def transcribe(self, audio: FloatArray, language: str) -> str:
         """Return the transcript of ``audio``, ``[samples]``."""
         key = key_of("transcribe", self._name, audio.tobytes(), language)
-        return self._memo.recall(
-            key, lambda: self._engine.transcribe(audio, language).encode()
-        ).decode()
+        return self._memo.recall(key, lambda: self._engine.transcribe(audio, language))
 
 
 class RememberedAligner:
@@ -70,13 +69,8 @@ class RememberedAligner:
 
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
         """Return the timed words of ``text``."""
-
-        def compute() -> bytes:
-            items = self._engine.align(audio, text, language)
-            return json.dumps([[item.text, item.start, item.end] for item in items]).encode()
-
-        key = key_of("align", self._name, audio.tobytes(), text, language)
-        return [AlignedItem(*item) for item in json.loads(self._memo.recall(key, compute))]
+        key = key_of("align", _FORM, self._name, audio.tobytes(), text, language)
+        return self._memo.recall(key, lambda: self._engine.align(audio, text, language))
 
 
 class RememberedDrafts:
@@ -103,7 +97,7 @@ class RememberedDrafts:
         gate: Gate | None = None,
         resumed: Draft | None = None,
     ) -> Draft:
-        """Return the whole draft of ``prompt``, see ``nouns.TranslationEngine``.
+        """Return the whole draft of ``prompt``, see ``types.TranslationEngine``.
 
         Raises:
             ValueError: a gate or a begun draft came; such drafts depend on the policy.
@@ -113,6 +107,7 @@ class RememberedDrafts:
         asked = self._serving(readout)
         key = key_of(
             "draft",
+            _FORM,
             self._name,
             np.asarray(prompt.token_ids, np.int64).tobytes(),
             prompt.source_start,
@@ -120,17 +115,13 @@ class RememberedDrafts:
             max_tokens,
             repr((asked.row, asked.heads) if asked else None),
         )
-        whole = unpack(
-            self._memo.recall(key, lambda: pack(self._engine.draft(prompt, max_tokens, asked)))
-        )
+        whole = self._memo.recall(key, lambda: self._engine.draft(prompt, max_tokens, asked))
         if readout is None or asked is None or readout.heads == asked.heads:
             return whole
         assert whole.rows is not None
         places = [asked.heads.index(head) for head in readout.heads]
-        rows = AttentionRows(
-            whole.rows.source[:, places], whole.rows.prompt[:, places], whole.rows.suffix[:, places]
-        )
-        return Draft(whole.token_ids, whole.ended, rows, whole.cut, whole.steps)
+        rows = (whole.rows.source, whole.rows.prompt, whole.rows.suffix)
+        return replace(whole, rows=AttentionRows(*(part[:, places] for part in rows)))
 
     def _serving(self, readout: Readout | None) -> Readout | None:
         if readout is None:
@@ -139,25 +130,3 @@ class RememberedDrafts:
             if shared.row == readout.row and set(readout.heads) <= set(shared.heads):
                 return shared
         return readout
-
-
-def pack(draft: Draft) -> bytes:
-    """Write a draft as a line of JSON and the raw arrays of its rows."""
-    head = [list(draft.token_ids), draft.ended, draft.cut, draft.steps]
-    rows = draft.rows
-    arrays = [] if rows is None else [rows.source, rows.prompt, rows.suffix]
-    line = json.dumps([head, [array.shape for array in arrays]]).encode()
-    return b"\n".join([line, b"".join(array.astype(np.float32).tobytes() for array in arrays)])
-
-
-def unpack(data: bytes) -> Draft:
-    """Read what ``pack`` wrote."""
-    line, _, raw = data.partition(b"\n")
-    (token_ids, ended, cut, steps), shapes = json.loads(line)
-    rows = None
-    if shapes:
-        values = np.frombuffer(raw, np.float32)
-        ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
-        parts = np.split(values, ends[:-1])
-        rows = AttentionRows(*(part.reshape(s) for part, s in zip(parts, shapes, strict=True)))
-    return Draft(tuple(token_ids), ended, rows, cut, steps)

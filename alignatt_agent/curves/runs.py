@@ -1,0 +1,224 @@
+"""The runs of a sweep: planned, streamed on remembered engines, and scored segment by segment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tqdm import tqdm
+
+from alignatt_agent.agent import AlignAttAgent
+from alignatt_agent.cascade import Engines
+from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
+from alignatt_agent.config.head_sets import HeadSet
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.resolved import Resolved, resolve
+from alignatt_agent.curves.engine_cache import remember
+from alignatt_agent.curves.grid import ALIGNATT, SINGLE, Point
+from alignatt_agent.evaluation import plan as evaluation
+from alignatt_agent.evaluation.cache import Memo
+from alignatt_agent.evaluation.check_log import refuse
+from alignatt_agent.evaluation.latency import read_instances, yaal_ms
+from alignatt_agent.evaluation.log import parse_log
+from alignatt_agent.evaluation.results import Result, ScoringError, read_result, write_result
+from alignatt_agent.evaluation.run import prepare
+from alignatt_agent.evaluation.run import stream as evaluate_stream
+from alignatt_agent.evaluation.run_files import RunFiles
+from alignatt_agent.evaluation.score import bleu_tokenizer, score
+from alignatt_agent.evaluation.statistics import SegmentScores
+from alignatt_agent.types import Readout
+
+StartEngines = Callable[[ModelsConfig, Sequence[tuple[int, int]]], Engines]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One point on one target language.
+
+    Attributes:
+        point: what runs.
+        resolved: its configuration.
+        planned: the evaluation that streams and scores it.
+    """
+
+    point: Point
+    resolved: Resolved
+    planned: evaluation.Run
+
+    @property
+    def name(self) -> str:
+        """Name of its point."""
+        return self.point.name
+
+    @property
+    def target(self) -> str:
+        """Code of its target language."""
+        return self.planned.target
+
+    @property
+    def config(self) -> AgentConfig:
+        """Its configuration."""
+        return self.resolved.config
+
+    @property
+    def curve(self) -> str:
+        """The curve that it belongs to; an operating point is on that of its policy."""
+        policy = self.config.policy
+        if self.point.settings:
+            return self.point.curve
+        return SINGLE if (policy.name, policy.n) == (ALIGNATT, 1) else policy.name
+
+
+def runs_of(
+    points: Sequence[Point],
+    plans: Sequence[evaluation.Run],
+    bases: Mapping[str, AgentConfig],
+    folder: Path,
+) -> list[Run]:
+    """Plan one run for every target and point, target by target.
+
+    Args:
+        points: what runs.
+        plans: checked evaluation of any operating point, for every target.
+        bases: configurations of the operating points.
+        folder: where the runs go.
+
+    Raises:
+        HeadSetError: the head set of a direction does not fit a point.
+    """
+    targets = [plan.target for plan in plans]
+    chosen = [(point, resolve(point.config(bases), targets)) for point in points]
+    return [_run(point, resolved, plan, folder) for plan in plans for point, resolved in chosen]
+
+
+def _run(point: Point, resolved: Resolved, plan: evaluation.Run, folder: Path) -> Run:
+    assert plan.choice is not None
+    config = resolved.config
+    signature = plan.signature | {
+        "config": point.name,
+        "config_sha256": config.digest(),
+        "chunk_ms": config.chunk_ms,
+        "policy": config.policy.model_dump(),
+        "head_set": repr(resolved.head_sets.get(plan.target)),
+    }
+    planned = replace(
+        plan,
+        name=point.name,
+        files=RunFiles(folder / plan.target / point.name),
+        signature=signature,
+        choice=replace(plan.choice, name=point.name, resolved=resolved),
+    )
+    return Run(point, resolved, planned)
+
+
+def stream(
+    runs: Sequence[Run], memo: Path, start_engines: StartEngines, title: str = "streaming"
+) -> int:
+    """Stream the runs whose log is missing or made from something else.
+
+    What the engines heard and drafted is remembered. The computation time of a chunk is what its
+    results took when they were computed; the little that Python adds is left out.
+
+    Args:
+        runs: what to stream; all of the same models.
+        memo: file of what is remembered.
+        start_engines: loads the engines; not called when nothing is missing.
+        title: label of the progress bar.
+
+    Returns:
+        The number of runs that were streamed.
+
+    Raises:
+        EngineError: an engine failed; logs that are complete stay.
+    """
+    missing = [run for run in runs if not run.planned.streamed]
+    if not missing:
+        return 0
+    # Everything that a result depends on besides its request.
+    models, versions = runs[0].config.models, runs[0].planned.signature["versions"]
+    names = {
+        role: f"{name}:{getattr(models, role).dtype}:{versions['vllm']}:{versions['torch']}"
+        for role, name in runs[0].resolved.identities().items()
+    }
+    engines = engines_for(runs, start_engines)
+    with Memo(memo) as results, tqdm(missing, desc=title, unit="run") as bar:
+        remembered = remember(engines, results, names, shared_readouts(runs))
+        AlignAttAgent.lend(remembered, lambda: results.spent)
+        try:
+            for run in bar:
+                bar.set_postfix_str(f"{run.target} {run.name}, {results.computed} computed")
+                prepare(run.planned)
+                evaluate_stream(run.planned, traced=True)
+                run.planned.files.records.unlink()  # drafts of hours of speech would fill disks
+        finally:
+            AlignAttAgent.lend(None)
+    return len(missing)
+
+
+def engines_for(runs: Sequence[Run], start_engines: StartEngines) -> Engines:
+    """Load engines that read every head that a run asks for."""
+    heads = {head for readout in shared_readouts(runs) for head in readout.heads}
+    return start_engines(runs[0].resolved.checkpoints, sorted(heads))
+
+
+def shared_readouts(runs: Sequence[Run]) -> list[Readout]:
+    """Return the widest readout of every head set, by which all its runs share drafts."""
+    widest: dict[HeadSet, int] = {}
+    for run in runs:
+        head_set = run.resolved.head_sets.get(run.target)
+        if head_set is not None:
+            widest[head_set] = max(widest.get(head_set, 0), run.config.policy.top_k)
+    return [head_set.readout(k) for head_set, k in widest.items()]
+
+
+def score_all(runs: Sequence[Run]) -> list[tuple[Run, SegmentScores]]:
+    """Score runs, several at a time; scores of an earlier call are kept.
+
+    Raises:
+        LogError: a log cannot be scored.
+        ScoringError: OmniSTEval failed; results that are complete stay.
+    """
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        found = pool.map(score_segments, runs)
+        return list(tqdm(zip(runs, found, strict=True), "scoring", len(runs), unit="run"))
+
+
+def score_segments(run: Run) -> SegmentScores:
+    """Score a run by OmniSTEval, and return what its scores are made of.
+
+    Raises:
+        LogError: the log cannot be scored.
+        ScoringError: OmniSTEval failed, or the sums of the segments are not its scores.
+    """
+    planned, files = run.planned, run.planned.files
+    unit = language(run.target).latency_unit
+    if not planned.scored:
+        log = parse_log(files.metrics)
+        refuse(log, planned.devset, unit)
+        scores = score(files, planned.devset, run.target, log)
+        write_result(Result(run.name, run.target, scores, {}, planned.signature), files)
+    scores = read_result(files.folder).scores
+    official = {
+        "bleu": scores.bleu,
+        "chrf": scores.chrf,
+        "cu_ms": scores.longyaal_cu_ms,
+        "ca_ms": scores.longyaal_ca_ms,
+    }
+    instances = read_instances(files.instances, unit, len(planned.devset.segments))
+    found = SegmentScores.of(
+        [item.prediction for item in instances],
+        [item.reference for item in instances],
+        [yaal_ms(item) for item in instances],
+        [yaal_ms(item, aware=True) for item in instances],
+        bleu_tokenizer(run.target),
+    )
+    for name, ours in found.corpus().items():
+        value = official[name]
+        if value is None or abs(ours - value) > 1e-2:
+            raise ScoringError(
+                f"{files.folder}: {name} is {value} by OmniSTEval and {ours} by segments"
+            )
+    return found
