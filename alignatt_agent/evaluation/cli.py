@@ -71,95 +71,53 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--agent",
-        default="alignatt4llm",
-        help="entry point of the group simulstream.agents "
-        f"({', '.join(known_agents()) or 'none installed'}), dotted class, or path of a "
-        "Simulstream YAML; default %(default)s",
+    add = parser.add_argument
+    text = (
+        f"entry point of the group simulstream.agents ({', '.join(known_agents())}), dotted class, "
+        "or path of a Simulstream YAML; default %(default)s"
     )
-    parser.add_argument(
-        "--config",
-        nargs="+",
-        metavar="CONFIG",
-        help=f"names ({', '.join(names)}) or paths of YAML configurations",
+    add("--agent", default="alignatt4llm", help=text)
+    text = f"names ({', '.join(names)}) or paths of YAML configurations"
+    add("--config", nargs="+", metavar="CONFIG", help=text)
+    text = "target languages, codes or names; they share the loaded engines"
+    add("--target", nargs="+", required=True, metavar="LANG", help=text)
+    add("--source", metavar="LANG", help="spoken language; default: configuration")
+    add("--devset", type=Path, required=True, metavar="DIR", help="dev set, see below")
+    add("--output", type=Path, required=True, metavar="OUT", help="output folder")
+    text = "override a key of the configurations, e.g. policy.name=none; repeatable"
+    add("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help=text)
+    text = (
+        "leave targets that were finished with an equal signature as they are; interrupted ones "
+        "start again from fresh logs"
     )
-    parser.add_argument(
-        "--target",
-        nargs="+",
-        required=True,
-        metavar="LANG",
-        help="target languages, codes or names; they share the loaded engines",
+    add("--resume", action="store_true", help=text)
+    text = (
+        "real: deliver the audio by the clock; virtual: simulate it from the measured compute "
+        "times; --paced alone is real, the default is %(default)s"
     )
-    parser.add_argument("--source", metavar="LANG", help="spoken language; default: configuration")
-    parser.add_argument(
-        "--devset", type=Path, required=True, metavar="DIR", help="dev set, see below"
+    modes = ("real", "virtual")
+    add("--paced", nargs="?", choices=modes, const="real", default="virtual", help=text)
+    text = "score N runs at a time, after streaming; default %(default)s"
+    add("--jobs", type=int, default=1, metavar="N", help=text)
+    text = (
+        f"score with COMET, too: {', '.join(MODELS)}, an id on the hub, or a checkpoint; needs "
+        "`make setup-comet`"
     )
-    parser.add_argument("--output", type=Path, required=True, metavar="OUT", help="output folder")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        dest="overrides",
-        help="override a key of the configurations, e.g. policy.name=none; repeatable",
+    add("--comet", metavar="MODEL", help=text)
+    text = "interpreter with COMET; default .venv-comet/bin/python"
+    add("--comet-python", type=Path, metavar="FILE", help=text)
+    text = "show the rows of this output of alignatt offline (same models, same dev set), too"
+    add("--offline", type=Path, metavar="DIR", help=text)
+    text = "score this log instead of running an agent"
+    add("--score-only", type=Path, metavar="LOG", help=text)
+    text = (
+        "with --score-only: YAML with detokenizer_type and latency_unit of a Simulstream log; "
+        "default: agent.yaml beside it"
     )
-    parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="leave targets that were finished with an equal signature as they are; interrupted "
-        "ones start again from fresh logs",
-    )
-    parser.add_argument(
-        "--paced",
-        nargs="?",
-        choices=("real", "virtual"),
-        const="real",
-        default="virtual",
-        help="real: deliver the audio by the clock; virtual: simulate it from the measured compute "
-        "times; --paced alone is real, the default is %(default)s",
-    )
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=1,
-        metavar="N",
-        help="score N runs at a time, after streaming; default %(default)s",
-    )
-    parser.add_argument(
-        "--comet",
-        metavar="MODEL",
-        help=f"score with COMET, too: {', '.join(MODELS)}, an id on the hub, or a checkpoint; "
-        "needs `make setup-comet`",
-    )
-    parser.add_argument(
-        "--comet-python",
-        type=Path,
-        metavar="FILE",
-        help="interpreter with COMET; default .venv-comet/bin/python",
-    )
-    parser.add_argument(
-        "--offline",
-        type=Path,
-        metavar="DIR",
-        help="show the rows of this output of alignatt offline (same models, same dev set), too",
-    )
-    parser.add_argument(
-        "--score-only", type=Path, metavar="LOG", help="score this log instead of running an agent"
-    )
-    parser.add_argument(
-        "--log-config",
-        type=Path,
-        metavar="YAML",
-        help="with --score-only: YAML with detokenizer_type and latency_unit of a Simulstream log; "
-        "default: agent.yaml beside it",
-    )
-    parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="check everything and print the equivalent commands, load no model",
-    )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    add("--log-config", type=Path, metavar="YAML", help=text)
+    text = "check everything and print the equivalent commands, load no model"
+    add("--dry-run", action="store_true", help=text)
+    add("--version", action="version", version=f"%(prog)s {__version__}")
     return parser
 
 

@@ -100,32 +100,22 @@ def run_paced(arguments: Namespace, wavs: list[Path], clock: TextIO) -> None:
                 "source_lang": arguments.src_lang,
             }
         )
-        live = _Live(clock, wav.stem)
+        begin = time.monotonic()
         size = int(rate * processor.speech_chunk_size)
         for start in range(0, len(samples), size):
             piece = samples[start : start + size]
             arrived = (start + len(piece)) / rate
-            live.wait_for(arrived)
+            time.sleep(max(0.0, begin + arrived - time.monotonic()))
             # A short last piece only fills the buffer; it is processed with the end of the stream.
             if messages.process_speech(piece.tobytes()) is not None:
-                live.done(arrived)
+                _write_done(clock, wav.stem, arrived, begin)
         messages.end_of_stream()
-        live.done(len(samples) / rate)
+        _write_done(clock, wav.stem, len(samples) / rate, begin)
 
 
-class _Live:
-    """The clock of one recording; its first sample is spoken at 0."""
-
-    def __init__(self, output: TextIO, talk: str) -> None:
-        self._output, self._talk = output, talk
-        self._begin = time.monotonic()
-
-    def wait_for(self, moment: float) -> None:
-        time.sleep(max(0.0, self._begin + moment - time.monotonic()))
-
-    def done(self, arrived: float) -> None:
-        line = {"talk": self._talk, "audio_s": arrived, "done_s": time.monotonic() - self._begin}
-        self._output.write(json.dumps(line) + "\n")
+def _write_done(clock: TextIO, talk: str, arrived: float, begin: float) -> None:
+    line = {"talk": talk, "audio_s": arrived, "done_s": time.monotonic() - begin}
+    clock.write(json.dumps(line) + "\n")
 
 
 @contextmanager

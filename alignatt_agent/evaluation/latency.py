@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -89,39 +89,6 @@ def emitted_units(spans: Sequence[Span], instances: Sequence[Instance]) -> list[
     return units
 
 
-@dataclass(frozen=True, slots=True)
-class PacedLatency:
-    """Ear-voice lag of every emitted unit by the clock.
-
-    The lag of a unit is the time between the moment at which an ideal interpreter would have said
-    it and the moment at which it was there: LongYAAL's lag of one unit, averaged as LongYAAL does,
-    and pooled over all units, those after the end of a recording included.
-
-    Attributes:
-        longyaal_ms: LongYAAL with the clock's times, over the units that LongYAAL CU counts.
-        mean_ms: mean lag of all units.
-        p50_ms: median lag.
-        p95_ms: 95th percentile.
-        p99_ms: 99th percentile.
-        longest_silence_s: longest time without an emission, from the first sample to the end.
-        backlog_s: longest time by which a chunk waited for the ones before it.
-        growth_ms_per_min: how much the lag grows with every minute of speech.
-    """
-
-    longyaal_ms: float
-    mean_ms: float
-    p50_ms: float
-    p95_ms: float
-    p99_ms: float
-    longest_silence_s: float
-    backlog_s: float
-    growth_ms_per_min: float
-
-    def to_dict(self) -> dict[str, float]:
-        """Return the figures, rounded for a report."""
-        return {name: round(value, 4) for name, value in asdict(self).items()}
-
-
 def schedule(steps: Sequence[Step]) -> list[float]:
     """Return when each chunk is done, in seconds after the speech began, from its compute time."""
     done: list[float] = []
@@ -145,13 +112,23 @@ def paced_latency(
     logs: Sequence[TalkLog],
     units: Sequence[Unit],
     times: Mapping[str, Sequence[float]] | None = None,
-) -> PacedLatency:
-    """Measure the lag of every unit.
+) -> dict[str, float]:
+    """Measure the ear-voice lag of every emitted unit by the clock.
+
+    The lag of a unit is the time between the moment at which an ideal interpreter would have said
+    it and the moment at which it was there: LongYAAL's lag of one unit, averaged as LongYAAL does,
+    and pooled over all units, those after the end of a recording included.
 
     Args:
         logs: Simulstream's log.
         units: the scored units, in order.
         times: for each talk and chunk, when it was done; by default simulated.
+
+    Returns:
+        ``longyaal_ms``, over the units that LongYAAL CU counts; mean and percentiles of all lags;
+        ``longest_silence_s`` without an emission, from the first sample to the end; ``backlog_s``,
+        the longest time by which a chunk waited for the ones before it; ``growth_ms_per_min``, how
+        much the lag grows with every minute of speech.
 
     Raises:
         ValueError: the clock and the log disagree, or there is no unit.
@@ -165,18 +142,16 @@ def paced_latency(
     for unit, lag in zip(units, lags, strict=True):
         if unit.counted:
             segments.setdefault(unit.segment, []).append(lag)
-    means = [float(np.mean(values)) for values in segments.values()]
-    p50, p95, p99 = (1000 * float(np.percentile(lags, q)) for q in (50, 95, 99))
-    return PacedLatency(
-        longyaal_ms=1000 * float(np.mean(means)) if means else float("nan"),
-        mean_ms=1000 * float(np.mean(lags)),
-        p50_ms=p50,
-        p95_ms=p95,
-        p99_ms=p99,
-        longest_silence_s=max(_silence(log, times[log.name]) for log in logs),
-        backlog_s=max(_backlog(log, times[log.name]) for log in logs),
-        growth_ms_per_min=1000 * 60 * _slope([unit.ideal_s for unit in units], lags),
-    )
+    means = [np.mean(values) for values in segments.values()]
+    found = {
+        "longyaal_ms": 1000 * np.mean(means) if means else np.nan,
+        "mean_ms": 1000 * np.mean(lags),
+        **{f"p{q}_ms": 1000 * np.percentile(lags, q) for q in (50, 95, 99)},
+        "longest_silence_s": max(_silence(log, times[log.name]) for log in logs),
+        "backlog_s": max(_backlog(log, times[log.name]) for log in logs),
+        "growth_ms_per_min": 60_000 * _slope([unit.ideal_s for unit in units], lags),
+    }
+    return {name: round(float(value), 4) for name, value in found.items()}
 
 
 def paced_report(
@@ -185,15 +160,10 @@ def paced_report(
     """Return the paced figures of a run, and with a real clock how well the simulation agrees."""
     virtual = paced_latency(logs, units)
     if clock is None:
-        return {"clock": "virtual", **virtual.to_dict()}
+        return {"clock": "virtual", **virtual}
     real = paced_latency(logs, units, read_times(clock))
-    differs = abs(virtual.mean_ms - real.mean_ms) / max(abs(real.mean_ms), 1e-9)
-    return {
-        "clock": "real",
-        **real.to_dict(),
-        "virtual": virtual.to_dict(),
-        "virtual_differs": round(differs, 4),
-    }
+    differs = abs(virtual["mean_ms"] - real["mean_ms"]) / max(abs(real["mean_ms"]), 1e-9)
+    return {"clock": "real", **real, "virtual": virtual, "virtual_differs": round(differs, 4)}
 
 
 class _Clock:

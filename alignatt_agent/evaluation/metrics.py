@@ -42,7 +42,7 @@ def measure(
         "regime": {"name": found.name, "margin_ms": round(found.margin_ms, 1)}
     }
     if log.format == "simulstream":
-        measured |= stream_laal(files, devset, target)
+        measured |= {**stream_laal(files, devset, target), "talks": talks}
         clock = files.clock if files.clock.is_file() else None
         units = emitted_units(devset.segments, instances)
         measured["paced"] = paced_report(log.talks, units, clock)

@@ -1,7 +1,6 @@
-"""Intervals: bootstraps over sentences and segments, and paired spreads of timings.
+"""Bootstrap intervals, over sentence pairs and over the segments of a run.
 
-Everything that is compared is paired: the same resamples for all runs, the same round for both
-timings.
+Everything that is compared shares its resamples, so intervals of differences are paired.
 """
 
 from __future__ import annotations
@@ -25,9 +24,6 @@ LEVEL = 95
 
 _SEED = 20260
 
-_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
-"""97.5 % points of Student's t with 1, 2, ... degrees of freedom."""
-
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -40,9 +36,6 @@ class Estimate:
     def as_json(self) -> dict[str, float]:
         """Rounded, for files."""
         return {name: round(figure, 4) for name, figure in asdict(self).items()}
-
-    def __str__(self) -> str:
-        return f"{self.value:+.1f} ({self.low:+.1f} to {self.high:+.1f})"
 
 
 def interval(value: float, drawn: Array) -> Estimate:
@@ -59,10 +52,7 @@ def interval(value: float, drawn: Array) -> Estimate:
 
 
 def resamples(count: int) -> npt.NDArray[np.int64]:
-    """Draw ``[RESAMPLES, count]`` pair numbers with replacement; the same ones every time.
-
-    Statistics that are compared share their resamples, so intervals of differences are paired.
-    """
+    """Draw ``[RESAMPLES, count]`` pair numbers with replacement; the same ones every time."""
     return np.random.default_rng(_SEED).integers(0, count, (RESAMPLES, count))
 
 
@@ -155,55 +145,3 @@ def _mean(values: Array, weights: Array) -> Array:
         return np.asarray(
             (weights @ np.where(known, values, 0.0)) / (weights @ known.astype(np.float64))
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Median and quartiles of ``count`` figures."""
-
-    median: float
-    q1: float
-    q3: float
-    count: int
-
-    def __str__(self) -> str:
-        return f"{self.median:.3g} ({self.q1:.3g}-{self.q3:.3g})"
-
-
-def spread(figures: Sequence[float]) -> Spread:
-    """Summarise figures.
-
-    Raises:
-        ValueError: there are none, or one is not finite.
-    """
-    values = np.asarray(figures, dtype=np.float64)
-    if not values.size or not np.isfinite(values).all():
-        raise ValueError(f"expected finite figures, got {list(figures)!r}")
-    q1, median, q3 = np.percentile(values, [25, 50, 75])
-    return Spread(float(median), float(q1), float(q3), len(values))
-
-
-def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> Spread:
-    """Summarise ``ours / theirs``, pair by pair: what disturbs both of a pair cancels out.
-
-    Raises:
-        ValueError: the numbers of figures differ.
-    """
-    return spread([a / b for a, b in zip(ours, theirs, strict=True)])
-
-
-def over_starts(ratios: Sequence[float]) -> Estimate:
-    """Estimate a ratio, as a difference in percent, from one of each independent start.
-
-    The geometric mean with Student's t interval.
-
-    Raises:
-        ValueError: there are fewer than 2 ratios or more than 10.
-    """
-    count = len(ratios)
-    if not 2 <= count <= len(_T) + 1:
-        raise ValueError(f"expected 2 to {len(_T) + 1} starts, got {count}")
-    logs = np.log(ratios)
-    mean, half = logs.mean(), _T[count - 2] * logs.std(ddof=1) / math.sqrt(count)
-    percent, low, high = (100 * math.expm1(x) for x in (mean, mean - half, mean + half))
-    return Estimate(percent, low, high)
