@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, ValidationError
 from tqdm import tqdm
 
 from alignatt_agent.evaluation.run_files import InFolder, RunFiles
@@ -122,11 +122,7 @@ class Bundle:
         return path.relative_to(self.root).as_posix()
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class DevSetFacts(_Strict):
+class DevSetFacts(BaseModel, extra="forbid", frozen=True):
     """The dev set of the logs.
 
     Attributes:
@@ -145,7 +141,7 @@ _Name = Annotated[
 ]
 
 
-class Facts(_Strict):
+class Facts(BaseModel, extra="forbid", frozen=True):
     """Content of ``submission.json``.
 
     Attributes:

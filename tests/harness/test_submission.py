@@ -40,18 +40,18 @@ def world(tmp_path_factory):
             folder / f"fake-{regime}.yaml"
         )
     fakes.write_devset(folder / "devset", (26, 17))
-    for regime in speech:
-        _run(
-            folder,
-            *("-m", "alignatt_agent.cli", "eval", "--agent", f"fake-{regime}.yaml"),
-            *("--target", "de", "zh", "--devset", "devset", "--output", f"dev-{regime}"),
-        )
+    _run(
+        folder,
+        *("-m", "alignatt_agent.cli", "eval", "--agent", "tests.harness.fakes.FakeAgent"),
+        *("--config", "fake-low.yaml", "fake-high.yaml", "--target", "de", "zh"),
+        *("--devset", "devset", "--output", "runs"),
+    )
     built = _run(folder, "-m", "alignatt_agent.cli", "submission", "build", *ARGUMENTS)
     return folder, built
 
 
 ARGUMENTS = (
-    *("--config", "fake-low.yaml", "fake-high.yaml", "--runs", "dev-low", "dev-high"),
+    *("--config", "fake-low.yaml", "fake-high.yaml", "--runs", "runs/fake-low", "runs/fake-high"),
     *("--targets", "German", "zh", "--output", "bundle"),
     *("--team", "Fake Team", "--contact", "fake@example.org"),
 )
@@ -327,7 +327,7 @@ def build(world, monkeypatch, capsys, **changes):
     monkeypatch.chdir(world[0])
     given = {
         "--config": "fake-low.yaml",
-        "--runs": "dev-low",
+        "--runs": "runs/fake-low",
         "--targets": "de",
         "--output": "other",
     } | {f"--{key}": value for key, value in changes.items()}
@@ -344,7 +344,7 @@ def build(world, monkeypatch, capsys, **changes):
             "was not run with fake-high.yaml as it is",
         ),
         ({"runs": "nowhere"}, "is not a scored run, it lacks agent.yaml, metrics.jsonl"),
-        ({"targets": "it"}, "dev-low/it is not a scored run"),
+        ({"targets": "it"}, "runs/fake-low/it is not a scored run"),
         ({"targets": "Klingon"}, "unknown language"),
         ({"config": "fake.yaml"}, "add --regimes"),
         ({"output": "devset"}, "not empty and not a bundle, so it is left alone"),
@@ -361,7 +361,7 @@ def test_refused_builds(world, monkeypatch, capsys, changes, message):
 
 def test_converted_recordings_lie_in_no_dev_set(world, monkeypatch, tmp_path, capsys):
     run = tmp_path / "run"
-    shutil.copytree(world[0] / "dev-low" / "de", run / "de")
+    shutil.copytree(world[0] / "runs" / "fake-low" / "de", run / "de")
     shutil.copytree(world[0] / "devset" / "wav", run / "audio")
     wavs = sorted((run / "audio").iterdir())
     (run / "de" / "wavs.txt").write_text("".join(f"{wav}\n" for wav in wavs))

@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BY_NAME = """
 import alignatt_agent
+from alignatt_agent.cli import run
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.resources import known_resources
 
@@ -20,6 +21,7 @@ print(alignatt_agent.__file__)
 for name in known_resources("agent_configs", ".yaml"):
     config = alignatt_agent.load_config(name)
     print(name, *(load_head_set(item).direction for item in config.head_sets.values()))
+print(run("calibrate", ["export", "--pairs", "micro:2", "--direction", "en-de", "pairs.jsonl"]))
 """
 
 
@@ -46,7 +48,7 @@ def wheel(tmp_path_factory):
     status, text = run(*pip, "install", "--no-deps", "--target", folder / "site", built, cwd=folder)
     assert status == 0, text
     # The checkout is installed in this environment, too: the maker of the micro world is not.
-    (folder / "site" / "micro_world.py").write_text("raise ImportError('not in the wheel')\n")
+    (folder / "site" / "micro_world.py").write_text("raise ModuleNotFoundError(__name__)\n")
     (folder / "empty").mkdir()
     return built
 
@@ -83,6 +85,9 @@ def test_the_installed_wheel_runs_without_a_checkout(wheel):
     assert status == 0, text
     assert text.startswith(str(wheel.parent / "site"))
     assert "micro-low en-de en-it en-zh" in text
+    # The generator of micro:N pairs is not in a wheel either.
+    assert "run from a checkout" in text
+    assert "\n2\n" in text
     status, text = installed(wheel, alignatt, "doctor", "--no-engines")
     assert "Traceback" not in text
     assert "run from a checkout" in text  # the embedded models are not in a wheel
