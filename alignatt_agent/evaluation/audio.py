@@ -10,7 +10,6 @@ import json
 from itertools import chain
 from pathlib import Path
 
-import av
 import soundfile
 
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError
@@ -52,6 +51,8 @@ def converted(path: Path, folder: Path) -> tuple[Path, str]:
 
 def _decode(path: Path, wav: Path) -> str:
     """Write ``path`` as WAV and return what it was."""
+    import av  # as slow to import as all of the evaluation, and most dev sets need none of it
+
     try:
         with av.open(str(path)) as container:
             if not container.streams.audio:

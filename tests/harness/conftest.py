@@ -1,18 +1,27 @@
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import io
+import os
+
 import pytest
 import yaml
 
 from tests.harness import fakes, logs
 
 
-@pytest.fixture(autouse=True)
-def _fresh_agent():
-    yield
+def _forget_agents():
     fakes.FakeAgent.failures.clear()
     fakes.FakeAgent._engines.clear()
     fakes.FakeAgent.starts = 0
     fakes.TracingAgent.calls.clear()
+
+
+@pytest.fixture(autouse=True)
+def _fresh_agent():
+    yield
+    _forget_agents()
 
 
 @pytest.fixture
@@ -36,29 +45,58 @@ def engines(agent):
     return next(iter(type(agent)._engines.values()))
 
 
-@pytest.fixture
-def call(tmp_path, capsys):
+class Call:
     """``simulstream-eval`` on fake engines; returns exit status, output and errors."""
-    fakes.write_config(tmp_path)
-    low = tmp_path / "low.yaml"
-    (tmp_path / "fake.yaml").rename(low)
-    content = yaml.safe_load(low.read_text())
-    (tmp_path / "high.yaml").write_text(yaml.safe_dump(content | {"chunk_ms": 1500}))
-    devset = fakes.write_devset(tmp_path / "devset")
-    (devset / "ref" / "en.txt").write_text(logs.transcript())
 
-    def run(*arguments, configs=("low", "high"), out="out", targets=("de", "zh")):
-        status = fakes.evaluate(
-            [
-                *("--agent", "tests.harness.fakes.FakeAgent"),
-                *("--config", *(str(tmp_path / f"{name}.yaml") for name in configs)),
-                *("--target", *targets, "--devset", str(devset)),
-                *("--output", str(tmp_path / out), *arguments),
-            ]
-        )
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
+    def __init__(self, root):
+        self.root = root
+        fakes.write_config(root)
+        (root / "fake.yaml").rename(root / "low.yaml")
+        content = yaml.safe_load((root / "low.yaml").read_text())
+        (root / "high.yaml").write_text(yaml.safe_dump(content | {"chunk_ms": 1500}))
+        self.devset = fakes.write_devset(root / "devset")
+        (self.devset / "ref" / "en.txt").write_text(logs.transcript())
 
-    run.root = tmp_path
-    run.devset = devset
-    return run
+    def __call__(
+        self, *arguments, configs=("low", "high"), out="out", targets=("de", "zh"), devset=None
+    ):
+        given = [
+            *("--agent", "tests.harness.fakes.FakeAgent"),
+            *("--config", *(self.root / f"{name}.yaml" for name in configs)),
+            *("--target", *targets, "--devset", devset or self.devset),
+            *("--output", self.root / out, *arguments),
+        ]
+        output, errors = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+            status = fakes.evaluate([str(item) for item in given])
+        return status, output.getvalue(), errors.getvalue()
+
+
+@pytest.fixture
+def call(tmp_path):
+    return Call(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """A call with two configurations and two targets, scored; what it returned is ``result``.
+
+    Its folders are shared: tests copy them, into ``out=`` names of their own. ``drafts`` counts the
+    drafts, each of which spent a millisecond on replay.
+    """
+    found = Call(tmp_path_factory.mktemp("finished"))
+    found.drafts = 0
+    inner = fakes.FakeTranslation.draft
+
+    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None):
+        found.drafts += 1
+        before = resumed.replay_s if resumed else 0.0
+        drafted = inner(self, prompt, max_tokens, readout, gate, resumed)
+        return dataclasses.replace(drafted, replay_s=before + 0.001)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fakes.FakeTranslation, "draft", draft)
+        found.result = found("--jobs", str(os.cpu_count()))
+    found.starts = fakes.FakeAgent.starts
+    _forget_agents()
+    return found

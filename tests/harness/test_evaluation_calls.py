@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shutil
 
@@ -11,30 +10,29 @@ import pytest
 from tests.harness import fakes
 
 
-def scores(call, config, target):
-    return json.loads((call.root / "out" / config / target / "scores.json").read_text())
+def scores(call, config, target, out="out"):
+    return json.loads((call.root / out / config / target / "scores.json").read_text())
 
 
-def test_several_configurations_and_targets(call):
-    status, text, error = call("--jobs", "2")
+def test_several_configurations_and_targets(finished):
+    status, text, error = finished.result
     assert status == 0, error
-    assert fakes.FakeAgent.starts == 1
+    assert finished.starts == 1
     assert len([line for line in text.splitlines() if "to spare" in line]) == 4
-    low, high = (scores(call, name, "de") for name in ("low", "high"))
+    low, high = (scores(finished, name, "de") for name in ("low", "high"))
     assert low["longyaal_cu_ms"] < high["longyaal_cu_ms"]
     assert low["signature"]["config_sha256"] != high["signature"]["config_sha256"]
-    report = (call.root / "out" / "report.md").read_text()
+    report = (finished.root / "out" / "report.md").read_text()
     assert "## Lag by the clock" in report
     assert "draft-end" in report
-    page = (call.root / "out" / "report.html").read_text()
+    page = (finished.root / "out" / "report.html").read_text()
     assert page.count("<svg") == 4
     assert "<script" not in page
     assert "src=" not in page
 
 
-def test_everything_about_a_run(call):
-    assert call(configs=("low",), targets=("de",))[0] == 0
-    found = json.loads((call.root / "out" / "de" / "scores.json").read_text())
+def test_everything_about_a_run(finished):
+    found = scores(finished, "low", "de")
     assert found["regime"]["name"] == "low"
     assert found["regime"]["margin_ms"] == pytest.approx(2000 - found["longyaal_cu_ms"], abs=0.1)
     assert found["transcript"]["wer"] == 0
@@ -44,27 +42,16 @@ def test_everything_about_a_run(call):
     assert 0 < sum(parts.values()) <= found["rtf"]
     assert sum(found["decoding"]["stops"].values()) > 3
     tokens = found["decoding"]["accepted"]
-    words = sum(len(line.split()) for line in (call.devset / "ref" / "de.txt").open())
+    words = sum(len(line.split()) for line in (finished.devset / "ref" / "de.txt").open())
     assert tokens > words
     assert found["stream_laal_cu_ms"] > 0
 
 
-def test_replay_is_told_from_the_rest_of_a_draft(call, monkeypatch):
-    inner = fakes.FakeTranslation.draft
-    drafts = []
-
-    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None):
-        drafts.append(inner(self, prompt, max_tokens, readout, gate, resumed))
-        before = resumed.replay_s if resumed else 0.0
-        return dataclasses.replace(drafts[-1], replay_s=before + 0.001)
-
-    monkeypatch.setattr(fakes.FakeTranslation, "draft", draft)
-    assert call(configs=("low",), targets=("de",))[0] == 0
-    stages = json.loads((call.root / "out" / "de" / "scores.json").read_text())["stages"]
-    assert stages["chunks"] * stages["ms_per_chunk"]["replay"] == pytest.approx(
-        len(drafts), rel=0.01
-    )
-    assert "replay, ms" in (call.root / "out" / "report.md").read_text()
+def test_replay_is_told_from_the_rest_of_a_draft(finished):
+    stages = [scores(finished, c, t)["stages"] for c in ("low", "high") for t in ("de", "zh")]
+    replay_ms = sum(item["chunks"] * item["ms_per_chunk"]["replay"] for item in stages)
+    assert replay_ms == pytest.approx(finished.drafts, rel=0.01)
+    assert "replay, ms" in (finished.root / "out" / "report.md").read_text()
 
 
 def test_streamed_errors_are_counted(call, monkeypatch):
@@ -80,16 +67,15 @@ def test_streamed_errors_are_counted(call, monkeypatch):
     assert found["transcript"]["wer_talk0"] == pytest.approx(100 * 1 / 13, abs=0.01)
 
 
-def test_resume_skips_what_is_equal(call):
-    call()
-    first = scores(call, "low", "de")
-    shutil.rmtree(call.root / "out" / "high" / "zh")
-    fakes.FakeAgent._engines.clear()
-    status, text, _ = call("--resume")
+def test_resume_skips_what_is_equal(finished):
+    shutil.copytree(finished.root / "out", finished.root / "again")
+    shutil.rmtree(finished.root / "again" / "high" / "zh")
+    status, text, _ = finished("--resume", out="again")
     assert status == 0
     assert text.count("scored before, with an equal signature") == 3
-    assert scores(call, "low", "de") == first  # computation times, too
-    assert scores(call, "high", "zh")["bleu"] > 99
+    # computation times, too
+    assert scores(finished, "low", "de", "again") == scores(finished, "low", "de")
+    assert scores(finished, "high", "zh", "again")["bleu"] > 99
 
 
 def test_resume_starts_an_interrupted_target_from_a_fresh_log(call, monkeypatch):
@@ -117,20 +103,31 @@ def test_resume_starts_an_interrupted_target_from_a_fresh_log(call, monkeypatch)
     assert (call.root / "out" / "zh" / "metrics.jsonl").read_text().count("metadata") == 2
 
 
-@pytest.mark.parametrize("change", ["setting", "audio", "reference"])
-def test_resume_runs_again_when_anything_changed(call, change):
-    call(configs=("low",), targets=("de",))
+@pytest.mark.parametrize("change", [None, "setting", "audio", "reference"])
+def test_resume_runs_again_when_anything_changed(finished, tmp_path, monkeypatch, change):
+    out = f"changed-{change}"
+    shutil.copytree(finished.root / "out" / "low", finished.root / out)
+    devset = tmp_path / "devset"
+    shutil.copytree(finished.devset, devset)
     more = []
     if change == "setting":
         more = ["--set", "policy.border_margin=1"]
     elif change == "audio":
-        wav = call.devset / "wav" / "talk1.wav"
-        fakes.write_talk(wav, fakes.talk(8, extra_samples=2))
-    else:
-        path = call.devset / "ref" / "de.txt"
+        fakes.write_talk(devset / "wav" / "talk1.wav", fakes.talk(8, extra_samples=2))
+    elif change == "reference":
+        path = devset / "ref" / "de.txt"
         path.write_text(path.read_text().replace("Wort1", "Wort eins"))
-    _, text, _ = call("--resume", *more, configs=("low",), targets=("de",))
-    assert "with an equal signature" not in text
+    monkeypatch.setattr(fakes.FakeRecognizer, "transcribe", _stop)
+    status, text, error = finished(
+        "--resume", *more, configs=("low",), targets=("de",), out=out, devset=devset
+    )
+    assert ("with an equal signature" in text) == (change is None)
+    assert ("streamed again" in error) == (change is not None)
+    assert status == (0 if change is None else 1)
+
+
+def _stop(*_):
+    raise RuntimeError("streamed again")
 
 
 def test_two_configurations_of_one_name(call):

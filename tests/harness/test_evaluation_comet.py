@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 
 import pytest
 
 from alignatt_agent.evaluation.comet import CometError, comet_scores
-from tests.harness import fakes, logs
+from tests.harness import fakes
 
 STUB = """#!{python}
 import json, sys
@@ -56,47 +57,43 @@ def test_what_goes_wrong(stub, model, message):
         comet_scores(TRIPLES, model, stub)
 
 
-def run(tmp_path, capsys, *arguments, transcript=True):
-    config = fakes.write_config(tmp_path)
-    devset = fakes.write_devset(tmp_path / "devset")
-    if transcript:
-        (devset / "ref" / "en.txt").write_text(logs.transcript())
-    given = ["--agent", config, "--target", "de", "--devset", devset, "--output", tmp_path / "out"]
-    status = fakes.evaluate([str(item) for item in (*given, *arguments)])
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
+def scored(finished, stub, out, *arguments, **changes):
+    """Score with COMET what was scored without, in a folder of its own."""
+    shutil.copytree(finished.root / "out" / "low" / "de", finished.root / out / "de")
+    more = ["--comet", "xcomet-xl", "--comet-python", stub, *arguments]
+    return finished(*more, configs=("low",), targets=("de",), out=out, **changes)
 
 
-def test_a_run_with_comet(tmp_path, capsys, stub):
-    more = ["--comet", "xcomet-xl", "--comet-python", stub]
-    status, text, error = run(tmp_path, capsys, *more)
+def test_a_run_with_comet(finished, stub):
+    status, text, error = scored(finished, stub, "comet")
     assert status == 0, error
+    assert "scored before" not in text
     assert "COMET" in text
     assert "0.9000" in text
-    found = json.loads((tmp_path / "out" / "de" / "scores.json").read_text())["comet"]
+    found = json.loads((finished.root / "comet" / "de" / "scores.json").read_text())["comet"]
     assert found == {"model": "Unbabel/XCOMET-XL", "score": 0.9, "segments": [0.9] * 5}
 
 
-def test_comet_is_added_to_a_finished_run(tmp_path, capsys, stub):
-    assert run(tmp_path, capsys)[0] == 0
-    more = ["--resume", "--comet", "xcomet-xl", "--comet-python", stub]
-    status, text, error = run(tmp_path, capsys, *more)
+def test_comet_is_added_to_a_finished_run(finished, stub):
+    status, text, error = scored(finished, stub, "comet added", "--resume")
     assert status == 0, error
     assert "scored before" in text
     assert "0.9000" in text
 
 
-def test_no_environment_is_said_before_a_model_is_loaded(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    status, _, error = run(tmp_path, capsys, "--comet", "xcomet-xl")
+def test_no_environment_is_said_before_a_model_is_loaded(call, monkeypatch):
+    monkeypatch.chdir(call.root)
+    status, _, error = call("--comet", "xcomet-xl")
     assert status == 2
     assert "make setup-comet" in error
     assert fakes.FakeAgent.starts == 0
 
 
-def test_no_transcript(tmp_path, capsys, stub):
-    more = ["--comet", "xcomet-xl", "--comet-python", stub]
-    status, text, error = run(tmp_path, capsys, *more, transcript=False)
+def test_no_transcript(finished, stub, tmp_path):
+    devset = tmp_path / "devset"
+    shutil.copytree(finished.devset, devset)
+    (devset / "ref" / "en.txt").unlink()
+    status, text, error = scored(finished, stub, "untold", "--resume", devset=devset)
     assert status == 1
     assert "COMET needs the transcript of the speech" in error
     assert "100.00" in text  # the other scores are there
