@@ -15,7 +15,6 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import soundfile
 import yaml
@@ -143,15 +142,13 @@ def load_devset(
             problems.append(str(error))
     problems.extend(_check_names(names))
     references = {target: root / "ref" / f"{target}.txt" for target in targets}
-    problems.extend(_check_references(references.values(), len(spans), notes))
-    transcript: Path | None = root / "ref" / f"{source}.txt"
-    if transcript is not None and transcript.is_file():
-        problems.extend(_check_references([transcript], len(spans), notes))
-    else:
-        transcript = None
+    transcript = root / "ref" / f"{source}.txt"
+    known = transcript if transcript.is_file() else None
+    texts = [*references.values(), *([known] if known else [])]
+    problems.extend(_check_references(texts, len(spans), notes))
     if problems:
         raise DevSetError(f"{root} cannot be evaluated\n  " + "\n  ".join(problems))
-    return DevSet(segmentation, tuple(talks), references, tuple(spans), transcript, tuple(notes))
+    return DevSet(segmentation, tuple(talks), references, tuple(spans), known, tuple(notes))
 
 
 def _talk(
@@ -251,21 +248,21 @@ def _read_segments(path: Path) -> list[Span]:
         raise DevSetError(f"{path} is not YAML: {error}") from None
     if not isinstance(entries, list) or not entries:
         raise DevSetError(f"{path} must be a list of segments with wav, offset and duration")
+    spans: list[Span] = []
     for number, entry in enumerate(entries, 1):
-        numbers = [entry.get(key) for key in ("offset", "duration")] if _named(entry) else [None]
-        whole = all(isinstance(value, int | float) and value >= 0 for value in numbers)
-        if not whole or not numbers[-1]:
-            raise DevSetError(
-                f"{path}: segment {number} is {entry!r}; expected wav, offset >= 0 and "
-                f"duration > 0 in seconds"
-            )
-    return [
-        Span(entry["wav"], float(entry["offset"]), float(entry["duration"])) for entry in entries
-    ]
-
-
-def _named(entry: Any) -> bool:
-    return isinstance(entry, dict) and isinstance(entry.get("wav"), str)
+        match entry:
+            case {
+                "wav": str(wav),
+                "offset": int() | float() as begin,
+                "duration": int() | float() as length,
+            } if begin >= 0 and length > 0:
+                spans.append(Span(wav, float(begin), float(length)))
+            case _:
+                raise DevSetError(
+                    f"{path}: segment {number} is {entry!r}; expected wav, offset >= 0 and "
+                    f"duration > 0 in seconds"
+                )
+    return spans
 
 
 def _check_references(paths: Iterable[Path], segments: int, notes: list[str]) -> list[str]:
