@@ -19,10 +19,10 @@ from alignatt_agent.curves.report import (
     ablation_table,
     curve_entry,
     dominance_entry,
-    write_json,
 )
 from alignatt_agent.curves.runs import Run, StartEngines, engines_for, runs_of, score_all, stream
 from alignatt_agent.evaluation import plan as evaluation
+from alignatt_agent.evaluation.cache import Memo, key_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +76,11 @@ def conduct(
     try:
         stream(main, memo, start_engines, "sweep")
         stream(changed, memo, start_engines, "ablations")
-        peaks = _peaks(study, changed, start_engines)
+        peaks = _peaks(study, changed, memo, start_engines)
     finally:
         shutdown()
     segments = score_all([*main, *changed])
 
-    content: dict[str, Any] = {"signature": dict(study.plans[0].signature), "note": note(study)}
     entries: dict[str, Any] = {}
     rows: dict[str, Any] = {}
     comparisons, panels = [], []
@@ -106,8 +105,15 @@ def conduct(
         )
         points = {run.point.label: run.name for run in operating}
         panels.append(Panel(f"English to {language(target).name}", scores, curves, points))
-    content |= {"targets": entries, "ablation": rows, "dominance": dominance_entry(comparisons)}
-    write_json(folder / "curves.json", content)
+    content = {
+        "signature": study.plans[0].signature,
+        "note": note(study),
+        "targets": entries,
+        "ablation": rows,
+        "dominance": dominance_entry(comparisons, study.resamples),
+    }
+    text = json.dumps(content, indent=1, ensure_ascii=False)
+    (folder / "curves.json").write_text(text + "\n", encoding="utf-8")
     table = ablation_table(rows, [note(study), _ablation_note(study)])
     (folder / "ablation.md").write_text(table, encoding="utf-8")
     (folder / "dominance.txt").write_text(dominance_table(comparisons) + "\n", encoding="utf-8")
@@ -137,25 +143,25 @@ def _ablation_note(study: Study) -> str:
 
 
 def _peaks(
-    study: Study, runs: Sequence[Run], start_engines: StartEngines
+    study: Study, runs: Sequence[Run], memo: Path, start_engines: StartEngines
 ) -> dict[str, dict[str, float]]:
-    """Measure peak accuracy by target and variant, unless a file holds it already."""
-    if study.pairs is None:
+    """Measure peak accuracy by target and variant, unless it is remembered."""
+    spec = study.pairs
+    if spec is None:
         return {}
-    path = study.output / "ablation" / "peaks.json"
-    stamp = json.dumps([study.pairs, [run.planned.signature for run in runs]], sort_keys=True)
-    if path.is_file():
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        if kept["stamp"] == stamp:
-            return dict(kept["targets"])
-    engines = engines_for(runs, start_engines)
-    reader: Any = engines.translation  # its engines read rows of given translations, too
-    found = {}
-    for plan in study.plans:
-        pairs = aligned_pairs(
-            study.pairs, plan.source, plan.target, engines.tokenizer, study.bases["low"]
-        )
-        mine = [run for run in runs if run.target == plan.target]
-        found[plan.target] = peak_accuracy(reader, pairs, mine)
-    write_json(path, {"stamp": stamp, "targets": found})
-    return found
+
+    def measure() -> dict[str, dict[str, float]]:
+        engines = engines_for(runs, start_engines)
+        reader: Any = engines.translation  # its engines read rows of given translations, too
+        found = {}
+        for plan in study.plans:
+            pairs = aligned_pairs(
+                spec, plan.source, plan.target, engines.tokenizer, study.bases["low"]
+            )
+            mine = [run for run in runs if run.target == plan.target]
+            found[plan.target] = peak_accuracy(reader, pairs, mine)
+        return found
+
+    made_from = json.dumps([run.signature for run in runs], sort_keys=True)
+    with Memo(memo) as results:
+        return results.recall(key_of("peak accuracy", spec, made_from), measure)

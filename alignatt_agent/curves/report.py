@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from tabulate import tabulate
 
 from alignatt_agent.curves.grid import Point
-from alignatt_agent.curves.pareto import LATENCIES, QUALITIES, RESAMPLES, Comparison, Resampled
+from alignatt_agent.curves.pareto import LATENCIES, QUALITIES, Comparison, Resampled
 from alignatt_agent.curves.runs import Run
 from alignatt_agent.evaluation.statistics import LEVEL
 
@@ -95,21 +93,14 @@ def ablation_table(rows: Mapping[str, Sequence[Mapping[str, Any]]], notes: Seque
     return "\n\n".join(parts) + "\n"
 
 
-def dominance_entry(comparisons: Sequence[Comparison]) -> dict[str, Any]:
+def dominance_entry(comparisons: Sequence[Comparison], resamples: int) -> dict[str, Any]:
     """Return the comparisons and how they were made."""
     return {
         "method": f"rivals interpolated on their Pareto front at the latency of the operating "
-        f"point; paired bootstrap over segments, {RESAMPLES} resamples, {LEVEL} %; the front is "
+        f"point; paired bootstrap over segments, {resamples} resamples, {LEVEL} %; the front is "
         f"taken anew in every resample",
         "comparisons": [item.as_json() for item in comparisons],
     }
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a file in one step."""
-    fresh = path.with_suffix(".part")
-    fresh.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    fresh.replace(path)
 
 
 def _intervals(scores: Resampled, run: str) -> dict[str, Any]:

@@ -34,29 +34,17 @@ from alignatt_agent.types import Readout
 StartEngines = Callable[[ModelsConfig, Sequence[tuple[int, int]]], Engines]
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run(evaluation.Run):
     """One point on one target language.
 
     Attributes:
         point: what runs.
         resolved: its configuration.
-        planned: the evaluation that streams and scores it.
     """
 
     point: Point
     resolved: Resolved
-    planned: evaluation.Run
-
-    @property
-    def name(self) -> str:
-        """Name of its point."""
-        return self.point.name
-
-    @property
-    def target(self) -> str:
-        """Code of its target language."""
-        return self.planned.target
 
     @property
     def config(self) -> AgentConfig:
@@ -104,14 +92,17 @@ def _run(point: Point, resolved: Resolved, plan: evaluation.Run, folder: Path) -
         "policy": config.policy.model_dump(),
         "head_set": repr(resolved.head_sets.get(plan.target)),
     }
-    planned = replace(
-        plan,
+    return Run(
         name=point.name,
+        devset=plan.devset,
+        source=plan.source,
+        target=plan.target,
         files=RunFiles(folder / plan.target / point.name),
         signature=signature,
         choice=replace(plan.choice, name=point.name, resolved=resolved),
+        point=point,
+        resolved=resolved,
     )
-    return Run(point, resolved, planned)
 
 
 def stream(
@@ -134,11 +125,11 @@ def stream(
     Raises:
         EngineError: an engine failed; logs that are complete stay.
     """
-    missing = [run for run in runs if not run.planned.streamed]
+    missing = [run for run in runs if not run.streamed]
     if not missing:
         return 0
     # Everything that a result depends on besides its request.
-    models, versions = runs[0].config.models, runs[0].planned.signature["versions"]
+    models, versions = runs[0].config.models, runs[0].signature["versions"]
     names = {
         role: f"{name}:{getattr(models, role).dtype}:{versions['vllm']}:{versions['torch']}"
         for role, name in runs[0].resolved.identities().items()
@@ -150,9 +141,9 @@ def stream(
         try:
             for run in bar:
                 bar.set_postfix_str(f"{run.target} {run.name}, {results.computed} computed")
-                prepare(run.planned)
-                evaluate_stream(run.planned, traced=True)
-                run.planned.files.records.unlink()  # drafts of hours of speech would fill disks
+                prepare(run)
+                evaluate_stream(run, traced=True)
+                run.files.records.unlink()  # drafts of hours of speech would fill disks
         finally:
             AlignAttAgent.lend(None)
     return len(missing)
@@ -193,13 +184,13 @@ def score_segments(run: Run) -> SegmentScores:
         LogError: the log cannot be scored.
         ScoringError: OmniSTEval failed, or the sums of the segments are not its scores.
     """
-    planned, files = run.planned, run.planned.files
+    files = run.files
     unit = language(run.target).latency_unit
-    if not planned.scored:
+    if not run.scored:
         log = parse_log(files.metrics)
-        refuse(log, planned.devset, unit)
-        scores = score(files, planned.devset, run.target, log)
-        write_result(Result(run.name, run.target, scores, {}, planned.signature), files)
+        refuse(log, run.devset, unit)
+        scores = score(files, run.devset, run.target, log)
+        write_result(Result(run.name, run.target, scores, {}, run.signature), files)
     scores = read_result(files.folder).scores
     official = {
         "bleu": scores.bleu,
@@ -207,7 +198,7 @@ def score_segments(run: Run) -> SegmentScores:
         "cu_ms": scores.longyaal_cu_ms,
         "ca_ms": scores.longyaal_ca_ms,
     }
-    instances = read_instances(files.instances, unit, len(planned.devset.segments))
+    instances = read_instances(files.instances, unit, len(run.devset.segments))
     found = SegmentScores.of(
         [item.prediction for item in instances],
         [item.reference for item in instances],

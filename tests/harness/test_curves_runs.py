@@ -117,7 +117,7 @@ def lines(path: Path, without=("computation_time", "model_loading_time")):
 
 
 def log_of(run) -> Path:
-    return run.planned.files.metrics
+    return run.files.metrics
 
 
 def emitted(path: Path):
@@ -166,7 +166,7 @@ def test_an_interrupted_sweep_ends_like_an_uninterrupted_one(world):
     with pytest.raises(EngineError, match="out of memory"):
         stream_in(world, "cut", runs_in(world, "cut"), engines(dying))
     cut = runs_in(world, "cut")
-    complete = [log_of(run) for run in cut if run.planned.streamed]
+    complete = [log_of(run) for run in cut if run.streamed]
     assert 0 < len(complete) < len(cut)
     times = {log: log.stat().st_mtime_ns for log in complete}
 
@@ -238,7 +238,7 @@ def test_segments_that_are_not_what_was_scored_are_refused(world):
     planned = runs_in(world, "sweep", ["de"], POINTS[:1])
     stream_in(world, "sweep", planned)
     score_all(planned)
-    path = planned[0].planned.files.instances
+    path = planned[0].files.instances
     path.write_text(path.read_text().replace('"prediction": "', '"prediction": "so '))
     with pytest.raises(ScoringError, match="by OmniSTEval and"):
         score_all(planned)
