@@ -12,6 +12,7 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -47,15 +48,10 @@ exit status: 0 measured; 2 something is missing
 """
 
 
-def transcript_log(
-    records: Iterable[TalkStep], chunks_of: str = "accessible"
-) -> list[dict[str, Any]]:
-    """Return the speech side as Simulstream's log, with revised words taken back.
+def transcript_log(records: Iterable[TalkStep]) -> list[dict[str, Any]]:
+    """Return the words that the translation could rely on as Simulstream's log.
 
-    Args:
-        records: chunks of a run.
-        chunks_of: ``accessible`` shows the words that the translation could rely on, ``all`` the
-            whole hypothesis.
+    Revised words are taken back.
     """
     lines: list[dict[str, Any]] = []
     talk, number = "", -1
@@ -67,12 +63,9 @@ def transcript_log(
             lines.append({"id": number, "metadata": {"wav_name": f"{talk}.wav"}})
         live = record.heard.live
         settled = settled + [word.text for sentence in record.heard.sentences for word in sentence]
-        count = live.accessible if chunks_of == "accessible" else len(live.words)
-        wanted = settled + [word.text for word in live.words[:count]]
-        same = next(
-            (k for k, (a, b) in enumerate(zip(shown, wanted, strict=False)) if a != b),
-            min(len(shown), len(wanted)),
-        )
+        wanted = settled + [word.text for word in live.words[: live.accessible]]
+        pairs = zip(shown, wanted, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         lines.append(
             {
                 "id": number,
@@ -193,12 +186,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("run", type=Path, metavar="RUN", help="target folder of simulstream-eval")
-    parser.add_argument("--devset", type=Path, required=True, metavar="DIR", help="its dev set")
-    parser.add_argument("--source", default="en", metavar="LANG", help="default %(default)s")
-    parser.add_argument("--output", type=Path, required=True, metavar="OUT", help="output folder")
-    arguments = parser.parse_args(argv)
-    print(table(diagnose(arguments.run, arguments.devset, arguments.source, arguments.output)))
+    add = parser.add_argument
+    add("run", type=Path, metavar="RUN", help="target folder of simulstream-eval")
+    add("--devset", type=Path, required=True, metavar="DIR", help="its dev set")
+    add("--source", default="en", metavar="LANG", help="default %(default)s")
+    add("--output", type=Path, required=True, metavar="OUT", help="output folder")
+    print(table(diagnose(**vars(parser.parse_args(argv)))))
     return 0
 
 

@@ -191,10 +191,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("a", type=Path, metavar="A", help="run of the baseline (OUT or OUT/TARGET)")
-    parser.add_argument("b", type=Path, metavar="B", help="run to compare with it")
-    parser.add_argument("--samples", type=int, default=1000, help="resamples; default %(default)s")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the differences there")
+    add = parser.add_argument
+    add("a", type=Path, metavar="A", help="run of the baseline (OUT or OUT/TARGET)")
+    add("b", type=Path, metavar="B", help="run to compare with it")
+    add("--samples", type=int, default=1000, help="resamples; default %(default)s")
+    add("--json", type=Path, metavar="FILE", help="write the differences there")
     arguments = parser.parse_args(argv)
     found = {
         name: compare(a, b, arguments.samples) for name, a, b in pairs(arguments.a, arguments.b)

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from alignatt_agent.cascade import build_session
 from alignatt_agent.config.agent_config import parse_overrides
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.resolved import Resolved, resolve
+from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.evaluation.comet import comet_python, comet_sections
 from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.offline_audio import transcribe
@@ -73,25 +73,6 @@ def translate(
     return found
 
 
-def score_offline(
-    folder: Path, devset: DevSet, target: str, translations: dict[str, str]
-) -> dict[str, float]:
-    """Score whole translations on the segments of the dev set.
-
-    Raises:
-        ScoringError: OmniSTEval failed.
-    """
-    files = RunFiles(folder)
-    files.clean()
-    hypothesis = folder / "hypothesis.txt"
-    lines = [translations[talk.name] for talk in devset.talks]
-    hypothesis.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    found = run_omnisteval(
-        omnisteval_arguments(files, devset, target, "text", hypothesis=hypothesis), folder
-    )
-    return {"bleu": float(found["BLEU"]), "chrf": float(found["chrF"])}
-
-
 def run(
     choice: AgentChoice,
     engines: Engines,
@@ -114,8 +95,8 @@ def run(
         EngineError: an engine failed.
         ScoringError: OmniSTEval failed.
     """
-    assert choice.config is not None
-    resolved, source = resolve(choice.config), choice.config.source_language
+    assert choice.resolved is not None
+    resolved, source = choice.resolved, choice.resolved.config.source_language
     output.mkdir(parents=True, exist_ok=True)
     heard = {talk.name: transcribe(engines, talk.wav, source, longest_s) for talk in devset.talks}
     text = "".join(f"{heard[talk.name]}\n" for talk in devset.talks)
@@ -124,10 +105,16 @@ def run(
     rows: dict[str, dict[str, Any]] = {}
     for target in targets:
         translations = translate(resolved, engines, heard, target)
-        scores = score_offline(output / target, devset, target, translations)
+        files, hypothesis = RunFiles(output / target), output / target / "hypothesis.txt"
+        files.clean()
+        text = "".join(f"{translations[talk.name]}\n" for talk in devset.talks)
+        hypothesis.write_text(text, encoding="utf-8")
+        given = omnisteval_arguments(files, devset, target, "text", hypothesis=hypothesis)
+        found = run_omnisteval(given, files.folder)
         signature = {**sign(choice, devset, target), "latency": "off-line", "piece_s": longest_s}
-        rows[target] = {**scores, **errors, "signature": signature}
-        _write(output / target, rows[target])
+        scores = {"bleu": float(found["BLEU"]), "chrf": float(found["chrF"]), **errors}
+        rows[target] = {**scores, "signature": signature}
+        _write(files.folder, rows[target])
     return rows
 
 
@@ -144,37 +131,36 @@ def main(argv: Sequence[str] | None = None) -> int:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--config", required=True, help="name or path of a YAML configuration")
-    parser.add_argument("--target", nargs="+", required=True, metavar="LANG")
-    parser.add_argument("--devset", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--output", type=Path, required=True, metavar="OUT")
-    parser.add_argument(
-        "--piece-s",
-        type=float,
-        metavar="S",
-        help="longest piece of audio that the recogniser takes, in seconds; pieces end in pauses; "
+    add = parser.add_argument
+    add("--config", required=True, help="name or path of a YAML configuration")
+    add("--target", nargs="+", required=True, metavar="LANG")
+    add("--devset", type=Path, required=True, metavar="DIR")
+    add("--output", type=Path, required=True, metavar="OUT")
+    text = (
+        "longest piece of audio that the recogniser takes, in seconds; pieces end in pauses; "
         f"default {PIECE_S:.0f}, with the embedded models, which know single sentences, "
-        f"{MICRO_PIECE_S:.0f}",
+        f"{MICRO_PIECE_S:.0f}"
     )
-    parser.add_argument("--comet", metavar="MODEL", help="score with COMET, as simulstream-eval")
-    parser.add_argument("--comet-python", type=Path, metavar="FILE", help="interpreter with COMET")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
+    add("--piece-s", type=float, metavar="S", help=text)
+    add("--comet", metavar="MODEL", help="score with COMET, as simulstream-eval")
+    add("--comet-python", type=Path, metavar="FILE", help="interpreter with COMET")
+    add("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     arguments = parser.parse_args(argv)
     from alignatt_agent.cascade import load_engines, shutdown
 
     codes = [language(name).code for name in arguments.target]
-    choice = choose_agent("alignatt4llm", arguments.config, parse_overrides(arguments.overrides))
-    config = choice.config
-    assert config is not None
-    spoken, output = config.source_language, arguments.output
-    models = resolve(config).checkpoints
+    overrides = parse_overrides(arguments.overrides)
+    choice = choose_agent("alignatt4llm", arguments.config, overrides, targets=codes)
+    assert choice.resolved is not None
+    spoken, output = choice.resolved.config.source_language, arguments.output
     devset = load_devset(arguments.devset, codes, output / "audio", spoken)
     check_scorer(codes)
     if arguments.comet:
         comet_python(arguments.comet_python)
     longest = arguments.piece_s or (MICRO_PIECE_S if is_micro(choice) else PIECE_S)
     try:
-        rows = run(choice, load_engines(models, ()), devset, codes, output, longest)
+        engines = load_engines(choice.resolved.checkpoints, ())
+        rows = run(choice, engines, devset, codes, output, longest)
         shutdown()
         if arguments.comet:
             scored = [(RunFiles(output / code), devset, spoken, code) for code in rows]

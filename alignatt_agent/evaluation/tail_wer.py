@@ -13,13 +13,20 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from alignatt_agent.evaluation.devset import DevSetError
 from alignatt_agent.evaluation.trace import TalkStep
 from alignatt_agent.evaluation.wer import normalised
 
 BEFORE_S, AFTER_S = 1.0, 0.5
 """Reference around an utterance, in seconds: word times and segment borders err."""
 
+PLATEAU_S = 1.0
+"""Words that ended longer ago are as good as they get."""
+
 Counts = npt.NDArray[np.int64]
+Rates = npt.NDArray[np.float64]
+
+_BAND = (5, 95)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,34 +43,28 @@ class TailErrors:
     errors: Counts
     words: Counts
 
-    def rates(self) -> npt.NDArray[np.float64]:
+    def rates(self) -> Rates:
         """Return the error rate of each bin; NaN where no word was shown."""
         return _rate(self.errors.sum(0), self.words.sum(0))
 
-    def bands(
-        self, level: float = 0.9, samples: int = 1000, seed: int = 1
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return the lower and upper end of the band of each bin: talks are drawn again."""
-        drawn = _drawn(self.errors, self.words, samples, seed)
-        low, high = 50 * (1 - level), 50 * (1 + level)
+    def bands(self) -> tuple[Rates, Rates]:
+        """Return the lower and upper end of the 90 % band of each bin: talks are drawn again."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # bins without a word stay NaN
-            ends = np.nanpercentile(drawn, [low, high], axis=0)
-        return ends[0], ends[1]
+            low, high = np.nanpercentile(_drawn(self.errors, self.words), _BAND, axis=0)
+        return low, high
 
-    def hold_back_s(
-        self, plateau_s: float = 1.0, level: float = 0.9, samples: int = 1000, seed: int = 1
-    ) -> float | None:
+    def hold_back_s(self) -> float | None:
         """Return the distance from which words are as good as they get.
 
         The first bin whose error rate is not above the band of the plateau, that is of all words
-        at least ``plateau_s`` old. ``None`` when there are too few words to tell.
+        at least ``PLATEAU_S`` old. ``None`` when there are too few words to tell.
         """
-        settled = np.array(self.edges_s[:-1]) >= plateau_s - 1e-9
+        settled = np.array(self.edges_s[:-1]) >= PLATEAU_S - 1e-9
         wrong, total = self.errors[:, settled].sum(1), self.words[:, settled].sum(1)
         if not total.any():
             return None
-        limit = np.nanpercentile(_drawn(wrong, total, samples, seed), 50 * (1 + level))
+        limit = np.nanpercentile(_drawn(wrong, total), _BAND[1])
         pairs = zip(self.edges_s, self.rates(), strict=False)
         return next((start for start, rate in pairs if rate <= limit), None)
 
@@ -83,7 +84,7 @@ def tail_errors(
         longest_s: words that ended longer ago are not counted.
 
     Raises:
-        ValueError: a recording of the run has no reference.
+        DevSetError: a recording of the run has no reference.
     """
     bins = round(longest_s / bin_s)
     talks = list(references)
@@ -97,7 +98,7 @@ def tail_errors(
         if not record.heard.live.words:
             continue
         if record.talk not in references:
-            raise ValueError(f"{record.talk} was streamed, but the dev set does not have it")
+            raise DevSetError(f"{record.talk} was streamed, but the dev set does not have it")
         row = talks.index(record.talk)
         shown = [(normalised(word.text), word.end) for word in record.heard.live.words]
         begin, end = record.heard.live.words[0].start - BEFORE_S, record.audio_s + AFTER_S
@@ -146,12 +147,12 @@ def matches(hypothesis: Sequence[str], reference: Sequence[str]) -> list[bool]:
     return right
 
 
-def _drawn(errors: Counts, words: Counts, samples: int, seed: int) -> npt.NDArray[np.float64]:
-    """Return the rates of resamples of the talks, ``[samples, ...]``."""
-    picks = np.random.default_rng(seed).integers(0, len(words), (samples, len(words)))
+def _drawn(errors: Counts, words: Counts) -> Rates:
+    """Return the rates of 1000 resamples of the talks, ``[resamples, ...]``."""
+    picks = np.random.default_rng(1).integers(0, len(words), (1000, len(words)))
     return _rate(errors[picks].sum(1), words[picks].sum(1))
 
 
-def _rate(errors: Counts, words: Counts) -> npt.NDArray[np.float64]:
+def _rate(errors: Counts, words: Counts) -> Rates:
     with np.errstate(all="ignore"):
         return np.where(words > 0, errors / np.maximum(words, 1), np.nan)

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
-from alignatt_agent.evaluation.devset import DevSet
+from alignatt_agent.evaluation.devset import DevSet, DevSetError
 from alignatt_agent.evaluation.trace import TalkStep
 
 _NO_LETTER = re.compile(r"[^\w\s']|_")
@@ -24,10 +24,10 @@ def reference_transcripts(devset: DevSet) -> dict[str, list[tuple[float, float, 
     """Return the reference transcript of each talk: start, end and text of its segments.
 
     Raises:
-        ValueError: the dev set has no transcript.
+        DevSetError: the dev set has no transcript.
     """
     if devset.transcript is None:
-        raise ValueError(f"{devset.segmentation.parent / 'ref'} has no transcript of the speech")
+        raise DevSetError(f"{devset.segmentation.parent / 'ref'} has no transcript of the speech")
     with devset.transcript.open(encoding="utf-8") as stream:
         rows = list(zip(devset.segments, (line.strip() for line in stream), strict=True))
     return {
@@ -51,7 +51,7 @@ def word_error_rate(devset: DevSet, heard: Mapping[str, str]) -> dict[str, float
     Case and punctuation do not count; ``wer_exact`` is the rate when they do.
 
     Raises:
-        ValueError: the dev set has no transcript.
+        DevSetError: the dev set has no transcript.
     """
     import jiwer
 
@@ -61,7 +61,7 @@ def word_error_rate(devset: DevSet, heard: Mapping[str, str]) -> dict[str, float
         if normalised(text := " ".join(text for _, _, text in segments))
     }
     if not references:
-        raise ValueError(f"{devset.transcript} holds no word")
+        raise DevSetError(f"{devset.transcript} holds no word")
     exact = [heard.get(talk, "") for talk in references]
     bare = {talk: " ".join(normalised(text)) for talk, text in references.items()}
     ours = {talk: " ".join(normalised(heard.get(talk, ""))) for talk in references}
