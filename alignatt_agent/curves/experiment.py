@@ -36,6 +36,9 @@ class Study:
         size: of the grid.
         pairs: pairs with gold alignments for peak accuracy; ``None`` leaves the column empty.
         resamples: of the bootstrap.
+
+    Raises:
+        ConfigError: the operating points do not share their models.
     """
 
     plans: Sequence[evaluation.Run]
@@ -44,6 +47,10 @@ class Study:
     size: Size
     pairs: str | None
     resamples: int = RESAMPLES
+
+    def __post_init__(self) -> None:
+        if self.bases["high"].models != self.bases["low"].models:
+            raise ConfigError("the low and the high configuration must run the same models")
 
 
 def conduct(
@@ -60,17 +67,13 @@ def conduct(
         The comparisons with the rivals.
 
     Raises:
-        ConfigError: the operating points do not share their models.
         EngineError: an engine failed; the same command goes on from there.
         LogError: the log of a run cannot be scored.
         ScoringError: OmniSTEval failed.
     """
-    base, folder = study.bases["low"], study.output
-    if study.bases["high"].models != base.models:
-        raise ConfigError("the low and the high configuration must run the same models")
+    folder, memo = study.output, study.output / "memo.sqlite"
     targets = [plan.target for plan in study.plans]
-    variants = ablations(base, targets, folder / "ablation" / "head_sets")
-    memo = folder / "memo.sqlite"
+    variants = ablations(study.bases["low"], targets, folder / "ablation" / "head_sets")
     main = runs_of(sweep(study.size), study.plans, study.bases, folder / "runs")
     changed = runs_of(variants, study.plans, study.bases, folder / "ablation" / "runs")
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ class Panel:
     points: Mapping[str, str]
 
 
-def draw_all(panels: Sequence[Panel], folder: Path, note: str) -> list[Path]:
+def draw_all(panels: Sequence[Panel], folder: Path, note: str) -> None:
     """Draw both qualities over both latencies, as PNG and SVG.
 
     Args:
@@ -54,16 +55,11 @@ def draw_all(panels: Sequence[Panel], folder: Path, note: str) -> list[Path]:
         FigureError: matplotlib is not installed.
     """
     plt = pyplot()
-    written = []
-    for quality in QUALITIES:
-        for latency in LATENCIES:
-            figure = _draw(plt, panels, latency, quality, note)
-            for suffix in (".png", ".svg"):
-                path = folder / f"{quality}-{latency.removesuffix('_ms')}{suffix}"
-                figure.savefig(path, dpi=150)
-                written.append(path)
-            plt.close(figure)
-    return written
+    for quality, latency in product(QUALITIES, LATENCIES):
+        figure = _draw(plt, panels, latency, quality, note)
+        for suffix in ("png", "svg"):
+            figure.savefig(folder / f"{quality}-{latency.removesuffix('_ms')}.{suffix}", dpi=150)
+        plt.close(figure)
 
 
 def _draw(plt: Any, panels: Sequence[Panel], latency: str, quality: str, note: str) -> Any:
@@ -89,10 +85,11 @@ def _draw(plt: Any, panels: Sequence[Panel], latency: str, quality: str, note: s
     rows[1][0].set_ylabel(f"{QUALITIES[quality]}, enlarged")
     left, right = rows[0][0].get_xlim()
     rows[0][0].set_xlim(max(left, -_LONGEST_S / 8), min(_LONGEST_S, right))
-    handles: dict[str, Any] = {}
-    for axes in rows[0]:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
+    handles = {
+        label: handle
+        for axes in rows[0]
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
     figure.legend(
         handles.values(), handles.keys(), loc="outside upper center", ncols=min(4, len(handles)),
         frameon=False,
