@@ -64,7 +64,7 @@ _GEMMA4: Mapping[str, Any] = {
     "num_kv_shared_layers": 2,
 }
 
-_TIED_EMBEDDINGS = 0.05
+TIED_EMBEDDINGS = 0.05
 """Factor on embeddings that are output weights as well."""
 
 _SHARPENED: Mapping[str, float] = {"gemma3": 2.0, "qwen3": 2.0, "hunyuan": 2.0}
@@ -115,22 +115,27 @@ def write(architecture: str, folder: Path, *, seed: int = 0, **sizes: Any) -> Pa
     """
     if architecture not in _CONFIGS:
         raise ValueError(f"unknown architecture {architecture!r}; known: {list(ARCHITECTURES)}")
-    make, own = _CONFIGS[architecture]
-    config = make(**{**_TINY, **own, **sizes})
+    make, _ = _CONFIGS[architecture]
+    config = make(**{**tiny(architecture), **sizes})
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed * len(ARCHITECTURES) + ARCHITECTURES.index(architecture))
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
     if config.tie_word_embeddings:
         # Otherwise a token is most similar to itself and every draft repeats one.
-        model.get_input_embeddings().weight.data.mul_(_TIED_EMBEDDINGS)
+        model.get_input_embeddings().weight.data.mul_(TIED_EMBEDDINGS)
     if architecture in _SHARPENED:
         for name, weight in model.named_parameters():
             if name.endswith(("q_norm.weight", "query_layernorm.weight")):
                 weight.data.add_(_SHARPENED[architecture])
     model.generation_config = GenerationConfig(**_IDS)
     model.save_pretrained(folder)
-    _tokenizer().save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
     return folder
+
+
+def tiny(architecture: str) -> dict[str, Any]:
+    """Return the smallest configuration of an architecture, by its Transformers keys."""
+    return {**_TINY, **_CONFIGS[architecture][1]}
 
 
 def byte_level(specials: list[str]) -> Tokenizer:
@@ -148,7 +153,8 @@ def byte_level(specials: list[str]) -> Tokenizer:
     return tokenizer
 
 
-def _tokenizer() -> PreTrainedTokenizerFast:
+def tokenizer() -> PreTrainedTokenizerFast:
+    """Return the byte-level tokenizer of all models here, with its chat template."""
     return PreTrainedTokenizerFast(
         tokenizer_object=byte_level(_SPECIALS),
         bos_token="<bos>",

@@ -18,6 +18,10 @@ from alignatt_agent.engine.row_requests import HeadsToCapture
 MAX_CONTEXT = 4096
 """Default length of a request with its answer, in tokens; a minute of audio takes 800."""
 
+EAGER_ON_CUDA = frozenset({"translation"})
+"""Engines that run without CUDA graphs on a GPU: attention rows were not compared with
+Transformers under graphs there so far, and the speech engines capture none."""
+
 _OURS = frozenset({"model", "tokenizer", "revision", "tokenizer_revision", "additional_config"})
 """Arguments that follow from the rest of the configuration."""
 
@@ -62,7 +66,8 @@ def engine_arguments(
         "dtype": model.dtype,
         "max_model_len": min(MAX_CONTEXT, text.max_position_embeddings),
         "max_num_seqs": 32,
-        "enforce_eager": True,
+        # Compiling takes 45 s at the first start on a CPU.
+        "enforce_eager": on_cpu() or role in EAGER_ON_CUDA,
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
         **_BY_ROLE[role],
@@ -82,12 +87,17 @@ def engine_arguments(
     return arguments
 
 
+_START_METHOD = {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
+"""Forked engines inherit vLLM's note that plug-ins were loaded, so ours would not run in them:
+they outlived a killed owner and did not say why they failed. vLLM spawns on the CPU only."""
+
+
 @contextmanager
 def engine_environment() -> Iterator[None]:
-    """Environment that engines inherit; what the user has set stays as it is."""
+    """Environment that engines inherit; what the user has set stays, but for the start method."""
     # The first part has to be there before vLLM is imported to find out where it runs.
     ours = {OWNER: str(os.getpid()), crashes.FOLDER: crashes.folder()}
-    with _environment({**ours, **QUIET}):
+    with _environment({**ours, **QUIET}), _environment(_START_METHOD, override=True):
         cpu = {}
         if on_cpu():
             # One core stays free for the process that feeds the engines. On two cores a second
@@ -105,14 +115,18 @@ def engine_environment() -> Iterator[None]:
 
 
 @contextmanager
-def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
-    added = {name: value for name, value in wanted.items() if not os.environ.get(name)}
-    os.environ.update(added)
+def _environment(wanted: Mapping[str, str], override: bool = False) -> Iterator[None]:
+    changed = {
+        name: os.environ.get(name) for name in wanted if override or not os.environ.get(name)
+    }
+    os.environ.update({name: wanted[name] for name in changed})
     try:
         yield
     finally:
-        for name in added:
+        for name, value in changed.items():
             os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def _check_keys(engine: Mapping[str, Any]) -> None:

@@ -1,9 +1,9 @@
 """vLLM plug-in, which vLLM runs in every one of its processes.
 
-It lets vLLM's Qwen3-ASR load where torchvision is not installed: that module imports the Qwen2-VL
-image processors on its way, and those import torchvision without needing it for audio. It passes
-on why an engine failed. And it ends our engine processes: at once when they are done, and also
-when their owner was killed.
+It lets vLLM's Qwen3-ASR and Gemma-4 load where torchvision is not installed: their modules import
+image processors on the way, and those name torchvision without needing it for audio and text. It
+passes on why an engine failed. And it ends our engine processes: at once when they are done, and
+also when their owner was killed.
 """
 
 from __future__ import annotations
@@ -88,3 +88,6 @@ def _stand_in_for_torchvision() -> None:
         parent, _, child = name.rpartition(".")
         if parent:
             setattr(sys.modules[parent], child, module)
+    # Transformers' image processor of Gemma-4 names it in an annotation.
+    for name in ("torchvision.transforms.functional", "torchvision.transforms.v2.functional"):
+        sys.modules[name].InterpolationMode = type("InterpolationMode", (), {})  # type: ignore[attr-defined]

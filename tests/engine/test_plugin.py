@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import os
+import signal
 import subprocess
 import sys
 
@@ -33,6 +36,29 @@ print(subprocess.Popen([sys.executable, "-c", child]).pid, flush=True)
 time.sleep(60)
 """
 
+FORKING = """
+import os, sys, time
+
+def leave_alone(cls, config):
+    before = os.environ.get(METHOD)
+    prepare(cls, config)
+    os.environ.pop(METHOD)
+    if before is not None:
+        os.environ[METHOD] = before
+
+if __name__ == "__main__":
+    METHOD = "VLLM_WORKER_MULTIPROC_METHOD"
+    os.environ[METHOD] = "fork"
+    from vllm.platforms.cpu import CpuPlatform
+    prepare = CpuPlatform.check_and_update_config.__func__
+    CpuPlatform.check_and_update_config = classmethod(leave_alone)
+    from alignatt_agent.config.agent_config import ModelConfig
+    from alignatt_agent.engine import pool
+    model = ModelConfig(path=sys.argv[1], dtype="float32")
+    print(*pool.start("translation", model, [(0, 1)]).pids, flush=True)
+    time.sleep(120)
+"""
+
 
 @needs_no_torchvision
 def test_placeholders():
@@ -47,3 +73,24 @@ def test_an_engine_process_does_not_outlive_its_owner():
     owner.kill()
     owner.wait()
     owner.communicate(timeout=45)
+
+
+def test_engines_are_spawned_where_vllm_would_fork(checkpoints, tmp_path):
+    """vLLM's platform for CUDA leaves the start method at "fork", the one for CPUs forces "spawn".
+
+    A forked engine never runs our plug-in, and so outlives its owner.
+    """
+    script = tmp_path / "owner.py"
+    script.write_text(FORKING)
+    owner = subprocess.Popen(
+        [sys.executable, str(script), str(checkpoints / "gemma4")], stdout=subprocess.PIPE
+    )
+    assert owner.stdout is not None
+    (engine,) = map(int, owner.stdout.readline().split())
+    owner.kill()
+    owner.wait()
+    try:
+        owner.communicate(timeout=45)  # the engine holds the pipe until it ends
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(engine, signal.SIGKILL)

@@ -1,0 +1,41 @@
+"""The published file layouts and classes, served as they are, with exact rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from alignatt_agent.checks.published_layouts import write_gemma4
+from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.engine import pool
+from alignatt_agent.types import Readout
+from tests.engine.conftest import HEADS, make_prompt
+
+
+@pytest.fixture(scope="module")
+def gemma4(tmp_path_factory):
+    return write_gemma4(tmp_path_factory.mktemp("published") / "gemma-4")
+
+
+def test_gemma4_with_its_towers_and_unused_projections(gemma4):
+    from transformers import Gemma4ForConditionalGeneration
+
+    served = pool.start("translation", ModelConfig(path=str(gemma4), dtype="float32"), HEADS)
+    try:
+        assert served.config.architectures == ["Gemma4ForConditionalGeneration"]
+        engine = pool.draft_engine(served, HEADS)
+        prompts = [make_prompt(seed, 90, 5, 40) for seed in range(4)]
+        drafts = [engine.draft(prompt, 8, Readout(HEADS, "predicting")) for prompt in prompts]
+    finally:
+        served.shutdown()
+    model = Gemma4ForConditionalGeneration.from_pretrained(gemma4, attn_implementation="eager")
+    for prompt, draft in zip(prompts, drafts, strict=True):
+        ids = torch.tensor([[*prompt.token_ids, *draft.token_ids]])
+        with torch.inference_mode():
+            attention = model(ids, output_attentions=True).attentions
+        first = len(prompt.token_ids) - 1
+        rows = slice(first, first + len(draft.token_ids))
+        columns = slice(prompt.source_start, prompt.source_end)
+        expected = [attention[layer][0, head, rows, columns] for layer, head in HEADS]
+        np.testing.assert_allclose(draft.rows.source, torch.stack(expected, 1), atol=1e-4)
