@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from alignatt_agent.calibration.aligners import WordAligner
 from alignatt_agent.calibration.pairs import PairError, SentencePair, digest_of
 from alignatt_agent.calibration.recall import recall_all
-from alignatt_agent.calibration.word_alignment import ErrorRate, Links, format_pharaoh
+from alignatt_agent.calibration.word_alignment import ErrorRate, Link, Links, format_pharaoh
 from alignatt_agent.evaluation.cache import Memo, key_of
 
 
@@ -55,11 +55,12 @@ def error_rate(
     Returns:
         ``None`` when no pair has gold links, or the links are the gold ones.
     """
-    rate = ErrorRate()
+    if all(pair.gold in (None, links) for pair, links in zip(pairs, found, strict=True)):
+        return None
+    judged: list[tuple[frozenset[Link], Links]] = []
     for pair, links in zip(pairs, found, strict=True):
         if pair.gold is not None:
             words = {j for j in range(len(pair.spans)) if pair.is_word(j)}
-            mine = links if isinstance(links, Links) else Links.of(())
-            rate = rate.add(mine.at(words).possible, pair.gold.at(words))
-    same = all(pair.gold in (None, links) for pair, links in zip(pairs, found, strict=True))
-    return None if same or not rate.sure else rate
+            mine = links.at(words).possible if isinstance(links, Links) else frozenset()
+            judged.append((mine, pair.gold.at(words)))
+    return ErrorRate.over(judged) if any(gold.sure for _, gold in judged) else None

@@ -61,19 +61,12 @@ a run writes
 exit status: 0 written; 1 the run failed; 2 nothing was started
 """
 EXPLAIN = """\
-shows what the model saw, which source word each drafted word looked at, what the gate accepted
-
 example
   alignatt calibrate explain "We have trained the large model that our students should" \\
       --config micro-low --target de --accessible 7 --prefix "Wir haben"
 """
 EXPORT = "example\n  alignatt calibrate export --pairs micro:60 --direction en-de pairs.jsonl"
-UNITE = """\
-it holds the heads with the highest mean Translation Score
-
-example
-  alignatt calibrate unite micro-en-de micro-en-it --output micro-en-de-it.json
-"""
+UNITE = "example\n  alignatt calibrate unite micro-en-de micro-en-it --output micro-en-de-it.json"
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -86,9 +79,14 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for run, options, summary, epilog in (
         (_run, _run_options, "score all heads of a model, write the best as a head set", RUN),
-        (_explain, _explain_options, "draft once, as the agent would, and take it apart", EXPLAIN),
+        (
+            _explain,
+            _explain_options,
+            "draft once: where words looked, what was accepted",
+            EXPLAIN,
+        ),
         (_export, _export_options, "write pairs with gold alignments as JSON lines", EXPORT),
-        (_unite, _unite_options, "make one head set for several directions of a model", UNITE),
+        (_unite, _unite_options, "one head set for several directions: best mean scores", UNITE),
     ):
         command = commands.add_parser(
             run.__name__[1:],
@@ -133,10 +131,9 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="dev set whose sentences must not be used; the embedded one never is; repeatable",
     )
-    add = parser.add_argument_group("heads").add_argument
+    add = parser.add_argument_group("head set").add_argument
     add("--row", choices=ROWS, help="query that stands for a token; default: the better one")
     add("--keep", type=int, default=8, metavar="K", help="heads in the set; 8")
-    add = parser.add_argument_group("output").add_argument
     add("--output", type=Path, metavar="FILE", help="outputs/head_sets/MODEL-DIRECTION.json")
     add("--figures", action="store_true", help="draw both figures beside it")
     add("--restart", action="store_true", help="forget an interrupted run")
@@ -204,9 +201,8 @@ def _run(arguments: argparse.Namespace) -> int:
         print(f"the endpoint answered: {asked.spent}")
     print_report(plan, done)
     if arguments.figures:
-        drawn = figures_beside(
-            plan.output, f"{plan.name}, {plan.direction}", done.outcome.rows, done.row, plan.top_k
-        )
+        title, row = f"{plan.name}, {plan.direction}", done.content["row"]
+        drawn = figures_beside(plan.output, title, done.outcome.rows, row, plan.top_k)
         print("\n".join(f"figure    {path}" for path in drawn))
     return 0
 

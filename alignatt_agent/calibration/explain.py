@@ -15,7 +15,6 @@ from alignatt_agent.policy import Policy
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.units import BROKEN, UnitDecoder
 from alignatt_agent.types import (
-    AttentionRows,
     DraftContext,
     Prompt,
     Readout,
@@ -155,16 +154,36 @@ def explain(
     emitted = units.complete(prefix, draft.token_ids, decision.accepted, closed=draft.ended)
     texts = _texts(units, prefix, draft.token_ids)
     tokens = tuple(Token(text, i < decision.accepted, i < emitted) for i, text in enumerate(texts))
-    assert draft.rows is not None
+    rows = draft.rows
+    assert rows is not None
     words = []
     for first, last in pairwise(cuts):
-        text = "".join(texts[first:last]).strip()
-        words.append(_word(text, first, last, prompt, draft.rows, frontier, decision.peaks))
+        row = np.asarray(rows.source[first:last], np.float64).mean(axis=(0, 1))
+        other, suffix = (part[first:last].mean() for part in (rows.prompt, rows.suffix))
+        seen = decision.peaks[first:last]
+        words.append(
+            DraftedWord(
+                "".join(texts[first:last]).strip(),
+                first,
+                last,
+                np.asarray(np.bincount(prompt.token_word, row), np.float64),
+                np.asarray([row[:frontier].sum(), row[frontier:].sum(), other, suffix]),
+                prompt.token_word[seen[-1]] if seen else None,
+            )
+        )
+    partition = (
+        ("system prompt", prompt.source_start),
+        ("accessible source", frontier),
+        ("inaccessible source", len(prompt.token_word) - frontier),
+        ("instruction", len(prompt.token_ids) - prompt.source_end - len(prefix)),
+        ("accepted translation", len(prefix)),
+        ("draft", len(draft.token_ids)),
+    )
     return Reconstruction(
         tuple(source),
         accessible,
         _limit(policy, prompt, frontier),
-        _partition(prompt, frontier, len(prefix), len(draft.token_ids)),
+        partition,
         accepted,
         tokens,
         tuple(words),
@@ -181,19 +200,6 @@ def _limit(policy: Policy, prompt: Prompt, frontier: int) -> int:
     return words[first] if first < len(words) else words[-1] + 1
 
 
-def _partition(
-    prompt: Prompt, frontier: int, prefix: int, drafted: int
-) -> tuple[tuple[str, int], ...]:
-    return (
-        ("system prompt", prompt.source_start),
-        ("accessible source", frontier),
-        ("inaccessible source", len(prompt.token_word) - frontier),
-        ("instruction", len(prompt.token_ids) - prompt.source_end - prefix),
-        ("accepted translation", prefix),
-        ("draft", drafted),
-    )
-
-
 def _texts(units: UnitDecoder, prefix: Sequence[int], draft: Sequence[int]) -> list[str]:
     """Text that each drafted token adds; a byte of an unfinished character adds nothing yet."""
     texts = []
@@ -203,27 +209,3 @@ def _texts(units: UnitDecoder, prefix: Sequence[int], draft: Sequence[int]) -> l
         texts.append(whole[len(before) :].replace(BROKEN, ""))
         before = before if whole.endswith(BROKEN) else whole
     return texts
-
-
-def _word(
-    text: str,
-    first: int,
-    last: int,
-    prompt: Prompt,
-    rows: AttentionRows,
-    frontier: int,
-    peaks: Sequence[int],
-) -> DraftedWord:
-    source = np.asarray(rows.source[first:last], np.float64).mean(axis=(0, 1))
-    other, suffix = (float(part[first:last].mean()) for part in (rows.prompt, rows.suffix))
-    attention = np.zeros(max(prompt.token_word) + 1)
-    np.add.at(attention, list(prompt.token_word), source)
-    seen = peaks[first:last]
-    return DraftedWord(
-        text,
-        first,
-        last,
-        attention,
-        np.asarray([source[:frontier].sum(), source[frontier:].sum(), other, suffix]),
-        prompt.token_word[seen[-1]] if seen else None,
-    )

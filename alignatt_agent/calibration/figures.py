@@ -86,15 +86,14 @@ def score_by_k(
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
     total = len(rows["predicting"].ranking)
-    highest = max(found.held_out.by_k[top_k - 1] for found in rows.values())
+    highest = max(found.by_k[top_k - 1].value for found in rows.values())
     for (name, found), colour in zip(rows.items(), (BLUE, ORANGE), strict=False):
-        values = 100 * found.held_out.by_k
+        values, low, high = 100 * np.asarray([(x.value, x.low, x.high) for x in found.by_k]).T
         best = values[top_k - 1]
         k = np.arange(1, total + 1)
         strong = chosen in (None, name)
         label = f"{name} row" + (" (chosen)" if chosen == name else "")
         axes.plot(k, values, color=colour, lw=2 if strong else 1.2, label=label)
-        low, high = 100 * found.held_out.by_k_bounds.T
         axes.fill_between(k, low, high, color=colour, alpha=0.18, lw=0)
         axes.plot(top_k, best, "o", color=colour, ms=7)
         axes.annotate(

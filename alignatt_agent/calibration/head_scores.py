@@ -53,37 +53,24 @@ class Hits:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOut:
-    """Scores of head-averaged rows on pairs that heads were not chosen on.
-
-    Attributes:
-        by_k: ``[heads]``, micro mean of the ``k`` best heads at place ``k - 1``.
-        by_k_bounds: ``[heads, 2]``, its bootstrap interval.
-        head_set: micro and macro mean of the ``top_k`` best.
-        all_heads: micro and macro mean of all heads.
-        gain: ``head_set`` minus ``all_heads``, micro, paired.
-    """
-
-    by_k: npt.NDArray[np.float64]
-    by_k_bounds: npt.NDArray[np.float64]
-    head_set: tuple[Estimate, Estimate]
-    all_heads: tuple[Estimate, Estimate]
-    gain: Estimate
-
-
-@dataclass(frozen=True, slots=True)
 class RowScores:
     """Outcome for one row convention.
 
     Attributes:
         matrix: ``[layers, heads]`` Translation Scores on the calibration pairs.
         ranking: all heads, best first.
-        held_out: scores on the other pairs.
+        by_k: micro mean of the mean row over the 1, 2, ... best heads, on the held-out pairs.
+        head_set: micro and macro mean of the ``top_k`` best, on the held-out pairs.
+        all_heads: micro and macro mean of all heads, on the held-out pairs.
+        gain: ``head_set`` minus ``all_heads``, micro, paired.
     """
 
     matrix: npt.NDArray[np.float64]
     ranking: tuple[Head, ...]
-    held_out: HeldOut
+    by_k: tuple[Estimate, ...]
+    head_set: tuple[Estimate, Estimate]
+    all_heads: tuple[Estimate, Estimate]
+    gain: Estimate
 
     def ts(self, head: Head) -> float:
         """Translation Score of a head."""
@@ -111,7 +98,7 @@ class Outcome:
 
         Predicting rows are known one decoding step sooner.
         """
-        return max(ROWS, key=lambda row: self.rows[row].held_out.head_set[0].value)
+        return max(ROWS, key=lambda row: self.rows[row].head_set[0].value)
 
 
 def split(count: int, share: float, seed: int) -> tuple[list[int], list[int]]:
@@ -178,20 +165,25 @@ def score(
         return [item for item in found if isinstance(item, Hits)]
 
     results = read("calibration", calibration)
-    counts = {row: _table(results, row).sum(0) for row in ROWS}
+    counts = {row: np.stack([item.by_row[row] for item in results]).sum(0) for row in ROWS}
     rankings = {row: rank(counts[row]) for row in ROWS}
     judged = read("held-out", held_out, rankings)
     total = sum(item.tokens for item in results)
-    judged_tokens = [item.tokens for item in judged]
-    rows = {
-        row: RowScores(
+    tokens = [item.tokens for item in judged]
+    rows: dict[Row, RowScores] = {}
+    for row in ROWS:
+        hits = np.stack([item.by_row[row] for item in judged])  # [pairs, heads]
+        by_k = tuple(micro(column, tokens) for column in hits.T)
+        best, everything = hits[:, top_k - 1], hits[:, -1]
+        rows[row] = RowScores(
             counts[row].reshape(loaded.num_layers, loaded.num_heads) / total,
             tuple(loaded.heads[i] for i in rankings[row]),
-            _judge(_table(judged, row), judged_tokens, top_k),
+            by_k,
+            (by_k[top_k - 1], macro(best, tokens)),
+            (by_k[-1], macro(everything, tokens)),
+            micro(best - everything, tokens),
         )
-        for row in ROWS
-    }
-    return Outcome(rows, (len(results), total), (len(judged), sum(judged_tokens)), skipped)
+    return Outcome(rows, (len(results), total), (len(judged), sum(tokens)), skipped)
 
 
 def _read(
@@ -226,20 +218,3 @@ def _read(
                     },
                 ),
             )
-
-
-def _table(results: Sequence[Hits], row: Row) -> Counts:
-    return np.stack([item.by_row[row] for item in results])
-
-
-def _judge(hits: Counts, tokens: list[int], top_k: int) -> HeldOut:
-    """Summarise ``[pairs, heads]`` hits of the means over the 1, 2, ... best heads."""
-    estimates = [micro(column, tokens) for column in hits.T]
-    best, everything = hits[:, top_k - 1], hits[:, -1]
-    return HeldOut(
-        np.asarray([x.value for x in estimates]),
-        np.asarray([(x.low, x.high) for x in estimates]),
-        (estimates[top_k - 1], macro(best, tokens)),
-        (estimates[-1], macro(everything, tokens)),
-        micro(best - everything, tokens),
-    )

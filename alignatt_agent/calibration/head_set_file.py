@@ -17,42 +17,26 @@ from alignatt_agent.config.head_sets import HeadSetError
 from alignatt_agent.config.resources import find_resource
 from alignatt_agent.evaluation.statistics import LEVEL, RESAMPLES
 
-PROMPT_LAYOUT = "alignatt_agent.translation.prompt"
 _SHARED = ("model", "revision", "row", "num_layers", "num_heads", "prompt_layout")
 
 
 def head_set(
-    outcome: Outcome,
-    row: Row,
-    *,
-    model: str,
-    revision: str | None,
-    direction: str,
-    source_of_alignments: str,
-    top_k: int,
-    provenance: dict[str, Any],
+    outcome: Outcome, row: Row, top_k: int, about: dict[str, Any], provenance: dict[str, Any]
 ) -> dict[str, Any]:
     """Build the content of a head-set file.
 
     Args:
         outcome: what calibration found.
         row: the convention that the set is for.
-        model: id or path under which configurations name the model.
-        revision: commit of a hub id.
-        direction: e.g. ``"en-de"``.
-        source_of_alignments: the word aligner, for readers.
         top_k: number of heads in the set.
+        about: the first entries: model as configurations name it, revision, direction and so on.
         provenance: tool, engine, data and what was left out.
     """
     chosen = outcome.rows[row]
     layers, heads = chosen.matrix.shape
     pairs, tokens = outcome.calibration
     return {
-        "model": model,
-        "revision": revision,
-        "direction": direction,
-        "prompt_layout": PROMPT_LAYOUT,
-        "source_of_alignments": source_of_alignments,
+        **about,
         "n_pairs": pairs,
         "n_aligned_tokens": tokens,
         "row": row,
@@ -73,8 +57,8 @@ def head_set(
             name: {
                 "heads": [list(head) for head in found.ranking[:top_k]],
                 **_scores(found, top_k),
-                "by_k": _rounded(found.held_out.by_k),
-                "by_k_bounds": _rounded(found.held_out.by_k_bounds),
+                "by_k": _rounded([item.value for item in found.by_k]),
+                "by_k_bounds": _rounded([(item.low, item.high) for item in found.by_k]),
                 "ts_matrix": _rounded(found.matrix),
             }
             for name, found in outcome.rows.items()
@@ -161,20 +145,15 @@ def unite(contents: Sequence[dict[str, Any]], top_k: int) -> dict[str, Any]:
 
 
 def _scores(found: RowScores, top_k: int) -> dict[str, Any]:
-    held_out = found.held_out
-    means = {"head_set": held_out.head_set, "all_heads": held_out.all_heads}
-    return {
-        "top_k": top_k,
-        **{
-            name: {"micro": micro.as_json(), "macro": macro.as_json()}
-            for name, (micro, macro) in means.items()
-        },
-        "gain_micro": held_out.gain.as_json(),
+    means = {
+        name: {"micro": micro.as_json(), "macro": macro.as_json()}
+        for name, (micro, macro) in (("head_set", found.head_set), ("all_heads", found.all_heads))
     }
+    return {"top_k": top_k, **means, "gain_micro": found.gain.as_json()}
 
 
-def _rounded(array: npt.NDArray[np.float64]) -> Any:
-    return np.round(array, 4).tolist()
+def _rounded(array: npt.ArrayLike) -> Any:
+    return np.round(np.asarray(array, np.float64), 4).tolist()
 
 
 def _scores_of(content: dict[str, Any]) -> dict[tuple[int, int], float]:

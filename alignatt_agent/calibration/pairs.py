@@ -14,7 +14,7 @@ from alignatt_agent.types import AlignAttError
 Span = tuple[int, int]
 
 _PIECE = re.compile(r"[^\W_]+(?:['\u2019.\-][^\W_]+)*|\S")
-_LATIN = re.compile(r"[0-9A-Za-z]+")
+_CHARACTER = re.compile(r"[0-9A-Za-z]+|\S")
 
 
 class PairError(ValueError):
@@ -141,17 +141,22 @@ def make_pair(
         raise PairError("empty_side", f"pair {number} has an empty side")
     if any(len(word.split()) != 1 for word in source):
         raise PairError("unlocatable_word", f"pair {number}: a source word is blank or has spaces")
+    # Without a list of words, runs of Latin letters are the only words of an unspaced script.
+    characters = words is None and not spaced
     if words is not None:
         counted = locate(words, target, number)
     else:
-        pattern = r"\S+" if spaced else r"\S"
-        counted = tuple(match.span() for match in re.finditer(pattern, target))
+        counted = tuple(x.span() for x in re.finditer(r"\S" if characters else r"\S+", target))
+    units = [(_CHARACTER, 0, len(target))] if characters else [(_PIECE, *span) for span in counted]
+    spans = tuple(
+        match.span()
+        for pattern, begin, end in units
+        for match in pattern.finditer(target, begin, end)
+    )
     if links is not None:
         _check_range(links, len(source), len(counted), number)
-    spans, owners = _cut(target, counted, merge_latin=words is None and not spaced)
-    return SentencePair(
-        number, tuple(source), target, spans, None if links is None else _inherit(links, owners)
-    )
+        links = _inherit(links, counted, spans)
+    return SentencePair(number, tuple(source), target, spans, links)
 
 
 def locate(words: Sequence[str], text: str, number: int = 0) -> tuple[Span, ...]:
@@ -181,30 +186,16 @@ def _check_range(links: Links, sources: int, targets: int, number: int) -> None:
         )
 
 
-def _cut(
-    text: str, counted: Sequence[Span], *, merge_latin: bool
-) -> tuple[tuple[Span, ...], list[tuple[int, ...]]]:
-    """Split punctuation off words; return the units and what each belongs to in ``counted``."""
-    spans: list[Span] = []
-    owners: list[tuple[int, ...]] = []
-    for index, (begin, end) in enumerate(counted):
-        for match in _PIECE.finditer(text, begin, end):
-            a, b = match.span()
-            first, last = spans[-1] if spans else (a, -1)
-            if merge_latin and last == a and _LATIN.fullmatch(text[first:b]):
-                spans[-1] = (first, b)
-                owners[-1] = (*owners[-1], index)
-            else:
-                spans.append((a, b))
-                owners.append((index,))
-    return tuple(spans), owners
-
-
-def _inherit(links: Links, owners: Sequence[Sequence[int]]) -> Links:
-    """Hand the links of words down to the units that they were cut into."""
+def _inherit(links: Links, counted: Sequence[Span], spans: Sequence[Span]) -> Links:
+    """Hand the links of what was counted down to the units that lie in it, or that hold it."""
 
     def spread(wanted: frozenset[Link]) -> set[Link]:
-        return {(i, unit) for unit, mine in enumerate(owners) for i, j in wanted if j in mine}
+        return {
+            (i, unit)
+            for unit, (begin, end) in enumerate(spans)
+            for i, j in wanted
+            if counted[j][0] < end and begin < counted[j][1]
+        }
 
     return Links.of(spread(links.sure), spread(links.possible))
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+
 from alignatt_agent.calibration.contamination import JSON_MARK, TSV_MARK, check_place, refuse
 from alignatt_agent.calibration.micro_pairs import micro_pairs
 from alignatt_agent.calibration.pairs import (
@@ -33,6 +35,15 @@ characters, white space not counted.
 evaluation data is refused: mark such a file with a line "# evaluation" (tab-separated) or a field
 "evaluation": true in any record. Files inside a dev set are refused without a mark.
 micro:N[:SEED] stands for N generated pairs of the micro world with gold alignments."""
+
+
+class _Record(BaseModel, strict=True):
+    source: str
+    target: str
+    alignment: str | None = None
+    source_words: list[str] | None = None
+    target_words: list[str] | None = None
+
 
 MICRO = re.compile(r"micro:(\d+)(?::(\d+))?")
 MICRO_SEED = 77
@@ -86,8 +97,8 @@ def write_pairs(found: Pairs, path: Path) -> None:
             stream.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
-def _records(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Yield numbered records; a line that cannot be read comes as its text."""
+def _records(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield numbered records, unchecked; a line that cannot be read comes as its text."""
     as_json: bool | None = True if path.suffix in (".jsonl", ".json") else None
     with path.open(encoding="utf-8", errors="replace") as stream:
         for number, line in enumerate(stream, 1):
@@ -97,51 +108,35 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
             if as_json is None:
                 as_json = text.lstrip().startswith("{")
             if as_json:
-                yield number, _json_record(text, path)
+                record = _parsed(text)
+                if isinstance(record, dict) and record.get(JSON_MARK):
+                    raise refuse(path, f'line {number} has "{JSON_MARK}": true')
+                yield number, record
             elif TSV_MARK.match(text):
                 raise refuse(path, f"line {number} marks it as such")
             elif not text.startswith("#"):
-                cells = dict(zip(("source", "target", "alignment"), text.split("\t"), strict=False))
-                yield number, cells if len(cells) > 1 else text
+                cells = zip(("source", "target", "alignment"), text.split("\t"), strict=False)
+                yield number, dict(cells)
 
 
-def _json_record(text: str, path: Path) -> dict[str, Any] | str:
+def _parsed(text: str) -> Any:
     try:
-        record = json.loads(text)
+        return json.loads(text)
     except ValueError:
         return text
-    if not isinstance(record, dict):
-        return text
-    if record.get(JSON_MARK):
-        raise refuse(path, f'a record has "{JSON_MARK}": true')
-    return record
 
 
-def _pair(
-    number: int, record: dict[str, Any] | str, source: Language, target: Language
-) -> SentencePair:
-    if isinstance(record, str):
-        raise PairError("malformed_line", f"line {number} is not a pair: {record[:80]!r}")
-    texts = [record.get("source"), record.get("target")]
-    if not all(isinstance(text, str) for text in texts):
-        raise PairError("malformed_line", f"line {number} lacks source or target text")
+def _pair(number: int, raw: Any, source: Language, target: Language) -> SentencePair:
+    try:
+        record = _Record.model_validate(raw)
+    except ValidationError as error:
+        raise PairError("malformed_line", f"line {number} is not a pair: {error}") from None
     links = None
-    if record.get("alignment"):
+    if record.alignment:
         try:
-            links = parse_pharaoh(str(record["alignment"]))
+            links = parse_pharaoh(record.alignment)
         except ValueError as error:
             raise PairError("malformed_alignment", f"line {number}: {error}") from None
-    words = _word_list(record, "source_words", number)
-    if words is None:
-        words = str(texts[0]).split() if source.spaced else list("".join(str(texts[0]).split()))
-    targets = _word_list(record, "target_words", number)
-    return make_pair(number, words, str(texts[1]), targets, links, spaced=target.spaced)
-
-
-def _word_list(record: dict[str, Any], key: str, number: int) -> list[str] | None:
-    value = record.get(key)
-    if value is None:
-        return None
-    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise PairError("malformed_line", f"line {number}: {key} is not a list of words")
-    return value
+    units = record.source.split()
+    words = record.source_words or (units if source.spaced else list("".join(units)))
+    return make_pair(number, words, record.target, record.target_words, links, spaced=target.spaced)

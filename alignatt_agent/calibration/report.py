@@ -10,7 +10,8 @@ from alignatt_agent.evaluation.statistics import LEVEL, Estimate
 
 def print_report(plan: Plan, done: Calibrated) -> None:
     """Print the heads, the held-out scores, what was left out, and the signature."""
-    found, provenance = done.outcome.rows[done.row], done.content["provenance"]
+    chosen, provenance = done.content["row"], done.content["provenance"]
+    found = done.outcome.rows[chosen]
     heads = "  ".join(f"{a},{b} {100 * found.ts((a, b)):.1f}" for a, b in found.ranking[:16])
     pairs, tokens = done.outcome.held_out
     print(
@@ -24,8 +25,8 @@ def print_report(plan: Plan, done: Calibrated) -> None:
     header = ("row", f"{top}, micro", f"{top}, macro", "all, micro", "all, macro", "gain, micro")
     rows = [
         (
-            name + "*" * (name == done.row),
-            *map(_cell, (*row.held_out.head_set, *row.held_out.all_heads, row.held_out.gain)),
+            name + "*" * (name == chosen),
+            *map(_cell, (*row.head_set, *row.all_heads, row.gain)),
         )
         for name, row in done.outcome.rows.items()
     ]

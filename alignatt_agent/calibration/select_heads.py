@@ -25,6 +25,7 @@ from alignatt_agent.evaluation.cache import Memo
 from alignatt_agent.translation.prompt import PromptBuilder
 
 SPLIT_SEED = 1
+PROMPT_LAYOUT = "alignatt_agent.translation.prompt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +93,11 @@ class Calibrated:
     Attributes:
         content: the head-set file.
         outcome: all scores.
-        row: the chosen convention.
         error_rate: agreement of the aligner with gold links, where the pairs have some.
     """
 
     content: dict[str, Any]
     outcome: Outcome
-    row: Row
     error_rate: ErrorRate | None
 
 
@@ -141,15 +140,18 @@ def calibrate(plan: Plan) -> Calibrated:
     content = head_set_file.head_set(
         outcome,
         row,
-        model=plan.name,
-        revision=plan.model.revision,
-        direction=plan.direction,
-        source_of_alignments=plan.aligner.name,
-        top_k=plan.top_k,
-        provenance=_provenance(plan, made_by, rate, skipped, row),
+        plan.top_k,
+        {
+            "model": plan.name,
+            "revision": plan.model.revision,
+            "direction": plan.direction,
+            "prompt_layout": PROMPT_LAYOUT,
+            "source_of_alignments": plan.aligner.name,
+        },
+        _provenance(plan, made_by, rate, skipped, row),
     )
     head_set_file.write(plan.output, content)
-    return Calibrated(content, outcome, row, rate)
+    return Calibrated(content, outcome, rate)
 
 
 def usable_pairs(

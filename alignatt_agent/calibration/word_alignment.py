@@ -103,40 +103,29 @@ def grow_diag_final_and(forward: Iterable[Link], backward: Iterable[Link]) -> fr
 
 @dataclass(frozen=True, slots=True)
 class ErrorRate:
-    """Agreement of an alignment with a gold one, summed over sentence pairs.
+    """Agreement of alignments with gold ones.
 
     Attributes:
-        found: links of the automatic alignment.
-        sure: sure gold links.
-        found_sure: links found among the sure ones.
-        found_possible: links found among the possible ones.
+        aer: alignment error rate (Och and Ney, 2003); 0 is perfect.
+        precision: share of the found links that are possible.
+        recall: share of the sure links that were found.
     """
 
-    found: int = 0
-    sure: int = 0
-    found_sure: int = 0
-    found_possible: int = 0
+    aer: float
+    precision: float
+    recall: float
 
-    def add(self, found: frozenset[Link], gold: Links) -> ErrorRate:
-        """Return the sums with one more sentence pair."""
-        return ErrorRate(
-            self.found + len(found),
-            self.sure + len(gold.sure),
-            self.found_sure + len(found & gold.sure),
-            self.found_possible + len(found & gold.possible),
+    @classmethod
+    def over(cls, pairs: Iterable[tuple[frozenset[Link], Links]]) -> ErrorRate:
+        """Sum over sentence pairs: the links that were found, and the gold ones."""
+        found = sure = found_sure = found_possible = 0
+        for links, gold in pairs:
+            found += len(links)
+            sure += len(gold.sure)
+            found_sure += len(links & gold.sure)
+            found_possible += len(links & gold.possible)
+        return cls(
+            1 - (found_sure + found_possible) / max(1, found + sure),
+            found_possible / max(1, found),
+            found_sure / max(1, sure),
         )
-
-    @property
-    def aer(self) -> float:
-        """Alignment error rate (Och and Ney, 2003); 0 is perfect."""
-        return 1 - (self.found_sure + self.found_possible) / max(1, self.found + self.sure)
-
-    @property
-    def precision(self) -> float:
-        """Share of the found links that are possible."""
-        return self.found_possible / max(1, self.found)
-
-    @property
-    def recall(self) -> float:
-        """Share of the sure links that were found."""
-        return self.found_sure / max(1, self.sure)

@@ -11,7 +11,7 @@ import pytest
 from alignatt_agent.calibration.explain import explain
 from alignatt_agent.calibration.explain_figure import reconstruction
 from alignatt_agent.calibration.figures import heat_map, score_by_k
-from alignatt_agent.calibration.head_scores import HeldOut, RowScores
+from alignatt_agent.calibration.head_scores import RowScores
 from alignatt_agent.evaluation.plotting import FigureError
 from alignatt_agent.evaluation.statistics import Estimate
 from alignatt_agent.policy import build_policy
@@ -121,11 +121,10 @@ def test_more_accessible_words_than_words():
 
 def scores():
     matrix = np.linspace(0, 1, 12).reshape(4, 3)
-    by_k = np.linspace(0.97, 0.6, 12)
-    bounds = np.stack([by_k - 0.02, by_k + 0.02], 1)
+    by_k = tuple(Estimate(x, x - 0.02, x + 0.02) for x in np.linspace(0.97, 0.6, 12))
     one = Estimate(0.9, 0.8, 1.0)
-    held_out = HeldOut(by_k, bounds, (one, one), (one, one), one)
-    return RowScores(matrix, tuple((a, b) for a in (3, 2, 1, 0) for b in (2, 1, 0)), held_out)
+    ranking = tuple((a, b) for a in (3, 2, 1, 0) for b in (2, 1, 0))
+    return RowScores(matrix, ranking, by_k, (one, one), (one, one), one)
 
 
 def check(paths, *texts):

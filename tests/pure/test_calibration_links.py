@@ -62,16 +62,17 @@ def test_symmetrisation_grows_along_diagonals_only():
 
 def test_error_rate():
     gold = Links.of({(0, 0), (1, 1)}, {(2, 1)})
-    perfect = ErrorRate().add(frozenset({(0, 0), (1, 1), (2, 1)}), gold)
+    all_links = frozenset({(0, 0), (1, 1), (2, 1)}), gold
+    few_links = frozenset({(0, 0), (5, 5)}), gold
+    perfect, poor = ErrorRate.over([all_links]), ErrorRate.over([few_links])
     assert (perfect.aer, perfect.precision, perfect.recall) == (0, 1, 1)
-    poor = ErrorRate().add(frozenset({(0, 0), (5, 5)}), gold)
     assert poor.aer == pytest.approx(1 - (1 + 1) / (2 + 2))
     assert (poor.precision, poor.recall) == (0.5, 0.5)
-    both = perfect.add(frozenset({(0, 0), (5, 5)}), gold)
+    both = ErrorRate.over([all_links, few_links])
     assert both.aer == pytest.approx(1 - (2 + 3 + 1 + 1) / (3 + 2 + 2 + 2))
 
 
 @UNHURRIED
 @given(LINKS, LINKS, LINKS)
 def test_error_rate_is_a_share(found, sure, possible):
-    assert 0 <= ErrorRate().add(found, Links.of(sure, possible)).aer <= 1
+    assert 0 <= ErrorRate.over([(found, Links.of(sure, possible))]).aer <= 1

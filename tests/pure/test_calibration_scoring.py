@@ -147,8 +147,8 @@ def test_the_right_heads_win(tmp_path):
     assert outcome.rows["predicting"].matrix.shape == (LAYERS, HEADS)
     assert outcome.rows["predicting"].ts((0, 0)) == 1
     assert (outcome.calibration, outcome.held_out) == ((3, 8), (2, 3))
-    best = outcome.rows["predicting"].held_out
-    assert best.by_k[0] == best.head_set[0].value == best.head_set[1].value == 1
+    best = outcome.rows["predicting"]
+    assert best.by_k[0].value == best.head_set[0].value == best.head_set[1].value == 1
     alone = averaged_score(reader, everything[3:], "predicting", ALL)
     assert best.all_heads[0].value == pytest.approx(alone)
     assert best.gain.value == pytest.approx(1 - alone)
@@ -170,7 +170,7 @@ def test_an_interrupted_run_ends_like_any_other(tmp_path):
         assert not outcome.skipped
         for row, found in outcome.rows.items():
             np.testing.assert_array_equal(found.matrix, whole.rows[row].matrix)
-            assert found.held_out.head_set == whole.rows[row].held_out.head_set
+            assert found.head_set == whole.rows[row].head_set
 
 
 def test_pairs_that_the_engine_refuses_are_counted(tmp_path):
@@ -244,16 +244,8 @@ def test_micro_weighs_tokens_and_macro_pairs():
 def content(tmp_path, direction="en-de", **changes):
     everything = pairs()
     outcome = run(tmp_path, FakeReader(everything), everything[:3], everything[3:], direction)
-    made = head_set_file.head_set(
-        outcome,
-        "predicting",
-        model="org/model",
-        revision=None,
-        direction=direction,
-        source_of_alignments="by hand",
-        top_k=2,
-        provenance={"tool": "test"},
-    )
+    about = {"model": "org/model", "revision": None, "direction": direction}
+    made = head_set_file.head_set(outcome, "predicting", 2, about, {"tool": "test"})
     return made | changes
 
 

@@ -6,9 +6,8 @@ import hashlib
 import json
 import os
 import re
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,28 +124,20 @@ class ChatAligner:
             AlignerError: the endpoint refuses every request, or failed many times in a row.
         """
         failures = 0
-        for at, future in self._futures(pairs):
-            result = future.result()
-            failed = isinstance(result, PairError) and result.reason != "aligner_nonsense"
-            failures = failures + 1 if failed else 0
-            if failures == _HOPELESS:
-                raise AlignerError(
-                    f"{self._url} failed {failures} times in a row, the last time with: {result}; "
-                    f"what was answered is kept: start again later"
-                )
-            yield at, result
-
-    def _futures(
-        self, pairs: Sequence[SentencePair]
-    ) -> Iterator[tuple[int, Future[Links | PairError]]]:
-        """Keep few requests under way, so that giving up leaves few of them paid."""
-        waiting: deque[tuple[int, Future[Links | PairError]]] = deque()
+        # In small batches, so that giving up leaves few requests paid.
+        width = 4 * self._parallel
         with ThreadPoolExecutor(self._parallel) as pool:
-            for at, pair in enumerate(pairs):
-                waiting.append((at, pool.submit(self._ask, pair)))
-                if len(waiting) == 2 * self._parallel:
-                    yield waiting.popleft()
-            yield from waiting
+            for begin in range(0, len(pairs), width):
+                answers = pool.map(self._ask, pairs[begin : begin + width])
+                for at, result in enumerate(answers, begin):
+                    failed = isinstance(result, PairError) and result.reason != "aligner_nonsense"
+                    failures = failures + 1 if failed else 0
+                    if failures == _HOPELESS:
+                        raise AlignerError(
+                            f"{self._url} failed {failures} times in a row, the last time with: "
+                            f"{result}; what was answered is kept: start again later"
+                        )
+                    yield at, result
 
     def _ask(self, pair: SentencePair) -> Links | PairError:
         problem = PairError("aligner_nonsense", "never asked")
