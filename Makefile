@@ -2,7 +2,8 @@
 MODELS ?= micro
 DEVSET ?= micro_models/devset
 TARGETS ?= de it zh
-PYTHON ?= python3.11
+# Python 3.11 to 3.13; empty: the first that is there.
+PYTHON ?=
 # The engine build: a CUDA vLLM where an NVIDIA driver answers, else the CPU one.
 EXTRA ?= $(shell nvidia-smi -L >/dev/null 2>&1 && echo cuda || echo cpu)
 
@@ -21,7 +22,7 @@ help: ## list the targets
 setup: $(STAMP) ## create .venv with the locked environment and this package
 
 $(STAMP): requirements/$(EXTRA).txt requirements/torch-cpu.txt pyproject.toml
-	@PYTHON=$(PYTHON) sh requirements/install.sh $(EXTRA)
+	@PYTHON="$(PYTHON)" sh requirements/install.sh $(EXTRA)
 	@touch $@
 
 dev-low: $(STAMP) ## stream and score the dev set at low latency, MODELS= DEVSET= TARGETS=
@@ -66,7 +67,7 @@ submission: $(STAMP) ## bundle the last dev-low and dev-high for IWSLT, and chec
 		--devset $(DEVSET) --runs $(OUTPUT)low $(OUTPUT)high --output outputs/submission
 
 setup-comet: ## create .venv-comet, an environment of its own for COMET and XCOMET-XL
-	@PYTHON=$(PYTHON) sh requirements/install-comet.sh $(EXTRA)
+	@PYTHON="$(PYTHON)" sh requirements/install-comet.sh $(EXTRA)
 
 micro-models: $(STAMP) ## rebuild the embedded models and dev set from nothing (hours on a laptop)
 	@$(BIN)/python -m micro_world --output micro_models

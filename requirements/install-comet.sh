@@ -2,26 +2,15 @@
 # Creates .venv-comet with COMET: `sh requirements/install-comet.sh cpu|cuda`.
 set -eu
 extra=$1
-python=${PYTHON:-python3.11}
-pip=".venv-comet/bin/python -m pip --disable-pip-version-check -qq"
+. requirements/common.sh
 
-if ! command -v "$python" >/dev/null; then
-    echo "setup-comet: $python is not in the PATH; install Python 3.11 (with venv) or set PYTHON=" >&2
-    exit 1
+if [ ! -x .venv-comet/bin/python ]; then
+    python=$(find_python setup-comet 12) # numpy 1 has no wheels for 3.13
+    "$python" -m venv .venv-comet
 fi
-[ -x .venv-comet/bin/python ] || "$python" -m venv .venv-comet
-
-if ! .venv-comet/bin/python -c 'import torch' 2>/dev/null; then
-    echo "setup-comet: torch"
-    if [ "$extra" = cpu ]; then
-        $pip install --no-deps -r requirements/torch-cpu.txt 2>/dev/null ||
-            $pip install --no-deps -r requirements/torch-cpu.txt \
-                --index-url https://download.pytorch.org/whl/cpu
-    else
-        $pip install torch==2.13.0
-    fi
-fi
+install_torch setup-comet .venv-comet "$extra"
 echo "setup-comet: $(grep -c == requirements/comet.txt) locked packages"
-$pip install --no-deps --no-compile -r requirements/comet.txt
+.venv-comet/bin/python -m pip --disable-pip-version-check -qq install \
+    --no-deps --no-compile -r requirements/comet.txt
 .venv-comet/bin/python -W ignore -c 'import comet'
 echo "setup-comet: done, .venv-comet ($extra); models are fetched with: hf download Unbabel/XCOMET-XL"
