@@ -59,6 +59,6 @@ _torch() {
     "$python" -m pip --disable-pip-version-check -q install "$@" 2>"$log.now" && status=0 || status=$?
     cat "$log.now" >>"$log"
     [ "$status" = 0 ] ||
-        echo "$name: no: $(sed -e 's/ (from versions.*//' -e 's/.* after \(connection\)/\1/' -e 1q "$log.now")"
+        echo "$name: no: $(sed -e 's/ (from versions.*//' -e 's/.* after \(connection\)/\1/' -e 's/<.*>: //' -e 1q "$log.now")"
     return "$status"
 }
