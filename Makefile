@@ -46,17 +46,14 @@ measure: $(STAMP) ## measure the embedded models one by one: WER, aligner error,
 	@$(BIN)/python -m micro_world.measure
 
 parity: $(STAMP) ## compare the engine's attention rows with Transformers, in every mode
-	@$(BIN)/python -m alignatt_agent.checks.parity --output outputs/parity
+	@$(BIN)/alignatt parity --output outputs/parity
 
 bench: $(STAMP) ## time the engine against its alternatives; leave the machine alone meanwhile
-	@$(BIN)/python -m alignatt_agent.checks.bench --output outputs/bench
-	@$(BIN)/python -m alignatt_agent.checks.early_stop --output outputs/bench \
+	@$(BIN)/alignatt bench --output outputs/bench \
 		--config $(MODELS)-low $(MODELS)-high --target $(TARGETS) --devset $(DEVSET)
-	@$(BIN)/python -m alignatt_agent.checks.bench_streams --output outputs/bench \
-		--config $(MODELS)-low --target $(TARGETS) --devset $(DEVSET)
 
 doctor: $(STAMP) ## check this machine: versions, models, exactness and speed of the engine
-	@$(BIN)/alignatt-doctor --config $(MODELS)-low
+	@$(BIN)/alignatt doctor --config $(MODELS)-low
 
 curves: $(STAMP) ## quality against latency for every policy, and the ablation of the gate
 	@$(BIN)/alignatt curves --output outputs/curves --targets $(TARGETS) \

@@ -1,262 +1,261 @@
-"""``python -m alignatt_agent.checks.bench``: what capture costs, everything paired."""
+"""``alignatt bench``: what attention capture and early stop cost and save."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import importlib
 import json
-import platform
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
-from tqdm import tqdm
+from tabulate import tabulate
+from transformers import AutoTokenizer
 
-from alignatt_agent.checks import bench_contenders, bench_report
-from alignatt_agent.checks.bench_contenders import Contender, Running, Size, running
-from alignatt_agent.checks.bench_duel import duel, duel_figures
-from alignatt_agent.checks.bench_parts import early_stop, replay_cost, streams
-from alignatt_agent.checks.bench_prompts import BenchPrompt, Nonces, bench_prompts
-from alignatt_agent.checks.bench_rounds import race
-from alignatt_agent.checks.bench_statistics import Bar
-from alignatt_agent.config.quiet import quieten
-from alignatt_agent.engine.transformers_engine import Seam
-from alignatt_agent.evaluation.signature import device
-from alignatt_agent.types import Readout
+from alignatt_agent.checks import bench_contenders, bench_streams
+from alignatt_agent.checks.bench_contenders import CAPTURE, PLAIN, Contender, Size, contenders
+from alignatt_agent.checks.bench_rounds import (
+    COLD,
+    SPLITS,
+    WARM,
+    Nonces,
+    bench_prompts,
+    percentages,
+    race,
+    race_figures,
+)
+from alignatt_agent.checks.doctor_config import weight_bytes
+from alignatt_agent.evaluation.signature import device, versions
+from alignatt_agent.types import Prompt
 
-SEAMS: tuple[Seam, Seam] = ("eager", "sdpa")
+PARTS = ("engine", "early-stop", "streams")
+
+EARLY_STOP = (
+    "config", "target", "drafts", "chunks", "identical", "tokens",
+    "steps a token", "early", "ms a token", "early",
+)  # fmt: skip
+"""Heads of the table of early stop."""
 
 EPILOG = """\
-contenders, every vLLM one eager and compiled
+engine: milliseconds per token, everything paired; every vLLM contender eager and compiled
   transformers eager          with all attention matrices materialised
   transformers sdpa qk-fast   fused attention, wanted rows recomputed
   vllm plain                  no capture worker
   vllm capture                rows of 8 heads with every draft
   vllm capture + early stop   and the gate inside the engine; here it never closes
-
 cold: nothing of the prompt is in the prefix cache. warm: its whole blocks are, as in a stream.
 The prompts are 60, 180 and 420 tokens long, half of them with an accepted prefix; drafts have 16
-to 20 tokens and never end by themselves.
+to 20 tokens and never end by themselves. All engines are started several times, since two
+processes of the very same engine differ by some percent; memory is read after many requests.
+
+early-stop: decoding steps and milliseconds per emitted token with whole drafts and with drafts
+that end inside the engine where the gate closes; every emission has to be the same. Where several
+drafts have to agree, the gate on single drafts is measured, too.
+
+streams: many at once on the same engines; each has to emit what it emits alone.
 
 examples
-  everything, some 30 minutes on two free cores:
-    python -m alignatt_agent.checks.bench --output outputs/bench
-  four minutes, to see that it works:
-    python -m alignatt_agent.checks.bench --output outputs/bench --quick
+  everything, about an hour on two free cores:
+    alignatt bench --output outputs/bench
+  some minutes, to see that it works:
+    alignatt bench --output outputs/bench --quick
+  what 10,000 requests leave behind in the engine:
+    alignatt bench --output outputs/bench --only engine --sizes micro --requests 10000
 
-exit status: 0 measured, whether or not the bars are met; 1 something failed
+writes OUT/engine.json, OUT/early_stop.json and OUT/streams.json
+
+exit status: 0 measured, and streams emit what they have to; 1 they do not, or something failed;
+2 nothing was started
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How long to measure.
-
-    Attributes:
-        prompts: how many of the 16 prompts.
-        race: seconds of the race of all contenders, for each model.
-        starts: of each engine in the duel of plain against capture.
-        duel: seconds of a race between those that were started together.
-        rounds: rounds of the replay measurement.
-        requests: requests that must leave nothing behind.
-        streams: seconds of each number of streams.
-        sentences: dev sentences for early stop.
-    """
-
-    prompts: int
-    race: dict[str, float]
-    starts: int
-    duel: dict[str, float]
-    rounds: dict[str, int]
-    requests: dict[str, int]
-    streams: float
-    sentences: int
-
-
-FULL = Plan(
-    prompts=16,
-    race={"micro": 120, "larger": 220},
-    starts=4,
-    duel={"micro": 20, "larger": 45},
-    rounds={"micro": 8, "larger": 1},
-    requests={"micro": 1000, "larger": 100},
-    streams=5.0,
-    sentences=24,
-)
-QUICK = Plan(
-    prompts=6,
-    race={"micro": 12, "larger": 25},
-    starts=2,
-    duel={"micro": 3, "larger": 6},
-    rounds={"micro": 1, "larger": 1},
-    requests={"micro": 100, "larger": 10},
-    streams=1.0,
-    sentences=4,
-)
-
-
-def measure(size: Size, plan: Plan) -> tuple[dict[str, Any], list[Bar]]:
-    """Run everything on one model."""
-    readout, name = Readout(size.heads, "predicting"), size.name
-    tokenizer = bench_contenders.prompt_tokenizer()
-    prompts, nonces = bench_prompts(tokenizer, plan.prompts), Nonces(len(tokenizer))
-    few = prompts[:6]  # one of each kind
-    rounds = duel(size, few, nonces, plan.starts, plan.duel[name])
-    with contextlib.ExitStack() as stack:
-        engines: dict[tuple[str, str], Running] = {}
-        starts = [(kind, mode) for mode in bench_report.MODES for kind in ("plain", "capture")]
-        for kind, mode in tqdm(starts, desc=f"{name}: starting engines"):
-            heads = size.heads if kind == "capture" else ()
-            engines[kind, mode] = stack.enter_context(running(size, heads, mode == "eager"))
-        eager, fused = (bench_contenders.reference(size, seam) for seam in SEAMS)
-        contenders = [
-            Contender(bench_report.EAGER_HF, eager, readout),
-            Contender(bench_report.FUSED_HF, fused, readout),
-            *_vllm_contenders(engines, readout),
-        ]
-        plain, capture = engines["plain", "compiled"], engines["capture", "compiled"]
-        everyone = race(contenders, prompts, nonces, plan.race[name], name)
-        stop = None
-        if size.trained:
-            stop = early_stop(capture, size, readout, tokenizer, plan.sentences)
-        reference = next(prompt for prompt in prompts if prompt.is_reference)
-        figures = {
-            "checkpoint": Path(size.model.path).name,
-            "parameters": sum(p.numel() for p in eager.model.parameters()),
-            "dtype": size.model.dtype,
-            "heads": size.heads,
-            "prompts": [[p.name, len(p.prompt.token_ids), p.tokens] for p in prompts],
-            "race": bench_report.race_figures(everyone),
-            "duel": duel_figures(rounds),
-            "early_stop": stop,
-            "streams": list(streams(capture, readout, reference, nonces, plan.streams, name)),
-            "memory": _memory(capture, plain, prompts[0], plan.requests[name]),
-            "workers": {" ".join(key): engine.describe() for key, engine in engines.items()},
-            "idle_cpu_share": everyone.idle_cpu / everyone.busy,
-        }
-    figures["replay"] = _replay(size, few, plan.rounds[name])
-    return figures, bench_report.bars(name, everyone, rounds, stop)
-
-
-def _vllm_contenders(
-    engines: Mapping[tuple[str, str], Running], readout: Readout
-) -> Iterator[Contender]:
-    for mode in bench_report.MODES:
-        plain, capture = engines["plain", mode], engines["capture", mode]
-        yield Contender(f"{bench_report.PLAIN}, {mode}", plain.drafts, owner=plain)
-        yield Contender(f"{bench_report.CAPTURE}, {mode}", capture.drafts, readout, owner=capture)
-        name = f"{bench_report.EARLY}, {mode}"
-        yield Contender(name, capture.drafts, readout, gated=True, owner=capture)
-
-
-def _replay(size: Size, prompts: Sequence[BenchPrompt], rounds: int) -> list[dict[str, Any]]:
-    """Measure replay of one head, the usual 8 and all of them, on an engine each."""
-    costs = []
-    for heads in tqdm((size.heads[:1], size.heads, size.all_heads), desc=f"{size.name}: replay"):
-        with running(size, heads, eager=True) as engine:
-            costs.append(replay_cost(engine, heads, prompts, rounds))
-    return costs
-
-
-def _memory(capture: Running, plain: Running, prompt: BenchPrompt, requests: int) -> dict[str, Any]:
-    """Measure memory, and whether requests leave anything behind."""
-    readout = Readout(capture.heads, "predicting")
-    before = capture.describe()["capture_bytes"]
-    for _ in range(requests):
-        capture.drafts.draft(prompt.prompt, 1, readout)
-    (held, *_), after = capture.model.ask_workers("alignatt_held"), capture.describe()
-    resident, peak = capture.resident_bytes()
-    return {
-        "resident_bytes": resident,
-        "peak_resident_bytes": peak,
-        "plain_resident_bytes": plain.resident_bytes()[0],
-        "peak_device_bytes": after["peak_device_bytes"],
-        "capture_bytes": after["capture_bytes"],
-        "capture_bytes_before": before,
-        "requests": requests,
-        "rows_held": held,
-    }
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m alignatt_agent.checks.bench",
-        description="Measure what attention capture costs inside vLLM, and what vLLM saves, "
-        "against Transformers; all contenders paired in one run.",
+        prog="alignatt bench",
+        description="Measure what attention capture costs inside vLLM, what vLLM saves against "
+        "Transformers, and what early stop saves in streams; all contenders paired in one run.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--output", type=Path, required=True, metavar="OUT", help="output folder")
     parser.add_argument(
-        "--output",
-        type=Path,
-        required=True,
-        metavar="DIR",
-        help="folder of engine.json; the random-weight model is kept in DIR/models",
-    )
+        "--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART",
+        help=f"parts to run, of: {', '.join(PARTS)}; default all",
+    )  # fmt: skip
     parser.add_argument(
-        "--sizes",
-        nargs="+",
-        choices=("micro", "larger"),
-        help="models to measure; default: both, only micro with --quick",
+        "--quick", action="store_true", help="less of everything: to see that it works"
     )
-    parser.add_argument(
-        "--quick", action="store_true", help="fewer prompts and shorter rounds: a smoke test"
-    )
+    engine = parser.add_argument_group("engine")
+    engine.add_argument(
+        "--sizes", nargs="+", choices=("micro", "larger"),
+        help="models to measure: the embedded one, and a random one of 200 M parameters that is "
+        "kept in OUT/models; default: both, only micro with --quick",
+    )  # fmt: skip
+    engine.add_argument("--requests", type=int, metavar="N",
+        help="requests that must leave nothing behind; default 1000, with --quick 100",
+    )  # fmt: skip
+    streams = parser.add_argument_group("early-stop, streams")
+    streams.add_argument(
+        "--config", nargs="+", default=["micro-low", "micro-high"],
+        help="configurations of the same models; streams takes the first; default %(default)s",
+    )  # fmt: skip
+    streams.add_argument("--target", nargs="+", default=["de", "it", "zh"], help="languages")
+    streams.add_argument("--devset", type=Path, default=Path("micro_models/devset"))
+    streams.add_argument("--streams", type=int, default=16, help="how many; default %(default)s")
+    streams.add_argument("--seconds", type=float, default=30.0, help="of each; default %(default)s")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
-    quieten()
-    transformers.utils.logging.disable_progress_bar()
-    transformers.utils.logging.set_verbosity_error()
+    if arguments.quick:
+        arguments.target, arguments.config = arguments.target[:1], arguments.config[:1]
+        arguments.streams, arguments.seconds = 4, 10.0
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    if "engine" in arguments.only:
+        report = engine_report(arguments)
+        _write(arguments.output / "engine.json", report)
+        print("\n".join(lines(report)))
+    if set(arguments.only) == {"engine"}:
+        return 0
+    with bench_streams.opened(arguments.config, arguments.target) as (configs, engines):
+        good = True
+        if "early-stop" in arguments.only:
+            talks = bench_streams.talks(arguments.devset, arguments.target)
+            chosen = talks[:1] if arguments.quick else talks
+            rows = list(bench_streams.early_stop(configs, engines, arguments.target, chosen))
+            _write(arguments.output / "early_stop.json", rows)
+            print(tabulate([row.values() for row in rows], EARLY_STOP, floatfmt=".2f"))
+            good = bench_streams.saves(rows)
+        if "streams" in arguments.only:
+            found = bench_streams.together(
+                configs[arguments.config[0]],
+                engines,
+                bench_streams.excerpts(
+                    arguments.devset, arguments.target, arguments.streams, arguments.seconds
+                ),
+            )
+            _write(arguments.output / "streams.json", found)
+            print(tabulate([found], "keys"))
+            good &= found["identical"] == found["streams"] and found["units"] > 0
+    return 0 if good else 1
+
+
+def _write(path: Path, document: Any) -> None:
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    print(f"\nwritten to {path}")
+
+
+def engine_report(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Measure the models of ``--sizes``."""
     torch.set_num_threads(bench_contenders.threads())
-    plan = QUICK if arguments.quick else FULL
-    names = arguments.sizes or (["micro"] if arguments.quick else ["micro", "larger"])
-    started = time.monotonic()
-    report: dict[str, Any] = {
+    quick, started, sizes = arguments.quick, time.monotonic(), {}
+    for name in arguments.sizes or (["micro"] if quick else ["micro", "larger"]):
+        kept = arguments.output / "models"
+        size = bench_contenders.micro() if name == "micro" else bench_contenders.larger(kept)
+        sizes[name] = measure(size, quick, arguments.requests or (100 if quick else 1000))
+    return {
         "device": device(),
         "threads": torch.get_num_threads(),
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("alignatt_agent", "torch", "transformers")},
-            "vllm": importlib.import_module("vllm").__version__,
-        },
-        "quick": arguments.quick,
-        "plan": asdict(plan),
+        "versions": versions(),
+        "quick": quick,
         "row": "predicting",
-        "sizes": {},
-        "bars": [],
+        "sizes": sizes,
+        "seconds": time.monotonic() - started,
     }
-    for name in names:
-        size = (
-            bench_contenders.micro()
-            if name == "micro"
-            else bench_contenders.larger(arguments.output / "models")
+
+
+def measure(size: Size, quick: bool, requests: int) -> dict[str, Any]:
+    """Race all contenders on a model, over several starts of their engines.
+
+    Args:
+        size: which model.
+        quick: fewer prompts, starts and seconds.
+        requests: how many must leave nothing behind.
+
+    Raises:
+        EngineError: the machine would swap, or an engine failed.
+    """
+    bench_contenders.check_memory(size)
+    tokenizer = AutoTokenizer.from_pretrained(bench_contenders.micro().model.path)
+    prompts, nonces = bench_prompts(tokenizer, 6 if quick else 16), Nonces(len(tokenizer))
+    starts, seconds, races = 2 if quick else 4, size.seconds * (0.2 if quick else 1), []
+    for start in range(starts):
+        with contenders(size) as listed:
+            title = f"{size.name}: start {start + 1} of {starts}"
+            races.append(race(listed, prompts[start::starts], nonces, seconds, title))
+            if start == starts - 1:
+                memory = memory_of(listed, prompts[0].prompt, requests)
+    return {
+        "checkpoint": Path(size.model.path).name,
+        "weight_bytes": weight_bytes(size.model),
+        "dtype": size.model.dtype,
+        "heads": size.heads,
+        "prompts": [[p.name, len(p.prompt.token_ids), p.tokens] for p in prompts],
+        "turns": [found.turns for found in races],
+        "race": race_figures(races),
+        "percent": percentages(races),
+        "memory": memory,
+    }
+
+
+def memory_of(listed: Sequence[Contender], prompt: Prompt, requests: int) -> dict[str, Any]:
+    """Return resident bytes of plain and capturing engines, and what requests leave behind."""
+    plain, capture = (x for x in listed if x.name in (f"{PLAIN}, compiled", f"{CAPTURE}, compiled"))
+    figures = {"requests": requests, "plain_resident_bytes": plain.resident_bytes()}
+    for number in range(requests):
+        capture.engine.draft(prompt, 1, capture.readout)
+        if number == min(99, requests - 1):
+            figures["early_resident_bytes"] = capture.resident_bytes()
+    assert capture.served is not None
+    held = sum(capture.served.ask_workers("alignatt_held"))
+    return {**figures, "resident_bytes": capture.resident_bytes(), "rows_held": held}
+
+
+def lines(report: dict[str, Any]) -> Iterator[str]:
+    """Format the figures of the engine for people."""
+    yield f"{report['device']}, {report['threads']} threads for every contender"
+    for name, figures in report["sizes"].items():
+        yield (
+            f"\n{name}: {figures['checkpoint']}, {figures['weight_bytes'] / 2**20:.1f} MiB of "
+            "weights; milliseconds per token, median (quartiles)"
         )
-        lacking = bench_contenders.lacking_memory(size)
-        if lacking:
-            print(f"bench: {lacking}", file=sys.stderr)
-            return 1
-        report["sizes"][name], found = measure(size, plan)
-        report["bars"] += [{**bar.as_dict(), "line": str(bar)} for bar in found]
-    report["seconds"] = time.monotonic() - started
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    path = arguments.output / "engine.json"
-    path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    print("\n".join(bench_report.lines(report)))
-    print(f"\nwritten to {path} after {report['seconds'] / 60:.1f} minutes")
-    return 0
+        timed, percent, memory = figures["race"], figures["percent"], figures["memory"]
+        names = dict.fromkeys(key.rpartition(", ")[0] for key in timed)
+        headers = ("", COLD, WARM, "processor", "to plain", "to HF eager")
+        yield _table([_row(name, timed) for name in names], headers)
+        yield f"\ncompiled, {len(figures['turns'])} starts: % slower (95 % interval over starts)"
+        rows = [
+            [name, *(_percent(percent[f"{name}, {x}"]) for x in (COLD, WARM))] for name in SPLITS
+        ]
+        yield _table(rows, ("", COLD, WARM))
+        mib = {key: f"{size / 2**20:.1f}" for key, size in memory.items()}
+        yield (
+            f"\nmemory: {mib['plain_resident_bytes']} MiB resident without capture; with it "
+            f"{mib['early_resident_bytes']} after {min(100, memory['requests'])} requests, "
+            f"{mib['resident_bytes']} after {memory['requests']}, {memory['rows_held']} rows held"
+        )
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _row(name: str, timed: dict[str, Any]) -> list[str]:
+    cold, warm = timed[f"{name}, {COLD}"], timed.get(f"{name}, {WARM}", {})
+    best = warm or cold
+    times = [entry.get("ms_per_token") for entry in (cold, warm)]
+    ratios = [best.get("ratio_to_plain"), cold.get("ratio_to_transformers_eager")]
+    return [
+        name,
+        *(f"{x['median']:.3g} ({x['q1']:.3g}-{x['q3']:.3g})" if x else "-" for x in times),
+        f"{best['cpu_ms_per_token']:.3g}",
+        *(f"{x['median']:.3f}" if x else "-" for x in ratios),
+    ]
+
+
+def _percent(found: dict[str, float]) -> str:
+    return f"{found['percent']:+.1f} ({found['low']:+.1f} to {found['high']:+.1f})"
+
+
+def _table(rows: Iterable[Sequence[Any]], headers: Sequence[str]) -> str:
+    return str(tabulate(rows, headers, "plain", disable_numparse=True))

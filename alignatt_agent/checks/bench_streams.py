@@ -1,108 +1,188 @@
-"""Many streams at once on the same engines emit what each of them emits alone.
+"""What bench measures on whole streams: what early stop saves, and many streams at once.
 
-Excerpts of the talks of a dev set are translated one after the other and then all together, every
-stream in a thread and a language of its own.
+Every talk of a dev set is translated with whole drafts and with drafts that end inside the engine
+where the gate closes. Excerpts of the talks are then translated one after the other and all
+together, every stream in a thread and a language of its own.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from itertools import cycle, islice
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import soundfile
-from simulstream.config import yaml_config
 from tqdm import tqdm
 
-from alignatt_agent.agent import AlignAttAgent
-from alignatt_agent.config.quiet import quieten
-from alignatt_agent.config.resources import find_resource
+from alignatt_agent.cascade import Engines, build_session, load_engines, shutdown
+from alignatt_agent.config.agent_config import ConfigError, load_config
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.evaluation.devset import load_devset
-from alignatt_agent.types import SAMPLE_RATE, FloatArray
+from alignatt_agent.speech.live_tail import LiveTail
+from alignatt_agent.types import SAMPLE_RATE, FloatArray, SpeechUpdate
+
+MOST_STEPS = 2.0
+"""Most decoding steps that an emitted token may cost where single drafts decide."""
 
 Job = tuple[FloatArray, str]
 
 
-def excerpts(devset: Path, targets: list[str], count: int, seconds: float) -> list[Job]:
-    """Cut ``count`` pieces, ``[samples]``, from the talks; targets take turns."""
-    talks = load_devset(devset, targets).talks
+@contextmanager
+def opened(
+    names: Sequence[str], targets: Sequence[str]
+) -> Iterator[tuple[dict[str, Resolved], Engines]]:
+    """Start the engines that all configurations share, and end them.
+
+    Raises:
+        ConfigError: a configuration is not valid, or they name different models.
+    """
+    found = {name: resolve(load_config(name), targets) for name in names}
+    first = found[names[0]]
+    if any(item.config.models != first.config.models for item in found.values()):
+        raise ConfigError(f"{', '.join(names)} name different models; measure them one by one")
+    heads = {head for item in found.values() for head in item.heads}
+    try:
+        yield found, load_engines(first.checkpoints, sorted(heads))
+    finally:
+        shutdown()
+
+
+def talks(devset: Path, targets: Sequence[str]) -> list[FloatArray]:
+    """Return the talks of a dev set, ``[samples]`` each."""
+    found = load_devset(devset, targets).talks
+    return [soundfile.read(talk.wav, dtype="float32")[0] for talk in found]
+
+
+def excerpts(devset: Path, targets: Sequence[str], count: int, seconds: float) -> list[Job]:
+    """Cut ``count`` pieces of ``seconds`` from the talks; talks and targets take turns."""
+    listed, frames = talks(devset, targets), int(seconds * SAMPLE_RATE)
     jobs = []
-    for number, (talk, target) in enumerate(
-        islice(zip(cycle(talks), cycle(targets), strict=False), count)
-    ):
-        begin = number // len(talks) * seconds * 2 / 3
-        begin = min(begin, max(0.0, talk.seconds - seconds))
-        frames = int(seconds * SAMPLE_RATE)
-        audio, _ = soundfile.read(talk.wav, frames, int(begin * SAMPLE_RATE), dtype="float32")
-        jobs.append((audio, target))
+    for number, (talk, target) in enumerate(islice(zip(cycle(listed), cycle(targets)), count)):
+        begin = number // len(listed) * frames * 2 // 3
+        begin = min(begin, max(0, len(talk) - frames))
+        jobs.append((talk[begin : begin + frames], target))
     return jobs
 
 
-def stream(config: SimpleNamespace, job: Job) -> list[list[str]]:
-    """Return what each chunk of an excerpt emits."""
-    audio, target = job
-    agent = AlignAttAgent(config)
-    agent.set_target_language(target)
-    step = int(SAMPLE_RATE * agent.speech_chunk_size)
-    pieces = [audio[begin : begin + step] for begin in range(0, len(audio), step)]
-    return [agent.process_chunk(piece).new_tokens for piece in pieces] + [
-        agent.end_of_stream().new_tokens
-    ]
+# ------------------------------------------------------------------ early stop
+def early_stop(
+    configs: Mapping[str, Resolved],
+    engines: Engines,
+    targets: Sequence[str],
+    listed: Sequence[FloatArray],
+) -> Iterator[dict[str, Any]]:
+    """Translate talks, ``[samples]`` each, with whole drafts and with early stop.
+
+    The speech side is heard once. Where several drafts have to agree, each token is drafted as
+    often and drafts go on past the gate; the gate on single drafts is then measured, too.
+
+    Yields:
+        For each configuration, target and number of drafts that agree: whether emissions are
+        identical, and steps and milliseconds per emitted token.
+    """
+    for name, resolved in configs.items():
+        heard = [_hear(resolved, engines, audio) for audio in tqdm(listed, desc=f"{name}: hear")]
+        policy = resolved.config.policy
+        drafts = (policy.n, 1) if policy.name == "alignatt" and policy.n > 1 else (policy.n,)
+        runs = [(target, n) for target in targets for n in drafts]
+        for target, n in tqdm(runs, desc=f"{name}: early stop"):
+            ways = []
+            for early in (False, True):
+                changed = {"early_stop": early, "policy": policy.model_copy(update={"n": n})}
+                config = resolved.config.model_copy(update=changed)
+                ways.append(_translate(replace(resolved, config=config), engines, target, heard))
+            whole, short = ways
+            yield {
+                "config": name,
+                "target": target,
+                "drafts_that_agree": n,
+                "chunks": len(whole.units),
+                "identical": whole.units == short.units,
+                "tokens": short.tokens,
+                "steps_per_token_whole": whole.steps / max(1, whole.tokens),
+                "steps_per_token_early": short.steps / max(1, short.tokens),
+                "ms_per_token_whole": 1000 * whole.seconds / max(1, whole.tokens),
+                "ms_per_token_early": 1000 * short.seconds / max(1, short.tokens),
+            }
 
 
-def main() -> int:
-    """Run the command line; 0 when every stream emits the same."""
-    parser = argparse.ArgumentParser(
-        prog="python -m alignatt_agent.checks.bench_streams",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+def saves(rows: Sequence[dict[str, Any]]) -> bool:
+    """Whether every emission is the same, and single drafts cost ``MOST_STEPS`` at most."""
+    return all(
+        row["identical"]
+        and (row["drafts_that_agree"] > 1 or row["steps_per_token_early"] <= MOST_STEPS)
+        for row in rows
     )
-    parser.add_argument("--config", default="micro-low", help="configuration; %(default)s")
-    parser.add_argument("--target", nargs="+", default=["de", "it", "zh"], help="target languages")
-    parser.add_argument("--devset", type=Path, default=Path("micro_models/devset"))
-    parser.add_argument("--streams", type=int, default=16, help="how many; %(default)s")
-    parser.add_argument("--seconds", type=float, default=30.0, help="length of each; %(default)s")
-    parser.add_argument("--output", type=Path, default=Path("outputs/bench"))
-    arguments = parser.parse_args()
-    quieten()
-    jobs = excerpts(arguments.devset, arguments.target, arguments.streams, arguments.seconds)
-    config = yaml_config(str(find_resource("agent_configs", arguments.config, (".yaml", ".yml"))))
-    AlignAttAgent.load_model(config)
-    try:
-        begin = time.perf_counter()
-        alone = [stream(config, job) for job in tqdm(jobs, unit="stream", desc="one by one")]
-        middle = time.perf_counter()
-        with ThreadPoolExecutor(len(jobs)) as pool:
-            together = list(pool.map(lambda job: stream(config, job), jobs))
-        end = time.perf_counter()
-    finally:
-        AlignAttAgent.shutdown()
-    same = sum(one == other for one, other in zip(alone, together, strict=True))
-    units = sum(len(tokens) for output in alone for tokens in output)
-    result = {
-        "config": arguments.config,
+
+
+def _hear(resolved: Resolved, engines: Engines, audio: FloatArray) -> list[SpeechUpdate]:
+    config = resolved.config
+    source = language(config.source_language).code
+    tail = LiveTail(engines.asr, engines.aligner, source, config.speech)
+    return [*map(tail.push, _chunks(resolved, audio)), tail.finish()]
+
+
+@dataclass
+class _Translated:
+    """Emissions of each chunk of each talk, and what they cost."""
+
+    units: list[tuple[str, ...]] = field(default_factory=list)
+    steps: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+
+
+def _translate(
+    resolved: Resolved, engines: Engines, target: str, heard: Sequence[Sequence[SpeechUpdate]]
+) -> _Translated:
+    source, found = language(resolved.config.source_language), _Translated()
+    for talk in heard:
+        translator = build_session(resolved, engines, source, language(target)).translator
+        start = time.perf_counter()
+        for update in talk:
+            closed = [translator.complete(sentence).units for sentence in update.sentences]
+            found.units.append(sum([*closed, translator.update(update.live).units], ()))
+        found.seconds += time.perf_counter() - start
+        found.steps += translator.steps
+        found.tokens += translator.emitted
+    return found
+
+
+# ------------------------------------------------------------------ many streams
+def together(resolved: Resolved, engines: Engines, jobs: Sequence[Job]) -> dict[str, Any]:
+    """Translate excerpts one by one and all at once, and count those that emit the same."""
+    begin = time.perf_counter()
+    alone = [_stream(resolved, engines, job) for job in tqdm(jobs, desc="one by one")]
+    middle = time.perf_counter()
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        crowd = list(pool.map(lambda job: _stream(resolved, engines, job), jobs))
+    end = time.perf_counter()
+    return {
         "streams": len(jobs),
-        "identical": same,
-        "units": units,
-        "failures": AlignAttAgent.failures,
+        "identical": sum(one == other for one, other in zip(alone, crowd, strict=True)),
+        "units": sum(len(units) for output in alone for units in output),
         "seconds_one_by_one": round(middle - begin, 1),
         "seconds_together": round(end - middle, 1),
     }
-    print(
-        f"{same} of {len(jobs)} streams emit the same together as alone ({units} units); "
-        f"{result['seconds_one_by_one']} s one by one, {result['seconds_together']} s together"
-    )
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    path = arguments.output / "streams.json"
-    path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    print(f"written to {path}")
-    return 0 if same == len(jobs) and units and not AlignAttAgent.failures else 1
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _stream(resolved: Resolved, engines: Engines, job: Job) -> list[tuple[str, ...]]:
+    """Return what each chunk of an excerpt emits."""
+    audio, target = job
+    source = language(resolved.config.source_language)
+    session = build_session(resolved, engines, source, language(target))
+    return [
+        *(session.step(chunk).units for chunk in _chunks(resolved, audio)),
+        session.finish().units,
+    ]
+
+
+def _chunks(resolved: Resolved, audio: FloatArray) -> Iterator[FloatArray]:
+    size = SAMPLE_RATE * resolved.config.chunk_ms // 1000
+    return (audio[begin : begin + size] for begin in range(0, len(audio), size))

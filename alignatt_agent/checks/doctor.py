@@ -1,29 +1,28 @@
-"""``alignatt-doctor``: is everything on this machine as it has to be?"""
+"""``alignatt doctor``: is everything on this machine as it has to be?"""
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from alignatt_agent import __version__
-from alignatt_agent.checks import doctor_facts, doctor_machine
+from alignatt_agent.checks import doctor_config, doctor_machine
 from alignatt_agent.checks.doctor_machine import Check
-from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
-from alignatt_agent.config.quiet import quieten
+from alignatt_agent.config.agent_config import AgentConfig, load_config
+from alignatt_agent.config.resolved import resolve
 from alignatt_agent.config.resources import known_resources
 
 EPILOG = """\
 examples
   the embedded micro models, which need no download:
-    alignatt-doctor
+    alignatt doctor
   the configuration that you want to run, before a talk:
-    alignatt-doctor --config default-low --json doctor.json
+    alignatt doctor --config default-low --json doctor.json
   without loading a model:
-    alignatt-doctor --config default-low --no-engines
+    alignatt doctor --config default-low --no-engines
 
 checks
   versions, torchvision, device, checkpoints and their revisions, memory against the configured
@@ -40,7 +39,7 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     names = known_resources("agent_configs", ".yaml")
     parser = argparse.ArgumentParser(
-        prog="alignatt-doctor",
+        prog="alignatt doctor",
         description="Check this machine against a configuration and name what to fix.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -54,7 +53,6 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--no-engines", action="store_true", help="static checks only: nothing is loaded"
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     return parser
 
 
@@ -65,16 +63,16 @@ def examine(config: AgentConfig, engines: bool) -> Iterator[Check]:
         config: what is to run here.
         engines: whether to start the engines, where the static checks allow it.
     """
-    machine = doctor_facts.look_around()
+    machine = doctor_machine.look_around()
     static = doctor_machine.check_versions(machine)
     static += [doctor_machine.check_torchvision(machine), *doctor_machine.check_device(machine)]
-    found, located = doctor_machine.check_checkpoints(config)
+    found, located = doctor_config.check_checkpoints(config)
     static += found
-    weights = {role: doctor_facts.weight_bytes(model) for role, model in located.items()}
-    static.append(doctor_machine.check_memory(machine, config, weights))
+    weights = {role: doctor_config.weight_bytes(model) for role, model in located.items()}
+    static.append(doctor_config.check_memory(machine, config, weights))
     translation = located.get("translation")
-    shape = doctor_facts.decoder_shape(translation) if translation else None
-    static += doctor_machine.check_head_sets(config, shape)
+    shape = doctor_config.decoder_shape(translation) if translation else None
+    static += doctor_config.check_head_sets(config, shape)
     yield from static
     if not engines:
         return
@@ -83,7 +81,7 @@ def examine(config: AgentConfig, engines: bool) -> Iterator[Check]:
         return
     from alignatt_agent.checks import doctor_engines
 
-    yield from doctor_engines.examine(config, located)
+    yield from doctor_engines.examine(resolve(config))
 
 
 def exit_status(checks: Sequence[Check]) -> int:
@@ -100,15 +98,10 @@ def table(check: Check) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
-    quieten()
     from transformers.utils import logging  # reads the environment when it is imported
 
     logging.disable_progress_bar()
-    try:
-        config = load_config(arguments.config)
-    except ConfigError as error:
-        print(f"alignatt-doctor: {error}", file=sys.stderr)
-        return 2
+    config = load_config(arguments.config)
     checks = []
     for check in examine(config, engines=not arguments.no_engines):
         checks.append(check)
@@ -125,7 +118,3 @@ def main(argv: Sequence[str] | None = None) -> int:
         }
         arguments.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return status
-
-
-if __name__ == "__main__":
-    sys.exit(main())

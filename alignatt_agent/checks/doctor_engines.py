@@ -1,74 +1,76 @@
-"""The part of ``alignatt-doctor`` that starts the engines and looks at what they do."""
+"""The part of ``alignatt doctor`` that starts the engines and looks at what they do.
+
+``_graphs`` needs a CUDA device. It was never run: none was at hand.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import numpy as np
 
-from alignatt_agent.checks import doctor_rows
-from alignatt_agent.checks.bench_worker import EXTENSION
-from alignatt_agent.checks.doctor_machine import ROLES, Check
-from alignatt_agent.checks.doctor_rows import Case
-from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
+from alignatt_agent.checks.doctor_config import weight_bytes
+from alignatt_agent.checks.doctor_machine import GIB, Check, free_memory
+from alignatt_agent.checks.parity_rows import MEAN_BF16, Gap
+from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.config.checkpoints import ROLES
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.resolved import head_set_for
+from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.engine import pool
 from alignatt_agent.engine.drafts import DraftEngine
-from alignatt_agent.engine.options import engine_arguments, engine_environment, on_cpu
+from alignatt_agent.engine.options import engine_environment, on_cpu
 from alignatt_agent.engine.served_model import ServedModel
-from alignatt_agent.engine.speech_models import SpeechModel, TimingModel, stop_ids
-from alignatt_agent.policy import build_policy
+from alignatt_agent.engine.speech_models import SpeechModel, TimingModel
+from alignatt_agent.engine.transformers_engine import TransformersEngine
+from alignatt_agent.policy import AlignAtt, Policy, build_policy
 from alignatt_agent.speech.aligner import QwenAligner
 from alignatt_agent.speech.recognizer import QwenRecognizer
 from alignatt_agent.translation.prompt import PromptBuilder
-from alignatt_agent.types import SAMPLE_RATE, EngineError
+from alignatt_agent.types import SAMPLE_RATE, AttentionRows, Draft, EngineError, Prompt, Readout
 
 SENTENCES = (
     "Today we look at how machines translate speech while somebody is still speaking.",
     "Our system reads the evidence, and then it waits.",
 )
 
-Heads = tuple[tuple[int, int], ...]
+PARITY_TOKENS = 8
+"""Length of the drafts whose rows are compared."""
+
+ODD_BATCHES = (1, 3, 5, 7)
+"""Batch sizes that CUDA graphs are padded for."""
+
+REPORT_ROWS = "do not run with this engine: its rows are wrong. Report the output of this command"
 
 
-def examine(config: AgentConfig, located: Mapping[str, ModelConfig]) -> Iterator[Check]:
-    """Start the three engines and check what they do; checks come as they are made.
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A prompt and the rows that its direction reads."""
 
-    Args:
-        config: the configuration, its head sets already checked.
-        located: every role with the local directory of its checkpoint.
-    """
-    heads = _heads(config)
+    prompt: Prompt
+    readout: Readout
+
+
+def examine(resolved: Resolved) -> Iterator[Check]:
+    """Start the three engines and check what they do; checks come as they are made."""
     served: dict[str, ServedModel] = {}
-    with engine_environment():
-        try:
-            for role in ROLES:
-                yield from _start(role, located[role], heads, served)
-            if "translation" in served:
-                model, engine = located["translation"], served["translation"]
-                yield from _translation(config, model, engine, heads)
-            if "asr" in served and "aligner" in served:
-                yield from guarded(
-                    "end to end", lambda: _end_to_end(served["asr"], served["aligner"])
-                )
-        finally:
-            for engine in served.values():  # side by side: each takes seconds
-                engine.stop()
-            for engine in served.values():
-                engine.shutdown()
-        if not on_cpu() and heads:
-            yield from doctor_rows.graphs(
-                located["translation"], heads, lambda model: _cases(config, model)
-            )
-
-
-def _heads(config: AgentConfig) -> Heads:
-    """Return every head that any configured direction reads."""
-    source = language(config.source_language)
-    sets = [head_set_for(config, source, language(code)) for code in config.head_sets]
-    return tuple(sorted({head for item in sets for head in item.top(config.policy.top_k)}))
+    try:
+        yield from _start(resolved, served)
+        if "translation" in served:
+            yield from _translation(resolved, served["translation"])
+        if "asr" in served and "aligner" in served:
+            yield from guarded("end to end", lambda: _end_to_end(served["asr"], served["aligner"]))
+    finally:
+        for engine in served.values():  # side by side: each takes seconds
+            engine.stop()
+        for engine in served.values():
+            engine.shutdown()
+    if not on_cpu() and resolved.heads:
+        yield from _graphs(resolved)
 
 
 def guarded(name: str, check: Callable[[], Check]) -> Iterator[Check]:
@@ -80,57 +82,150 @@ def guarded(name: str, check: Callable[[], Check]) -> Iterator[Check]:
         yield Check(name, "FAIL", str(error).splitlines()[0], fix)
 
 
-def _start(
-    role: str, model: ModelConfig, heads: Heads, served: dict[str, ServedModel]
-) -> Iterator[Check]:
-    name = f"{role} engine"
-    start = time.monotonic()
-    try:
-        arguments = engine_arguments(role, model, heads)
-        if role == "translation" and heads:
-            arguments["worker_extension_cls"] = EXTENSION
-        served[role] = ServedModel(f"{role} model {model.path}", arguments)
-    except (EngineError, OSError, ValueError) as error:
-        fix = f"correct models.{role} in the configuration, or what the message names"
-        yield Check(name, "FAIL", str(error).splitlines()[0], fix)
-        return
-    yield Check(name, "ok", f"started in {time.monotonic() - start:.0f} s")
+def _start(resolved: Resolved, served: dict[str, ServedModel]) -> Iterator[Check]:
+    """Start the engines side by side; on a GPU in turn, where each measures free memory."""
+
+    def start(role: str) -> Check:
+        name, begin = f"{role} engine", time.monotonic()
+        heads = resolved.heads if role == "translation" else ()
+        try:
+            served[role] = pool.start(role, getattr(resolved.checkpoints, role), heads)
+        except EngineError as error:
+            fix = f"correct models.{role} in the configuration, or what the message names"
+            return Check(name, "FAIL", str(error).splitlines()[0], fix)
+        return Check(name, "ok", f"started in {time.monotonic() - begin:.0f} s")
+
+    with engine_environment(), ThreadPoolExecutor(len(ROLES) if on_cpu() else 1) as threads:
+        yield from threads.map(start, ROLES)
 
 
-def _translation(
-    config: AgentConfig, model: ModelConfig, served: ServedModel, heads: Heads
-) -> Iterator[Check]:
-    if not heads:
+def _translation(resolved: Resolved, served: ServedModel) -> Iterator[Check]:
+    config, model = resolved.config, resolved.checkpoints.translation
+    if not resolved.heads:
         yield Check("attention rows", "warn", "no head set is configured: nothing is captured")
         return
-    drafts = DraftEngine(served, heads, stop_ids(served))
-    cases = _cases(config, served)
+    drafts, cases = pool.draft_engine(served, resolved.heads), _cases(resolved, served)
     policy, longest = build_policy(config.policy, single=True), config.max_draft_tokens
-    checks: dict[str, Callable[[], Check]] = {
-        "key layout": lambda: doctor_rows.layout(served),
-        "rows": lambda: doctor_rows.parity(drafts, model, cases, _dtype(served)),
-        "token identity": lambda: doctor_rows.identity(drafts, cases, longest),
-        "early stop": lambda: doctor_rows.early_stop(drafts, cases, policy, longest),
-        "speed": lambda: doctor_rows.speed(drafts, cases, longest, config.chunk_ms),
-    }
-    for name, check in checks.items():
-        yield from guarded(name, check)
+    dtype = str(served.config.dtype).removeprefix("torch.")
+    yield from guarded("key layout", lambda: _layout(served))
+    yield from guarded("rows", lambda: parity(drafts, model, cases, dtype))
+    yield from guarded("token identity", lambda: identity(drafts, cases, longest))
+    yield from guarded("early stop", lambda: early_stop(drafts, cases, policy, longest))
+    yield from guarded("speed", lambda: speed(drafts, cases, longest, config.chunk_ms))
 
 
-def _dtype(served: ServedModel) -> str:
-    return str(served.config.dtype).removeprefix("torch.")
-
-
-def _cases(config: AgentConfig, served: ServedModel) -> list[Case]:
+def _cases(resolved: Resolved, served: ServedModel) -> list[Case]:
     """Build a prompt of every direction for each sentence."""
-    source, tokenizer = language(config.source_language), served.tokenizer()
+    source, tokenizer = language(resolved.config.source_language), served.tokenizer()
     found = []
-    for code in config.head_sets:
-        target = language(code)
-        readout = head_set_for(config, source, target).readout(config.policy.top_k)
+    for target in map(language, resolved.head_sets):
+        readout = resolved.head_set(source, target).readout(resolved.config.policy.top_k)
         builder = PromptBuilder(tokenizer, source.name, target.name)
         found += [Case(builder.build(text.split()), readout) for text in SENTENCES]
     return found
+
+
+def _layout(served: ServedModel) -> Check:
+    """Describe the layout that the start-up probe found; an unknown one does not start."""
+    found: dict[str, Any] = served.ask_workers("alignatt_describe")[0]
+    backends, caches = ", ".join(found["backends"]), ", ".join(found["caches"])
+    return Check("key layout", "ok", f"probed: {backends}, {found['cache_dtype']} pages {caches}")
+
+
+def parity(drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype: str) -> Check:
+    """Compare rows out of vLLM with those of Transformers' eager attention on the same ids.
+
+    In float32 they have to be equal up to rounding. In other types the mean difference may not
+    exceed the paper's bound, or what the type does to Transformers itself where that is more.
+    """
+    name = "rows against Transformers"
+    loads = 1 if dtype == "float32" else 2
+    need, free = weight_bytes(model) * 2 * loads, free_memory()
+    if need > free:
+        found = f"skipped: the reference needs {need / GIB:.1f} GiB, {free / GIB:.1f} are free"
+        return Check(name, "warn", found, "free main memory and run again")
+    answers = [drafts.draft(case.prompt, PARITY_TOKENS, case.readout) for case in cases]
+    asked = [
+        (case, answer) for case, answer in zip(cases, answers, strict=True) if answer.token_ids
+    ]
+    if not asked:
+        return Check(name, "warn", "every draft is empty: nothing was compared")
+    expected, gap = _reference(model, dtype, asked), Gap()
+    for (_, answer), rows in zip(asked, expected, strict=True):
+        gap.add(_rows(answer), rows)
+    found = f"{dtype}: max |dA| {gap.largest:.1e}, mean {gap.mean:.1e}"
+    if dtype == "float32":
+        problems = gap.missed_exactness()
+    else:
+        floor = Gap()
+        for rows, exact in zip(expected, _reference(model, "float32", asked), strict=True):
+            floor.add(rows, exact)
+        found += f" (noise floor {floor.mean:.1e})"
+        problems = gap.missed_mean(floor)
+    if problems:
+        return Check(name, "FAIL", "; ".join([found, *problems]), REPORT_ROWS)
+    return Check(name, "ok", found)
+
+
+def _reference(
+    model: ModelConfig, dtype: str, asked: Sequence[tuple[Case, Draft]]
+) -> list[AttentionRows]:
+    engine = TransformersEngine(model.path, dtype=dtype)
+    return [engine.rows(case.prompt, answer.token_ids, case.readout) for case, answer in asked]
+
+
+def _rows(draft: Draft, count: int | None = None) -> AttentionRows:
+    """Return the first rows of a draft."""
+    rows = draft.rows
+    assert rows is not None
+    return AttentionRows(rows.source[:count], rows.prompt[:count], rows.suffix[:count])
+
+
+def identity(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> Check:
+    """Compare requests with rows with the same requests without."""
+    name = "same tokens with rows"
+    plain = [drafts.draft(case.prompt, tokens).token_ids for case in cases]
+    rows = [drafts.draft(case.prompt, tokens, case.readout).token_ids for case in cases]
+    same = sum(a == b for a, b in zip(plain, rows, strict=True))
+    found = f"{same} of {len(cases)} drafts"
+    return Check(name, *(("ok", found) if same == len(cases) else ("FAIL", found, REPORT_ROWS)))
+
+
+def early_stop(drafts: DraftEngine, cases: Sequence[Case], policy: Policy, tokens: int) -> Check:
+    """Compare the decisions on drafts that the gate ended with those on whole drafts."""
+    name, same, total, steps = "early stop", 0, 0, [0, 0]
+    if not isinstance(policy, AlignAtt):
+        return Check(name, "ok", "not used: the policy has no gate that an engine could run")
+    for case in cases:
+        whole = drafts.draft(case.prompt, tokens, case.readout)
+        for quarter in (1, 2, 3):
+            frontier = max(1, len(case.prompt.token_word) * quarter // 4)
+            short = drafts.draft(case.prompt, tokens, case.readout, policy.gate(frontier))
+            first, second = (policy.decide(draft, frontier).accepted for draft in (whole, short))
+            same += first == second and whole.token_ids[:first] == short.token_ids[:first]
+            total += 1
+            steps = [steps[0] + whole.steps, steps[1] + short.steps]
+    found = f"{same} of {total} decisions are those of whole drafts, {steps[1]}/{steps[0]} steps"
+    if same < total:
+        return Check(name, "FAIL", found, "set policy.early_stop to false, and report this output")
+    return Check(name, "ok", found)
+
+
+def speed(drafts: DraftEngine, cases: Sequence[Case], tokens: int, chunk_ms: int) -> Check:
+    """Time drafts with rows; one has to fit into a chunk."""
+    name, figures = "speed", []
+    for case in [cases[0], cases[0], *cases, *cases]:
+        start = time.perf_counter()
+        draft = drafts.draft(case.prompt, tokens, case.readout)
+        elapsed = 1000 * (time.perf_counter() - start)
+        figures.append(elapsed / max(1, draft.steps or len(draft.token_ids)))
+    per_token = median(figures[2:])
+    longest = per_token * tokens
+    found = f"{per_token:.1f} ms per token, a draft of {tokens} takes {longest:.0f} ms"
+    if longest > chunk_ms:
+        found += f", more than a chunk of {chunk_ms} ms"
+        return Check(name, "warn", found, "raise chunk_ms, or run on a faster device")
+    return Check(name, "ok", found)
 
 
 def _end_to_end(asr: ServedModel, aligner: ServedModel) -> Check:
@@ -139,7 +234,7 @@ def _end_to_end(asr: ServedModel, aligner: ServedModel) -> Check:
     audio = (samples * 0.01).astype(np.float32)
     start = time.monotonic()
     text = QwenRecognizer(SpeechModel(asr)).transcribe(audio, "en")
-    items: list[Any] = QwenAligner(TimingModel(aligner)).align(audio, "hello world", "en")
+    items = QwenAligner(TimingModel(aligner)).align(audio, "hello world", "en")
     elapsed = time.monotonic() - start
     times = [bound for item in items for bound in (item.start, item.end)]
     if len(items) != 2 or not np.isfinite(times).all() or times != sorted(times):
@@ -147,3 +242,58 @@ def _end_to_end(asr: ServedModel, aligner: ServedModel) -> Check:
         return Check(name, "FAIL", f"two words were aligned as {items}", fix)
     found = f"a second of noise was heard as {text!r} and aligned, in {elapsed:.2f} s"
     return Check(name, "ok", found)
+
+
+# ------------------------------------------------------------------ CUDA graphs
+def _graphs(resolved: Resolved) -> Iterator[Check]:
+    """Compare CUDA graphs with eager execution at batch sizes that graphs are padded for."""
+    model, heads, fix = (
+        resolved.checkpoints.translation,
+        resolved.heads,
+        "run with enforce_eager: true",
+    )
+    expected: list[Draft] = []
+    for mode in ("eager", "PIECEWISE", "FULL"):
+        name, served = f"CUDA graphs: {mode}", None
+        settings: dict[str, Any] = {"enforce_eager": mode == "eager"}
+        if mode != "eager":
+            settings["compilation_config"] = {"cudagraph_mode": mode}
+        try:
+            served = pool.start("translation", model, heads, **settings)
+            drafts, cases = pool.draft_engine(served, heads), _cases(resolved, served)
+            cases = (cases * max(ODD_BATCHES))[: max(ODD_BATCHES)]
+            found = [_together(drafts, cases[:size]) for size in ODD_BATCHES]
+            expected = expected or found[-1]
+            yield graph_check(name, found, expected)
+        except EngineError as error:
+            yield Check(name, "FAIL", str(error).splitlines()[0], fix)
+        finally:
+            if served is not None:
+                served.shutdown()
+
+
+def _together(drafts: DraftEngine, cases: Sequence[Case]) -> list[Draft]:
+    """Draft all cases at the same time."""
+
+    def draft(case: Case) -> Draft:
+        return drafts.draft(case.prompt, PARITY_TOKENS, case.readout)
+
+    with ThreadPoolExecutor(len(cases)) as threads:
+        return list(threads.map(draft, cases))
+
+
+def graph_check(name: str, found: Sequence[Sequence[Draft]], expected: Sequence[Draft]) -> Check:
+    """Compare drafts with the eager ones as far as their tokens agree."""
+    gap, same, total = Gap(), 0, 0
+    for ours, theirs in (pair for batch in found for pair in zip(batch, expected, strict=False)):
+        pairs = zip(ours.token_ids, theirs.token_ids, strict=False)
+        agreed = next((i for i, (a, b) in enumerate(pairs) if a != b), PARITY_TOKENS)
+        gap.add(_rows(ours, agreed), _rows(theirs, agreed))
+        same += ours.token_ids == theirs.token_ids
+        total += 1
+    text = f"{same} of {total} drafts as in eager mode, mean |dA| {gap.mean:.1e}"
+    if not gap.mean <= MEAN_BF16:
+        return Check(name, "FAIL", text, REPORT_ROWS)
+    # A batch of another size rounds differently, which may tip a token without any fault.
+    tipped = "" if same == total else "harmless in bfloat16 if few; run with enforce_eager: true"
+    return Check(name, "warn" if tipped else "ok", text, tipped)

@@ -1,26 +1,25 @@
-"""What ``alignatt-doctor`` concludes from facts about a machine; pure, nothing is loaded here."""
+"""Facts about this machine and what ``alignatt doctor`` concludes from them."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import os
+import platform
+import shutil
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Literal
 
+import psutil
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
-from alignatt_agent.config.checkpoints import CheckpointError, identity, locate_one
-from alignatt_agent.config.head_sets import HeadSetError
-from alignatt_agent.config.languages import language
-from alignatt_agent.config.resolved import head_set_for
+PACKAGE = "alignatt_agent"
 
 GIB = 1 << 30
-
-ROLES = ("asr", "aligner", "translation")
-
-DEFAULT_SHARE = 0.9
-"""Share of a GPU's memory that an engine takes when its configuration does not say."""
 
 OLDEST_DRIVER = {"12": 525, "13": 580}
 """Series of the oldest driver by CUDA release, from the release notes of CUDA."""
@@ -116,12 +115,8 @@ def check_versions(machine: Machine) -> list[Check]:
 def _python(machine: Machine) -> Check:
     if SpecifierSet(machine.requires_python).contains(machine.python):
         return Check("python", "ok", machine.python)
-    return Check(
-        "python",
-        "FAIL",
-        f"{machine.python}, supported is {machine.requires_python}",
-        "run `make setup PYTHON=python3.11` in a checkout",
-    )
+    found = f"{machine.python}, supported is {machine.requires_python}"
+    return Check("python", "FAIL", found, "run `make setup PYTHON=python3.11` in a checkout")
 
 
 def _package(requirement: Requirement, machine: Machine) -> Check:
@@ -138,188 +133,95 @@ def _package(requirement: Requirement, machine: Machine) -> Check:
 
 def check_torchvision(machine: Machine) -> Check:
     """Look for the torchvision that was built for another torch and takes vLLM down with it."""
-    name = "torchvision"
     if machine.torchvision_error:
-        return Check(
-            name,
-            "FAIL",
-            f"installed but cannot be imported: {machine.torchvision_error}",
-            "run `pip uninstall torchvision torchaudio torchcodec`; nothing here needs them",
-        )
-    version = machine.installed.get(name)
-    return Check(name, "ok", f"{version}, imports" if version else "absent, as it should be")
+        found = f"installed but cannot be imported: {machine.torchvision_error}"
+        fix = "run `pip uninstall torchvision torchaudio torchcodec`; nothing here needs them"
+        return Check("torchvision", "FAIL", found, fix)
+    version = machine.installed.get("torchvision")
+    return Check(
+        "torchvision", "ok", f"{version}, imports" if version else "absent, as it should be"
+    )
 
 
 def check_device(machine: Machine) -> list[Check]:
     """Describe the device that the engines will use."""
-    memory = f"{machine.free_memory / GIB:.1f} GiB of memory free"
-    few = machine.cores < 2 and not machine.gpus
-    checks = [
-        Check(
-            "processor",
-            "warn" if few else "ok",
-            f"{machine.cores} cores, {memory}",
-            "three engines and this process share one core: give it two or more" if few else "",
-        )
-    ]
+    found = f"{machine.cores} cores, {machine.free_memory / GIB:.1f} GiB of memory free"
+    few = "three engines and this process share one core: give it two or more"
+    enough = machine.cores > 1 or machine.gpus
+    checks = [Check("processor", *(("ok", found) if enough else ("warn", found, few)))]
     checks += [_gpu(f"GPU {n}", gpu, machine.torch_cuda) for n, gpu in enumerate(machine.gpus)]
     if machine.extra == "cuda" and not machine.gpus:
-        checks.append(
-            Check(
-                "GPU",
-                "FAIL",
-                "no GPU: the CUDA build of vLLM is installed, `nvidia-smi` finds no card",
-                "use a machine with an NVIDIA GPU and its driver, or run `make clean setup "
-                "EXTRA=cpu` for the embedded micro models",
-            )
+        found = "no GPU: the CUDA build of vLLM is installed, `nvidia-smi` finds no card"
+        fix = (
+            "use a machine with an NVIDIA GPU and its driver, or run `make clean setup EXTRA=cpu` "
+            "for the embedded micro models"
         )
+        checks.append(Check("GPU", "FAIL", found, fix))
     if machine.torch_error:
-        checks.append(
-            Check("torch", "FAIL", machine.torch_error, f"run `make setup EXTRA={machine.extra}`")
-        )
+        fix = f"run `make setup EXTRA={machine.extra}`"
+        checks.append(Check("torch", "FAIL", machine.torch_error, fix))
     elif machine.gpus and machine.torch_cuda is None:
-        checks.append(
-            Check(
-                "torch",
-                "FAIL",
-                "a CPU build on a machine with an NVIDIA GPU: the GPU would stay idle",
-                "run `make clean setup EXTRA=cuda`",
-            )
-        )
+        found = "a CPU build on a machine with an NVIDIA GPU: the GPU would stay idle"
+        checks.append(Check("torch", "FAIL", found, "run `make clean setup EXTRA=cuda`"))
     return checks
 
 
 def _gpu(name: str, gpu: Gpu, cuda: str | None) -> Check:
     """Describe a card; its driver has to be new enough for the CUDA release of torch."""
     oldest = OLDEST_DRIVER.get((cuda or "").partition(".")[0], 0)
-    series = gpu.driver.partition(".")[0]
+    series, found = gpu.driver.partition(".")[0], f"{gpu.name}, driver {gpu.driver}"
     if series.isdigit() and int(series) < oldest:
-        return Check(
-            name,
-            "FAIL",
-            f"{gpu.name}, driver {gpu.driver}: CUDA {cuda}, which torch was built for, needs "
-            f"{oldest} or newer",
-            f"install an NVIDIA driver of the {oldest} series or newer, and restart the machine",
-        )
-    found = f"{gpu.name}, driver {gpu.driver}, {_share(gpu.free, gpu.total)} free"
-    return Check(name, "ok", found)
+        found += f": CUDA {cuda}, which torch was built for, needs {oldest} or newer"
+        fix = f"install an NVIDIA driver of the {oldest} series or newer, and restart the machine"
+        return Check(name, "FAIL", found, fix)
+    return Check(name, "ok", f"{found}, {gpu.free / GIB:.1f} of {gpu.total / GIB:.1f} GiB free")
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{part / GIB:.1f} of {whole / GIB:.1f} GiB"
-
-
-def check_checkpoints(config: AgentConfig) -> tuple[list[Check], dict[str, ModelConfig]]:
-    """Look for the three checkpoints.
-
-    Returns:
-        One line each, and those that are there with the path of their local directory.
-    """
-    checks: list[Check] = []
-    found: dict[str, ModelConfig] = {}
-    for role in ROLES:
-        model: ModelConfig = getattr(config.models, role)
-        name = f"{role} checkpoint"
-        try:
-            path = locate_one(model)
-        except CheckpointError as error:
-            what, _, fix = str(error).partition("; ")
-            checks.append(Check(name, "FAIL", what, fix))
-            continue
-        located = model.model_copy(update={"path": str(path), "revision": None})
-        found[role] = located
-        pinned = model.revision or model.path.startswith((".", "/", "~")) or "#" in model.path
-        loose = not pinned and "snapshots" in path.parts
-        checks.append(
-            Check(
-                name,
-                "warn" if loose else "ok",
-                identity(model, located),
-                f"pin it: set models.{role}.revision to {path.name}" if loose else "",
-            )
-        )
-    return checks, found
-
-
-def check_memory(machine: Machine, config: AgentConfig, weights: Mapping[str, int]) -> Check:
-    """Compare what the three engines will take with what is free.
-
-    Args:
-        machine: the facts.
-        config: with the engines' device limits.
-        weights: bytes of weights of each role whose checkpoint is there.
-    """
-    name = "memory of the engines"
-    if machine.extra == "cuda":
-        if machine.gpus:
-            return _gpu_memory(machine.gpus[0], config, weights)
-        return Check(name, "warn", "not compared: there is no GPU")
-    space = machine.kv_space or "1"
-    if not space.isdigit() or int(space) < 1:
-        return Check(
-            name,
-            "FAIL",
-            f"VLLM_CPU_KVCACHE_SPACE is {space!r}, expected whole GiB",
-            "run `export VLLM_CPU_KVCACHE_SPACE=1`",
-        )
-    cache, files = len(ROLES) * int(space) * GIB, sum(weights.values())
-    found = (
-        f"{len(ROLES)} caches of {space} GiB and {files / GIB:.1f} GiB of weights, "
-        f"{machine.free_memory / GIB:.1f} GiB free"
+# ------------------------------------------------------------------ facts
+def look_around() -> Machine:
+    """Collect the facts; takes some seconds, because torch is imported."""
+    requirements = tuple(metadata.requires(PACKAGE) or ())
+    names = {Requirement(line).name for line in requirements} | {"torchvision"}
+    installed = {}
+    for name in names:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            installed[name] = metadata.version(name)
+    torch_error = _import_error("torch")
+    return Machine(
+        python=platform.python_version(),
+        requires_python=metadata.metadata(PACKAGE)["Requires-Python"] or "",
+        requirements=requirements,
+        installed=installed,
+        torch_error=torch_error,
+        torch_cuda=None if torch_error else importlib.import_module("torch").version.cuda,
+        torchvision_error=_import_error("torchvision") if "torchvision" in installed else "",
+        cores=len(os.sched_getaffinity(0)),
+        free_memory=free_memory(),
+        kv_space=os.environ.get("VLLM_CPU_KVCACHE_SPACE") or None,
+        gpus=_gpus(),
     )
-    fix = "lower VLLM_CPU_KVCACHE_SPACE, end other programs, or take smaller models"
-    if cache + files > machine.free_memory:
-        return Check(name, "FAIL", found, fix)
-    return Check(name, "ok", found)
 
 
-def _gpu_memory(gpu: Gpu, config: AgentConfig, weights: Mapping[str, int]) -> Check:
-    name = "gpu_memory_utilization"
-    shares = {
-        role: float(getattr(config.models, role).engine.get(name, DEFAULT_SHARE)) for role in ROLES
-    }
-    total = sum(shares.values())
-    listing = " + ".join(f"{role} {share:g}" for role, share in shares.items())
-    found = f"{listing} = {total:.2f} of {gpu.total / GIB:.1f} GiB, {gpu.free / GIB:.1f} GiB free"
-    if total > 1:
-        return Check(
-            name, "FAIL", found, "lower models.*.engine.gpu_memory_utilization to a sum below 1"
-        )
-    if total * gpu.total > gpu.free:
-        fix = "end what else runs on the GPU (`nvidia-smi` lists it), or lower the shares"
-        return Check(name, "FAIL", found, fix)
-    tight = [role for role, size in weights.items() if size > shares[role] * gpu.total]
-    if tight:
-        fix = f"raise models.{tight[0]}.engine.gpu_memory_utilization"
-        return Check(name, "FAIL", f"the weights of {', '.join(tight)} exceed their share", fix)
-    return Check(name, "ok", found)
+def free_memory() -> int:
+    """Bytes of main memory that can be had without swapping."""
+    return int(psutil.virtual_memory().available)
 
 
-def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[Check]:
-    """Compare every configured head set with the translation model.
+def _import_error(module: str) -> str:
+    try:
+        importlib.import_module(module)
+    except Exception as error:  # builds for another torch fail in many ways
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+    return ""
 
-    Args:
-        config: names the head sets and how many heads are read.
-        shape: decoder layers and attention heads per layer of the checkpoint; ``None`` when it
-            is not there.
-    """
-    if not config.head_sets:
-        fix = "name one per target language under head_sets"
-        failed = config.policy.name != "none"
-        return [Check("head sets", "FAIL" if failed else "warn", "none configured", fix)]
-    source, model = language(config.source_language), config.models.translation
-    layers, heads = shape or (None, None)
-    checks = []
-    for code in config.head_sets:
-        name = f"head set {source.code}-{code}"
-        try:
-            head_set = head_set_for(config, source, language(code))
-            top = head_set.top(config.policy.top_k)
-            head_set.check(model.path, layers, heads, head_set.direction, model.revision)
-        except HeadSetError as error:
-            what, _, fix = str(error).partition("; ")
-            checks.append(Check(name, "FAIL", what, fix or f"correct head_sets.{code}"))
-            continue
-        found = f"{head_set.name}: {len(top)} heads, row {head_set.row}"
-        checks.append(Check(name, "ok", found + (" (provisional)" * head_set.provisional)))
-    return checks
+
+def _gpus() -> tuple[Gpu, ...]:
+    """Ask the driver's own tool, so that no CUDA context is opened here."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return ()
+    fields = "name,driver_version,memory.free,memory.total"
+    query = [tool, f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+    answer = subprocess.run(query, capture_output=True, text=True, check=False)
+    rows = [line.split(", ") for line in answer.stdout.splitlines() if line.count(", ") == 3]
+    return tuple(Gpu(n, d, int(free) << 20, int(total) << 20) for n, d, free, total in rows)

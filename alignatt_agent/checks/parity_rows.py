@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from alignatt_agent.checks.parity_cases import Ask
-from alignatt_agent.checks.parity_engine import Answer
+from alignatt_agent.checks.parity_cases import Answer, Ask
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import AttentionRows, Draft, StopReason
 
@@ -21,6 +20,9 @@ MEAN_BF16 = 4e-4
 
 FRONTIERS = 8
 """Gates decide with this many frontiers, evenly spread over the source."""
+
+SEAM = "transformers"
+"""In place of an engine mode: the fused seam of Transformers against its eager one."""
 
 Decisions = list[tuple[int, StopReason]]
 
@@ -39,6 +41,7 @@ class Gap:
         largest: largest difference of an attention weight of the source span.
         mean: mean difference there.
         mass: largest difference of a mass outside the span.
+        weights: compared attention weights.
         rows: rows of one head with any weight on the source.
         same_peak: those whose source argmax is the same.
     """
@@ -46,17 +49,19 @@ class Gap:
     largest: float = 0.0
     mean: float = 0.0
     mass: float = 0.0
+    weights: int = 0
     rows: int = 0
     same_peak: int = 0
-    _entries: int = 0
 
     def add(self, ours: AttentionRows, theirs: AttentionRows) -> None:
         """Count in the rows of one answer."""
         gap = np.abs(ours.source - theirs.source, dtype=np.float64)
+        if not gap.size:
+            return
         masses = [ours.prompt - theirs.prompt, ours.suffix - theirs.suffix]
-        entries = self._entries + gap.size
-        self.mean = float((self.mean * self._entries + gap.sum()) / entries)
-        self._entries = entries
+        weights = self.weights + gap.size
+        self.mean = float((self.mean * self.weights + gap.sum()) / weights)
+        self.weights = weights
         # np.maximum, unlike max, hands on what is not a number.
         self.largest = float(np.maximum(self.largest, gap.max()))
         self.mass = float(np.maximum(self.mass, np.abs(masses).max()))
@@ -73,13 +78,13 @@ class Gap:
             problems.append(f"max |dA| {self.largest:.1e} > {MAX_FP32:.0e}")
         if not self.mass <= MAX_FP32:
             problems.append(f"max |d mass| {self.mass:.1e} > {MAX_FP32:.0e}")
-        if self.same_peak < self.rows:
-            problems.append(missed("argmax", self.same_peak, self.rows))
-        return problems
+        return problems + missed("argmax", self.same_peak, self.rows)
 
-    def summary(self) -> dict[str, Any]:
-        """Return the public figures."""
-        return {key: value for key, value in asdict(self).items() if not key.startswith("_")}
+    def missed_mean(self, floor: Gap) -> list[str]:
+        """Say whether the bar of other types is missed: the paper's, or the noise ``floor``."""
+        if self.mean <= max(MEAN_BF16, floor.mean):
+            return []
+        return [f"mean |dA| {self.mean:.1e} > {MEAN_BF16:.0e} and > noise floor {floor.mean:.1e}"]
 
 
 @dataclass
@@ -120,12 +125,12 @@ def decide(ask: Ask, answer: Answer, rows: AttentionRows) -> Decisions:
     )
     width = rows.source.shape[-1]
     frontiers = {max(1, width * part // FRONTIERS) for part in range(1, FRONTIERS + 1)}
-    found = []
-    for settings in GATES.values():
-        for frontier in sorted(frontiers):
-            decision = AlignAtt(**settings).decide(draft, frontier)
-            found.append((decision.accepted, decision.reason))
-    return found
+    decisions = [
+        AlignAtt(**settings).decide(draft, frontier)
+        for settings in GATES.values()
+        for frontier in sorted(frontiers)
+    ]
+    return [(decision.accepted, decision.reason) for decision in decisions]
 
 
 @dataclass
@@ -135,7 +140,7 @@ class Cell:
     Attributes:
         subject: model.
         trained: whether the model is a trained one.
-        mode: engine mode.
+        mode: engine mode, or ``SEAM``.
         dtype: computation type.
         situation: how the requests were served.
         requests: number of requests.
@@ -169,85 +174,36 @@ class Cell:
         """Name for messages."""
         return f"{self.subject}/{self.mode}/{self.dtype}/{self.situation}"
 
-    def compare_outputs(self, captured: Sequence[Answer], plain: Sequence[Answer]) -> None:
-        """Count what is the same with and without capture."""
-        self.requests = len(captured)
-        for ours, theirs in zip(captured, plain, strict=True):
-            self.same_ids += ours.sampled == theirs.sampled
-            self.same_logprobs += ours.logprobs == theirs.logprobs
-
-    def judge(self, asks: Sequence[Ask], captured: Sequence[Answer]) -> None:
-        """Write down every bar that is missed."""
-        gap, floor, verdicts = self.same_dtype, self.floor, self.verdicts
+    def judge(
+        self, asks: Sequence[Ask], captured: Sequence[Answer], plain: Sequence[Answer]
+    ) -> None:
+        """Compare what came with and without capture, and write down every bar that is missed."""
+        pairs = list(zip(captured, plain, strict=True))
+        self.requests = len(pairs)
+        self.same_ids = sum(ours.sampled == theirs.sampled for ours, theirs in pairs)
+        self.same_logprobs = sum(ours.logprobs == theirs.logprobs for ours, theirs in pairs)
+        found, verdicts = self.problems, self.verdicts
         if not self.tokens:
-            self.problems.append("no row was compared")
-        if self.same_ids < self.requests:
-            self.problems.append(
-                missed("token ids with and without capture", self.same_ids, self.requests)
-            )
-        if self.same_logprobs < self.requests:
-            self.problems.append(
-                missed("logprobs with and without capture", self.same_logprobs, self.requests)
-            )
+            found.append("no row was compared")
+        found += missed("token ids with and without capture", self.same_ids, self.requests)
+        found += missed("logprobs with and without capture", self.same_logprobs, self.requests)
         if self.dtype == "float32":
-            self.problems += gap.missed_exactness()
-        elif self.trained and not gap.mean <= max(MEAN_BF16, floor.mean):
-            self.problems.append(
-                f"mean |dA| {gap.mean:.1e} > {MEAN_BF16:.0e} and > noise floor {floor.mean:.1e}"
-            )
-        if self.trained and verdicts.same_settled < verdicts.settled:
-            self.problems.append(missed("decisions", verdicts.same_settled, verdicts.settled))
-        served = [answer for ask, answer in zip(asks, captured, strict=True) if ask.readout]
-        if self.situation == "prefix" and not all(answer.cached for answer in served):
-            self.problems.append("a prompt did not hit the prefix cache")
-        if self.situation in ("alone", "chunked") and any(answer.cached for answer in served):
-            self.problems.append("a prompt hit the prefix cache")
+            found += self.same_dtype.missed_exactness()
+        elif self.trained:
+            found += self.same_dtype.missed_mean(self.floor)
+        if self.trained:
+            found += missed("decisions", verdicts.same_settled, verdicts.settled)
+        cached = [answer.cached for ask, answer in zip(asks, captured, strict=True) if ask.readout]
+        if self.situation == "prefix" and not all(cached):
+            found.append("a prompt did not hit the prefix cache")
+        if self.situation in ("alone", "chunked") and any(cached):
+            found.append("a prompt hit the prefix cache")
 
     def summary(self) -> dict[str, Any]:
         """Return the cell as JSON has it."""
-        document = asdict(self)
-        for key in ("same_dtype", "fp32", "floor"):
-            document[key] = getattr(self, key).summary()
-        return {**document, "passed": not self.problems}
+        return {**asdict(self), "passed": not self.problems}
 
 
-@dataclass(frozen=True)
-class Seam:
-    """Transformers' fused seam against its eager one.
-
-    Attributes:
-        subject: model.
-        dtype: computation type.
-        gap: how far the rows are apart.
-        verdicts: what gates decide on the rows.
-    """
-
-    subject: str
-    dtype: str
-    gap: Gap = field(default_factory=Gap)
-    verdicts: Verdicts = field(default_factory=Verdicts)
-
-    @property
-    def name(self) -> str:
-        """Name for messages."""
-        return f"{self.subject}/transformers/{self.dtype}/sdpa"
-
-    @property
-    def problems(self) -> list[str]:
-        """What keeps the seam from passing."""
-        return self.gap.missed_exactness() if self.dtype == "float32" else []
-
-    def summary(self) -> dict[str, Any]:
-        """Return the seam as JSON has it."""
-        return {
-            "subject": self.subject,
-            "dtype": self.dtype,
-            "gap": self.gap.summary(),
-            "verdicts": asdict(self.verdicts),
-            "problems": self.problems,
-        }
-
-
-def missed(what: str, same: int, total: int) -> str:
-    """Say how much is the same."""
-    return f"{what}: {same} of {total} the same"
+def missed(what: str, same: int, total: int) -> list[str]:
+    """Say how much is the same, where not all is."""
+    return [f"{what}: {same} of {total} the same"] if same < total else []

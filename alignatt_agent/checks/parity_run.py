@@ -3,58 +3,170 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from alignatt_agent.checks import parity_engine
-from alignatt_agent.checks.parity_cases import ENGINE, Ask, Subject
-from alignatt_agent.checks.parity_engine import Answer, Job
-from alignatt_agent.checks.parity_rows import Cell, Seam, decide
-from alignatt_agent.types import AttentionRows
+from alignatt_agent.checks.parity_cases import (
+    ENGINE,
+    Answer,
+    Ask,
+    Dtype,
+    Head,
+    Situations,
+    Subject,
+)
+from alignatt_agent.checks.parity_rows import SEAM, Cell, decide
+from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.engine.drafts import DraftEngine
+from alignatt_agent.engine.options import engine_arguments, engine_environment
+from alignatt_agent.engine.transformers_engine import Seam, TransformersEngine
+from alignatt_agent.types import AttentionRows, Prompt, Readout
 
-Dtype = Literal["float32", "bfloat16"]
-DTYPES: tuple[Dtype, ...] = ("float32", "bfloat16")
+LOGPROBS = 5
+"""Log-probabilities that come with every token."""
 
 
-SeamName = Literal["eager", "sdpa"]
+# ------------------------------------------------------------------ the engine
+def in_new_process(
+    model: ModelConfig, heads: tuple[Head, ...], stops: frozenset[int], situations: Situations
+) -> dict[str, list[Answer]]:
+    """Run an engine in a process that ends with it; answers come in the order of the requests.
+
+    Args:
+        model: the checkpoint and how its engine runs.
+        heads: heads to capture; none for an engine without our worker.
+        stops: ids that end a turn.
+        situations: the requests.
+
+    Raises:
+        RuntimeError: the process died.
+    """
+    context = multiprocessing.get_context("spawn")
+    with engine_environment(), ProcessPoolExecutor(1, mp_context=context) as pool:
+        try:
+            return pool.submit(_run, model, heads, stops, situations).result()
+        except BrokenProcessPool as error:
+            raise RuntimeError("the engine's process died") from error
 
 
+def _run(
+    model: ModelConfig, heads: tuple[Head, ...], stops: frozenset[int], situations: Situations
+) -> dict[str, list[Answer]]:
+    # In this process nothing runs beside the engine, so every run forms the same batches.
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    from vllm import LLM
+
+    engine = LLM(**engine_arguments("translation", model, heads), seed=0)
+
+    def call(asks: Sequence[Ask], cold: bool) -> list[Answer]:
+        if cold:
+            engine.reset_prefix_cache()
+        batch = _Batch(engine, len(asks))
+        with ThreadPoolExecutor(len(asks)) as pool:
+            members = (_Member(batch, number) for number in range(len(asks)))
+            return list(pool.map(lambda one, ask: one.answer(heads, stops, ask), members, asks))
+
+    return {
+        name: [answer for one in calls for answer in call(one.asks, one.cold)]
+        for name, calls in situations.items()
+    }
+
+
+class _Batch:
+    """Requests of as many threads, run together and in order as soon as all are there."""
+
+    def __init__(self, engine: Any, size: int) -> None:
+        self.engine = engine
+        self.lock = threading.Lock()
+        self._requests: list[tuple[Any, Any] | None] = [None] * size
+        self._outputs: Future[list[Any]] = Future()
+
+    def output(self, number: int, prompt: Any, sampling: Any) -> Any:
+        """Return vLLM's answer to the request of one thread."""
+        with self.lock:
+            self._requests[number] = (prompt, sampling)
+            complete = [request for request in self._requests if request is not None]
+        if len(complete) == len(self._requests):
+            try:
+                prompts, samplings = map(list, zip(*complete, strict=True))
+                self._outputs.set_result(self.engine.generate(prompts, samplings, use_tqdm=False))
+            except Exception as error:  # every thread waits for it
+                self._outputs.set_exception(error)
+        return self._outputs.result()[number]
+
+
+class _Member:
+    """One request's place in a batch; all that ``DraftEngine`` needs of a served model."""
+
+    name = "the engine"
+
+    def __init__(self, batch: _Batch, number: int) -> None:
+        self._batch = batch
+        self._number = number
+
+    def answer(self, heads: Sequence[Head], stops: frozenset[int], ask: Ask) -> Answer:
+        """Draft; an engine without capture gets the same request without the wish for rows."""
+        served: Any = self
+        prompt, tokens, readout = ask.case.prompt, ask.max_tokens, ask.readout
+        if readout is not None and not heads:
+            tokens, readout = tokens + (readout.row == "emitted"), None
+        draft = DraftEngine(served, heads, stops).draft(prompt, tokens, readout)
+        completion = self._output.outputs[0]
+        return Answer(
+            sampled=tuple(completion.token_ids),
+            logprobs=tuple(
+                tuple(sorted((token, entry.logprob) for token, entry in step.items()))
+                for step in completion.logprobs
+            ),
+            cached=self._output.num_cached_tokens or 0,
+            token_ids=draft.token_ids,
+            ended=draft.ended,
+            rows=draft.rows,
+        )
+
+    def generate(self, prompt: Mapping[str, Any], sampling: Any) -> Any:
+        """Run the request with the others of the batch, see ``ServedModel``."""
+        sampling.logprobs = LOGPROBS
+        self._output = self._batch.output(self._number, prompt, sampling)
+        return self._output
+
+    def ask_workers(self, method: str, *arguments: Any) -> list[Any]:
+        """Call a method on every worker, see ``ServedModel``."""
+        with self._batch.lock:
+            answers: list[Any] = self._batch.engine.collective_rpc(method, args=arguments)
+            return answers
+
+
+# ------------------------------------------------------------------ the matrix
 class References:
     """Transformers engines of one subject, with the rows they have computed.
 
     Args:
         path: checkpoint.
         device: torch's name of the device.
+
+    Attributes:
+        engine: returns the engine of a type and seam.
+        rows: returns the rows of token ids after a prompt, for a readout, type and seam.
     """
 
     def __init__(self, path: Path, device: str = "cpu") -> None:
-        self._path = path
-        self._device = device
-        self._engines: dict[tuple[str, str], Any] = {}
-        self._rows: dict[tuple[Any, ...], AttentionRows] = {}
+        def engine(dtype: str, seam: Seam) -> TransformersEngine:
+            return TransformersEngine(str(path), dtype=dtype, seam=seam, device=device)
 
-    def engine(self, dtype: str, seam: SeamName = "eager") -> Any:
-        """Return the engine of a type and seam."""
-        from alignatt_agent.engine.transformers_engine import TransformersEngine
+        def rows(
+            prompt: Prompt, ids: tuple[int, ...], readout: Readout, dtype: str, seam: Seam
+        ) -> AttentionRows:
+            return self.engine(dtype, seam).rows(prompt, ids, readout)
 
-        if (dtype, seam) not in self._engines:
-            self._engines[dtype, seam] = TransformersEngine(
-                str(self._path), dtype=dtype, seam=seam, device=self._device
-            )
-        return self._engines[dtype, seam]
-
-    def rows(self, ask: Ask, answer: Answer, dtype: str, seam: SeamName = "eager") -> AttentionRows:
-        """Return the rows of an answer's ids."""
-        assert ask.readout is not None
-        key = (dtype, seam, ask.case.prompt.token_ids, answer.token_ids, ask.readout.row)
-        if key not in self._rows:
-            self._rows[key] = self.engine(dtype, seam).rows(
-                ask.case.prompt, answer.token_ids, ask.readout
-            )
-        return self._rows[key]
+        self.engine = cache(engine)
+        self.rows = cache(rows)
 
 
 def measure(
@@ -62,9 +174,8 @@ def measure(
     modes: Mapping[str, Mapping[str, Any]],
     dtypes: Sequence[Dtype],
     device: str = "cpu",
-    progress: Callable[[str], None] = lambda _: None,
-    done: Callable[[Sequence[Cell]], None] = lambda _: None,
-) -> tuple[list[Cell], list[Seam]]:
+    starting: Callable[[str], None] = lambda _: None,
+) -> Iterator[Cell]:
     """Run the matrix.
 
     Args:
@@ -72,56 +183,43 @@ def measure(
         modes: vLLM arguments of each engine mode.
         dtypes: computation types.
         device: where Transformers runs.
-        progress: told which engine is started, two for every combination of the three.
-        done: given the cells of every combination once they are judged.
+        starting: told which engine is started, two for every combination of the three.
 
-    Returns:
-        The judged cells, and the figures of Transformers' two seams against each other.
+    Yields:
+        The judged cells of each combination, and one for each model and type with the gap of
+        Transformers' fused seam to its eager one.
     """
-    cells: list[Cell] = []
-    seams: list[Seam] = []
     for item in subjects:
-        references = References(item.path, device)
+        references, situations = References(item.path, device), item.situations()
+        asks = {
+            name: [ask for call in calls for ask in call.asks] for name, calls in situations.items()
+        }
+        stops = references.engine("float32", "eager").stops
         for dtype in dtypes:
-            seam: Seam | None = None
+            seam = Cell(item.name, item.trained, SEAM, dtype, "sdpa")
             for mode, arguments in modes.items():
-                found, answers = _combination(item, mode, arguments, dtype, references, progress)
-                cells += found
-                done(found)
-                if seam is None and answers is not None:
-                    seam = _seam(item, dtype, references, answers)
-            seams += [seam] if seam else []
-    return cells, seams
-
-
-def _combination(
-    item: Subject,
-    mode: str,
-    arguments: Mapping[str, Any],
-    dtype: Dtype,
-    references: References,
-    progress: Callable[[str], None],
-) -> tuple[list[Cell], dict[str, list[Answer]] | None]:
-    """Fill the cells of one model, mode and type."""
-    situations = item.situations()
-    cells = {name: Cell(item.name, item.trained, mode, dtype, name) for name in situations}
-    stops = references.engine("float32").stops
-    answers: list[dict[str, list[Answer]]] = []
-    for heads in (item.heads, ()):
-        what = f"{item.name} {mode} {dtype} {'with' if heads else 'without'} capture"
-        job = Job(item.path, dtype, {**ENGINE, **arguments}, heads, stops, situations)
-        progress(what)
-        try:
-            answers.append(in_new_process(job))
-        except Exception as error:  # the other engines are worth running
-            for cell in cells.values():
-                cell.problems.append(f"{what}: {type(error).__name__}: {error}")
-            return list(cells.values()), None
-    captured, plain = answers
-    for name, calls in situations.items():
-        asks = [ask for call in calls for ask in call.asks]
-        fill(cells[name], asks, captured[name], plain[name], references)
-    return list(cells.values()), captured
+                cells = [Cell(item.name, item.trained, mode, dtype, name) for name in situations]
+                engine = {**ENGINE, **arguments}
+                model = ModelConfig(path=str(item.path), dtype=dtype, engine=engine)
+                answers = []
+                for how, heads in (("with", item.heads), ("without", ())):
+                    what = f"{item.name} {mode} {dtype} {how} capture"
+                    starting(what)
+                    try:
+                        answers.append(in_new_process(model, heads, stops, situations))
+                    except Exception as error:  # the other engines are worth running
+                        for cell in cells:
+                            cell.problems.append(f"{what}: {type(error).__name__}: {error}")
+                        break
+                else:
+                    unseen = None if seam.tokens else seam
+                    for cell in cells:
+                        captured, plain = (found[cell.situation] for found in answers)
+                        fill(cell, asks[cell.situation], captured, plain, references, unseen)
+                yield from cells
+            if dtype == "float32":
+                seam.problems += seam.same_dtype.missed_exactness()
+            yield seam
 
 
 def fill(
@@ -130,56 +228,24 @@ def fill(
     captured: Sequence[Answer],
     plain: Sequence[Answer],
     references: References,
+    seam: Cell | None = None,
 ) -> None:
-    """Compare what came back with the references, and judge the cell."""
-    cell.compare_outputs(captured, plain)
-    for ask, answer in _with_rows(asks, captured):
-        assert answer.rows is not None
-        same = references.rows(ask, answer, cell.dtype)
-        fused = references.rows(ask, answer, cell.dtype, "sdpa")
-        exact = references.rows(ask, answer, "float32")
+    """Compare what came back with the references and judge the cell; compare the seams, too."""
+    for ask, answer in zip(asks, captured, strict=True):
+        if answer.rows is None or ask.readout is None or not answer.token_ids:
+            continue
+        asked = (ask.case.prompt, answer.token_ids, ask.readout)
+        same = references.rows(*asked, cell.dtype, "eager")
+        fused = references.rows(*asked, cell.dtype, "sdpa")
+        exact = references.rows(*asked, "float32", "eager")
+        ours, *theirs = (decide(ask, answer, rows) for rows in (answer.rows, same, fused, exact))
         cell.tokens += len(answer.token_ids)
         cell.same_dtype.add(answer.rows, same)
         cell.fp32.add(answer.rows, exact)
         cell.floor.add(same, exact)
-        every = (answer.rows, same, fused, exact)
-        cell.verdicts.add(*(decide(ask, answer, rows) for rows in every))
-    cell.judge(asks, captured)
-
-
-def _seam(
-    item: Subject, dtype: Dtype, references: References, captured: dict[str, list[Answer]]
-) -> Seam:
-    """Compare Transformers' fused seam with its eager one."""
-    seam = Seam(item.name, dtype)
-    for name, calls in item.situations().items():
-        for ask, answer in _with_rows([ask for call in calls for ask in call.asks], captured[name]):
-            same = references.rows(ask, answer, dtype)
-            fused = references.rows(ask, answer, dtype, "sdpa")
-            exact = references.rows(ask, answer, "float32")
-            seam.gap.add(fused, same)
-            seam.verdicts.add(*(decide(ask, answer, rows) for rows in (fused, same, exact)))
-    return seam
-
-
-def _with_rows(asks: Sequence[Ask], answers: Sequence[Answer]) -> Iterator[tuple[Ask, Answer]]:
-    """Yield the requests that got rows of at least one token."""
-    for ask, answer in zip(asks, answers, strict=True):
-        if answer.rows is not None and answer.token_ids:
-            yield ask, answer
-
-
-def in_new_process(job: Job) -> dict[str, list[Answer]]:
-    """Run an engine in a process that ends with it.
-
-    Raises:
-        RuntimeError: the process died.
-    """
-    from alignatt_agent.engine.options import engine_environment
-
-    context = multiprocessing.get_context("spawn")
-    with engine_environment(), ProcessPoolExecutor(1, mp_context=context) as pool:
-        try:
-            return pool.submit(parity_engine.run, job).result()
-        except BrokenProcessPool as error:
-            raise RuntimeError("the engine's process died") from error
+        cell.verdicts.add(ours, *theirs)
+        if seam is not None:
+            seam.tokens += len(answer.token_ids)
+            seam.same_dtype.add(fused, same)
+            seam.verdicts.add(theirs[1], theirs[0], theirs[2])
+    cell.judge(asks, captured, plain)

@@ -47,3 +47,12 @@ class CaptureWorker(_Worker):  # type: ignore[misc]
     def alignatt_held(self) -> int:
         """Remote call: number of requests whose rows are held."""
         return len(self._capture.ledger)
+
+    def alignatt_describe(self) -> dict[str, Any]:
+        """Remote call: backends and key caches of the captured layers, by name and shape."""
+        taps = self._capture.taps
+        return {
+            "backends": sorted({type(tap.layer.impl).__name__ for tap in taps}),
+            "caches": sorted({str(tuple(tap.owner.kv_cache.shape[1:])) for tap in taps}),
+            "cache_dtype": str(taps[0].owner.kv_cache.dtype) if taps else "none",
+        }

@@ -8,21 +8,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from alignatt_agent.checks import doctor, doctor_facts, doctor_rows
+from alignatt_agent import cli
+from alignatt_agent.checks import doctor, doctor_config, doctor_engines, doctor_machine
 from alignatt_agent.checks.doctor import exit_status, table
+from alignatt_agent.checks.doctor_config import check_checkpoints, check_head_sets, check_memory
+from alignatt_agent.checks.doctor_engines import Case
 from alignatt_agent.checks.doctor_machine import (
     GIB,
     Check,
     Gpu,
     Machine,
-    check_checkpoints,
     check_device,
-    check_head_sets,
-    check_memory,
     check_torchvision,
     check_versions,
 )
-from alignatt_agent.checks.doctor_rows import Case
 from alignatt_agent.config.agent_config import ModelConfig, load_config
 from alignatt_agent.policy import AlignAtt, EmitAll
 from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt, Readout
@@ -226,8 +225,8 @@ def test_checkpoints_that_are_missing_name_the_command(monkeypatch, tmp_path):
     checks, found = check_checkpoints(MICRO)
     assert failed(checks) == []
     assert set(found) == {"asr", "aligner", "translation"}
-    assert doctor_facts.decoder_shape(found["translation"]) == (6, 8)
-    assert doctor_facts.weight_bytes(found["translation"]) > 1_000_000
+    assert doctor_config.decoder_shape(found["translation"]) == (6, 8)
+    assert doctor_config.weight_bytes(found["translation"]) > 1_000_000
 
     gone = ModelConfig(path="nobody/nothing-at-all", revision="abc123")
     models = MICRO.models.model_copy(update={"asr": gone})
@@ -238,7 +237,7 @@ def test_checkpoints_that_are_missing_name_the_command(monkeypatch, tmp_path):
 
     snapshot = tmp_path / "snapshots" / "deadbeef"
     snapshot.mkdir(parents=True)
-    monkeypatch.setattr("alignatt_agent.checks.doctor_machine.locate_one", lambda model: snapshot)
+    monkeypatch.setattr("alignatt_agent.checks.doctor_config.locate_one", lambda model: snapshot)
     checks, _ = check_checkpoints(MICRO)
     assert [check.status for check in checks] == ["warn"] * 3
     assert "models.asr.revision to deadbeef" in checks[0].fix
@@ -252,7 +251,7 @@ def test_lines_name_the_fix():
 
 
 def test_facts_of_this_machine():
-    machine = doctor_facts.look_around()
+    machine = doctor_machine.look_around()
     assert failed([*check_versions(machine), *check_device(machine)]) == []
     assert machine.free_memory > GIB // 4
     assert any(line.startswith("transformers") for line in machine.requirements)
@@ -290,22 +289,22 @@ GATE = AlignAtt(normalise="none", median_width=1, border_margin=0)
 
 
 def test_tokens_that_change_with_rows():
-    assert doctor_rows.identity(Drafts(), CASES, 8).status == "ok"
-    check = doctor_rows.identity(Drafts("ids"), CASES, 8)
+    assert doctor_engines.identity(Drafts(), CASES, 8).status == "ok"
+    check = doctor_engines.identity(Drafts("ids"), CASES, 8)
     assert (check.status, check.found) == ("FAIL", "0 of 2 drafts")
 
 
 def test_early_stop_that_decides_otherwise():
-    good = doctor_rows.early_stop(Drafts(), CASES, GATE, 8)
+    good = doctor_engines.early_stop(Drafts(), CASES, GATE, 8)
     assert (good.status, good.found) == (
         "ok",
         "6 of 6 decisions are those of whole drafts, 18/48 steps",
     )
     # To ignore the gate is allowed.
-    assert doctor_rows.early_stop(Drafts("deaf"), CASES, GATE, 8).status == "ok"
-    other = doctor_rows.early_stop(Drafts("other"), CASES, GATE, 8)
+    assert doctor_engines.early_stop(Drafts("deaf"), CASES, GATE, 8).status == "ok"
+    other = doctor_engines.early_stop(Drafts("other"), CASES, GATE, 8)
     assert (other.status, other.fix[:28]) == ("FAIL", "set policy.early_stop to fal")
-    assert doctor_rows.early_stop(Drafts("other"), CASES, EmitAll(), 8).status == "ok"
+    assert doctor_engines.early_stop(Drafts("other"), CASES, EmitAll(), 8).status == "ok"
 
 
 @pytest.mark.parametrize(
@@ -322,33 +321,33 @@ def test_early_stop_that_decides_otherwise():
 def test_rows_against_the_reference(monkeypatch, dtype, error, noise, status):
     model = ModelConfig(path="unused", dtype="auto")
     drafts = Drafts()
-    answers = [drafts.draft(c.prompt, doctor_rows.PARITY_TOKENS, c.readout).rows for c in CASES]
+    answers = [drafts.draft(c.prompt, doctor_engines.PARITY_TOKENS, c.readout).rows for c in CASES]
 
-    def reference(model, asked, cases, drafted):
-        shift = error + (noise if asked == "float32" and dtype != "float32" else 0)
+    def reference(model, wanted, asked):
+        shift = error + (noise if wanted == "float32" and dtype != "float32" else 0)
         found = [AttentionRows(r.source.copy(), r.prompt, r.suffix) for r in answers]
         for rows in found:
             rows.source[:, :, 1] += shift
         return found
 
-    monkeypatch.setattr(doctor_rows, "_reference", reference)
-    check = doctor_rows.parity(drafts, model, CASES, dtype)
+    monkeypatch.setattr(doctor_engines, "_reference", reference)
+    check = doctor_engines.parity(drafts, model, CASES, dtype)
     assert check.status == status
     assert dtype in check.found
     assert bool(check.fix) == (status == "FAIL")
 
 
 def test_rows_are_not_compared_without_memory(monkeypatch):
-    monkeypatch.setattr(doctor_rows, "free_memory", lambda: GIB)
-    monkeypatch.setattr(doctor_rows, "weight_bytes", lambda model: GIB)
-    check = doctor_rows.parity(Drafts(), ModelConfig(path="x"), CASES, "bfloat16")
+    monkeypatch.setattr(doctor_engines, "free_memory", lambda: GIB)
+    monkeypatch.setattr(doctor_engines, "weight_bytes", lambda model: GIB)
+    check = doctor_engines.parity(Drafts(), ModelConfig(path="x"), CASES, "bfloat16")
     assert check.status == "warn"
     assert "4.0 GiB, 1.0 are free" in check.found
 
 
 def test_speed_is_held_against_the_chunk():
-    assert doctor_rows.speed(Drafts(), CASES, 8, 10_000).status == "ok"
-    assert doctor_rows.speed(Drafts(), CASES, 8, 0).status == "warn"
+    assert doctor_engines.speed(Drafts(), CASES, 8, 10_000).status == "ok"
+    assert doctor_engines.speed(Drafts(), CASES, 8, 0).status == "warn"
 
 
 def test_graphs_that_read_stale_rows():
@@ -356,27 +355,25 @@ def test_graphs_that_read_stale_rows():
         return [Draft(ids, False, rows_of(3, peak)) for _ in range(size)]
 
     expected = drafts(7)
-    assert doctor_rows._graph_check("FULL", [drafts(1), drafts(3)], expected).status == "ok"
-    stale = doctor_rows._graph_check("FULL", [drafts(1), drafts(3, peak=2)], expected)
+    assert doctor_engines.graph_check("FULL", [drafts(1), drafts(3)], expected).status == "ok"
+    stale = doctor_engines.graph_check("FULL", [drafts(1), drafts(3, peak=2)], expected)
     assert stale.status == "FAIL"
-    tipped = doctor_rows._graph_check("FULL", [drafts(1, ids=(1, 2, 4))], expected)
+    tipped = doctor_engines.graph_check("FULL", [drafts(1, ids=(1, 2, 4))], expected)
     assert (tipped.status, tipped.found[:24]) == ("warn", "0 of 1 drafts as in eage")
 
 
 def test_an_engine_that_fails_is_a_line_of_the_report():
-    from alignatt_agent.checks.doctor_engines import guarded
-
     def check():
         raise EngineError("translation model x: died\nand more")
 
-    (line,) = guarded("rows", check)
+    (line,) = doctor_engines.guarded("rows", check)
     assert (line.status, line.found) == ("FAIL", "translation model x: died")
 
 
 # ------------------------------------------------------------------ the command
 def test_engines_are_not_started_when_something_static_is_off(monkeypatch, capsys, tmp_path):
     machine = replace(GOOD, free_memory=GIB)
-    monkeypatch.setattr(doctor_facts, "look_around", lambda: machine)
+    monkeypatch.setattr(doctor_machine, "look_around", lambda: machine)
     report = tmp_path / "doctor.json"
     assert doctor.main(["--config", "micro-low", "--json", str(report)]) == 1
     out = capsys.readouterr().out
@@ -390,7 +387,7 @@ def test_engines_are_not_started_when_something_static_is_off(monkeypatch, capsy
 
 
 def test_wrong_usage(capsys):
-    assert doctor.main(["--config", "micro-lwo"]) == 2
+    assert cli.main(["doctor", "--config", "micro-lwo"]) == 2
     assert "did you mean micro-low" in capsys.readouterr().err
 
 

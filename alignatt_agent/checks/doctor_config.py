@@ -1,0 +1,131 @@
+"""What ``alignatt doctor`` says of a configuration's models, before any is loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from alignatt_agent.checks.doctor_machine import GIB, Check, Gpu, Machine
+from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
+from alignatt_agent.config.checkpoints import ROLES, CheckpointError, identity, locate_one
+from alignatt_agent.config.head_sets import HeadSetError
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.resolved import head_set_for
+
+DEFAULT_SHARE = 0.9
+"""Share of a GPU's memory that an engine takes when its configuration does not say."""
+
+
+def check_checkpoints(config: AgentConfig) -> tuple[list[Check], dict[str, ModelConfig]]:
+    """Look for the three checkpoints.
+
+    Returns:
+        One line each, and those that are there with the path of their local directory.
+    """
+    checks: list[Check] = []
+    found: dict[str, ModelConfig] = {}
+    for role in ROLES:
+        model: ModelConfig = getattr(config.models, role)
+        name = f"{role} checkpoint"
+        try:
+            path = locate_one(model)
+        except CheckpointError as error:
+            what, _, fix = str(error).partition("; ")
+            checks.append(Check(name, "FAIL", what, fix))
+            continue
+        located = model.model_copy(update={"path": str(path), "revision": None})
+        found[role] = located
+        pinned = model.revision or model.path.startswith((".", "/", "~")) or "#" in model.path
+        here, fix = identity(model, located), f"pin it: set models.{role}.revision to {path.name}"
+        loose = not pinned and "snapshots" in path.parts
+        checks.append(Check(name, *(("warn", here, fix) if loose else ("ok", here))))
+    return checks, found
+
+
+def check_memory(machine: Machine, config: AgentConfig, weights: Mapping[str, int]) -> Check:
+    """Compare what the three engines will take with what is free.
+
+    Args:
+        machine: the facts.
+        config: with the engines' device limits.
+        weights: bytes of weights of each role whose checkpoint is there.
+    """
+    name = "memory of the engines"
+    if machine.extra == "cuda":
+        if machine.gpus:
+            return _gpu_memory(machine.gpus[0], config, weights)
+        return Check(name, "warn", "not compared: there is no GPU")
+    space = machine.kv_space or "1"
+    if not space.isdigit() or int(space) < 1:
+        found = f"VLLM_CPU_KVCACHE_SPACE is {space!r}, expected whole GiB"
+        return Check(name, "FAIL", found, "run `export VLLM_CPU_KVCACHE_SPACE=1`")
+    count, files, free = len(ROLES), sum(weights.values()), machine.free_memory
+    found = f"{count} caches of {space} GiB and {files / GIB:.1f} GiB of weights"
+    found += f", {free / GIB:.1f} GiB free"
+    if count * int(space) * GIB + files > free:
+        fix = "lower VLLM_CPU_KVCACHE_SPACE, end other programs, or take smaller models"
+        return Check(name, "FAIL", found, fix)
+    return Check(name, "ok", found)
+
+
+def _gpu_memory(gpu: Gpu, config: AgentConfig, weights: Mapping[str, int]) -> Check:
+    name = "gpu_memory_utilization"
+    shares = {
+        role: float(getattr(config.models, role).engine.get(name, DEFAULT_SHARE)) for role in ROLES
+    }
+    total = sum(shares.values())
+    listing = " + ".join(f"{role} {share:g}" for role, share in shares.items())
+    found = f"{listing} = {total:.2f} of {gpu.total / GIB:.1f} GiB, {gpu.free / GIB:.1f} GiB free"
+    tight = [role for role, size in weights.items() if size > shares[role] * gpu.total]
+    if total > 1:
+        fix = "lower models.*.engine.gpu_memory_utilization to a sum below 1"
+    elif total * gpu.total > gpu.free:
+        fix = "end what else runs on the GPU (`nvidia-smi` lists it), or lower the shares"
+    elif tight:
+        fix = f"raise models.{tight[0]}.engine.gpu_memory_utilization"
+        found = f"the weights of {', '.join(tight)} exceed their share"
+    else:
+        return Check(name, "ok", found)
+    return Check(name, "FAIL", found, fix)
+
+
+def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[Check]:
+    """Compare every configured head set with the translation model.
+
+    Args:
+        config: names the head sets and how many heads are read.
+        shape: decoder layers and attention heads per layer of the checkpoint; ``None`` when it
+            is not there.
+    """
+    if not config.head_sets:
+        fix = "name one per target language under head_sets"
+        failed = config.policy.name != "none"
+        return [Check("head sets", "FAIL" if failed else "warn", "none configured", fix)]
+    source, model = language(config.source_language), config.models.translation
+    checks = []
+    for code in config.head_sets:
+        name = f"head set {source.code}-{code}"
+        try:
+            head_set = head_set_for(config, source, language(code))
+            if shape:
+                head_set.check(model.path, *shape, head_set.direction, model.revision)
+        except HeadSetError as error:
+            what, _, fix = str(error).partition("; ")
+            checks.append(Check(name, "FAIL", what, fix or f"correct head_sets.{code}"))
+            continue
+        found = f"{head_set.name}: {config.policy.top_k} heads, row {head_set.row}"
+        checks.append(Check(name, "ok", found + (" (provisional)" * head_set.provisional)))
+    return checks
+
+
+def weight_bytes(model: ModelConfig) -> int:
+    """Bytes of the weight files of a checkpoint that was located."""
+    return sum(path.stat().st_size for path in Path(model.path).glob("*.safetensors"))
+
+
+def decoder_shape(model: ModelConfig) -> tuple[int, int]:
+    """Decoder layers and attention heads per layer, from the checkpoint's ``config.json``."""
+    config = json.loads((Path(model.path) / "config.json").read_text(encoding="utf-8"))
+    text = config.get("text_config", config)
+    return text["num_hidden_layers"], text["num_attention_heads"]
