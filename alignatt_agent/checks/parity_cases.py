@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -132,15 +132,13 @@ class Subject:
         name: one of ``SUBJECTS``.
         path: checkpoint.
         heads: heads to capture, all the model has.
-        short: cases whose prompts fit into one step.
-        long: cases whose prompts do not.
+        cases: what to draft from; some prompts fit into one step, others do not.
     """
 
     name: str
     path: Path
     heads: tuple[Head, ...]
-    short: tuple[Case, ...]
-    long: tuple[Case, ...]
+    cases: tuple[Case, ...]
 
     @property
     def trained(self) -> bool:
@@ -149,14 +147,14 @@ class Subject:
 
     def situations(self) -> Situations:
         """Build the requests of each way of being served, always the same and in this order."""
-        short, long = (
-            [
-                Ask(case, 10 + 3 * (i % 3), Readout(self.heads, ROWS[i % 2]))
-                for i, case in enumerate(cases)
-            ]
-            for cases in (self.short, self.long)
-        )
-        plain = [Ask(case, 8, None) for case in self.short[:2]]
+        listed: tuple[list[Ask], list[Ask]] = ([], [])
+        for case in self.cases:
+            asks = listed[len(case.prompt.token_ids) > BUDGET]
+            number = len(asks)
+            readout = Readout(self.heads, ROWS[number % 2])
+            asks.append(Ask(case, 10 + 3 * (number % 3), readout))
+        short, long = listed
+        plain = [Ask(ask.case, 8, None) for ask in short[:2]]
         shared = [ask for ask in short + long if len(ask.case.prompt.token_ids) > 2 * BLOCK]
         hits = []
         for ask in shared:
@@ -184,11 +182,11 @@ def subject(name: str, folder: Path) -> Subject:
         raise ValueError(f"unknown model {name!r}; known: {list(SUBJECTS)}")
     if name == TRAINED:
         path = find_path("micro_models/gemma4")
-        short, long = _sentences(path)
+        cases = _sentences(path)
     else:
         path = random_models.write(name.removesuffix("-random"), folder / name)
-        short, long = _random_prompts(_heads(path)[::3][:8])
-    return Subject(name, path, _heads(path), tuple(short), tuple(long))
+        cases = _random_prompts(_heads(path)[::3][:8])
+    return Subject(name, path, _heads(path), tuple(cases))
 
 
 def _heads(path: Path) -> tuple[Head, ...]:
@@ -197,7 +195,7 @@ def _heads(path: Path) -> tuple[Head, ...]:
     return tuple((layer, head) for layer in range(layers) for head in range(heads))
 
 
-def _sentences(path: Path) -> tuple[list[Case], list[Case]]:
+def _sentences(path: Path) -> list[Case]:
     """Sentences of the embedded dev set, some with a part of their translation accepted."""
     tokenizer = AutoTokenizer.from_pretrained(path)
     english, *translations = (
@@ -205,32 +203,24 @@ def _sentences(path: Path) -> tuple[list[Case], list[Case]]:
         for code in ("en", *TARGETS)
     )
     pairs, numbers = list(zip(TARGETS, translations, strict=True)), cycle(range(len(english)))
-    short: list[Case] = []
-    long: list[Case] = []
+    cases = []
     for number in range(2 * len(TARGETS)):
         code, translated = pairs[number % len(TARGETS)]
         builder = PromptBuilder(tokenizer, "English", language(code).name)
         heads = load_head_set(f"micro-en-{code}").top(8)
-        for count, cases in ((1 + number % 3 * 2, short), (10 + 3 * number, long)):
+        for count in (1 + number % 3 * 2, 10 + 3 * number)[: 1 + number % 2]:
             chosen = list(islice(numbers, count))
             words = [word for i in chosen for word in english[i].split()]
-            target = translated[chosen[0]]
-            accepted = tokenizer.encode(target, add_special_tokens=False)[: number % 4]
-            if cases is short or number % 2:
-                cases.append(Case(builder.build(words, accepted), heads))
-    return short, long
+            target = tokenizer.encode(translated[chosen[0]], add_special_tokens=False)
+            cases.append(Case(builder.build(words, target[: number % 4]), heads))
+    return cases
 
 
-def _random_prompts(gate_heads: Sequence[Head]) -> tuple[list[Case], list[Case]]:
+def _random_prompts(gate_heads: tuple[Head, ...]) -> list[Case]:
     """Random ids; the source is somewhere in the middle."""
-    rng = np.random.default_rng(7)
-    cases = []
+    rng, cases = np.random.default_rng(7), []
     for length in (20, 45, 70, 100, 127, 128, 130, 200, 333):
         ids = rng.integers(random_models.FIRST_PLAIN_ID, random_models.VOCABULARY, length)
-        start, width = length // 5, length // 2
-        prompt = Prompt(tuple(map(int, ids)), start, tuple(range(width)))
-        cases.append(Case(prompt, tuple(gate_heads)))
-    return (
-        [case for case in cases if len(case.prompt.token_ids) <= BUDGET],
-        [case for case in cases if len(case.prompt.token_ids) > BUDGET],
-    )
+        source = tuple(range(length // 2))
+        cases.append(Case(Prompt(tuple(map(int, ids)), length // 5, source), gate_heads))
+    return cases

@@ -153,9 +153,8 @@ def test_an_engine_that_fails_is_named(tmp_path, monkeypatch, capsys):
 def test_subjects_are_served_in_every_situation(tmp_path):
     for name in SUBJECTS:
         item = subject(name, tmp_path)
-        assert item.short
-        assert item.long
         for situation, calls in item.situations().items():
+            assert calls
             lengths = [len(ask.case.prompt.token_ids) for call in calls for ask in call.asks]
             if situation in ("alone", "chunked"):
                 assert all((length > BUDGET) == (situation == "chunked") for length in lengths)
