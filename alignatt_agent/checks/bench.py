@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from tabulate import tabulate
 from transformers import AutoTokenizer
+from transformers.utils import logging
 
 from alignatt_agent.checks import bench_contenders, bench_streams
 from alignatt_agent.checks.bench_contenders import CAPTURE, PLAIN, Contender, Size, contenders
@@ -111,6 +112,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
+    logging.disable_progress_bar()
     if arguments.quick:
         arguments.target, arguments.config = arguments.target[:1], arguments.config[:1]
         arguments.streams, arguments.seconds = 4, 10.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,10 +11,12 @@ from typing import Any
 
 from tabulate import tabulate
 from tqdm import tqdm
+from transformers.utils import logging
 
 from alignatt_agent.checks.parity_cases import CUDA_MODES, DTYPES, MODES, SUBJECTS, subject
 from alignatt_agent.checks.parity_rows import SEAM, Cell
 from alignatt_agent.checks.parity_run import measure
+from alignatt_agent.engine.options import engine_environment, on_cpu
 from alignatt_agent.evaluation.signature import device, versions
 
 EPILOG = """\
@@ -82,9 +83,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    from alignatt_agent.engine.options import engine_environment, on_cpu
-
+    logging.disable_progress_bar()
     with engine_environment():
         cpu = on_cpu()
     modes = dict(MODES if cpu else CUDA_MODES)
