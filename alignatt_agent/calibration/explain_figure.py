@@ -142,13 +142,10 @@ def _draw_provenance(axes: Any, found: Reconstruction) -> None:
     left = np.zeros(len(found.words))
     for part, (name, colour) in enumerate(zip(PROVENANCE, _SOURCE_COLOURS, strict=True)):
         shares = 100 * np.asarray([word.provenance[part] for word in found.words])
-        axes.barh(range(len(left)), shares, left=left, color=colour, height=0.72, label=name)
-        for at, share in enumerate(shares):
-            if share >= 9:
-                middle = left[at] + share / 2
-                ink = "white" if colour == BLUE else "black"
-                text = f"{share:.0f}"
-                axes.text(middle, at, text, ha="center", va="center", fontsize=7.5, color=ink)
+        bars = axes.barh(range(len(left)), shares, left=left, color=colour, height=0.72, label=name)
+        texts = [f"{share:.0f}" if share >= 9 else "" for share in shares]
+        ink = "white" if colour == BLUE else "black"
+        axes.bar_label(bars, texts, label_type="center", fontsize=7.5, color=ink)
         left += shares
     axes.set(xlim=(0, 100), xlabel="attention, %")
     axes.tick_params(axis="y", labelleft=False)

@@ -29,13 +29,15 @@ class PairPrompter:
         """Hash of the prompt around a source of one word: system text, template, tokenizer."""
         return digest_of([self._builder.build(["source"]).token_ids])
 
-    def __call__(self, pair: SentencePair, links: Links) -> AlignedPair:
+    def __call__(self, pair: SentencePair, links: Links | PairError) -> AlignedPair:
         """Return the prompt, the ids of the translation, and each token's source words.
 
         Raises:
-            PairError: nothing is aligned, the tokenizer has no offsets for the translation, or
-                the request is too long.
+            PairError: ``links``, if that is one; nothing is aligned, the tokenizer has no offsets
+                for the translation, or the request is too long.
         """
+        if isinstance(links, PairError):
+            raise links
         encoding = self._tokenizer(
             pair.target, add_special_tokens=False, return_offsets_mapping=True
         )

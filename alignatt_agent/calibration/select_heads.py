@@ -118,7 +118,8 @@ def calibrate(plan: Plan) -> Calibrated:
         if plan.restart:
             cache.clear()
         links = align(plan.aligner, pairs, cache)
-        judges = links if plan.judged_by_aligner else [pair.gold for pair in pairs]
+        gold = [pair.gold for pair in pairs if pair.gold]
+        judges = links if plan.judged_by_aligner else gold
         with open_reader(plan.engine, plan.model) as loaded:
             if not 1 <= plan.top_k <= len(loaded.heads):
                 raise CalibrationError(
@@ -155,10 +156,10 @@ def calibrate(plan: Plan) -> Calibrated:
 
 
 def usable_pairs(
-    prompter: Callable[[SentencePair, Links], AlignedPair],
+    prompter: Callable[[SentencePair, Links | PairError], AlignedPair],
     pairs: Sequence[SentencePair],
-    links: Sequence[Links | PairError | None],
-    judges: Sequence[Links | PairError | None],
+    links: Sequence[Links | PairError],
+    judges: Sequence[Links | PairError],
 ) -> tuple[dict[int, tuple[AlignedPair, AlignedPair]], Counter[str]]:
     """Lay pairs out with the links that heads are chosen by, and with those that judge them.
 
@@ -167,15 +168,9 @@ def usable_pairs(
     """
     usable: dict[int, tuple[AlignedPair, AlignedPair]] = {}
     skipped: Counter[str] = Counter()
-
-    def lay_out(pair: SentencePair, found: Links | PairError | None) -> AlignedPair:
-        if isinstance(found, PairError):
-            raise found
-        return prompter(pair, found or Links.of(()))
-
     for place, (pair, chosen, judge) in enumerate(zip(pairs, links, judges, strict=True)):
         try:
-            usable[place] = lay_out(pair, chosen), lay_out(pair, judge)
+            usable[place] = prompter(pair, chosen), prompter(pair, judge)
         except PairError as error:
             skipped[error.reason] += 1
     return usable, skipped

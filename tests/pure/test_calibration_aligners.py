@@ -254,6 +254,8 @@ def test_pairs_have_to_be_there_for_choosing_and_judging():
     laid = [AlignedPair(Prompt((1,), 0, (0,)), (1,), ((0,),), i) for i in range(6)]
 
     def prompter(pair, links):
+        if isinstance(links, PairError):
+            raise links
         return laid[PAIRS.index(pair)]
 
     links = [GOOD_LINKS, error, GOOD_LINKS]
