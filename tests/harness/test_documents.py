@@ -27,7 +27,7 @@ def _commands() -> list[tuple[str, str]]:
         blocks = re.findall(r"```(?:sh|console)\n(.*?)```", text, flags=re.S)
         inline = re.findall(r"`((?:alignatt|simulstream-eval) [^`]+)`", text.replace("\n", " "))
         lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
-        lines += [line for line in inline if not re.search(r" [A-Z]+\b|\.\.\.", line)]
+        lines += [line for line in inline if " --" in line and not re.search(r" [A-Z]+\b", line)]
         found += [
             (path.name, line.strip()) for line in lines if line.strip() and line.strip()[0] != "#"
         ]
@@ -61,10 +61,9 @@ def test_every_command_line_can_be_typed(document, line):
 
 
 def _parse(name, words):
-    try:
-        import_module(f"alignatt_agent.{COMMANDS[name][0]}").build_parser().parse_args(words)
-    except SystemExit as end:
-        assert end.code == 0  # --help
+    parser = import_module(f"alignatt_agent.{COMMANDS[name][0]}").build_parser()
+    if "--help" not in words:
+        parser.parse_args(words)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -73,7 +72,7 @@ def test_each_command_teaches_by_examples(name):
     called = "simulstream-eval" if name == "eval" else f"alignatt {name}"
     assert f"usage: {called}" in help_text
     assert f"    {called}" in help_text
-    for line in re.findall(rf"(?m)^ +({called} .*(?:\\\n.*)*)$", help_text):
+    for line in re.findall(rf"(?m)^ +({called}(?: (?:[^\n]*\\\n)*[^\n]*)?)$", help_text):
         words = shlex.split(line.replace("\\\n", " "))[len(called.split()) :]
         _parse(name, words)
 
