@@ -177,8 +177,8 @@ def table(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
     parser = argparse.ArgumentParser(
         prog="alignatt asr",
         description="Diagnose the speech side of a run: word error rate, latency, and the "
@@ -191,7 +191,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--devset", type=Path, required=True, metavar="DIR", help="its dev set")
     add("--source", default="en", metavar="LANG", help="default %(default)s")
     add("--output", type=Path, required=True, metavar="OUT", help="output folder")
-    print(table(diagnose(**vars(parser.parse_args(argv)))))
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    print(table(diagnose(**vars(build_parser().parse_args(argv)))))
     return 0
 
 

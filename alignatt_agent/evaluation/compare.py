@@ -182,8 +182,8 @@ def table(title: str, differences: Sequence[Difference]) -> str:
     return str(tabulate(rows, head, colalign=sides, disable_numparse=True))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
     parser = argparse.ArgumentParser(
         prog="alignatt compare",
         description="Compare two scored runs: differences of quality and latency with paired "
@@ -196,7 +196,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("b", type=Path, metavar="B", help="run to compare with it")
     add("--samples", type=int, default=1000, help="resamples; default %(default)s")
     add("--json", type=Path, metavar="FILE", help="write the differences there")
-    arguments = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    arguments = build_parser().parse_args(argv)
     found = {
         name: compare(a, b, arguments.samples) for name, a, b in pairs(arguments.a, arguments.b)
     }

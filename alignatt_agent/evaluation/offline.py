@@ -123,8 +123,8 @@ def _write(folder: Path, row: dict[str, Any]) -> None:
     (folder / "offline.json").write_text(text + "\n", encoding="utf-8")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
     parser = argparse.ArgumentParser(
         prog="alignatt offline",
         description="Run the cascade off-line on a dev set: the quality ceiling of its models.",
@@ -145,7 +145,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--comet", metavar="MODEL", help="score with COMET, as simulstream-eval")
     add("--comet-python", type=Path, metavar="FILE", help="interpreter with COMET")
     add("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
-    arguments = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    arguments = build_parser().parse_args(argv)
     from alignatt_agent.cascade import load_engines, shutdown
 
     codes = [language(name).code for name in arguments.target]
