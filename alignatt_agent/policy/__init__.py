@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from alignatt_agent.policy.alignatt import AlignAtt
 from alignatt_agent.policy.emit_all import EmitAll
 from alignatt_agent.policy.hold_n import HoldN
 from alignatt_agent.policy.local_agreement import LocalAgreement
 from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, Gate
+
+if TYPE_CHECKING:  # the worker of an engine needs no configuration
+    from alignatt_agent.config.agent_config import PolicyConfig
 
 
 class Policy(Protocol):
@@ -21,39 +24,7 @@ class Policy(Protocol):
         """Return what tells an engine where this policy will stop, if rows alone can tell."""
 
 
-class PolicySettings(Protocol):
-    """The part of the configuration that a policy reads."""
-
-    @property
-    def name(self) -> Literal["alignatt", "hold_n", "local_agreement", "none"]:
-        """Which policy."""
-
-    @property
-    def n(self) -> int:
-        """Drafts that have to agree, or units to hold back."""
-
-    @property
-    def normalise(self) -> Literal["zscore", "none"]:
-        """Filter of branch B."""
-
-    @property
-    def median_width(self) -> int:
-        """Odd width of the median filter in source tokens."""
-
-    @property
-    def border_margin(self) -> int:
-        """Source tokens that a peak may reach past the frontier."""
-
-    @property
-    def tau_argmax(self) -> float:
-        """Lowest attention at the peak."""
-
-    @property
-    def tau_src(self) -> float:
-        """Lowest accessible attention mass."""
-
-
-def build_policy(config: PolicySettings, single: bool = False) -> Policy:
+def build_policy(config: PolicyConfig, single: bool = False) -> Policy:
     """Return the policy that ``config`` names.
 
     Args:
@@ -90,6 +61,5 @@ __all__ = [
     "HoldN",
     "LocalAgreement",
     "Policy",
-    "PolicySettings",
     "build_policy",
 ]

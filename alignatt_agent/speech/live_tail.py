@@ -8,11 +8,12 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from alignatt_agent.config.agent_config import SpeechConfig
 from alignatt_agent.speech.sentences import last_sentence_end, split_sentences
 from alignatt_agent.speech.waveform import Intake, loudness
 from alignatt_agent.speech.word_times import time_words
@@ -40,26 +41,6 @@ SHORTEST_S = 0.1
 _ROUNDING_S = 1e-6
 
 
-class SpeechSettings(Protocol):
-    """The part of the configuration that the live tail reads."""
-
-    @property
-    def min_start_s(self) -> float:
-        """Audio that has to arrive before anything is transcribed."""
-
-    @property
-    def hold_back_ms(self) -> float:
-        """A word is accessible this long after its end."""
-
-    @property
-    def stable_only(self) -> bool:
-        """Only words that two successive hypotheses agree on are accessible."""
-
-    @property
-    def max_tail_s(self) -> float:
-        """Longest audio that is transcribed again."""
-
-
 class LiveTail:
     """Speech side of one stream.
 
@@ -78,7 +59,7 @@ class LiveTail:
         recognizer: Recognizer,
         aligner: Aligner,
         language: str,
-        config: SpeechSettings,
+        config: SpeechConfig,
         watch: Stopwatch | None = None,
     ) -> None:
         self._recognizer = recognizer
