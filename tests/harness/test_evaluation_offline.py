@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 
+from alignatt_agent.cli import main
 from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.evaluation.offline import run
 from alignatt_agent.evaluation.offline_audio import Recording, transcribe
@@ -115,6 +116,20 @@ def test_scores_on_the_segments_of_the_dev_set(tmp_path):
         assert written["signature"]["latency"] == "off-line"
     assert len((tmp_path / "out" / "transcript.txt").read_text().splitlines()) == 2
     assert "Wort12" in (tmp_path / "out" / "de" / "hypothesis.txt").read_text()
+
+
+def test_the_command(call, monkeypatch, capsys):
+    engines = fakes.FakeEngines()
+    monkeypatch.setattr("alignatt_agent.cascade.load_engines", lambda *_: engines)
+    given = ["offline", "--config", str(call.root / "low.yaml"), "--devset", str(call.devset)]
+    given += ["--output", str(call.root / "offline"), "--target"]
+    assert main([*given, "German"]) == 0
+    assert re.search(r"^de +9\d\.\d\d|^de +100\.00", capsys.readouterr().out, flags=re.M)
+    assert main([*given, "it"]) == 2
+    assert "no head set for en-it" in capsys.readouterr().err
+    engines.translation.fail = True
+    assert main([*given, "de"]) == 1
+    assert "out of memory" in capsys.readouterr().err
 
 
 def test_rows_beside_the_streamed_ones(call, tmp_path):
