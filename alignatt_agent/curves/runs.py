@@ -19,7 +19,7 @@ from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.curves.engine_cache import remember
 from alignatt_agent.curves.grid import ALIGNATT, SINGLE, Point
 from alignatt_agent.evaluation import plan as evaluation
-from alignatt_agent.evaluation.cache import Memo
+from alignatt_agent.evaluation.cache import Memo, key_of
 from alignatt_agent.evaluation.check_log import refuse
 from alignatt_agent.evaluation.latency import read_instances, yaal_ms
 from alignatt_agent.evaluation.log import parse_log
@@ -90,7 +90,7 @@ def _run(point: Point, resolved: Resolved, plan: evaluation.Run, folder: Path) -
         "config_sha256": config.digest(),
         "chunk_ms": config.chunk_ms,
         "policy": config.policy.model_dump(),
-        "head_set": repr(resolved.head_sets.get(plan.target)),
+        "head_set": key_of(repr(resolved.head_sets.get(plan.target))).hex(),
     }
     return Run(
         name=point.name,
@@ -172,7 +172,7 @@ def score_all(runs: Sequence[Run]) -> list[tuple[Run, SegmentScores]]:
         LogError: a log cannot be scored.
         ScoringError: OmniSTEval failed; results that are complete stay.
     """
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = pool.map(score_segments, runs)
         return list(tqdm(zip(runs, found, strict=True), "scoring", len(runs), unit="run"))
 
