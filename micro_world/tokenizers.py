@@ -13,7 +13,7 @@ from tokenizers.trainers import BpeTrainer
 from transformers import PreTrainedTokenizerFast, Qwen2Tokenizer
 
 from alignatt_agent.config.languages import language
-from alignatt_agent.translation.prompt import INSTRUCTION, SYSTEM
+from alignatt_agent.config.prompt_config import INSTRUCTION, SYSTEM
 from micro_world.corpus import TARGETS, sentences
 
 GEMMA_SPECIALS = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "<|turn>", "<turn|>"]
@@ -123,8 +123,8 @@ def _gemma_corpus(samples: int, seed: int) -> Iterator[str]:
     prompts = []
     for code in TARGETS:
         target = language(code).name
-        prompts.append(SYSTEM.format(source="English", target=target))
-        prompts.append(INSTRUCTION.format(target=target))
+        prompts.append(SYSTEM.format(source_language="English", target_language=target, context=""))
+        prompts.append(INSTRUCTION.format(target_language=target))
     prompts += ["system\n", "user\n", "model\n"]
     for i, pair in enumerate(islice(sentences(seed), samples)):
         yield pair.text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -10,24 +9,19 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
+from alignatt_agent.config.errors import ConfigError as ConfigError
+from alignatt_agent.config.errors import Strict, explain
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.config.resources import find_resource
-from alignatt_agent.types import SAMPLE_RATE, AlignAttError
+from alignatt_agent.types import SAMPLE_RATE
 
 AGENT_CLASS = "alignatt_agent.agent.AlignAttAgent"
 
 
-class ConfigError(AlignAttError, ValueError):
-    """A configuration is not valid; the message says which key, what came and what is expected."""
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
-
-
-class ModelConfig(_Strict):
+class ModelConfig(Strict):
     """One checkpoint and how its engine runs.
 
     Attributes:
@@ -44,7 +38,7 @@ class ModelConfig(_Strict):
     engine: dict[str, Any] = Field(default_factory=dict)
 
 
-class ModelsConfig(_Strict):
+class ModelsConfig(Strict):
     """The three checkpoints of the cascade."""
 
     asr: ModelConfig
@@ -52,7 +46,7 @@ class ModelsConfig(_Strict):
     translation: ModelConfig
 
 
-class SpeechConfig(_Strict):
+class SpeechConfig(Strict):
     """The live tail.
 
     Attributes:
@@ -70,7 +64,7 @@ class SpeechConfig(_Strict):
     max_tail_s: float = Field(default=30.0, ge=5)
 
 
-class PolicyConfig(_Strict):
+class PolicyConfig(Strict):
     """The gate of AlignAtt (Eqs. 2-7); the defaults are the paper's setting.
 
     Attributes:
@@ -113,7 +107,7 @@ class PolicyConfig(_Strict):
         return self
 
 
-class AgentConfig(_Strict):
+class AgentConfig(Strict):
     """Everything Simulstream hands to the agent.
 
     Attributes:
@@ -128,6 +122,7 @@ class AgentConfig(_Strict):
             emitted is the same, in fewer decoding steps.
         models: checkpoints.
         head_sets: head set (name or path) of each target language code.
+        prompt: what the translation model reads around the source.
         speech: the live tail.
         policy: the gate.
     """
@@ -142,6 +137,7 @@ class AgentConfig(_Strict):
     early_stop: bool = True
     models: ModelsConfig
     head_sets: dict[str, str] = Field(default_factory=dict)
+    prompt: PromptConfig = PromptConfig()
     speech: SpeechConfig = SpeechConfig()
     policy: PolicyConfig = PolicyConfig()
 
@@ -174,7 +170,7 @@ class AgentConfig(_Strict):
         try:
             return cls.model_validate(dict(raw))
         except ValidationError as error:
-            problems = [_explain(cls, dict(item)) for item in error.errors()]
+            problems = [explain(cls, dict(item)) for item in error.errors()]
             raise ConfigError(f"{origin}: " + "\n  ".join(["not valid", *problems])) from None
 
     @classmethod
@@ -270,20 +266,3 @@ def _to_dict(value: Any) -> Any:
     if isinstance(value, list):
         return [_to_dict(item) for item in value]
     return value
-
-
-def _explain(model: type[BaseModel], error: dict[str, Any]) -> str:
-    location = [str(part) for part in error["loc"]]
-    dotted = ".".join(location)
-    if error["type"] != "extra_forbidden":
-        return f"{dotted}: {error['msg']} (got {error['input']!r})"
-    for part in location[:-1]:
-        annotation = model.model_fields[part].annotation
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            model = annotation
-    known = list(model.model_fields)
-    near = difflib.get_close_matches(location[-1], known, n=1, cutoff=0.0)
-    return (
-        f"{dotted}: unknown key; the nearest known one is {near[0]!r} "
-        f"(known here: {', '.join(known)})"
-    )

@@ -9,13 +9,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from alignatt_agent.types import Prompt
+from jinja2 import TemplateError
 
-SYSTEM = (
-    "You are a simultaneous interpreter. Translate the talk from {source} into {target}. "
-    "Output only the translation."
-)
-INSTRUCTION = "\n\nTranslate into {target}."
+from alignatt_agent.config.prompt_config import PromptWording
+from alignatt_agent.types import AlignAttError, Prompt
+
+DEFAULT = PromptWording()
+"""The wording of a configuration that says nothing about it."""
+
+_MARKER = "\u2063source\u2063"
+
+
+class PromptError(AlignAttError, ValueError):
+    """A prompt cannot be serialised for a model; the message says why and what to change."""
+
+
+class Wording(Protocol):
+    """What stands around the source, see ``config.agent_config.PromptWording``."""
+
+    @property
+    def system(self) -> str | None:
+        """System turn; ``None`` for none."""
+
+    @property
+    def before(self) -> str:
+        """Beginning of the user turn, in front of the source."""
+
+    @property
+    def after(self) -> str:
+        """Rest of the user turn, behind the source."""
 
 
 class PromptMaker(Protocol):
@@ -32,30 +54,45 @@ class PromptBuilder:
         tokenizer: a fast Transformers tokenizer with a chat template.
         source: English name of the source language, e.g. ``"English"``.
         target: English name of the target language, e.g. ``"German"``.
+        wording: what stands around the source.
+        context: what ``{context}`` in the wording stands for; ``""`` for nothing.
 
     Raises:
-        ValueError: the chat template alters the source text, so its span cannot be marked.
+        PromptError: the template refuses the turns, or alters the source text, so that its span
+            cannot be marked.
     """
 
-    def __init__(self, tokenizer: Any, source: str, target: str) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        source: str,
+        target: str,
+        wording: PromptWording = DEFAULT,
+        context: str = "",
+    ) -> None:
         self._tokenizer = tokenizer
-        self._instruction = INSTRUCTION.format(target=target)
-        marker = "\u2063source\u2063"
-        text = tokenizer.apply_chat_template(
-            [
-                {"role": "system", "content": SYSTEM.format(source=source, target=target)},
-                {"role": "user", "content": marker + self._instruction},
-            ],
-            tokenize=False,
-            add_generation_prompt=True,
-            enable_thinking=False,
-        )
-        if text.count(marker) != 1:
-            raise ValueError(
-                f"the chat template of {tokenizer.name_or_path} does not reproduce the user turn; "
-                "the source span cannot be marked"
+        names = {"source_language": source, "target_language": target, "context": context}
+        before, after = (text.format(**names) for text in (wording.before, wording.after))
+        turns = [{"role": "user", "content": before + _MARKER + after}]
+        if wording.system is not None:
+            turns.insert(0, {"role": "system", "content": wording.system.format(**names)})
+        model = tokenizer.name_or_path
+        try:
+            text = tokenizer.apply_chat_template(
+                turns, tokenize=False, add_generation_prompt=True, enable_thinking=False
             )
-        self._before, self._after = text.split(marker)
+        except (TemplateError, ValueError) as error:
+            hint = "; set prompt.system to null for a model without a system turn"
+            raise PromptError(
+                f"the chat template of {model} refuses the prompt: {error}"
+                + (hint if wording.system is not None else "")
+            ) from error
+        if text.count(_MARKER) != 1:
+            raise PromptError(
+                f"the chat template of {model} does not reproduce the user turn; the source span "
+                "cannot be marked"
+            )
+        self._before, self._after = text.split(_MARKER)
 
     def build(self, words: Sequence[str], accepted: Sequence[int] = ()) -> Prompt:
         """Build the prompt for ``words`` continued after the ``accepted`` target ids.

@@ -1,10 +1,13 @@
 """The source span and its map to words, on real tokenizers."""
 
+import copy
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.translation.prompt import PromptBuilder
+from alignatt_agent.config.prompt_config import PromptConfig
+from alignatt_agent.translation.prompt import PromptBuilder, PromptError
 
 TRICKY = [
     "model,",
@@ -97,3 +100,41 @@ def test_a_template_that_rewrites_the_source_is_refused(gemma_like):
 
     with pytest.raises(ValueError, match="upper-model does not reproduce the user turn"):
         PromptBuilder(Upper(), "English", "German")
+
+
+def test_the_wording_is_the_configurations(gemma_like):
+    prompt = PromptConfig(
+        system=None,
+        before="Translate {source_language} into {target_language}{context}:\n",
+        after="",
+        languages={"Chinese": {"system": None, "before": "{source_language}译", "after": ""}},
+    )
+    german = PromptBuilder(
+        gemma_like, "English", "German", prompt.wording("en", "de"), " (terms: LoRA)"
+    )
+    text = gemma_like.decode(list(german.build(["model"]).token_ids))
+    assert "system" not in text
+    assert "Translate English into German (terms: LoRA):\nmodel<turn|>" in text
+    for source, target in (("en", "zh"), ("zh", "en")):
+        assert prompt.wording(source, target).before == "{source_language}译"
+    assert prompt.digest("en", "de") != prompt.digest("en", "zh")
+    assert prompt.digest("en", "de") == prompt.digest("en", "it")
+
+
+@pytest.mark.parametrize("bad", ["{target}", "{", "{0}"])
+def test_unknown_placeholders_are_refused(bad):
+    with pytest.raises(ValueError, match=r"known are \{source_language\}, \{target_language\}"):
+        PromptConfig(after=bad)
+
+
+def test_a_template_without_a_system_turn_says_what_to_do(gemma_like):
+    tokenizer = copy.deepcopy(gemma_like)
+    tokenizer.chat_template = (
+        "{% for m in messages %}{% if m['role'] == 'system' %}"
+        "{{ raise_exception('System role not supported') }}"
+        "{% endif %}{{ m['content'] }}{% endfor %}"
+    )
+    with pytest.raises(PromptError, match=r"System role not supported; set prompt.system to null"):
+        PromptBuilder(tokenizer, "English", "German")
+    wording = PromptConfig(system=None)
+    assert PromptBuilder(tokenizer, "English", "German", wording).build(["model"]).token_word
