@@ -194,7 +194,9 @@ class AgentConfig(Strict):
 
     def digest(self) -> str:
         """Hash of the resolved configuration without the target, 12 hexadecimal digits."""
-        content = self.model_dump(exclude={"target_language", "latency_unit"})
+        # What was signed before a key came keeps its hash as long as the key says nothing new.
+        later = {"prompt"} if self.prompt == PromptConfig() else set()
+        content = self.model_dump(exclude={"target_language", "latency_unit"} | later)
         text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
