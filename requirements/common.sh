@@ -46,7 +46,7 @@ install_torch() {
             --no-deps -r requirements/torch-cpu.txt \
             --index-url https://download.pytorch.org/whl/cpu && return
     fi
-    _torch "2.13.0 for CUDA, on the package index; 2 GB of CUDA libraries come with it" \
+    _torch "2.13.0 for CUDA, on the package index; its CUDA libraries take 4 GB more on disk" \
         --constraint requirements/cuda.txt torch==2.13.0 && return
     cat "$log" >&2
     return 1

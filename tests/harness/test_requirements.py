@@ -206,7 +206,7 @@ exit 1
     if failing == 3:
         assert result.stderr.count("(from versions: 1, 2)") == 3  # all that pip said
     elif failing == 2:
-        assert "2 GB of CUDA libraries come with it" in result.stdout
+        assert "its CUDA libraries take 4 GB more on disk" in result.stdout
 
 
 def test_the_image_installs_by_the_same_script():
