@@ -77,8 +77,16 @@ def translation(engines: Engines, code: str, count: int) -> float:
     return float(sacrebleu.corpus_bleu(hypotheses, [references], tokenize=tokenizer).score)
 
 
+def measure(engines: Engines, devset: Path, count: int) -> dict[str, float]:
+    """Measure all three models; translation on ``count`` sentences."""
+    figures = speech(engines, devset)
+    for code in TARGETS:
+        figures[f"offline_bleu_{code}"] = translation(engines, code, count)
+    return figures
+
+
 def main() -> None:
-    """Print WER, aligner error, off-line BLEU and Translation Scores."""
+    """Print WER, aligner error and off-line BLEU."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", default="micro-low")
     parser.add_argument("--devset", type=Path, default=None)
@@ -87,9 +95,7 @@ def main() -> None:
     devset = arguments.devset or find_path("micro_models/devset")
     engines = load_engines(load_config(arguments.config).models, ())
     try:
-        figures = speech(engines, devset)
-        for code in TARGETS:
-            figures[f"offline_bleu_{code}"] = translation(engines, code, arguments.sentences)
+        figures = measure(engines, devset, arguments.sentences)
     finally:
         shutdown()
     for key, value in figures.items():

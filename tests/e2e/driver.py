@@ -5,8 +5,11 @@ Engines take most of a minute to start on two cores, so the tests look at what t
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import logging
+import re
 import sys
 import threading
 from argparse import Namespace
@@ -19,8 +22,11 @@ from simulstream.config import yaml_config
 from simulstream.metrics.logger import METRICS_LOGGER
 
 from alignatt_agent.agent import AlignAttAgent
+from micro_world.measure import measure
 
 RATE = 16_000
+ROOT = Path(__file__).resolve().parents[2]
+DEVSET = ROOT / "micro_models" / "devset"
 
 
 def stream(agent, audio, target="de"):
@@ -81,6 +87,18 @@ def odd_audio(agent, audio):
     }
 
 
+def quick_start(wav: Path) -> str:
+    """Run the README's Python example on another recording; return what it prints."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", readme, flags=re.S)
+    (named,) = set(re.findall(r"micro_models/devset/wav/[\w-]+\.wav", code))
+    assert (ROOT / named).is_file()
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code.replace(named, str(wav)), {"__name__": "__main__"})
+    return printed.getvalue()
+
+
 def main() -> None:
     root, out = Path(sys.argv[1]), Path(sys.argv[2])
     official_runs(root)
@@ -98,7 +116,9 @@ def main() -> None:
         },
         "side by side": side_by_side(config, audio),
         "odd": odd_audio(agent, audio),
+        "quick start": quick_start(next((root / "wav").glob("*.wav"))),
         "failures": AlignAttAgent.failures,
+        "figures": measure(next(iter(AlignAttAgent._engines.values())), DEVSET, 60),
     }
     out.write_text(json.dumps(result, ensure_ascii=False), encoding="utf-8")
     AlignAttAgent.shutdown()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -107,23 +106,8 @@ def test_simulstream_inference_command(driven, short_talk):
     assert emissions(log) == emissions(short_talk.root / "de.1.jsonl")
 
 
-def test_quick_start_of_the_readme(short_talk, tmp_path):
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", readme, flags=re.S)
-    (wav,) = set(re.findall(r"micro_models/devset/wav/[\w-]+\.wav", code))
-    assert (ROOT / wav).is_file()
-    script = tmp_path / "quick_start.py"
-    script.write_text(code.replace(wav, str(short_talk.wav)), encoding="utf-8")
-    result = subprocess.run(
-        [sys.executable, str(script)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-    assert result.returncode == 0, result.stderr[-4000:]
-    assert len(result.stdout.split()) > 20
+def test_quick_start_of_the_readme(driven):
+    assert len(driven["quick start"].split()) > 20
 
 
 def test_server_with_two_clients_at_once(short_talk, tmp_path):

@@ -1,8 +1,5 @@
 """The embedded models, one by one, are good enough to show what the policy does."""
 
-import subprocess
-import sys
-
 import pytest
 
 from alignatt_agent.calibration.micro_pairs import micro_pairs
@@ -15,15 +12,9 @@ from tests.e2e.conftest import ROOT, TARGETS
 from tests.pure.fakes import averaged_score
 
 
-@pytest.fixture(scope="module")
-def figures():
-    command = [sys.executable, "-m", "micro_world.measure", "--sentences", "60"]
-    result = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600
-    )
-    assert result.returncode == 0, result.stderr[-4000:]
-    lines = (line.split(": ") for line in result.stdout.splitlines() if ": " in line)
-    return {key: float(value) for key, value in lines}
+@pytest.fixture
+def figures(driven):
+    return driven["figures"]
 
 
 def test_speech_models(figures):
