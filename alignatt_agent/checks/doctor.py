@@ -70,6 +70,7 @@ def examine(config: AgentConfig, engines: bool) -> Iterator[Check]:
     static += found
     weights = {role: doctor_config.weight_bytes(model) for role, model in located.items()}
     static.append(doctor_config.check_memory(machine, config, weights))
+    static += doctor_config.check_graphs(machine, config)
     translation = located.get("translation")
     shape = doctor_config.decoder_shape(translation) if translation else None
     static += doctor_config.check_head_sets(config, shape)

@@ -12,6 +12,7 @@ from alignatt_agent.config.checkpoints import ROLES, CheckpointError, identity, 
 from alignatt_agent.config.head_sets import HeadSetError
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import head_set_for
+from alignatt_agent.engine.options import EAGER_ON_CUDA
 
 DEFAULT_SHARE = 0.9
 """Share of a GPU's memory that an engine takes when its configuration does not say."""
@@ -41,6 +42,25 @@ def check_checkpoints(config: AgentConfig) -> tuple[list[Check], dict[str, Model
         loose = not pinned and "snapshots" in path.parts
         checks.append(Check(name, *(("warn", here, fix) if loose else ("ok", here))))
     return checks, found
+
+
+def check_graphs(machine: Machine, config: AgentConfig) -> list[Check]:
+    """Say which engines run without CUDA graphs; on a CPU there are none."""
+    if machine.extra != "cuda":
+        return []
+    eager = [
+        role
+        for role in ROLES
+        if getattr(config.models, role).engine.get("enforce_eager", role in EAGER_ON_CUDA)
+    ]
+    if not eager:
+        return [Check("CUDA graphs", "ok", f"for {', '.join(ROLES)}")]
+    found = f"not for {', '.join(eager)}: Python launches every operation of every decoding step"
+    fix = (
+        "the lines `CUDA graphs: ...` compare speed and rows with and without, where the engines "
+        f"start; if all are ok, set models.{eager[0]}.engine.enforce_eager to false"
+    )
+    return [Check("CUDA graphs", "warn", found, fix)]
 
 
 def check_memory(machine: Machine, config: AgentConfig, weights: Mapping[str, int]) -> Check:

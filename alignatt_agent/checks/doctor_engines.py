@@ -264,7 +264,10 @@ def _graphs(resolved: Resolved) -> Iterator[Check]:
             cases = (cases * max(ODD_BATCHES))[: max(ODD_BATCHES)]
             found = [_together(drafts, cases[:size]) for size in ODD_BATCHES]
             expected = expected or found[-1]
-            yield graph_check(name, found, expected)
+            begin = time.perf_counter()
+            alone = _together(drafts, cases[:1])
+            spent = (time.perf_counter() - begin) / max(len(alone[0].token_ids), 1)
+            yield graph_check(name, found, expected, spent)
         except EngineError as error:
             yield Check(name, "FAIL", str(error).splitlines()[0], fix)
         finally:
@@ -282,8 +285,17 @@ def _together(drafts: DraftEngine, cases: Sequence[Case]) -> list[Draft]:
         return list(threads.map(draft, cases))
 
 
-def graph_check(name: str, found: Sequence[Sequence[Draft]], expected: Sequence[Draft]) -> Check:
-    """Compare drafts with the eager ones as far as their tokens agree."""
+def graph_check(
+    name: str, found: Sequence[Sequence[Draft]], expected: Sequence[Draft], token_s: float
+) -> Check:
+    """Compare drafts with the eager ones as far as their tokens agree.
+
+    Args:
+        name: the mode.
+        found: drafts of batches of several sizes.
+        expected: drafts of the largest batch in eager mode.
+        token_s: seconds that a token of a draft alone takes.
+    """
     gap, same, total = Gap(), 0, 0
     for ours, theirs in (pair for batch in found for pair in zip(batch, expected, strict=False)):
         pairs = zip(ours.token_ids, theirs.token_ids, strict=False)
@@ -292,6 +304,7 @@ def graph_check(name: str, found: Sequence[Sequence[Draft]], expected: Sequence[
         same += ours.token_ids == theirs.token_ids
         total += 1
     text = f"{same} of {total} drafts as in eager mode, mean |dA| {gap.mean:.1e}"
+    text += f", {1000 * token_s:.1f} ms per token"
     if not gap.mean <= MEAN_BF16:
         return Check(name, "FAIL", text, REPORT_ROWS)
     # A batch of another size rounds differently, which may tip a token without any fault.

@@ -350,15 +350,24 @@ def test_speed_is_held_against_the_chunk():
     assert doctor_engines.speed(Drafts(), CASES, 8, 0).status == "warn"
 
 
+def test_engines_without_graphs_are_named_on_cuda():
+    (check,) = doctor_config.check_graphs(CUDA, load_config("iwslt26-low"))
+    assert (check.status, check.found.partition(":")[0]) == ("warn", "not for translation")
+    assert "models.translation.engine.enforce_eager to false" in check.fix
+    graphs = load_config("iwslt26-low", {"models.translation.engine.enforce_eager": False})
+    assert [item.status for item in doctor_config.check_graphs(CUDA, graphs)] == ["ok"]
+    assert doctor_config.check_graphs(GOOD, graphs) == []
+
+
 def test_graphs_that_read_stale_rows():
     def drafts(size, peak=0, ids=(1, 2, 3)):
         return [Draft(ids, False, rows_of(3, peak)) for _ in range(size)]
 
     expected = drafts(7)
-    assert doctor_engines.graph_check("FULL", [drafts(1), drafts(3)], expected).status == "ok"
-    stale = doctor_engines.graph_check("FULL", [drafts(1), drafts(3, peak=2)], expected)
+    assert doctor_engines.graph_check("FULL", [drafts(1), drafts(3)], expected, 0.01).status == "ok"
+    stale = doctor_engines.graph_check("FULL", [drafts(1), drafts(3, peak=2)], expected, 0.01)
     assert stale.status == "FAIL"
-    tipped = doctor_engines.graph_check("FULL", [drafts(1, ids=(1, 2, 4))], expected)
+    tipped = doctor_engines.graph_check("FULL", [drafts(1, ids=(1, 2, 4))], expected, 0.01)
     assert (tipped.status, tipped.found[:24]) == ("warn", "0 of 1 drafts as in eage")
 
 
