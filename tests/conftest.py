@@ -17,6 +17,7 @@ ENGINES = ("engine", "e2e")
 """Folders of the tests that start engines: one worker runs them all, memory holds one set."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep engines together, and what a module prepares once with its tests."""
     for item in items:
