@@ -13,8 +13,8 @@ from xdist.scheduler import LoadScopeScheduling
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-ENGINES = ("tests/engine/", "tests/e2e/")
-"""Folders of the tests that start engines: one worker runs them all, memory holds one set."""
+ENGINES = ("tests/engine", "tests/e2e")
+"""Folders whose tests share engines: each is the work of one worker."""
 
 
 class Rooms(LoadScopeScheduling):
@@ -24,7 +24,9 @@ class Rooms(LoadScopeScheduling):
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "engines" if nodeid.startswith(ENGINES) else nodeid.split("::")[0]
+        module = nodeid.split("::")[0]
+        folder = module.rpartition("/")[0]
+        return folder if folder in ENGINES else module
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Rooms:
