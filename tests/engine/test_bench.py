@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -217,6 +219,40 @@ def test_the_report_is_printed_from_what_is_written():
     assert "2 starts" in text
     assert text.count("-2.0 (-2.0 to -2.0)") == 2  # the noise floor, cold and warm
     assert "1024.0 after 1000, 0 rows held" in text
+
+
+def test_the_engine_is_measured_over_several_starts(monkeypatch, capsys, tmp_path):
+    starts = []
+
+    class Served(Engine):
+        def ask_workers(self, method):
+            return [0]
+
+    @contextlib.contextmanager
+    def contenders(size):
+        starts.append(size)
+        plain, again, capture = Served(), Served(), Served()
+        yield [
+            Contender(f"{IDLE}, compiled", capture, served=capture),
+            Contender(f"{PLAIN}, compiled", plain, served=plain),
+            Contender(f"{CAPTURE}, compiled", capture, READOUT, served=capture),
+            Contender(f"{bench_contenders.AGAIN}, compiled", again, served=again),
+            Contender(EAGER_HF, Engine(), READOUT),
+        ]
+
+    micro = replace(bench_contenders.micro(), seconds=0.0)
+    monkeypatch.setattr(bench_contenders, "micro", lambda: micro)
+    monkeypatch.setattr(bench_contenders, "free_memory", lambda: 8 * 2**30)
+    monkeypatch.setattr(bench, "contenders", contenders)
+    words = ["bench", "--output", str(tmp_path), "--only", "engine", "--quick", "--requests", "120"]
+    assert cli.main(words) == 0
+    assert starts == [micro] * 2
+    report = json.loads((tmp_path / "engine.json").read_text())
+    assert report["sizes"]["micro"]["turns"] == [3, 3]
+    assert len(report["sizes"]["micro"]["percent"]["rows against plain, warm"]["by_start"]) == 2
+    out = capsys.readouterr().out
+    assert "compiled, 2 starts: % slower" in out
+    assert "after 120, 0 rows held" in out
 
 
 def test_a_bench_that_would_swap_is_not_started(monkeypatch, capsys, tmp_path):
