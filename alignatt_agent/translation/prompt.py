@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 from jinja2 import TemplateError
 
-from alignatt_agent.config.prompt_config import PromptWording
+from alignatt_agent.config.languages import Language
+from alignatt_agent.config.prompt_config import PromptConfig, PromptWording
 from alignatt_agent.running_text import gaps, join_words
 from alignatt_agent.types import AlignAttError, Prompt
 
@@ -23,22 +24,6 @@ _MARKER = "\u2063source\u2063"
 
 class PromptError(AlignAttError, ValueError):
     """A prompt cannot be serialised for a model; the message says why and what to change."""
-
-
-class Wording(Protocol):
-    """What stands around the source, see ``config.agent_config.PromptWording``."""
-
-    @property
-    def system(self) -> str | None:
-        """System turn; ``None`` for none."""
-
-    @property
-    def before(self) -> str:
-        """Beginning of the user turn, in front of the source."""
-
-    @property
-    def after(self) -> str:
-        """Rest of the user turn, behind the source."""
 
 
 class PromptMaker(Protocol):
@@ -72,8 +57,15 @@ class PromptBuilder:
         context: str = "",
     ) -> None:
         self._tokenizer = tokenizer
-        names = {"source_language": source, "target_language": target, "context": context}
+        names = {
+            "source_language": wording.name(source),
+            "target_language": wording.name(target),
+            "context": context,
+        }
         before, after = (text.format(**names) for text in (wording.before, wording.after))
+        if not wording.chat:
+            self._before, self._after = before, after
+            return
         turns = [{"role": "user", "content": before + _MARKER + after}]
         if wording.system is not None:
             turns.insert(0, {"role": "system", "content": wording.system.format(**names)})
@@ -94,6 +86,28 @@ class PromptBuilder:
                 "cannot be marked"
             )
         self._before, self._after = text.split(_MARKER)
+
+    @classmethod
+    def of(
+        cls,
+        tokenizer: Any,
+        prompt: PromptConfig,
+        source: Language,
+        target: Language,
+        context: str = "",
+    ) -> PromptBuilder:
+        """Return the builder of a direction, as a configuration words it.
+
+        Args:
+            tokenizer: as above.
+            prompt: the wording of all directions.
+            source: the spoken language.
+            target: the language of the translation.
+            context: names and terms of the talk, one in a line.
+        """
+        wording = prompt.wording(source.code, target.code)
+        terms = prompt.context.format(terms=", ".join(context.splitlines())) if context else ""
+        return cls(tokenizer, source.name, target.name, wording, terms)
 
     def build(self, words: Sequence[str], accepted: Sequence[int] = ()) -> Prompt:
         """Build the prompt for ``words`` continued after the ``accepted`` target ids.
