@@ -60,6 +60,8 @@ class PolicyConfig(Strict):
         top_k: how many heads of the head set are read.
         normalise: per-head prefix-online z-score before heads are averaged, or none.
         median_width: width of the median filter along the source, in tokens; 1 is none.
+        median: average heads before the filter, as the paper writes, or filter each head first,
+            as the paper's submission ran.
         border_margin: tokens that the attention peak may reach past the frontier; a negative one
             keeps the last accessible tokens off limits too, as AlignAtt does for speech frames.
         tau_argmax: lowest peak attention that a token may have; 0 accepts any.
@@ -71,6 +73,7 @@ class PolicyConfig(Strict):
     top_k: int = Field(default=8, ge=1)
     normalise: Literal["zscore", "none"] = "zscore"
     median_width: int = Field(default=7, ge=1)
+    median: Literal["mean_first", "per_head"] = "mean_first"
     border_margin: int = Field(default=1, ge=-16, le=16)
     tau_argmax: float = 0.0
     tau_src: float = Field(default=0.0, ge=0, le=1)
@@ -183,6 +186,8 @@ class AgentConfig(Strict):
         for key in ("recognizer", "context"):
             if content["speech"][key] == SpeechConfig.model_fields[key].default:
                 del content["speech"][key]
+        if self.policy.normalise == "none" and self.policy.median_width == 1:
+            del content["policy"]["median"]
         text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 

@@ -48,6 +48,7 @@ def build_policy(config: PolicyConfig, single: bool = False) -> Policy:
             tau_src=config.tau_src,
             normalise=config.normalise,
             median_width=config.median_width,
+            median=config.median,
             n=1 if single else config.n,
         )
     raise ValueError(

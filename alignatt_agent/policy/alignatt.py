@@ -25,8 +25,10 @@ class AlignAtt:
         border_margin: source tokens that the peak may reach past the frontier (``b`` of Eq. 5).
         tau_argmax: lowest head-averaged attention at the peak (Eq. 6); 0 accepts any.
         tau_src: lowest attention mass on the accessible source (Eq. 7); 0 accepts any.
-        normalise: ``"zscore"`` filters each head by its earlier rows, ``"none"`` reads raw rows.
+        normalise: ``"zscore"`` filters each head by its rows so far, ``"none"`` reads raw rows.
         median_width: odd width of the median filter along the source; 1 switches it off.
+        median: whether the filter comes after heads are averaged (``"mean_first"``) or before
+            (``"per_head"``).
         n: successive drafts of different sources that have to pass the gate with the same tokens;
             1 asks for no agreement, as the paper. What is wrong in a draft from half a sentence
             looks at heard words like what is right, but seldom survives the next word.
@@ -42,6 +44,7 @@ class AlignAtt:
         tau_src: float = 0.0,
         normalise: Literal["zscore", "none"] = "zscore",
         median_width: int = 7,
+        median: Literal["mean_first", "per_head"] = "mean_first",
         n: int = 1,
     ) -> None:
         if n < 1:
@@ -55,6 +58,7 @@ class AlignAtt:
             "tau_src": tau_src,
             "normalise": normalise,
             "median_width": median_width,
+            "median": median,
         }
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
@@ -104,6 +108,7 @@ class Scan:
         tau_src: lowest accessible mass.
         normalise: filter of the rows.
         median_width: width of the median filter.
+        median: its place.
 
     Attributes:
         peaks: source-token argmax of each row so far.
@@ -119,12 +124,13 @@ class Scan:
         tau_src: float,
         normalise: str,
         median_width: int,
+        median: str = "mean_first",
     ) -> None:
         self._frontier = frontier
         self._border = frontier + border_margin
         self._tau_argmax = tau_argmax
         self._tau_src = tau_src
-        self._filter = PeakFilter(normalise, median_width)
+        self._filter = PeakFilter(normalise, median_width, median)
         self.peaks: list[int] = []
         self.accessible_mass: list[float] = []
 

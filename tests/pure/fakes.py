@@ -34,6 +34,7 @@ class Settings:
     n: int = 1
     normalise: str = "none"
     median_width: int = 1
+    median: str = "mean_first"
     border_margin: int = 1
     tau_argmax: float = 0.0
     tau_src: float = 0.0

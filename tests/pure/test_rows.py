@@ -1,10 +1,16 @@
 """The maths of both branches on numbers worked out by hand."""
 
+import json
+import os
+import statistics
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from alignatt_agent.policy import AlignAtt
 from alignatt_agent.policy.rows import (
     MIN_DEVIATION,
     PeakFilter,
@@ -13,6 +19,7 @@ from alignatt_agent.policy.rows import (
     median_filter,
     source_mass,
 )
+from alignatt_agent.types import AttentionRows, Draft
 
 DYADIC = st.integers(0, 64).map(lambda n: n / 64)
 
@@ -22,8 +29,8 @@ def prefix_zscore(source):
     return np.stack([moments.zscore(row) for row in source])
 
 
-def source_peaks(source, normalise, median_width):
-    peak_filter = PeakFilter(normalise, median_width)
+def source_peaks(source, normalise, median_width, median="mean_first"):
+    peak_filter = PeakFilter(normalise, median_width, median)
     return [int(peak_filter(row).argmax()) for row in source]
 
 
@@ -42,21 +49,20 @@ def test_zscore_by_hand():
     # Column 0: 0, 0.5, 1; column 1 is constant.
     source = np.array([[[0.0, 0.25]], [[0.5, 0.25]], [[1.0, 0.25]]], dtype=np.float32)
     scores = prefix_zscore(source)[:, 0]
-    assert scores[0].tolist() == [0.0, 0.25]  # raw
-    # One earlier row has no deviation: the floor divides.
-    assert scores[1].tolist() == [0.5 / MIN_DEVIATION, 0.0]
-    # Mean 0.25 and population deviation 0.25 of (0, 0.5): (1 - 0.25) / 0.25 = 3.
-    assert scores[2].tolist() == [3.0, 0.0]
+    assert scores[0].tolist() == [0.0, 0.0]  # a row is its own mean
+    # Mean 0.25 and population deviation 0.25 of (0, 0.5): (0.5 - 0.25) / 0.25 = 1.
+    assert scores[1].tolist() == [1.0, 0.0]
+    # Mean 0.5 and deviation sqrt(1/6) of (0, 0.5, 1).
+    np.testing.assert_allclose(scores[2], [0.5 * np.sqrt(6), 0.0])
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(DYADIC, min_size=3, max_size=3), min_size=1, max_size=8))
-def test_zscore_equals_two_pass_moments_of_the_earlier_rows(rows):
+def test_zscore_equals_two_pass_moments_of_the_rows_so_far(rows):
     source = np.array(rows, dtype=np.float32)[:, None, :]
     scores = prefix_zscore(source)
-    assert scores[0].tolist() == source[0].tolist()
-    for t in range(1, len(rows)):
-        past = source[:t].astype(np.float64)
+    for t in range(len(rows)):
+        past = source[: t + 1].astype(np.float64)
         expected = (source[t] - past.mean(0)) / np.maximum(past.std(0), MIN_DEVIATION)
         np.testing.assert_allclose(scores[t], expected, rtol=1e-6, atol=1e-6)
         # Nothing that is drafted later changes a row.
@@ -73,26 +79,27 @@ def test_zscore_does_not_mix_heads():
     ("width", "row", "expected"),
     [
         (1, [0, 9, 0], [0, 9, 0]),
-        (3, [0, 9, 0, 5, 6], [9, 0, 5, 5, 5]),  # edges read 9|0 9 and 5 6|5
-        (3, [0, 0, 0, 9], [0, 0, 0, 0]),  # a lone peak at the frontier has no majority
-        (3, [0, 0, 8, 9], [0, 0, 8, 8]),
-        (7, [1, 2, 3, 9, 8, 7, 4], [3, 3, 3, 4, 7, 7, 8]),
+        (3, [0, 9, 0, 5, 6], [0, 0, 5, 5, 6]),  # edges read 0|0 9 and 5 6|6
+        (3, [0, 0, 0, 9], [0, 0, 0, 9]),  # a lone peak on the last token keeps its place
+        (3, [0, 0, 8, 9], [0, 0, 8, 9]),
+        (7, [1, 2, 3, 9, 8, 7, 4], [1, 2, 3, 4, 4, 4, 4]),
         (7, [5], [5]),
-        (7, [5, 6, 4], [5, 6, 4]),  # too short to be mirrored
-        (7, [5, 6, 4, 1], [4, 4, 5, 5]),  # mirrored: 1 4 6|5 6 4 1|4 6 5
+        (7, [6, 4], [6, 4]),  # 6 6 6|6 4|4 4 and 6 6|6 4|4 4 4
+        (7, [5, 6, 4], [5, 5, 4]),  # 5 5 5|5 6 4|4, 5 5|5 6 4|4 4 and 5|5 6 4|4 4 4
     ],
 )
 def test_median_by_hand(width, row, expected):
     assert median_filter(np.array([row], dtype=float), width).tolist() == [expected]
 
 
-def test_peaks_filter_after_heads_are_averaged():
+def test_the_median_comes_after_or_before_heads_are_averaged():
     # Each head has its own lone peak; their mean is a plateau that the median keeps.
     source = np.zeros((1, 3, 9), dtype=np.float32)
     source[0, 0, 5] = source[0, 1, 6] = source[0, 2, 7] = 0.9
     source[0, :, 2] = 0.35  # the highest mean, but alone
     assert source_peaks(source, "none", 1) == [2]
     assert source_peaks(source, "none", 3) == [5]
+    assert source_peaks(source, "none", 3, "per_head") == [0]  # no head has a plateau
 
 
 def test_peaks_use_the_zscore_only_when_asked():
@@ -105,3 +112,61 @@ def test_peaks_use_the_zscore_only_when_asked():
 def test_equal_peaks_take_the_leftmost():
     source = np.full((1, 2, 4), 0.25, dtype=np.float32)
     assert source_peaks(source, "none", 1) == [0]
+
+
+# ---------------------------------------------------------------------- a recorded draft
+@pytest.fixture(scope="module")
+def recorded():
+    """Rows of a draft of a real Gemma-4, ``[draft, heads, source]``, and peaks recorded with it."""
+    folder = os.environ.get("ALIGNATT_FIXTURES")
+    if not folder:
+        pytest.skip("needs the recordings of real models: set ALIGNATT_FIXTURES to their folder")
+    return json.loads(Path(folder, "gemma4_draft.json").read_text(encoding="utf-8"))
+
+
+READINGS = {
+    "mean_first": "peaks_paper_text_inclusive_moments_replicated_edges",
+    "per_head": "peaks_recorded_median_per_head_before_mean",
+}
+
+
+@pytest.mark.parametrize("median", READINGS)
+def test_peaks_of_a_recorded_draft(recorded, median):
+    source = np.array(recorded["attention_rows"], np.float32)
+    assert source_peaks(source, "zscore", 7, median) == recorded[READINGS[median]]
+    assert source_peaks(source, "none", 1) == recorded["peaks_raw_head_mean"]
+
+
+def second_opinion(source, median, frontier):
+    """Accepted tokens by the textbook: whole arrays, two-pass moments, ``statistics.median``."""
+    accepted = 0
+    for t in range(len(source)):
+        heads = []
+        for head in range(source.shape[1]):
+            past = source[: t + 1, head].astype(np.float64)
+            spread = [max(statistics.pstdev(column), 1e-6) for column in past.T.tolist()]
+            heads.append(((past[-1] - past.mean(0)) / spread).tolist())
+        rows = heads if median == "per_head" else [np.mean(heads, axis=0).tolist()]
+        smooth = [
+            [
+                statistics.median(row[min(max(j, 0), len(row) - 1)] for j in range(i - 3, i + 4))
+                for i in range(len(row))
+            ]
+            for row in rows
+        ]
+        mean = np.mean(smooth, axis=0)
+        if int(mean.argmax()) >= frontier + 1:
+            break
+        accepted += 1
+    return accepted
+
+
+@pytest.mark.parametrize("median", READINGS)
+def test_decisions_on_a_recorded_draft_equal_a_second_implementation(recorded, median):
+    source = np.array(recorded["attention_rows"], np.float32)
+    rest = np.zeros(source.shape[:2], np.float32)
+    draft = Draft(tuple(range(len(source))), False, AttentionRows(source, rest, rest))
+    gate = AlignAtt(border_margin=1, normalise="zscore", median_width=7, median=median)
+    for frontier in range(source.shape[2] + 1):
+        expected = second_opinion(source, median, frontier)
+        assert gate.decide(draft, frontier).accepted == expected, frontier
