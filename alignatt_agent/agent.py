@@ -7,10 +7,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from simulstream.metrics.logger import METRICS_LOGGER
 from simulstream.server.speech_processors import SpeechProcessor
 from simulstream.server.speech_processors.incremental_output import IncrementalOutput
 
@@ -18,6 +20,7 @@ from alignatt_agent import cascade
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.languages import Language, LanguageError, language
 from alignatt_agent.config.resolved import Resolved, resolve
+from alignatt_agent.contexts import check_contexts
 from alignatt_agent.types import SAMPLE_RATE, Step
 
 if TYPE_CHECKING:
@@ -50,6 +53,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     _lent: ClassVar[Engines | None] = None
     _clock: ClassVar[Callable[[], float]] = time.perf_counter
     _loading: ClassVar[threading.Lock] = threading.Lock()
+    _addressed: ClassVar[AlignAttAgent | None] = None
 
     def __init__(self, config: SimpleNamespace) -> None:
         super().__init__(config)
@@ -59,7 +63,12 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         self._session: Session | None = None
         self._source: Language | None = None
         self._target: Language | None = None
+        self._context: str | None = None
+        self._talk = ""
         self._set_default_languages()
+        if isinstance(self._config.speech.context, dict):
+            METRICS_LOGGER.addFilter(_TALK_NAMES)
+            AlignAttAgent._addressed = self
 
     @property
     def speech_chunk_size(self) -> float:
@@ -74,9 +83,11 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             ConfigError: the configuration is not valid.
             CheckpointError: a checkpoint is missing.
             HeadSetError: a head set belongs to another model or direction.
+            ContextError: a context is too long for the recogniser.
         """
         resolved = resolve(AgentConfig.from_namespace(config))
         with cls._loading:
+            cls._check_contexts(resolved)
             key = _engine_key(resolved)
             if key not in cls._engines:
                 engines = cls._start_engines(resolved)
@@ -100,6 +111,11 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         return cls._lent or cascade.load_engines(resolved.checkpoints, resolved.heads)
 
     @classmethod
+    def _check_contexts(cls, resolved: Resolved, contexts: Sequence[str] | None = None) -> None:
+        if cls._lent is None:
+            check_contexts(resolved, contexts=contexts)
+
+    @classmethod
     def shutdown(cls) -> None:
         """Stop the engines of this process; lent ones are their owner's to stop."""
         with cls._loading:
@@ -114,11 +130,25 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
 
     def set_source_language(self, language: str) -> None:
         """Choose the spoken language of the next stream by code or name."""
-        self._source = self._choose(language)
+        self._source = self._choose(language, spoken=True)
 
     def set_target_language(self, language: str) -> None:
         """Choose the language of the translation by code or name."""
         self._target = self._choose(language)
+
+    def set_context(self, context: str | None) -> None:
+        """Choose names and terms for the next stream.
+
+        Args:
+            context: text in any form; ``""`` for none, ``None`` for the configured one.
+
+        Raises:
+            ContextError: the recogniser cannot take it.
+            ChatTemplateError: the recogniser's template has no place for it.
+        """
+        self._check_contexts(self._resolved, [context or ""])
+        with self._lock:
+            self._session, self._context = None, context
 
     def process_chunk(self, waveform: np.ndarray[Any, Any]) -> IncrementalOutput:
         """Process the next piece of audio.
@@ -164,7 +194,8 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     def clear(self) -> None:
         """Forget the stream and return to the configured languages; safe at any time."""
         with self._lock:
-            self._session = None
+            self._session = self._context = None
+            self._talk = ""
             self._set_default_languages()
 
     def _set_default_languages(self) -> None:
@@ -172,11 +203,12 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         self._source = language(self._config.source_language)
         self._target = language(target) if target else None
 
-    def _choose(self, name: str) -> Language | None:
+    def _choose(self, name: str, spoken: bool = False) -> Language | None:
         with self._lock:
             self._session = None
+            AlignAttAgent._addressed = self
             try:
-                return language(name)
+                return language(name).check_spoken() if spoken else language(name)
             except LanguageError:
                 # The WebSocket server only logs this error and streams on: leave no language
                 # behind, so that the first chunk fails instead of speaking another language.
@@ -195,7 +227,11 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
 
     def _new_session(self, source: Language, target: Language) -> Session:
         engines = type(self)._engines[_engine_key(self._resolved)]
-        return cascade.build_session(self._resolved, engines, source, target, type(self)._clock)
+        context = self._context
+        if context is None:
+            context = self._config.speech.context_of(self._talk)
+        clock = type(self)._clock
+        return cascade.build_session(self._resolved, engines, source, target, clock, context)
 
     def _traced(self, step: Step) -> tuple[str, ...]:
         observer = type(self).observer
@@ -214,6 +250,25 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         LOGGER.error(
             "%s failed; what was emitted before stays. %s", *message.split(": ", 1), exc_info=error
         )
+
+
+class _TalkNames(logging.Filter):
+    """Reads in Simulstream's log which recording comes; a processor is not told.
+
+    The line follows, in the same thread, directly on the client's choice of languages; without
+    one there is a single processor.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Look at one line of the log."""
+        line = json.loads(record.getMessage())
+        if "metadata" in line and AlignAttAgent._addressed is not None:
+            name = str(line["metadata"].get("wav_name", ""))
+            AlignAttAgent._addressed._talk = Path(name).stem
+        return True
+
+
+_TALK_NAMES = _TalkNames()
 
 
 def _engine_key(resolved: Resolved) -> str:

@@ -138,6 +138,7 @@ def build_session(
     source: Language,
     target: Language,
     clock: Callable[[], float] = time.perf_counter,
+    context: str = "",
 ) -> Session:
     """Return the session of a new stream.
 
@@ -147,6 +148,7 @@ def build_session(
         source: the spoken language.
         target: the language of the translation.
         clock: seconds for the trace.
+        context: names and terms of the talk.
 
     Raises:
         HeadSetError: the configuration has no head set for the direction.
@@ -163,6 +165,7 @@ def build_session(
             source.name,
             target.name,
             config.prompt.wording(source.code, target.code),
+            config.prompt.context.format(terms=", ".join(context.splitlines())) if context else "",
         ),
         tokenizer=engines.tokenizer,
         readout=readout,
@@ -172,7 +175,7 @@ def build_session(
         early_stop=config.early_stop,
         watch=watch,
     )
-    live_tail = LiveTail(engines.asr, engines.aligner, source.code, config.speech, watch)
+    live_tail = LiveTail(engines.asr, engines.aligner, source.code, config.speech, watch, context)
     return Session(live_tail, translator, watch)
 
 
@@ -213,6 +216,7 @@ def load_engines(checkpoints: ModelsConfig, heads: Sequence[tuple[int, int]]) ->
 
     Raises:
         EngineError: an engine did not start; the message names its model and the cause.
+        ChatTemplateError: the recogniser's checkpoint has no template that can ask it.
     """
     global _assembled
     wanted = sorted(set(heads))

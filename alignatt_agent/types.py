@@ -251,8 +251,14 @@ class AlignedItem:
 class Recognizer(Protocol):
     """Speech recognition of a whole waveform."""
 
-    def transcribe(self, audio: FloatArray, language: str) -> str:
-        """Return the transcript of ``audio``, ``[samples]``; ``language`` is a code."""
+    def transcribe(self, audio: FloatArray, language: str, context: str = "") -> str | None:
+        """Return the transcript of ``audio``, ``[samples]``; ``None`` if none can be believed.
+
+        Args:
+            audio: what was said.
+            language: code of the spoken language.
+            context: names and terms that may occur.
+        """
 
 
 class Aligner(Protocol):

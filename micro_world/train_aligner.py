@@ -15,6 +15,7 @@ from torch.nn import functional
 from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
 from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRFeatureExtractor
 
+from alignatt_agent.checks.speech_layout import TIMESTAMP_MS
 from alignatt_agent.types import SAMPLE_RATE, Word
 from micro_world import export, training
 from micro_world.speech_data import (
@@ -65,7 +66,7 @@ class Layout:
 
 def bins(word: Word, duration: float) -> tuple[int, int]:
     """Return the start and end bin; a word cut off by the end of the audio ends past it."""
-    width = export.TIMESTAMP_MS / 1000
+    width = TIMESTAMP_MS / 1000
     end = round(word.end / width) if word.end <= duration else math.ceil(duration / width)
     return round(word.start / width), max(end, round(word.start / width))
 
@@ -75,7 +76,7 @@ def layout(tokenizer: Any, clip: Clip, count: int) -> Layout:
     token = tokenizer.convert_tokens_to_ids
     stamp = token("<timestamp>")
     ids = [token("<|audio_start|>"), *[token("<|audio_pad|>")] * count, token("<|audio_end|>")]
-    width = export.TIMESTAMP_MS / 1000
+    width = TIMESTAMP_MS / 1000
     labels = [IGNORE, *[int(position_time(i) / width) for i in range(count)], IGNORE]
     words = []
     for word in clip.words:

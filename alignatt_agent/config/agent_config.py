@@ -16,6 +16,7 @@ from alignatt_agent.config.errors import Strict, explain
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.config.resources import find_resource
+from alignatt_agent.config.speech_config import SpeechConfig
 from alignatt_agent.types import SAMPLE_RATE
 
 AGENT_CLASS = "alignatt_agent.agent.AlignAttAgent"
@@ -28,13 +29,13 @@ class ModelConfig(Strict):
         path: id on the Hugging Face hub, or a directory (relative ones are looked up in the
             working directory and in the checkout).
         revision: commit of a hub id; pin it.
-        dtype: computation type of the engine.
+        dtype: computation type of the engine; ``float16`` for GPUs older than Ampere.
         engine: further arguments of vLLM's ``EngineArgs``: device limits.
     """
 
     path: str = Field(min_length=1)
     revision: str | None = None
-    dtype: Literal["float32", "bfloat16", "auto"] = "auto"
+    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "auto"
     engine: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -44,24 +45,6 @@ class ModelsConfig(Strict):
     asr: ModelConfig
     aligner: ModelConfig
     translation: ModelConfig
-
-
-class SpeechConfig(Strict):
-    """The live tail.
-
-    Attributes:
-        min_start_s: audio that must have arrived before anything is translated.
-        hold_back_ms: a word becomes accessible this long after its end; more waits longer and
-            reads a more reliable transcript.
-        stable_only: only words that two successive hypotheses agree on are accessible.
-        max_tail_s: longest audio that is transcribed again; a longer tail commits its stable
-            prefix at a word boundary.
-    """
-
-    min_start_s: float = Field(default=2.0, ge=0)
-    hold_back_ms: float = Field(default=0.0, ge=0)
-    stable_only: bool = False
-    max_tail_s: float = Field(default=30.0, ge=5)
 
 
 class PolicyConfig(Strict):
@@ -197,6 +180,9 @@ class AgentConfig(Strict):
         # What was signed before a key came keeps its hash as long as the key says nothing new.
         later = {"prompt"} if self.prompt == PromptConfig() else set()
         content = self.model_dump(exclude={"target_language", "latency_unit"} | later)
+        for key in ("recognizer", "context"):
+            if content["speech"][key] == SpeechConfig.model_fields[key].default:
+                del content["speech"][key]
         text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 

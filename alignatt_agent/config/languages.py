@@ -1,14 +1,16 @@
-"""Languages by code or by name, as Simulstream clients spell them."""
+"""Languages by code or by name, as Simulstream clients spell them, and what each is good for."""
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from alignatt_agent.types import AlignAttError
 
 
 class LanguageError(AlignAttError, ValueError):
-    """A language is unknown; the message lists the known ones."""
+    """A language is unknown or cannot be used so; the message says what can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,37 +18,94 @@ class Language:
     """A language of the cascade.
 
     Attributes:
-        code: ISO 639-1 code, e.g. ``"de"``.
-        name: English name as the prompts spell it, e.g. ``"German"``.
+        code: ISO 639 code, e.g. ``"de"``.
+        name: English name as the prompts and Qwen3-ASR spell it, e.g. ``"German"``.
         spaced: whether words are separated by white space; if not, the stability and latency
             unit is the character.
+        heard: whether Qwen3-ASR was trained on it.
+        timed: whether Qwen3's forced aligner was trained on it, so that it can be heard live.
+        rtl: whether it is written from right to left.
+        splitter: package that finds its words for the aligner, where white space does not.
     """
 
     code: str
     name: str
     spaced: bool = True
+    heard: bool = True
+    timed: bool = False
+    rtl: bool = False
+    splitter: str | None = None
 
     @property
     def latency_unit(self) -> str:
         """Simulstream's and OmniSTEval's unit for this language: ``"word"`` or ``"char"``."""
         return "word" if self.spaced else "char"
 
+    def check_spoken(self, live: bool = True) -> Language:
+        """Return the language, if it can be the spoken one.
 
-_LANGUAGES = (
+        Args:
+            live: whether words need times as they are spoken; off-line they do not.
+
+        Raises:
+            LanguageError: it is not recognised, its words have no times, or its splitter is not
+                installed.
+        """
+        if not self.heard:
+            raise LanguageError(
+                f"{self.name} can be translated into, but is not among the languages that "
+                f"Qwen3-ASR recognises: {_HEARD}"
+            )
+        if live and not self.timed:
+            raise LanguageError(
+                f"{self.name} can be heard off-line only (`alignatt offline`): Qwen3's forced "
+                f"aligner, which tells when a word was spoken, was trained on {_TIMED}"
+            )
+        if live and self.splitter is not None:
+            try:
+                importlib.import_module(self.splitter)  # now, not in the first chunk: it takes long
+            except ImportError as error:
+                raise LanguageError(
+                    f"{self.name} needs a word splitter, {self.splitter}, which does not load here "
+                    f"({error}); install it with `pip install 'alignatt_agent[cjk]'`"
+                ) from None
+        return self
+
+
+LANGUAGES = (
+    Language("ar", "Arabic", rtl=True),
     Language("cs", "Czech"),
-    Language("de", "German"),
-    Language("en", "English"),
-    Language("es", "Spanish"),
-    Language("fr", "French"),
-    Language("it", "Italian"),
-    Language("ja", "Japanese", spaced=False),
-    Language("ko", "Korean"),
+    Language("da", "Danish"),
+    Language("de", "German", timed=True),
+    Language("el", "Greek"),
+    Language("en", "English", timed=True),
+    Language("es", "Spanish", timed=True),
+    Language("fa", "Persian", rtl=True),
+    Language("fi", "Finnish"),
+    Language("fil", "Filipino"),
+    Language("fr", "French", timed=True),
+    Language("hi", "Hindi"),
+    Language("hu", "Hungarian"),
+    Language("id", "Indonesian"),
+    Language("it", "Italian", timed=True),
+    Language("ja", "Japanese", spaced=False, timed=True, splitter="nagisa"),
+    Language("ko", "Korean", timed=True, splitter="soynlp"),
+    Language("mk", "Macedonian"),
+    Language("ms", "Malay"),
     Language("nl", "Dutch"),
     Language("pl", "Polish"),
-    Language("pt", "Portuguese"),
-    Language("ru", "Russian"),
-    Language("zh", "Chinese", spaced=False),
+    Language("pt", "Portuguese", timed=True),
+    Language("ro", "Romanian"),
+    Language("ru", "Russian", timed=True),
+    Language("sv", "Swedish"),
+    Language("th", "Thai", spaced=False),
+    Language("tr", "Turkish"),
+    Language("uk", "Ukrainian", heard=False),
+    Language("vi", "Vietnamese"),
+    Language("yue", "Cantonese", spaced=False, timed=True),
+    Language("zh", "Chinese", spaced=False, timed=True),
 )
+"""What can be spoken or translated into; ``heard`` and ``timed`` as Transformers lists them."""
 
 _ALIASES = {
     "simplified chinese": "zh",
@@ -56,9 +115,15 @@ _ALIASES = {
     "zh-cn": "zh",
     "zh-hans": "zh",
     "cmn": "zh",
+    "zh-yue": "yue",
+    "tl": "fil",
+    "tagalog": "fil",
+    "farsi": "fa",
 }
 
-_BY_NAME = {key: item for item in _LANGUAGES for key in (item.code, item.name.lower())}
+_HEARD = ", ".join(item.name for item in LANGUAGES if item.heard)
+_TIMED = ", ".join(item.name for item in LANGUAGES if item.timed)
+_BY_NAME = {key: item for item in LANGUAGES for key in (item.code, item.name.lower())}
 
 
 def language(name: str) -> Language:
@@ -75,6 +140,38 @@ def language(name: str) -> Language:
     key = _ALIASES.get(key, key)
     found = _BY_NAME.get(key) or _BY_NAME.get(key.partition("-")[0])
     if found is None:
-        known = ", ".join(f"{item.code} ({item.name})" for item in _LANGUAGES)
+        known = ", ".join(f"{item.code} ({item.name})" for item in LANGUAGES)
         raise LanguageError(f"unknown language {name!r}; known are {known}")
     return found
+
+
+def table(gated: Collection[str]) -> str:
+    """Return a Markdown table of every language: as the spoken one and as a target.
+
+    Args:
+        gated: directions with a head set, e.g. ``"en-de"``.
+    """
+    lines = [
+        "| Language | Code | Spoken | Target: unit | Target: gate |",
+        "|---|---|---|---|---|",
+    ]
+    for item in LANGUAGES:
+        spoken = "live" if item.timed else "off-line only" if item.heard else "refused"
+        if item.splitter is not None:
+            spoken += f", with `{item.splitter}`"
+        unit = "word" if item.spaced else "character"
+        unit += ", right to left" if item.rtl else ""
+        sources = [pair.partition("-")[0] for pair in gated if pair.partition("-")[2] == item.code]
+        gate = f"AlignAtt, from {', '.join(sorted(sources))}" if sources else "no head set"
+        lines.append(f"| {item.name} | {item.code} | {spoken} | {unit} | {gate} |")
+    lines.append("")
+    for words, code in (("off-line only", "ar"), ("refused", "uk")):
+        try:
+            language(code).check_spoken()
+        except LanguageError as error:
+            lines.append(f"* {words}: *{error}*")
+    lines.append(
+        "* no head set: `alignatt calibrate` makes one; without it `policy.name` has to be "
+        "`hold_n`, `local_agreement` or `none`"
+    )
+    return "\n".join(lines)

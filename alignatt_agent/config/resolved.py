@@ -57,18 +57,20 @@ class Resolved:
         }
 
 
-def resolve(config: AgentConfig, targets: Sequence[str] = ()) -> Resolved:
+def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True) -> Resolved:
     """Load and check head sets and find checkpoints, before a model is loaded.
 
     Args:
         config: what is to run.
         targets: target language codes that have to be served, besides the configured ones.
+        live: whether the spoken language is to be heard chunk by chunk.
 
     Raises:
+        LanguageError: the spoken language cannot be heard so.
         HeadSetError: a direction has no head set, or one that belongs to another model.
         CheckpointError: one or more checkpoints are missing; all of them are named.
     """
-    source = language(config.source_language)
+    source = language(config.source_language).check_spoken(live)
     wanted = dict.fromkeys([*config.head_sets, *targets, *filter(None, [config.target_language])])
     head_sets = {
         code: head_set_for(config, source, language(code))

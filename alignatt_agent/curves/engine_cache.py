@@ -55,10 +55,11 @@ class RememberedRecognizer:
     def __init__(self, engine: Recognizer, memo: Memo, name: str) -> None:
         self._engine, self._memo, self._name = engine, memo, name
 
-    def transcribe(self, audio: FloatArray, language: str) -> str:
+    def transcribe(self, audio: FloatArray, language: str, context: str = "") -> str | None:
         """Return the transcript of ``audio``, ``[samples]``."""
-        key = key_of("transcribe", self._name, audio.tobytes(), language)
-        return self._memo.recall(key, lambda: self._engine.transcribe(audio, language))
+        key = key_of("transcribe", self._name, audio.tobytes(), language, context)
+        found = self._memo.recall(key, lambda: (self._engine.transcribe(audio, language, context),))
+        return found[0]
 
 
 class RememberedAligner:

@@ -90,6 +90,10 @@ class ServedModel:
         """The fast tokenizer that the engine uses."""
         return self._engine.renderer.get_tokenizer()
 
+    def processor(self) -> Any:
+        """The Transformers processor that the engine of a model with audio uses."""
+        return self._engine.renderer.get_mm_processor().info.get_hf_processor()
+
     def generate(self, prompt: Mapping[str, Any], sampling: Any) -> Any:
         """Run one generation request and return its final ``RequestOutput``.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,18 +17,31 @@ class SpeechModel:
 
     Args:
         model: the served Qwen3-ASR.
+
+    Attributes:
+        name: what error messages call it.
+        tokenizer: the one of the engine.
+        processor: Transformers' processor of the checkpoint.
     """
 
     def __init__(self, model: ServedModel) -> None:
         self._model = model
         self._stops = stop_ids(model)
+        self.name = model.name
         self.tokenizer = model.tokenizer()
+        self.processor = model.processor()
 
-    def generate(self, token_ids: list[int], audio: FloatArray, max_tokens: int) -> list[int]:
-        """Continue ``token_ids`` greedily; return the new ids without the end-of-turn id."""
-        prompt = {"prompt_token_ids": token_ids, "multi_modal_data": {"audio": audio}}
+    def generate(
+        self, token_ids: Sequence[int], audio: FloatArray, max_tokens: int
+    ) -> tuple[list[int], bool]:
+        """Continue ``token_ids`` greedily.
+
+        Returns:
+            The new ids without the end-of-turn id, and whether that came.
+        """
+        prompt = {"prompt_token_ids": list(token_ids), "multi_modal_data": {"audio": audio}}
         output = self._model.generate(prompt, greedy(max_tokens, self._stops))
-        return strip_stop(output, self._stops)[0]
+        return strip_stop(output, self._stops)
 
 
 class TimingModel:
@@ -35,11 +49,18 @@ class TimingModel:
 
     Args:
         model: the served forced aligner.
+
+    Attributes:
+        tokenizer: the one of the engine.
+        processor: Transformers' processor of the checkpoint.
+        bin_ms: width of a bin.
+        timestamp_id: the token whose bins are asked for.
     """
 
     def __init__(self, model: ServedModel) -> None:
         self._model = model
         self.tokenizer = model.tokenizer()
+        self.processor = model.processor()
         self.bin_ms = float(getattr(model.config.hf_config, "timestamp_segment_time", None) or 80)
         self.timestamp_id: int = self.tokenizer.convert_tokens_to_ids("<timestamp>")
 

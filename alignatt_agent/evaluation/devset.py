@@ -7,6 +7,7 @@ Layout (the one of the IWSLT 2026 MCIF dev set)::
     DIR/ref/en.txt               the transcript, for word error rates and COMET; optional
     DIR/wav/*                    one unsegmented talk each (or beside the YAML). Simulstream wants
                                  16 kHz mono 16-bit WAV; other audio is converted into the run
+    DIR/contexts/TALK.txt        names and terms of a talk, for the recogniser; optional
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 import soundfile
 import yaml
 
+from alignatt_agent.config.speech_config import CONTEXTS
 from alignatt_agent.evaluation.audio import AudioError, converted
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError
 
@@ -146,6 +148,12 @@ def load_devset(
     known = transcript if transcript.is_file() else None
     texts = [*references.values(), *([known] if known else [])]
     problems.extend(_check_references(texts, len(spans), notes))
+    if (root / CONTEXTS).is_dir():
+        given = {path.stem for path in (root / CONTEXTS).glob("*.txt")}
+        talk_names = {Path(name).stem for name in names}
+        for name in sorted(talk_names ^ given):
+            lacking = "is missing" if name in talk_names else "belongs to no talk"
+            notes.append(f"{root / CONTEXTS / name}.txt {lacking}")
     if problems:
         raise DevSetError(f"{root} cannot be evaluated\n  " + "\n  ".join(problems))
     return DevSet(segmentation, tuple(talks), references, tuple(spans), known, tuple(notes))

@@ -20,6 +20,8 @@ from alignatt_agent.cascade import build_session
 from alignatt_agent.config.agent_config import parse_overrides
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.config.speech_config import CONTEXTS
+from alignatt_agent.contexts import check_contexts
 from alignatt_agent.evaluation.comet import comet_python, comet_sections
 from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.offline_audio import transcribe
@@ -28,6 +30,7 @@ from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import check_scorer, omnisteval_arguments, run_omnisteval
 from alignatt_agent.evaluation.signature import MICRO_LABEL, is_micro, sign
 from alignatt_agent.evaluation.wer import word_error_rate
+from alignatt_agent.running_text import split_words
 from alignatt_agent.speech.sentences import split_sentences
 from alignatt_agent.types import AlignAttError, Word
 
@@ -62,7 +65,9 @@ def translate(
     found: dict[str, str] = {}
     for talk, text in transcripts.items():
         translator = build_session(resolved, engines, source, goal).translator
-        sentences, rest = split_sentences([Word(item, 0.0, 0.0) for item in text.split()], None)
+        sentences, rest = split_sentences(
+            [Word(item, 0.0, 0.0) for item in split_words(text)], None
+        )
         units: list[str] = []
         sentences += [tuple(rest)] if rest else []
         for sentence in tqdm(sentences, desc=f"{target} {talk}"):
@@ -98,7 +103,11 @@ def run(
     assert choice.resolved is not None
     resolved, source = choice.resolved, choice.resolved.config.source_language
     output.mkdir(parents=True, exist_ok=True)
-    heard = {talk.name: transcribe(engines, talk.wav, source, longest_s) for talk in devset.talks}
+    context_of = resolved.config.speech.context_of
+    heard = {
+        talk.name: transcribe(engines, talk.wav, source, longest_s, context_of(talk.name))
+        for talk in devset.talks
+    }
     text = "".join(f"{heard[talk.name]}\n" for talk in devset.talks)
     (output / "transcript.txt").write_text(text, encoding="utf-8")
     errors = word_error_rate(devset, heard) if devset.transcript is not None else {}
@@ -155,7 +164,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     codes = [language(name).code for name in arguments.target]
     overrides = parse_overrides(arguments.overrides)
-    choice = choose_agent("alignatt4llm", arguments.config, overrides, targets=codes)
+    contexts = arguments.devset / CONTEXTS
+    choice = choose_agent(
+        "alignatt4llm", arguments.config, overrides, None, codes, contexts, live=False
+    )
     assert choice.resolved is not None
     spoken, output = choice.resolved.config.source_language, arguments.output
     devset = load_devset(arguments.devset, codes, output / "audio", spoken)
@@ -163,6 +175,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.comet:
         comet_python(arguments.comet_python)
     longest = arguments.piece_s or (MICRO_PIECE_S if is_micro(choice) else PIECE_S)
+    check_contexts(choice.resolved, longest)
     try:
         engines = load_engines(choice.resolved.checkpoints, ())
         rows = run(choice, engines, devset, codes, output, longest)

@@ -15,6 +15,8 @@ import numpy as np
 import soundfile
 from tqdm import tqdm
 
+from alignatt_agent.config.languages import language
+from alignatt_agent.running_text import join_words, split_words
 from alignatt_agent.speech.sentences import split_sentences
 from alignatt_agent.speech.word_times import time_words
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
@@ -109,11 +111,20 @@ def levels(wav: Path) -> FloatArray:
     return decibels
 
 
-def transcribe(engines: Engines, wav: Path, source: str, longest_s: float) -> str:
+def transcribe(
+    engines: Engines, wav: Path, source: str, longest_s: float, context: str = ""
+) -> str:
     """Return the transcript of a recording.
 
     A recogniser errs where its audio ends, so the last sentence of a piece is heard again at the
-    beginning of the next one.
+    beginning of the next one, where the aligner knows the language.
+
+    Args:
+        engines: of the cascade.
+        wav: the recording.
+        source: code of the spoken language.
+        longest_s: longest piece of audio that the recogniser takes.
+        context: names and terms that may occur.
     """
     recording = Recording(wav, longest_s)
     found: list[str] = []
@@ -123,14 +134,14 @@ def transcribe(engines: Engines, wav: Path, source: str, longest_s: float) -> st
             end, following = recording.piece(begin)
             if recording.speaks(begin, end):
                 audio = recording.read(begin, end)
-                words = engines.asr.transcribe(audio, source).split()
+                words = split_words(engines.asr.transcribe(audio, source, context) or "")
                 if end < recording.frames:
                     words, again = _without_last_sentence(engines, audio, words, source)
                     following = following if again is None else begin + again
                 found += words
             bar.update(following - begin)
             begin = following
-    return " ".join(found)
+    return join_words(found)
 
 
 def _without_last_sentence(
@@ -141,9 +152,9 @@ def _without_last_sentence(
     All words and ``None`` when there is one sentence only.
     """
     seconds = audio.size / SAMPLE_RATE
-    if not words or seconds > LONGEST_ALIGNED_S:
+    if not words or seconds > LONGEST_ALIGNED_S or not language(source).timed:
         return words, None
-    items = engines.aligner.align(audio, " ".join(words), source)
+    items = engines.aligner.align(audio, join_words(words), source)
     spans = time_words(words, items, seconds)
     timed = [Word(word, *span) for word, span in zip(words, spans, strict=True)]
     sentences, rest = split_sentences(timed, None)

@@ -13,6 +13,7 @@ import yaml
 
 from alignatt_agent.config.agent_config import ConfigError
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.speech_config import CONTEXTS
 from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.log import Log, LogError, parse_log
 from alignatt_agent.evaluation.resolve import AgentChoice, choose_agent
@@ -110,7 +111,7 @@ def plan(
         raise ConfigError(f"--config names {', '.join(twice)} twice; results would overwrite")
     runs = []
     for config, name in zip(configs, names, strict=True):
-        choice = choose_agent(agent, config, overrides, source, codes)
+        choice = choose_agent(agent, config, overrides, source, codes, devset / CONTEXTS)
         spoken = choice.config.source_language if choice.config else language(source or "en").code
         checked = load_devset(devset, codes, output / "audio", spoken)
         root = output / name if len(configs) > 1 else output

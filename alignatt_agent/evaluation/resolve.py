@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -57,6 +58,8 @@ def choose_agent(
     overrides: Mapping[str, Any],
     source: str | None = None,
     targets: Sequence[str] = (),
+    contexts: Path | None = None,
+    live: bool = True,
 ) -> AgentChoice:
     """Resolve an agent.
 
@@ -66,6 +69,9 @@ def choose_agent(
         overrides: dotted keys and values.
         source: spoken language; ``None`` for the configured one.
         targets: codes of the target languages that have to be served.
+        contexts: folder of the dev set with ``TALK.txt`` for every talk, if it is there, for a
+            configuration that says nothing about ``speech.context``.
+        live: whether the speech is to be heard chunk by chunk.
 
     Raises:
         ConfigError: the agent or the configuration does not exist or is not valid.
@@ -85,10 +91,13 @@ def choose_agent(
     if config is None:
         raise ConfigError("--config is missing: name a configuration or the path of a YAML file")
     if issubclass(cls, AlignAttAgent):
-        ours = load_config(config, {"type": f"{cls.__module__}.{cls.__qualname__}", **overrides})
+        keys = {"type": f"{cls.__module__}.{cls.__qualname__}", **overrides}
+        ours = load_config(config, keys)
+        if ours.speech.context is None and contexts is not None and contexts.is_dir():
+            ours = load_config(config, {**keys, "speech.context": str(contexts)})
         if source is not None:
             ours = ours.model_copy(update={"source_language": language(source).code})
-        return AgentChoice(cls, config, resolve(ours, targets), {})
+        return AgentChoice(cls, config, resolve(ours, targets, live), {})
     if overrides:
         raise ConfigError(f"--set works for our own agents, not for {dotted}; edit {config}")
     raw = {**read_yaml(config), "type": dotted.replace(":", ".")}

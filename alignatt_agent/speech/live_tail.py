@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alignatt_agent.config.agent_config import SpeechConfig
+from alignatt_agent.config.speech_config import SpeechConfig
+from alignatt_agent.running_text import split_words
 from alignatt_agent.speech.sentences import last_sentence_end, split_sentences
-from alignatt_agent.speech.waveform import Intake, loudness
+from alignatt_agent.speech.waveform import Intake, in_range, loudness
 from alignatt_agent.speech.word_times import time_words
 from alignatt_agent.stopwatch import Stopwatch
 from alignatt_agent.types import (
@@ -52,6 +53,7 @@ class LiveTail:
         language: code of the spoken language.
         config: timing and limits.
         watch: counts the time of recogniser and aligner.
+        context: names and terms of the talk.
     """
 
     def __init__(
@@ -61,10 +63,12 @@ class LiveTail:
         language: str,
         config: SpeechConfig,
         watch: Stopwatch | None = None,
+        context: str = "",
     ) -> None:
         self._recognizer = recognizer
         self._aligner = aligner
         self._language = language
+        self._context = context
         self._config = config
         self._watch = watch or Stopwatch()
         self.reset()
@@ -83,6 +87,7 @@ class LiveTail:
         self._ended = 0  # leading tail words whose end is older than the hold-back
         self._stable = 0  # leading tail words that the previous hypothesis had, too
         self._missed = False  # the latest transcript of audible audio was empty
+        self._doubted = False  # some transcript could not be believed
         self._closed: list[tuple[Word, ...]] = []
 
     @property
@@ -140,17 +145,28 @@ class LiveTail:
 
     def _transcribe(self) -> None:
         """Replace the hypothesis of the tail; all state changes come after the engines."""
-        texts: list[str] = []
-        level = loudness(self._audio)
+        text: str | None = ""
+        audio = in_range(self._audio)
+        level = loudness(audio)
         if self.tail_s >= SHORTEST_S and level >= SILENCE_RMS:
             with self._watch.stage("asr"):
-                text = self._recognizer.transcribe(self._audio, self._language)
-            texts = text.split()
+                text = self._recognizer.transcribe(audio, self._language, self._context)
+        if text is None:
+            # As if this chunk had not been heard: the last hypothesis stays.
+            if not self._doubted:
+                LOGGER.warning(
+                    "the transcript of %.1f s of audio does not end and is left out "
+                    "(said once per stream)",
+                    self.tail_s,
+                )
+            self._doubted = True
+            return
+        texts = split_words(text)
         if not texts:
             self._hear_nothing(level)
             return
         with self._watch.stage("aligner"):
-            items = self._aligner.align(self._audio, text, self._language)
+            items = self._aligner.align(audio, text, self._language)
         start, now = self._start, self.now
         spans = time_words(texts, items, self.tail_s)
         latest = now - self._config.hold_back_ms / 1000 + _ROUNDING_S

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
+from alignatt_agent.config.languages import language as find_language
+from alignatt_agent.speech.prompt import RecognitionPrompt, longest_answer
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
-
-LANGUAGE_NAMES = {
-    "ar": "Arabic",
-    "cs": "Czech",
-    "de": "German",
-    "en": "English",
-    "es": "Spanish",
-    "fr": "French",
-    "it": "Italian",
-    "ja": "Japanese",
-    "ko": "Korean",
-    "nl": "Dutch",
-    "pl": "Polish",
-    "pt": "Portuguese",
-    "ru": "Russian",
-    "tr": "Turkish",
-    "zh": "Chinese",
-}
-"""Names under which Qwen3-ASR was trained to force a language."""
 
 SHORTEST_S = 0.1
 """Audio below this holds no word, in seconds."""
@@ -33,17 +17,24 @@ SHORTEST_S = 0.1
 _PADDED_S = 0.5
 """Shorter audio is padded with silence, as the model was trained, in seconds."""
 
-_TOKENS_PER_S, _TOKENS_AT_LEAST = 12, 24
-"""Bound on a transcript; the fastest speakers stay below 8 tokens per second."""
-
 
 class Generator(Protocol):
-    """A model that continues token ids with audio among them."""
+    """A model that continues token ids with audio among them.
 
+    Attributes:
+        name: what error messages call it.
+        tokenizer: turns text into the ids of requests and back.
+        processor: Transformers' ``Qwen3ASRProcessor`` of its checkpoint.
+    """
+
+    name: str
     tokenizer: Any
+    processor: Any
 
-    def generate(self, token_ids: list[int], audio: FloatArray, max_tokens: int) -> list[int]:
-        """Return the new token ids."""
+    def generate(
+        self, token_ids: Sequence[int], audio: FloatArray, max_tokens: int
+    ) -> tuple[list[int], bool]:
+        """Return the new token ids, and whether the model ended its answer by itself."""
 
 
 class QwenRecognizer:
@@ -51,35 +42,38 @@ class QwenRecognizer:
 
     Args:
         model: the served Qwen3-ASR.
+
+    Raises:
+        ChatTemplateError: the checkpoint's template cannot make a request.
     """
 
     def __init__(self, model: Generator) -> None:
         self._model = model
+        self._prompt = RecognitionPrompt(model.processor, model.tokenizer, model.name)
 
-    def transcribe(self, audio: FloatArray, language: str) -> str:
-        """Return the transcript of ``audio`` (``[samples]``); too short audio gives ``""``.
+    def transcribe(self, audio: FloatArray, language: str, context: str = "") -> str | None:
+        """Return the transcript of ``audio``, ``[samples]``; too short audio gives ``""``.
+
+        ``None`` is an answer that reached its bound: no one speaks that fast, so it is not to be
+        believed. What a believed one repeats 20 times or more is said once, as Qwen does it.
 
         Raises:
-            ValueError: the language is not known.
+            LanguageError: the model does not know the language.
+            ContextError: the context cannot be given to the model.
+            ChatTemplateError: the template refuses or alters the context.
             EngineError: the engine failed.
         """
-        if language not in LANGUAGE_NAMES:
-            raise ValueError(
-                f"no language {language!r} for speech; known: {sorted(LANGUAGE_NAMES)}"
-            )
+        name = find_language(language).check_spoken(live=False).name
         seconds = len(audio) / SAMPLE_RATE
         if seconds < SHORTEST_S:
             return ""
-        prompt = (
-            "<|im_start|>user\n<|audio_start|><|audio_pad|><|audio_end|><|im_end|>\n"
-            f"<|im_start|>assistant\nlanguage {LANGUAGE_NAMES[language]}<asr_text>"
-        )
-        ids = self._model.tokenizer.encode(prompt, add_special_tokens=False)
-        # A degenerate loop must not hold up a chunk.
-        limit = _TOKENS_AT_LEAST + round(_TOKENS_PER_S * seconds)
-        answer = self._model.generate(ids, padded(audio), limit)
+        ids = self._prompt.ids(name, context)
+        answer, ended = self._model.generate(ids, padded(audio), longest_answer(seconds))
+        if not ended:
+            return None
         text: str = self._model.tokenizer.decode(answer, skip_special_tokens=True)
-        return text.strip()
+        transcript: str = self._model.processor.extract_transcription(text)
+        return transcript
 
 
 def padded(audio: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from alignatt_agent.types import Word
 
 _CLOSERS = "\"'”’»›)]}」』》）】"  # noqa: RUF001
 _OPENERS = "\"'“‘„«‹([{「『《（【"  # noqa: RUF001
-_FINAL = re.compile(rf"[.?!。？！][{re.escape(_CLOSERS)}]*$")  # noqa: RUF001
+_FINAL = re.compile(rf"[.?!。？！؟۔।॥][{re.escape(_CLOSERS)}]*$")  # noqa: RUF001
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)+$")
 """Initials and dotted abbreviations: ``J.``, ``e.g.``, ``U.S.``."""
 _TITLE = re.compile(

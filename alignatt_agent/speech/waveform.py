@@ -1,4 +1,4 @@
-"""Incoming samples: checked, made safe, and measured for loudness."""
+"""Incoming samples: checked, made safe, brought into range, and measured for loudness."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ LOGGER = logging.getLogger(__name__)
 FRAME = SAMPLE_RATE // 50
 """Samples per loudness frame (20 ms)."""
 
+CLICKS = 0.001
+"""Louder samples that are at most this share of the audio do not set its level."""
+
 
 class Intake:
     """Turns what a client sends into safe samples; warns once per stream and kind of damage."""
@@ -23,7 +26,7 @@ class Intake:
         self._warned: set[str] = set()
 
     def __call__(self, chunk: npt.NDArray[Any]) -> FloatArray:
-        """Return ``chunk`` as float32 in [-1, 1]: NaN becomes 0, the rest is clipped.
+        """Return ``chunk`` as finite float32: NaN becomes 0, infinity becomes 1.
 
         Raises:
             ValueError: the chunk is not a mono waveform of floating-point samples.
@@ -34,19 +37,34 @@ class Intake:
                 "expected mono audio as floating-point samples of shape [samples] in [-1, 1] at "
                 f"{SAMPLE_RATE} Hz, got shape {list(samples.shape)} of {samples.dtype}"
             )
-        missing = np.isnan(samples)
-        if missing.any():
-            self._warn("NaN", "audio holds NaN samples; they are silenced")
-            samples = np.where(missing, 0.0, samples)
-        if samples.size and np.abs(samples).max() > 1.0:
-            self._warn("range", "audio holds samples outside [-1, 1]; they are clipped")
-            samples = np.clip(samples, -1.0, 1.0)
-        return np.array(samples, dtype=np.float32)
+        with np.errstate(over="ignore"):
+            sound = np.array(samples, dtype=np.float32)
+        if not np.isfinite(sound).all():
+            self._warn("damage", "audio holds NaN or infinite samples; they are replaced")
+            sound = np.nan_to_num(sound, nan=0.0, posinf=1.0, neginf=-1.0)
+        if np.abs(sound).max(initial=0.0) > 1.0:
+            self._warn("range", "audio holds samples outside [-1, 1]; it is heard at a lower level")
+        return sound
 
     def _warn(self, kind: str, message: str) -> None:
         if kind not in self._warned:
             self._warned.add(kind)
             LOGGER.warning("%s (said once per stream)", message)
+
+
+def in_range(audio: FloatArray) -> FloatArray:
+    """Return ``audio`` (``[samples]``) at a level at which it stays in [-1, 1].
+
+    Qwen divides a whole recording by a peak above 1, where clipping would distort it. A stream has
+    no whole: a level for every chunk would make seams inside what is transcribed, so the live tail
+    gets one, each time that it is transcribed; features are relative to their loudest frame
+    anyway. Clicks are clipped: one broken sample must not turn half a minute of speech to silence.
+    """
+    size = np.abs(audio)
+    if size.max(initial=0.0) <= 1.0:
+        return audio
+    level = max(1.0, float(np.quantile(size, 1 - CLICKS)))
+    return np.clip(audio / level, -1.0, 1.0).astype(np.float32)
 
 
 def loudness(audio: FloatArray) -> float:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from jinja2 import TemplateError
 
 from alignatt_agent.config.prompt_config import PromptWording
+from alignatt_agent.running_text import gaps, join_words
 from alignatt_agent.types import AlignAttError, Prompt
 
 DEFAULT = PromptWording()
@@ -104,7 +105,7 @@ class PromptBuilder:
             raise ValueError(
                 f"the source must be non-blank words without spaces, got {list(words)!r}"
             )
-        text = self._before + " ".join(words) + self._after
+        text = self._before + join_words(words) + self._after
         encoding = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         start, token_word = _locate(encoding["offset_mapping"], words, len(self._before))
         return Prompt(tuple(encoding["input_ids"]) + tuple(accepted), start, token_word)
@@ -120,10 +121,8 @@ def _locate(
     the word that contains the emoji.
     """
     word_of_char: list[int] = []
-    for index, word in enumerate(words):
-        if index:
-            word_of_char.append(index)
-        word_of_char.extend([index] * len(word))
+    for index, (gap, word) in enumerate(zip(gaps(words), words, strict=True)):
+        word_of_char.extend([index] * len(gap + word))
     end = begin + len(word_of_char)
     positions = [i for i, (a, b) in enumerate(offsets) if a < end and b > begin]
     first, last = positions[0], positions[-1]

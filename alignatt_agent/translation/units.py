@@ -8,7 +8,8 @@ the rest of that unit.
   the draft goes on with white space. Punctuation alone does not complete it: a quotation mark, a
   decimal or another dot may follow.
 * Unspaced scripts: a unit is one character. A run of Latin letters, digits and ASCII marks is
-  complete when something else follows, and is then written as single characters.
+  complete when something else follows, and is then written as single characters. A mark that is
+  written on the character before it (in Thai, vowels and tones) is not parted from it.
 * At the very end of a draft the last unit is complete only if nothing can be glued to it any more
   (``closed``); nor is final punctuation of an unspaced script taken before that.
 
@@ -22,7 +23,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 BROKEN = "\ufffd"
-CLOSING = ".,;:!?…。，、；：！？"  # noqa: RUF001
+CLOSING = ".,;:!?…。，、；：！？؟؛،।॥"  # noqa: RUF001
 """Marks that end a clause."""
 QUOTES = "\"'“”’»›)]}」』》）】"  # noqa: RUF001
 """Marks that may stand behind a closing one."""
@@ -123,12 +124,27 @@ class UnitDecoder:
         if text[-1].isspace() or rest[:1].isspace():
             return True
         if not rest:
-            return closed or not (self._spaced or _in_run(text[-1]) or text[-1] in CLOSING + QUOTES)
-        return not self._spaced and not (_in_run(text[-1]) and _in_run(rest[0]))
+            last = text[-1]
+            open_end = _in_run(last) or _is_thai(last) or last in CLOSING + QUOTES
+            return closed or not (self._spaced or open_end)
+        if self._spaced or _is_mark(rest[0]):
+            return False
+        return not (_in_run(text[-1]) and _in_run(rest[0]))
+
+
+def _is_thai(char: str) -> bool:
+    return "\u0e00" <= char <= "\u0e7f"
+
+
+def _is_mark(char: str) -> bool:
+    """Whether a character is written on the one before it; of Thai's vowels, AM is half a mark."""
+    return unicodedata.category(char)[0] == "M" or char == "\u0e33"
 
 
 def _in_run(char: str) -> bool:
     """Whether a character of an unspaced script belongs to a run that is kept whole."""
+    if _is_thai(char):
+        return False
     if unicodedata.category(char)[0] == "M":
         return True
     wide = unicodedata.east_asian_width(char) in "WF"

@@ -27,13 +27,12 @@ HEADS = ((0, 1), (1, 6), (2, 3), (2, 5), (4, 0), (4, 7), (5, 2), (5, 6))
 
 @pytest.fixture(scope="session")
 def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from alignatt_agent.checks import random_models
-    from tests.engine import checkpoints
+    from alignatt_agent.checks import published_speech, random_models
 
     root = tmp_path_factory.mktemp("checkpoints")
     random_models.write("gemma4", root / "gemma4")
-    checkpoints.recognizer(root / "asr")
-    checkpoints.aligner(root / "aligner")
+    published_speech.write_recognizer(root / "asr", seed=1)
+    published_speech.write_aligner(root / "aligner", seed=2)
     return root
 
 

@@ -1,15 +1,17 @@
-"""Exported speech checkpoints do in vLLM what the trained model does in Transformers."""
+"""Speech checkpoints as they are published do in vLLM what the model does in Transformers."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
+from alignatt_agent.checks.published_speech import tiny
+from alignatt_agent.checks.speech_layout import LM_HEAD, original_names
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.speech_models import SpeechModel
-from micro_world.export import original_names
-from tests.engine import checkpoints
+from alignatt_agent.speech.prompt import RecognitionPrompt, recognition_prompt
 
 
 def audio_tokens(frames: int) -> int:
@@ -38,8 +40,9 @@ def spread(text: str, audio: np.ndarray, tokenizer) -> list[int]:
 
 
 def test_recogniser(engines, audio):
-    torch.manual_seed(1)
-    model, tokenizer = checkpoints._qwen()
+    served = SpeechModel(pool._served["asr"][1])
+    tokenizer = served.tokenizer
+    model = tiny(tokenizer.get_added_vocab(), 1)
     text = "<|im_start|>user\n<|audio_start|><|audio_pad|><|audio_end|><|im_end|>\nlanguage"
     ids = torch.tensor([spread(text, audio, tokenizer)])
     mel, mask = features(audio)
@@ -50,16 +53,29 @@ def test_recogniser(engines, audio):
         max_new_tokens=12,
         do_sample=False,
     )[0, ids.shape[1] :].tolist()
-    served = SpeechModel(pool._served["asr"][1])
-    got = served.generate(tokenizer.encode(text), audio, 12)
+    got, ended = served.generate(tokenizer.encode(text), audio, 12)
     assert got == [token for token in expected if token not in served._stops]
+    assert ended == (expected[-1] in served._stops)
+
+
+def test_the_engine_reads_the_published_template(engines, checkpoints):
+    served = SpeechModel(pool._served["asr"][1])
+    ours = RecognitionPrompt(served.processor, served.tokenizer, served.name)
+    theirs = recognition_prompt(str(checkpoints / "asr"))
+    for context in ("", "AlignAtt, vLLM"):
+        assert ours.ids("English", context) == theirs.ids("English", context)
+    assert len(ours.ids("English", "AlignAtt")) > len(ours.ids("English"))
+    noise = np.random.default_rng(5).standard_normal(16_000).astype(np.float32) * 0.1
+    heard = engines.asr.transcribe(noise, "en", "AlignAtt")
+    assert heard is None or isinstance(heard, str)
 
 
 @torch.inference_mode()
-def test_aligner(engines, audio):
-    torch.manual_seed(2)
-    model, tokenizer = checkpoints._qwen()
-    head = torch.randn(400, model.config.text_config.hidden_size)
+def test_aligner(engines, audio, checkpoints):
+    served = engines.aligner._model
+    tokenizer = served.tokenizer
+    model = tiny(tokenizer.get_added_vocab(), 2)
+    head = load_file(checkpoints / "aligner" / "model.safetensors")[LM_HEAD]
     text = "<|audio_start|><|audio_pad|><|audio_end|>the<timestamp><timestamp>talk<timestamp>"
     ids = torch.tensor([spread(text, audio, tokenizer)])
     mel, mask = features(audio)
@@ -67,7 +83,7 @@ def test_aligner(engines, audio):
     logits = hidden.last_hidden_state @ head.T
     stamp = tokenizer.convert_tokens_to_ids("<timestamp>")
     expected = logits[ids == stamp].argmax(-1).tolist()
-    got = engines.aligner._model.bins(tokenizer.encode(text), audio)
+    got = served.bins(tokenizer.encode(text), audio)
     assert len(got) == 3
     assert got == expected
 

@@ -117,10 +117,11 @@ def test_threads_that_load_at_once_share_the_engines(engines, models):
 def test_streams_share_the_engines(engines):
     def stream(seed: int) -> tuple:
         audio = noise(1.0 + seed / 2, seed)
-        text = engines.asr.transcribe(audio, "en")
+        # Random models do not end their transcripts, and then there is none.
+        heard = engines.asr._model.generate(engines.asr._prompt.ids("English"), audio, 12)
         items = engines.aligner.align(audio, "the model reads every word", "en")
         prompt = make_prompt(seed, 40 + seed, 5, 20)
-        return text, items, engines.translation.draft(prompt, 6, READOUT).token_ids
+        return heard, items, engines.translation.draft(prompt, 6, READOUT).token_ids
 
     alone = [stream(seed) for seed in range(6)]
     with ThreadPoolExecutor(6) as threads:

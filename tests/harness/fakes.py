@@ -72,7 +72,10 @@ def heard(audio: np.ndarray) -> list[tuple[int, float, float]]:
 
 
 class FakeRecognizer:
-    def transcribe(self, audio, language):
+    contexts: list[str] = []
+
+    def transcribe(self, audio, language, context=""):
+        self.contexts.append(context)
         return " ".join(word(k) for k, _, _ in heard(audio))
 
 
@@ -145,6 +148,10 @@ class FakeAgent(AlignAttAgent):
     @classmethod
     def _stop_engines(cls):
         pass
+
+    @classmethod
+    def _check_contexts(cls, resolved, contexts=None):
+        pass  # needs a recogniser's tokenizer
 
 
 class TracingAgent(FakeAgent):

@@ -12,7 +12,7 @@ from alignatt_agent.config.agent_config import ConfigError
 from alignatt_agent.config.head_sets import HeadSetError
 from alignatt_agent.config.languages import LanguageError
 from alignatt_agent.types import EngineError
-from tests.harness.fakes import FakeAgent, talk, translated, word
+from tests.harness.fakes import FakeAgent, talk, translated, word, write_config
 
 CHUNK = 13_600
 
@@ -237,6 +237,34 @@ def test_direction_without_head_set(agent):
     agent.set_source_language("fr")
     with pytest.raises(HeadSetError, match=r"direction en-de, not for fr-de"):
         agent.process_chunk(talk(4))
+
+
+def test_into_english_without_a_gate(tmp_path, monkeypatch):
+    from simulstream.config import yaml_config
+
+    config = write_config(tmp_path, head_sets={}, policy={"name": "local_agreement", "n": 2})
+    FakeAgent.load_model(yaml_config(str(config)))
+    agent = FakeAgent(yaml_config(str(config)))
+    for spoken in ("de", "Cantonese"):
+        agent.set_source_language(spoken)
+        agent.set_target_language("English")
+        tokens = [t for piece in pieces(talk(12)) for t in agent.process_chunk(piece).new_tokens]
+        assert tokens + agent.end_of_stream().new_tokens == expected(12)
+        agent.clear()
+
+
+@pytest.mark.parametrize(
+    ("spoken", "message"), [("Czech", "off-line only"), ("uk", "not among the languages")]
+)
+def test_languages_that_cannot_be_heard_live_are_refused(agent, config, spoken, message):
+    agent.set_target_language("de")
+    with pytest.raises(LanguageError, match=message):
+        agent.set_source_language(spoken)
+    with pytest.raises(ConfigError, match="no target language"):
+        agent.process_chunk(talk(4))
+    config.source_language = spoken
+    with pytest.raises(LanguageError, match=message):
+        FakeAgent.load_model(config)
 
 
 def test_engine_error_in_mid_stream_keeps_what_was_emitted(agent, engines, caplog):

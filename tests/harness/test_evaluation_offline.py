@@ -88,7 +88,7 @@ def test_what_a_recogniser_invents_where_audio_ends_is_dropped(tmp_path, inventi
     fakes.write_talk(tmp_path / "a.wav", fakes.talk(words))
 
     class Inventive(fakes.FakeRecognizer):
-        def transcribe(self, audio, language):
+        def transcribe(self, audio, language, context=""):
             # After a number, a full stop may be a decimal point.
             heard = super().transcribe(audio, language).replace(".", "!").split()
             if heard[-1:] != [fakes.word(words - 1)]:

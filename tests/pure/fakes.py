@@ -258,7 +258,7 @@ class ScriptRecognizer:
     spans: list[tuple[float, float]] = field(default_factory=list)
     last: list[tuple[str, Word]] = field(default_factory=list)
 
-    def transcribe(self, audio: FloatArray, language: str) -> str:
+    def transcribe(self, audio: FloatArray, language: str, context: str = "") -> str:
         begin, end = heard_span(audio)
         self.spans.append((begin, end))
         if len(self.spans) in self.failing:

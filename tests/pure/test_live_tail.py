@@ -24,13 +24,15 @@ from tests.pure.fakes import (
 class Said:
     """A recogniser and aligner that return prepared hypotheses: ``(word, start, end)`` lists."""
 
-    hypotheses: list[list[tuple[str, float, float]] | Exception]
+    hypotheses: list[list[tuple[str, float, float]] | Exception | None]
     spans: list[tuple[float, float]] = field(default_factory=list)
     languages: set[str] = field(default_factory=set)
 
-    def transcribe(self, audio, language):
+    def transcribe(self, audio, language, context=""):
         self.spans.append(heard_span(audio))
         self.languages.add(language)
+        if self.hypotheses[0] is None:
+            return self.hypotheses.pop(0)
         if isinstance(self.hypotheses[0], Exception):
             raise self.hypotheses.pop(0)
         text = " ".join(word for word, _, _ in self.hypotheses[0])
@@ -206,7 +208,7 @@ def test_quiet_noise_is_dropped_when_nothing_is_heard():
     class Nothing:
         lengths: list[int] = []
 
-        def transcribe(self, audio, language):
+        def transcribe(self, audio, language, context=""):
             self.lengths.append(audio.size)
             return " "
 
@@ -220,6 +222,49 @@ def test_one_empty_transcript_of_audible_audio_takes_nothing_back():
     s = Stream([("a", 0.0, 0.5)], [], [("a", 0.0, 0.5)], [], [])
     for expected in ("a", "a", "a", "a", ""):
         assert texts(s.hear(1.0).live.words) == expected
+
+
+def test_a_transcript_that_is_not_believed_leaves_everything_as_it_was(caplog):
+    words = [("So.", 0.0, 0.5), ("yes", 0.6, 0.9)]
+    s = Stream(words, None, None, words, None)
+    first = s.hear(1.0)
+    for _ in range(2):
+        update = s.hear(1.0)
+        assert (update.live, update.sentences) == (first.live, ())
+    update = s.hear(1.0)  # two hypotheses agree, whatever came between them
+    assert [texts(sentence) for sentence in update.sentences] == ["So."]
+    assert s.said.spans[-1] == (0.0, 4.0)
+    s.hear(1.0)
+    s.said.hypotheses = [None]
+    assert [texts(sentence) for sentence in s.tail.finish().sentences] == ["yes"]
+    assert [record.message for record in caplog.records] == [
+        "the transcript of 2.0 s of audio does not end and is left out (said once per stream)"
+    ]
+
+
+def test_a_recogniser_that_is_never_believed_costs_no_memory():
+    s = Stream(*[None] * 60, max_tail_s=10.0)
+    for _ in range(60):
+        assert s.hear(1.0).live.words == ()
+        assert s.tail.tail_s <= 10.0
+
+
+def test_loud_audio_is_heard_at_one_level():
+    heard = []
+
+    class Listener:
+        def transcribe(self, audio, language, context=""):
+            heard.append((audio, context))
+            return ""
+
+    tail = LiveTail(Listener(), None, "en", Settings(), context="AlignAtt")
+    quiet, loud = np.full(SAMPLE_RATE, 0.5, np.float32), np.full(SAMPLE_RATE, -4.0, np.float32)
+    tail.push(quiet)
+    tail.push(loud)
+    (first, context), (both, _) = heard
+    assert context == "AlignAtt"
+    assert set(first) == {0.5}
+    assert (both[0], both[-1], both.dtype) == (0.125, -1.0, np.float32)
 
 
 def test_empty_chunks_and_single_samples():
@@ -303,7 +348,9 @@ class Chaos:
     rng: random.Random
     texts: list[str] = field(default_factory=list)
 
-    def transcribe(self, audio, language):
+    def transcribe(self, audio, language, context=""):
+        if self.rng.random() < 0.1:
+            return None
         self.texts = self.texts[: self.rng.randint(0, len(self.texts) + 3)]
         self.texts = self.texts + self.rng.choices(LEXICON, k=self.rng.randint(0, 4))
         return " ".join(self.texts)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignatt_agent.speech.sentences import ends_sentence, last_sentence_end, split_sentences
-from alignatt_agent.speech.waveform import Intake, loudness
+from alignatt_agent.speech.waveform import Intake, in_range, loudness
 from alignatt_agent.speech.word_times import time_words
 from alignatt_agent.types import AlignedItem, Word
 
@@ -117,18 +117,30 @@ def test_times_are_in_order_for_any_alignment(words, found, duration):
 
 def test_damaged_samples_are_repaired_with_one_warning_each(caplog):
     intake = Intake()
-    chunk = np.array([0.5, np.nan, 2.0, -np.inf], dtype=np.float32)
+    chunk = np.array([0.5, np.nan, 2.0, -np.inf, 1e300])
     chunk.flags.writeable = False
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            clean = intake(chunk)
-    assert clean.tolist() == [0.5, 0.0, 1.0, -1.0]
-    assert clean.dtype == np.float32
+            sound = intake(chunk)
+    assert sound.tolist() == [0.5, 0.0, 2.0, -1.0, 1.0]
+    assert sound.dtype == np.float32
     assert len(caplog.records) == 2
     assert {"NaN" in r.message or "outside [-1, 1]" in r.message for r in caplog.records} == {True}
     caplog.clear()
     assert intake(np.array([0.25, -1.0])).tolist() == [0.25, -1.0]
     assert not caplog.records
+
+
+def test_peaks_above_one_are_scaled_and_clicks_clipped():
+    calm = np.linspace(-1, 1, 5000, dtype=np.float32)
+    assert in_range(calm) is calm
+    np.testing.assert_allclose(in_range(np.tile([0.5, -2.0, 1.0], 1000)), [0.25, -1, 0.5] * 1000)
+    np.testing.assert_allclose(in_range(32768 * calm), calm, atol=2e-3)  # as integers
+    click = calm.copy()
+    click[77] = 3000.0
+    assert in_range(click)[77] == 1.0
+    np.testing.assert_array_equal(np.delete(in_range(click), 77), np.delete(calm, 77))
+    assert in_range(np.zeros(0, np.float32)).size == 0
 
 
 @pytest.mark.parametrize(

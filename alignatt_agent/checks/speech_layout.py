@@ -1,0 +1,172 @@
+"""Names and files of ``Qwen/Qwen3-ASR-1.7B`` and ``Qwen/Qwen3-ForcedAligner-0.6B``.
+
+They keep their configuration under ``thinker_config`` and their weights under ``thinker``;
+Transformers uses names of its own. The micro models are written in the published names, so that
+one loading path serves both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+_RENAMED = (
+    ("model.multi_modal_projector.linear_1.", "thinker.audio_tower.proj1."),
+    ("model.multi_modal_projector.linear_2.", "thinker.audio_tower.proj2."),
+    ("model.audio_tower.", "thinker.audio_tower."),
+    ("model.language_model.", "thinker.model."),
+    ("lm_head.", "thinker.lm_head."),
+)
+LM_HEAD = "thinker.lm_head.weight"
+
+TIMESTAMP_MS = 80
+"""Width of one bin of the forced aligner, in milliseconds."""
+
+_FEATURES: Mapping[str, Any] = {
+    "chunk_length": 30,
+    "dither": 0.0,
+    "feature_extractor_type": "WhisperFeatureExtractor",
+    "feature_size": 128,
+    "hop_length": 160,
+    "n_fft": 400,
+    "n_samples": 480000,
+    "nb_max_frames": 3000,
+    "padding_side": "right",
+    "padding_value": 0.0,
+    "processor_class": "Qwen3ASRProcessor",
+    "return_attention_mask": True,
+    "sampling_rate": 16000,
+}
+"""``preprocessor_config.json``."""
+
+
+def original_names(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Rename a ``Qwen3ASRForConditionalGeneration`` state dict to the published names.
+
+    Raises:
+        ValueError: a weight has a name that is not known here.
+    """
+    renamed = {}
+    for name, tensor in state.items():
+        for old, new in _RENAMED:
+            if name.startswith(old):
+                renamed[new + name[len(old) :]] = tensor.detach().cpu().contiguous()
+                break
+        else:
+            raise ValueError(f"no place for weight {name!r} in the original Qwen3-ASR layout")
+    return renamed
+
+
+def thinker_config(config: Any, ids: Mapping[str, int]) -> dict[str, Any]:
+    """Build the published form of ``config.json`` from a ``transformers.Qwen3ASRConfig``.
+
+    Args:
+        config: of Transformers.
+        ids: of the special tokens.
+    """
+    audio, text = config.audio_config, config.text_config
+    half = text.head_dim // 2
+    sections = [half - 2 * (half * 5 // 16), half * 5 // 16, half * 5 // 16]
+    return {
+        "architectures": ["Qwen3ASRForConditionalGeneration"],
+        "model_type": "qwen3_asr",
+        "support_languages": ["English"],
+        "thinker_config": {
+            "model_type": "qwen3_asr",
+            "audio_token_id": ids["<|audio_pad|>"],
+            "audio_start_token_id": ids["<|audio_start|>"],
+            "audio_end_token_id": ids["<|audio_end|>"],
+            "initializer_range": config.initializer_range,
+            "audio_config": {
+                "model_type": "qwen3_asr_audio_encoder",
+                "activation_function": audio.activation_function,
+                "d_model": audio.d_model,
+                "downsample_hidden_size": audio.downsample_hidden_size,
+                "encoder_attention_heads": audio.encoder_attention_heads,
+                "encoder_ffn_dim": audio.encoder_ffn_dim,
+                "encoder_layers": audio.encoder_layers,
+                "max_source_positions": 1500,
+                "n_window": audio.n_window,
+                "n_window_infer": audio.n_window_infer,
+                "num_mel_bins": audio.num_mel_bins,
+                "output_dim": audio.output_dim,
+                "scale_embedding": audio.scale_embedding,
+            },
+            "text_config": {
+                "model_type": "qwen3",
+                "attention_bias": text.attention_bias,
+                "head_dim": text.head_dim,
+                "hidden_act": text.hidden_act,
+                "hidden_size": text.hidden_size,
+                "intermediate_size": text.intermediate_size,
+                "max_position_embeddings": text.max_position_embeddings,
+                "num_attention_heads": text.num_attention_heads,
+                "num_hidden_layers": text.num_hidden_layers,
+                "num_key_value_heads": text.num_key_value_heads,
+                "rms_norm_eps": text.rms_norm_eps,
+                # Audio and text advance all three position axes together, so this equals the
+                # plain rotary embedding of the Transformers model.
+                "rope_scaling": {
+                    "interleaved": True,
+                    "mrope_interleaved": True,
+                    "mrope_section": sections,
+                    "rope_type": "default",
+                    "type": "default",
+                },
+                "rope_theta": _rope_theta(text),
+                "tie_word_embeddings": config.tie_word_embeddings,
+                "vocab_size": text.vocab_size,
+            },
+        },
+    }
+
+
+def as_aligner(config: dict[str, Any], bins: int, ids: Mapping[str, int]) -> dict[str, Any]:
+    """Return a recogniser's ``thinker_config`` as a forced aligner's with ``bins`` time bins."""
+    thinker = config["thinker_config"]
+    text = {**thinker["text_config"], "tie_word_embeddings": False}
+    return {
+        **config,
+        "thinker_config": {**thinker, "classify_num": bins, "text_config": text},
+        "timestamp_token_id": ids["<timestamp>"],
+        "timestamp_segment_time": TIMESTAMP_MS,
+    }
+
+
+def save_model(
+    weights: dict[str, torch.Tensor], config: dict[str, Any], ids: Mapping[str, int], folder: Path
+) -> None:
+    """Write everything but the tokenizer.
+
+    Args:
+        weights: under their published names.
+        config: as ``thinker_config`` returns it.
+        ids: of the special tokens.
+        folder: that exists.
+    """
+    config["thinker_config"]["dtype"] = str(next(iter(weights.values())).dtype).removeprefix(
+        "torch."
+    )
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    stop = [ids["<|endoftext|>"], ids["<|im_end|>"]]
+    write_json(folder / "config.json", config)
+    write_json(
+        folder / "generation_config.json",
+        {"do_sample": False, "eos_token_id": stop, "pad_token_id": stop[0]},
+    )
+    write_json(folder / "preprocessor_config.json", _FEATURES)
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a JSON file that people can read."""
+    path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _rope_theta(text: Any) -> float:
+    parameters = getattr(text, "rope_parameters", None) or {}
+    return float(parameters.get("rope_theta", getattr(text, "rope_theta", 1e6)))

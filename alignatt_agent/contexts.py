@@ -1,0 +1,51 @@
+"""Names and terms of talks: whether the models can take them, before any is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.engine.options import MAX_CONTEXT
+from alignatt_agent.speech.prompt import ContextError, recognition_prompt
+
+
+def check_contexts(
+    resolved: Resolved, longest_s: float | None = None, contexts: Sequence[str] | None = None
+) -> None:
+    """Refuse names and terms that a model cannot take, before it is loaded.
+
+    Args:
+        resolved: the configuration.
+        longest_s: longest audio of a request; ``None`` for that of a stream.
+        contexts: what streams may be given; ``None`` for what is configured.
+
+    Raises:
+        ContextError: one is too long, or holds a control token of the recogniser.
+        ChatTemplateError: the recogniser's template has no place for it.
+    """
+    speech, models = resolved.config.speech, resolved.checkpoints
+    given = speech.contexts.values() if contexts is None else contexts
+    texts = [text for text in given if text]
+    # A new piece of half the longest tail is heard before a tail that is too long is cut.
+    longest_s = longest_s or 1.5 * speech.max_tail_s
+    for text in texts:
+        prompt = recognition_prompt(models.asr.path)
+        prompt.check_context(text, _window(models.asr), longest_s)
+    if texts:
+        from transformers import AutoTokenizer
+
+        model = models.translation
+        tokenizer, window = AutoTokenizer.from_pretrained(model.path), _window(model)
+        longest = max(len(tokenizer(text)["input_ids"]) for text in texts)
+        if longest > window / 2:
+            raise ContextError(
+                f"speech.context takes {longest} tokens of translation model {model.path}, more "
+                f"than half of its window of {window}: shorten it or raise "
+                "models.translation.engine.max_model_len"
+            )
+
+
+def _window(model: ModelConfig) -> int:
+    """Return the longest request that an engine will take, in tokens."""
+    return int(model.engine.get("max_model_len") or MAX_CONTEXT)

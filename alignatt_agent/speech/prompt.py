@@ -1,0 +1,146 @@
+"""What a recogniser is asked: the turns that its checkpoint's own chat template makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from jinja2 import TemplateError
+
+from alignatt_agent.types import AlignAttError
+
+_AUDIO_TOKENS_PER_S = 13
+"""As Qwen3-ASR's encoder makes them."""
+
+_TOKENS_PER_S, _TOKENS_AT_LEAST = 12, 24
+"""Bound on a transcript; the fastest speakers stay below 8 tokens per second."""
+
+
+class ChatTemplateError(AlignAttError, ValueError):
+    """A chat template cannot make a request; the message names checkpoint, deed and fix."""
+
+
+class ContextError(AlignAttError, ValueError):
+    """Names and terms cannot be given to a recogniser; the message says why."""
+
+
+class RecognitionPrompt:
+    """Serialises requests to Qwen3-ASR with the language forced.
+
+    The published template always writes a system turn, empty or with the context; one that has
+    none without a context is left so, since its model was trained on it.
+
+    Args:
+        processor: Transformers' ``Qwen3ASRProcessor`` of the checkpoint.
+        tokenizer: of the engine that gets the ids.
+        name: what error messages call the checkpoint.
+
+    Raises:
+        ChatTemplateError: the checkpoint has no template, or one without a place for audio.
+    """
+
+    def __init__(self, processor: Any, tokenizer: Any, name: str) -> None:
+        self._processor, self._tokenizer, self._name = processor, tokenizer, name
+        self.ids = lru_cache(maxsize=64)(self._ids)
+        self.ids("English")
+
+    def _ids(self, language: str, context: str = "") -> tuple[int, ...]:
+        """Return the prompt's token ids; audio is one placeholder among them.
+
+        Args:
+            language: name under which the model was trained to be forced.
+            context: names and terms.
+
+        Raises:
+            ChatTemplateError: the template refuses or alters the context.
+            ContextError: the context holds a control token of the model.
+        """
+        audio = self._processor.audio_token
+        turns: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "audio"}]}]
+        if context:
+            turns.insert(0, {"role": "system", "content": context})
+            self._check_plain(context)
+        text = self._rendered(turns)
+        if context and context not in text:
+            squeezed = "".join(context.split()) in "".join(text.split())
+            deed = "changes the white space of" if squeezed else "leaves out"
+            raise ChatTemplateError(
+                f"{self._name}: its chat template {deed} the system turn {context[:60]!r}; "
+                "leave speech.context empty"
+            )
+        if text.count(audio) != 1:
+            raise ChatTemplateError(
+                f"{self._name}: its chat template writes {audio} {text.count(audio)} times for one "
+                "recording; expected the template that Qwen3-ASR was published with"
+            )
+        ids = self._tokenizer.encode(
+            f"{text}language {language}<asr_text>", add_special_tokens=False
+        )
+        return tuple(ids)
+
+    def _rendered(self, turns: Sequence[dict[str, Any]]) -> str:
+        try:
+            text: str = self._processor.apply_chat_template(
+                list(turns), tokenize=False, add_generation_prompt=True
+            )
+        except (TemplateError, TypeError) as error:  # a text template cannot add a list of parts
+            roles = ", ".join(turn["role"] for turn in turns)
+            fix = "leave speech.context empty" if len(turns) > 1 else "choose another checkpoint"
+            raise ChatTemplateError(
+                f"{self._name}: its chat template refuses the turns {roles}: {error}; {fix}"
+            ) from error
+        except ValueError as error:  # so says Transformers
+            raise ChatTemplateError(
+                f"{self._name}: no chat template came with it ({error}); it lies beside "
+                "config.json, in chat_template.json: fetch the checkpoint completely"
+            ) from error
+        return text
+
+    def check_context(self, context: str, window: int, longest_s: float) -> None:
+        """Refuse a context that leaves no room for the audio and its transcript.
+
+        Args:
+            context: names and terms.
+            window: longest request with its answer, in tokens.
+            longest_s: longest audio that is to be transcribed, in seconds.
+
+        Raises:
+            ContextError: it is too long, or holds a control token.
+            ChatTemplateError: the template refuses or alters it.
+        """
+        empty = len(self.ids("English"))
+        taken = len(self.ids("English", context)) - empty
+        room = window - empty - round(_AUDIO_TOKENS_PER_S * longest_s) - longest_answer(longest_s)
+        if taken > room:
+            raise ContextError(
+                f"speech.context takes {taken} tokens of {self._name}; beside {longest_s:.0f} s of "
+                f"audio and their transcript its window of {window} has {max(room, 0)} left: "
+                "shorten it, raise models.asr.engine.max_model_len or lower speech.max_tail_s"
+            )
+
+    def _check_plain(self, context: str) -> None:
+        for token in self._tokenizer.get_added_vocab():
+            if token in context:
+                raise ContextError(
+                    f"speech.context holds {token!r}, which {self._name} takes for a command; "
+                    "remove it"
+                )
+
+
+def longest_answer(seconds: float) -> int:
+    """Return the bound on the tokens of a transcript, so that no loop holds up a chunk."""
+    return _TOKENS_AT_LEAST + round(_TOKENS_PER_S * seconds)
+
+
+@lru_cache(maxsize=4)
+def recognition_prompt(checkpoint: str) -> RecognitionPrompt:
+    """Return the prompt of a checkpoint that is not served, from its directory.
+
+    Raises:
+        ChatTemplateError: it has no template, or one without a place for audio.
+    """
+    from transformers.models.qwen3_asr import Qwen3ASRProcessor
+
+    processor = Qwen3ASRProcessor.from_pretrained(checkpoint)
+    return RecognitionPrompt(processor, processor.tokenizer, f"asr model {checkpoint}")
