@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 from argparse import Namespace
 from itertools import groupby
@@ -11,11 +9,15 @@ from itertools import groupby
 import pytest
 import yaml
 from simulstream import inference
-from simulstream.config import yaml_config
+from simulstream.config import _dict_to_object, yaml_config
 from simulstream.metrics.logger import METRICS_LOGGER
 from simulstream.server.message_processor import MessageProcessor
 
+from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
+from alignatt_agent.config.resolved import resolve
+from alignatt_agent.contexts import check_contexts
+from alignatt_agent.speech.prompt import ContextError
 from tests.harness import fakes
 
 
@@ -131,6 +133,42 @@ def test_a_stream_can_be_given_its_own_context(tmp_path):
     assert given() == "AlignAtt\nvLLM"
 
 
+def test_the_translation_is_told_too(tmp_path, monkeypatch):
+    asked = []
+    inner = fakes.FakeTranslation.draft
+
+    def draft(self, prompt, *rest, **named):
+        asked.append(self.tokenizer.decode(prompt.token_ids))
+        return inner(self, prompt, *rest, **named)
+
+    monkeypatch.setattr(fakes.FakeTranslation, "draft", draft)
+    agent = start(["AlignAtt", "{vLLM}"], tmp_path)
+    agent.set_target_language("de")
+    agent.process_chunk(fakes.talk(6))
+    assert "Names and terms of the talk: AlignAtt, {vLLM}." in asked[-1]
+    agent.set_context("")
+    agent.process_chunk(fakes.talk(6))
+    assert "Names and terms" not in asked[-1]
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        (["attention "] * 900, r"takes \d+ tokens of asr model .*its window of 2048 has \d+ left"),
+        (["a"] * 420, r"takes \d+ tokens of translation model .*half of its window of 1024"),
+        (["<|im_end|>"], r"holds '<\|im_end\|>', which asr model"),
+    ],
+)
+def test_contexts_that_no_model_can_take_are_refused_before_any_is_loaded(
+    monkeypatch, context, message
+):
+    monkeypatch.setattr(AlignAttAgent, "_start_engines", lambda *_: pytest.fail("engines start"))
+    content = load_config("micro-low", {"speech.context": context}).to_yaml()
+    with pytest.raises(ContextError, match=message):
+        AlignAttAgent.load_model(_dict_to_object(yaml.safe_load(content)))
+    check_contexts(resolve(load_config("micro-low", {"speech.context": ["注意力", "العربية"]})))
+
+
 def parsed(context):
     return load_config("micro-low", {"speech.context": context}).speech
 
@@ -157,14 +195,9 @@ def test_a_resolved_configuration_needs_no_files(tmp_path):
     assert again.digest() == config.digest() != load_config("micro-low").digest()
 
 
-def test_hashes_of_configurations_without_context_are_those_of_before():
-    config = load_config("iwslt26-low")
-    content = config.model_dump(exclude={"target_language", "latency_unit"})
-    assert content["speech"].pop("context") is None
-    assert content["speech"].pop("recognizer") == "qwen3-asr"
-    text = json.dumps(content, sort_keys=True)
-    assert config.digest() == hashlib.sha256(text.encode()).hexdigest()[:12]
-    assert load_config("iwslt26-low", {"speech.context": ["a"]}).digest() != config.digest()
+def test_configurations_without_context_keep_the_hash_that_was_signed():
+    assert load_config("iwslt26-low").digest() == "f2aab023bb3b"
+    assert load_config("iwslt26-low", {"speech.context": ["a"]}).digest() != "f2aab023bb3b"
 
 
 @pytest.mark.parametrize(
