@@ -18,6 +18,7 @@ COMMANDS = {
     "curves": ("curves.cli", "quality against latency of every policy, and the gate's ablation"),
     "calibrate": ("calibration.cli", "find the alignment heads of any model and direction"),
     "doctor": ("checks.doctor", "check this machine: versions, models, memory, the engine"),
+    "rehearse": ("checks.rehearse", "run real configurations on stand-ins for their models"),
     "parity": ("checks.parity", "compare attention rows of the engine with Transformers"),
     "bench": ("checks.bench", "time the engine against its alternatives"),
     "submission": ("submission.cli", "build, check and serve an IWSLT bundle"),

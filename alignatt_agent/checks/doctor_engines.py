@@ -104,23 +104,24 @@ def _translation(resolved: Resolved, served: ServedModel) -> Iterator[Check]:
     if not resolved.heads:
         yield Check("attention rows", "warn", "no head set is configured: nothing is captured")
         return
-    drafts, cases = pool.draft_engine(served, resolved.heads), _cases(resolved, served)
+    drafts, asked = pool.draft_engine(served, resolved.heads), cases(resolved, served.tokenizer())
     policy, longest = build_policy(config.policy, single=True), config.max_draft_tokens
     dtype = str(served.config.dtype).removeprefix("torch.")
     yield from guarded("key layout", lambda: _layout(served))
-    yield from guarded("rows", lambda: parity(drafts, model, cases, dtype))
-    yield from guarded("token identity", lambda: identity(drafts, cases, longest))
-    yield from guarded("early stop", lambda: early_stop(drafts, cases, policy, longest))
-    yield from guarded("speed", lambda: speed(drafts, cases, longest, config.chunk_ms))
+    yield from guarded("rows", lambda: parity(drafts, model, asked, dtype))
+    yield from guarded("token identity", lambda: identity(drafts, asked, longest))
+    yield from guarded("early stop", lambda: early_stop(drafts, asked, policy, longest))
+    yield from guarded("speed", lambda: speed(drafts, asked, longest, config.chunk_ms))
 
 
-def _cases(resolved: Resolved, served: ServedModel) -> list[Case]:
-    """Build a prompt of every direction for each sentence."""
-    source, tokenizer = language(resolved.config.source_language), served.tokenizer()
+def cases(resolved: Resolved, tokenizer: Any) -> list[Case]:
+    """Build a prompt of every direction for each sentence, as the configuration words it."""
+    config, source = resolved.config, language(resolved.config.source_language)
     found = []
     for target in map(language, resolved.head_sets):
-        readout = resolved.head_set(source, target).readout(resolved.config.policy.top_k)
-        builder = PromptBuilder(tokenizer, source.name, target.name)
+        readout = resolved.head_set(source, target).readout(config.policy.top_k)
+        wording = config.prompt.wording(source.code, target.code)
+        builder = PromptBuilder(tokenizer, source.name, target.name, wording)
         found += [Case(builder.build(text.split()), readout) for text in SENTENCES]
     return found
 
@@ -260,12 +261,12 @@ def _graphs(resolved: Resolved) -> Iterator[Check]:
             settings["compilation_config"] = {"cudagraph_mode": mode}
         try:
             served = pool.start("translation", model, heads, **settings)
-            drafts, cases = pool.draft_engine(served, heads), _cases(resolved, served)
-            cases = (cases * max(ODD_BATCHES))[: max(ODD_BATCHES)]
-            found = [_together(drafts, cases[:size]) for size in ODD_BATCHES]
+            drafts, asked = pool.draft_engine(served, heads), cases(resolved, served.tokenizer())
+            asked = (asked * max(ODD_BATCHES))[: max(ODD_BATCHES)]
+            found = [_together(drafts, asked[:size]) for size in ODD_BATCHES]
             expected = expected or found[-1]
             begin = time.perf_counter()
-            alone = _together(drafts, cases[:1])
+            alone = _together(drafts, asked[:1])
             spent = (time.perf_counter() - begin) / max(len(alone[0].token_ids), 1)
             yield graph_check(name, found, expected, spent)
         except EngineError as error:

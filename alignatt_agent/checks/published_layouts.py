@@ -6,19 +6,77 @@ for weights where none can be had, never for what the weights know.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import GenerationConfig
+from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedTokenizerFast
+from transformers.models.gemma3 import Gemma3Config, Gemma3ForConditionalGeneration
 from transformers.models.gemma4 import Gemma4Config, Gemma4ForConditionalGeneration
+from transformers.models.hunyuan_v1_dense import HunYuanDenseV1Config
+from transformers.models.llama import LlamaConfig
+from transformers.models.qwen3 import Qwen3Config
 
-from alignatt_agent.checks import random_models
+from alignatt_agent.checks import published_templates, random_models
+from alignatt_agent.checks.published_templates import FAMILIES
 
 _TOWER = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
 
 
-def write_gemma4(folder: Path, seed: int = 0) -> Path:
+def _hybrid(layers: int) -> list[str]:
+    """Five sliding layers and a full one in turn."""
+    return ["full_attention" if i % 6 == 5 else "sliding_attention" for i in range(layers)]
+
+
+def _shape(layers: int, heads: int, key_heads: int) -> dict[str, Any]:
+    return {
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": key_heads,
+        # The rounding of as many layers with the wide weights of shallow models is no longer small.
+        "initializer_range": 0.05,
+    }
+
+
+SHAPES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "google/gemma-4-E4B-it": (
+        "gemma4",
+        {**_shape(42, 8, 2), "layer_types": _hybrid(42), "num_kv_shared_layers": 18},
+    ),
+    "xiaomi-research/MiLMMT-46-4B-v0.1": (
+        "gemma3",
+        {**_shape(34, 8, 4), "layer_types": _hybrid(34)},
+    ),
+    "Qwen/Qwen3-1.7B": ("qwen3", _shape(28, 16, 8)),
+    "Qwen/Qwen3-4B": ("qwen3", _shape(36, 32, 8)),
+    "tencent/HY-MT1.5-1.8B": ("hunyuan", _shape(32, 16, 4)),
+    "tencent/HY-MT1.5-7B": ("hunyuan", _shape(32, 32, 8)),
+    "utter-project/EuroLLM-9B-Instruct": ("llama", _shape(42, 32, 8)),
+}
+"""Architecture, layers and heads of published translation models, by their ids."""
+
+
+def write(model: str, folder: Path, seed: int = 0) -> Path:
+    """Write a stand-in for a published model: its class, files, layers and heads.
+
+    Args:
+        model: one of ``SHAPES``.
+        folder: where to write; created.
+        seed: of the weights.
+
+    Returns:
+        ``folder``.
+    """
+    architecture, sizes = SHAPES[model]
+    writer = {"gemma4": write_gemma4, "gemma3": write_gemma3}.get(architecture)
+    if writer is not None:
+        return writer(folder, seed, **sizes)
+    return write_text(architecture, folder, seed, **sizes)
+
+
+def write_gemma4(folder: Path, seed: int = 0, **sizes: Any) -> Path:
     """Write a ``Gemma4ForConditionalGeneration``: text, vision and audio, as E4B is published.
 
     The last layers share keys and values of earlier ones; the published files hold projections
@@ -27,13 +85,13 @@ def write_gemma4(folder: Path, seed: int = 0) -> Path:
     Args:
         folder: where to write; created.
         seed: of the weights.
+        sizes: entries of the text configuration that differ from the tiny default.
 
     Returns:
         ``folder``.
     """
-    text = random_models.tiny("gemma4")
     config = Gemma4Config(
-        text_config=text,
+        text_config=_text("gemma4", sizes),
         vision_config={
             **_TOWER,
             "intermediate_size": 128,
@@ -42,29 +100,79 @@ def write_gemma4(folder: Path, seed: int = 0) -> Path:
             "position_embedding_size": 64,
         },
         audio_config={**_TOWER, "subsampling_conv_channels": (8, 8), "output_proj_dims": 64},
-        # The last ids of the vocabulary, where no text token of a tiny tokenizer is.
-        **{
-            name: random_models.VOCABULARY - place
-            for place, name in enumerate(
-                (
-                    *("boi_token_id", "eoi_token_id", "image_token_id", "video_token_id"),
-                    *("boa_token_id", "eoa_token_index", "audio_token_id"),
-                ),
-                start=1,
-            )
-        },
+        **_last_ids(
+            *("boi_token_id", "eoi_token_id", "image_token_id", "video_token_id"),
+            *("boa_token_id", "eoa_token_index", "audio_token_id"),
+        ),
     )
+    _save(Gemma4ForConditionalGeneration, config, "gemma4", folder, seed)
+    _add_vestigial_projections(folder / "model.safetensors", config)
+    return folder
+
+
+def write_gemma3(folder: Path, seed: int = 0, **sizes: Any) -> Path:
+    """Write a ``Gemma3ForConditionalGeneration``: text and vision, as MiLMMT-46-4B is published.
+
+    Args:
+        folder: where to write; created.
+        seed: of the weights.
+        sizes: entries of the text configuration that differ from the tiny default.
+
+    Returns:
+        ``folder``.
+    """
+    config = Gemma3Config(
+        text_config=_text("gemma3", sizes),
+        vision_config={**_TOWER, "intermediate_size": 128, "image_size": 56, "patch_size": 14},
+        mm_tokens_per_image=4,
+        **_last_ids("boi_token_index", "eoi_token_index", "image_token_index"),
+    )
+    _save(Gemma3ForConditionalGeneration, config, "gemma3", folder, seed)
+    return folder
+
+
+def write_text(architecture: str, folder: Path, seed: int = 0, **sizes: Any) -> Path:
+    """Write a text model with the family's template and all ids that end its turns.
+
+    Args:
+        architecture: ``"qwen3"``, ``"hunyuan"`` or ``"llama"``.
+        folder: where to write; created.
+        seed: of the weights.
+        sizes: entries of the configuration that differ from the tiny default.
+
+    Returns:
+        ``folder``.
+    """
+    make = {"qwen3": Qwen3Config, "hunyuan": HunYuanDenseV1Config, "llama": LlamaConfig}
+    config = make[architecture](**_text(architecture, sizes))
+    _save(AutoModelForCausalLM.from_config, config, architecture, folder, seed)
+    return folder
+
+
+def _text(architecture: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
+    return {**random_models.tiny(architecture), **sizes, "max_position_embeddings": 8192}
+
+
+def _last_ids(*names: str) -> dict[str, int]:
+    """Give tokens of other towers the last ids, where no text token of a tiny tokenizer is."""
+    return {name: random_models.VOCABULARY - place for place, name in enumerate(names, start=1)}
+
+
+def _save(make: Any, config: Any, architecture: str, folder: Path, seed: int) -> None:
+    tokenizer: PreTrainedTokenizerFast = published_templates.tokenizer(architecture)
+    stops = tokenizer.convert_tokens_to_ids(list(FAMILIES[architecture].stops))
+    begin, pad = tokenizer.bos_token_id, tokenizer.pad_token_id
+    text = config.get_text_config()
+    text.bos_token_id, text.pad_token_id, text.eos_token_id = begin, pad, stops[0]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = Gemma4ForConditionalGeneration(config).eval()
-    model.get_input_embeddings().weight.data.mul_(random_models.TIED_EMBEDDINGS)
+        model = make(config).eval()
+    random_models.season(model, architecture)
     model.generation_config = GenerationConfig(
-        bos_token_id=2, pad_token_id=0, eos_token_id=[1, 5, 4], do_sample=True, top_k=64
+        bos_token_id=begin, pad_token_id=pad, eos_token_id=stops, do_sample=True, top_k=64
     )
     model.save_pretrained(folder)
-    _add_vestigial_projections(folder / "model.safetensors", config)
-    random_models.tokenizer().save_pretrained(folder)
-    return folder
+    tokenizer.save_pretrained(folder)
 
 
 def _add_vestigial_projections(path: Path, config: Gemma4Config) -> None:

@@ -5,7 +5,7 @@ All share one byte-level tokenizer with a chat template, so that ``PromptBuilder
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,17 +120,22 @@ def write(architecture: str, folder: Path, *, seed: int = 0, **sizes: Any) -> Pa
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed * len(ARCHITECTURES) + ARCHITECTURES.index(architecture))
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
-    if config.tie_word_embeddings:
+    season(model, architecture)
+    model.generation_config = GenerationConfig(**_IDS)
+    model.save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder
+
+
+def season(model: Any, architecture: str) -> None:
+    """Change random weights so that drafts wander and attention has peaks."""
+    if model.config.get_text_config().tie_word_embeddings:
         # Otherwise a token is most similar to itself and every draft repeats one.
         model.get_input_embeddings().weight.data.mul_(TIED_EMBEDDINGS)
     if architecture in _SHARPENED:
         for name, weight in model.named_parameters():
             if name.endswith(("q_norm.weight", "query_layernorm.weight")):
                 weight.data.add_(_SHARPENED[architecture])
-    model.generation_config = GenerationConfig(**_IDS)
-    model.save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
-    return folder
 
 
 def tiny(architecture: str) -> dict[str, Any]:
@@ -153,14 +158,23 @@ def byte_level(specials: list[str]) -> Tokenizer:
     return tokenizer
 
 
-def tokenizer() -> PreTrainedTokenizerFast:
-    """Return the byte-level tokenizer of all models here, with its chat template."""
+def tokenizer(
+    specials: Sequence[str] = _SPECIALS, template: str = _TEMPLATE
+) -> PreTrainedTokenizerFast:
+    """Return a byte-level tokenizer with a chat template.
+
+    Args:
+        specials: special tokens by their ids: padding, end, beginning, unknown, and the marks of
+            the template.
+        template: its chat template.
+    """
+    pad, end, begin, unknown, *marks = specials
     return PreTrainedTokenizerFast(
-        tokenizer_object=byte_level(_SPECIALS),
-        bos_token="<bos>",
-        eos_token="<eos>",
-        pad_token="<pad>",
-        unk_token="<unk>",
-        extra_special_tokens=["<|turn>", "<turn|>"],
-        chat_template=_TEMPLATE,
+        tokenizer_object=byte_level(list(specials)),
+        bos_token=begin,
+        eos_token=end,
+        pad_token=pad,
+        unk_token=unknown,
+        extra_special_tokens=marks,
+        chat_template=template,
     )

@@ -24,22 +24,6 @@ class PromptError(AlignAttError, ValueError):
     """A prompt cannot be serialised for a model; the message says why and what to change."""
 
 
-class Wording(Protocol):
-    """What stands around the source, see ``config.agent_config.PromptWording``."""
-
-    @property
-    def system(self) -> str | None:
-        """System turn; ``None`` for none."""
-
-    @property
-    def before(self) -> str:
-        """Beginning of the user turn, in front of the source."""
-
-    @property
-    def after(self) -> str:
-        """Rest of the user turn, behind the source."""
-
-
 class PromptMaker(Protocol):
     """Serialises a source and an accepted translation."""
 
@@ -71,8 +55,15 @@ class PromptBuilder:
         context: str = "",
     ) -> None:
         self._tokenizer = tokenizer
-        names = {"source_language": source, "target_language": target, "context": context}
+        names = {
+            "source_language": wording.name(source),
+            "target_language": wording.name(target),
+            "context": context,
+        }
         before, after = (text.format(**names) for text in (wording.before, wording.after))
+        if not wording.chat:
+            self._before, self._after = before, after
+            return
         turns = [{"role": "user", "content": before + _MARKER + after}]
         if wording.system is not None:
             turns.insert(0, {"role": "system", "content": wording.system.format(**names)})

@@ -1,0 +1,206 @@
+"""One configuration on stand-ins for its models: streamed through the agent, its rows compared."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+from alignatt_agent import cascade
+from alignatt_agent.agent import AlignAttAgent
+from alignatt_agent.cascade import Engines
+from alignatt_agent.checks import doctor_engines, published_layouts
+from alignatt_agent.checks.parity_rows import Gap
+from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig
+from alignatt_agent.config.checkpoints import ROLES, CheckpointError, locate_one
+from alignatt_agent.config.languages import Language, language
+from alignatt_agent.config.resolved import Resolved, resolve
+from alignatt_agent.config.resources import find_path
+from alignatt_agent.engine.transformers_engine import TransformersEngine
+from alignatt_agent.types import AttentionRows, FloatArray, Step
+
+SPEECH = {"asr": "micro_models/qwen3-asr", "aligner": "micro_models/qwen3-aligner"}
+"""Embedded models in the published layout: a random recogniser hears nothing to translate."""
+
+OTHERS = ("de", "zh")
+"""Targets of configurations without head sets: one of each kind of script."""
+
+_SHARE = "gpu_memory_utilization"
+
+
+@dataclass(slots=True)
+class Rehearsal:
+    """What came of one configuration and target.
+
+    Attributes:
+        name: the configuration.
+        model: its translation model.
+        refused: what became of the configuration as it is written.
+        target: language code.
+        chunks: steps of the stream, its end included.
+        sentences: sentences that were closed.
+        tokens: tokens that were emitted.
+        units: stability units that were emitted.
+        drafts_with_rows: drafts that a gate judged by attention.
+        largest: largest difference of an attention weight to Transformers; ``None`` without rows.
+        seconds: it took, starting included.
+        problems: what is not as it has to be.
+    """
+
+    name: str
+    model: str
+    refused: str
+    target: str
+    chunks: int = 0
+    sentences: int = 0
+    tokens: int = 0
+    units: int = 0
+    drafts_with_rows: int = 0
+    largest: float | None = None
+    seconds: float = 0.0
+    problems: list[str] = field(default_factory=list)
+
+
+def as_written(config: AgentConfig) -> str:
+    """Try the configuration with its own models: ``"refused"``, or ``"weights here"``.
+
+    Raises:
+        AssertionError: a missing checkpoint is not named with the command that fetches it.
+    """
+    missing = []
+    for role in ROLES:
+        model: ModelConfig = getattr(config.models, role)
+        try:
+            locate_one(model)
+        except CheckpointError:
+            missing.append(f"hf download {model.path}")
+    try:
+        resolve(config)
+    except CheckpointError as error:
+        unnamed = [command for command in missing if command not in str(error)]
+        if unnamed:
+            raise AssertionError(f"not named: {unnamed} in {error}") from None
+        return "refused"
+    return "weights here"
+
+
+def stand_in(config: AgentConfig, folder: Path) -> AgentConfig:
+    """Write models that stand in for those of a configuration.
+
+    Args:
+        config: of published models.
+        folder: where; models of the same name are written once.
+
+    Returns:
+        The configuration with paths, types and shares of a GPU's memory replaced.
+    """
+    models: dict[str, ModelConfig] = {}
+    for role in ROLES:
+        model: ModelConfig = getattr(config.models, role)
+        path = folder / Path(model.path).name  # head sets know a model by this part of its name
+        if not path.exists():
+            if role == "translation":
+                published_layouts.write(model.path, path)
+            else:
+                shutil.copytree(find_path(SPEECH[role]), path)
+        engine = {key: value for key, value in model.engine.items() if key != _SHARE}
+        if not engine_on_cpu():
+            engine[_SHARE] = 0.1
+        models[role] = ModelConfig(path=str(path), dtype="float32", engine=engine)
+    return config.model_copy(update={"models": ModelsConfig(**models)})
+
+
+def engine_on_cpu() -> bool:
+    """Whether engines run on the CPU."""
+    from alignatt_agent.engine.options import engine_environment, on_cpu
+
+    with engine_environment():
+        return on_cpu()
+
+
+def rehearse(
+    name: str, config: AgentConfig, audio: FloatArray, folder: Path, refused: str
+) -> Iterator[Rehearsal]:
+    """Stream ``audio``, ``[samples]``, into every target, and compare rows.
+
+    Args:
+        name: of the configuration.
+        config: with stand-ins.
+        audio: what is said.
+        folder: where the configuration is written, as the harness reads it.
+        refused: what ``as_written`` said.
+    """
+    from simulstream.config import yaml_config
+
+    file = folder / f"{Path(name).stem}.yaml"
+    file.write_text(config.to_yaml(), encoding="utf-8")
+    resolved = resolve(config)
+    begin = time.monotonic()
+    AlignAttAgent.load_model(yaml_config(str(file)))
+    engines = cascade.load_engines(resolved.checkpoints, resolved.heads)
+    largest, problems = _compare(resolved, engines)
+    for target in config.head_sets or OTHERS:
+        found = Rehearsal(name, Path(config.models.translation.path).name, refused, target)
+        found.largest, found.problems = largest, list(problems)
+        _stream(found, yaml_config(str(file)), audio, gated=target in config.head_sets)
+        found.seconds = time.monotonic() - begin
+        yield found
+        begin, problems = time.monotonic(), []
+
+
+def _stream(found: Rehearsal, config: SimpleNamespace, audio: FloatArray, gated: bool) -> None:
+    steps: list[Step] = []
+    failures = len(AlignAttAgent.failures)
+    agent = AlignAttAgent(config)
+    agent.set_source_language("English")
+    agent.set_target_language(found.target)
+    size = round(agent.speech_chunk_size * 16_000)
+    AlignAttAgent.observer = steps.append
+    try:
+        outputs = [agent.process_chunk(audio[i : i + size]) for i in range(0, len(audio), size)]
+        outputs.append(agent.end_of_stream())
+    finally:
+        AlignAttAgent.observer = None
+    units = [unit for step in steps for unit in step.units]
+    found.chunks, found.units = len(outputs), len(units)
+    found.tokens = sum(step.accepted for step in steps)
+    found.sentences = sum(len(step.heard.sentences) for step in steps if step.heard)
+    found.drafts_with_rows = sum(bool(step.judged and step.judged.words) for step in steps)
+    found.problems += AlignAttAgent.failures[failures:]
+    found.problems += _lost(steps, units, outputs, language(found.target))
+    if gated and not found.drafts_with_rows:
+        found.problems.append("no rows were read, though there is a head set")
+
+
+def _lost(
+    steps: Sequence[Step], units: Sequence[str], outputs: Sequence[object], target: Language
+) -> list[str]:
+    """Say what did not come out as it went in."""
+    problems = []
+    text = "".join(output.new_string for output in outputs)
+    joined = (" " if target.spaced else "").join(units)
+    if text.strip() != joined:
+        problems.append(f"units do not rebuild the text: {joined!r} became {text!r}")
+    last = steps[-1].heard
+    if last is None or last.live.words:
+        problems.append("words were left when the stream ended")
+    if not any(step.heard and step.heard.sentences for step in steps) or not units:
+        problems.append("nothing was translated")
+    return problems
+
+
+def _compare(resolved: Resolved, engines: Engines) -> tuple[float | None, list[str]]:
+    """Compare rows out of the engine with Transformers' eager attention on the same ids."""
+    if not resolved.heads:
+        return None, []
+    gap = Gap()
+    reference = TransformersEngine(resolved.checkpoints.translation.path)
+    for case in doctor_engines.cases(resolved, engines.tokenizer):
+        draft = engines.translation.draft(case.prompt, doctor_engines.PARITY_TOKENS, case.readout)
+        assert isinstance(draft.rows, AttentionRows)
+        gap.add(draft.rows, reference.rows(case.prompt, draft.token_ids, case.readout))
+    missed = gap.missed_exactness() if gap.rows else ["no row was compared with Transformers"]
+    return gap.largest, missed
