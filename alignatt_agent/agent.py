@@ -82,6 +82,8 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
                 engines = cls._start_engines(resolved)
                 resolved.check_shape(engines.num_layers, engines.num_heads)
                 cls._engines[key] = engines
+                for warning in resolved.other_prompts():
+                    LOGGER.warning(warning)
 
     @classmethod
     def lend(cls, engines: Engines | None, clock: Callable[[], float] = time.perf_counter) -> None:

@@ -27,6 +27,7 @@ from alignatt_agent.config.agent_config import (
     parse_overrides,
 )
 from alignatt_agent.config.languages import Language, LanguageError, language
+from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.config.resolved import head_set_for
 from alignatt_agent.evaluation.cache import Memo
 from alignatt_agent.evaluation.plotting import pyplot
@@ -41,6 +42,9 @@ examples
   the embedded model on generated pairs with gold alignments, 60 to choose and 60 to judge on:
     alignatt calibrate run --model micro_models/gemma4 --direction en-de \\
         --pairs micro:60:77 --held-out micro:60:78 --figures
+
+  a configuration's translation model, under its prompt:
+    alignatt calibrate run --config hy-mt-1.8b-low --direction en-de --pairs pairs.en-de.tsv
 
   a real model, words aligned by eflomal, which learns from more text than is scored:
     alignatt calibrate run --model google/gemma-4-E4B-it --revision 83df0a8 --direction en-de \\
@@ -102,10 +106,16 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _run_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("model").add_argument
-    add("--model", required=True, help="directory, or id on the Hugging Face hub")
+    add(
+        "--config",
+        metavar="NAME",
+        help="configuration whose prompt, and where --model is not given whose translation model, "
+        "is calibrated; default: the default prompt",
+    )
+    add("--model", help="directory, or id on the Hugging Face hub")
     add("--revision", help="commit of a hub id; pin it")
     add("--model-name", help="name in the head set, as configurations name it; default: --model")
-    add("--dtype", choices=("auto", "float32", "bfloat16"), default="auto")
+    add("--dtype", choices=("auto", "float32", "bfloat16"), help="default: auto, or --config's")
     add(
         "--engine",
         choices=ENGINES,
@@ -218,12 +228,13 @@ def _plan(arguments: argparse.Namespace) -> Plan:
 
     share = _share(arguments.held_out)
     pairs = without_repeats(read(arguments.pairs), seen)
+    model, prompt = _model(arguments)
     # Head sets travel, so a folder of this machine is named by its last part only.
-    model = Path(arguments.model)
-    name = arguments.model_name or (model.name if model.is_absolute() else arguments.model)
+    path = Path(model.path)
+    name = arguments.model_name or (path.name if path.is_absolute() else model.path)
     file = f"{Path(name).name}-{source.code}-{target.code}.json"
     return Plan(
-        model=ModelConfig(path=arguments.model, revision=arguments.revision, dtype=arguments.dtype),
+        model=model,
         name=name,
         source=source,
         target=target,
@@ -235,7 +246,22 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         row=arguments.row,
         top_k=arguments.keep,
         restart=arguments.restart,
+        prompt=prompt,
     )
+
+
+def _model(arguments: argparse.Namespace) -> tuple[ModelConfig, PromptConfig]:
+    """Return the model to calibrate and what it reads around the source."""
+    given = {"revision": arguments.revision, "dtype": arguments.dtype}
+    given = {key: value for key, value in given.items() if value}
+    config = load_config(arguments.config) if arguments.config else None
+    if arguments.model:
+        model = ModelConfig(path=arguments.model, **given)
+    elif config:
+        model = config.models.translation.model_copy(update=given)
+    else:
+        raise ConfigError("--model or --config has to name the model to calibrate")
+    return model, config.prompt if config else PromptConfig()
 
 
 def _direction(text: str) -> tuple[Language, Language]:
@@ -269,7 +295,12 @@ def _explain(arguments: argparse.Namespace) -> int:
         found = explain(
             loaded.reader,
             loaded.tokenizer,
-            PromptBuilder(loaded.tokenizer, source.name, target.name),
+            PromptBuilder(
+                loaded.tokenizer,
+                source.name,
+                target.name,
+                config.prompt.wording(source.code, target.code),
+            ),
             readout,
             build_policy(config.policy, single=True),
             words,

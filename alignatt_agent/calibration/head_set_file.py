@@ -123,12 +123,14 @@ def unite(contents: Sequence[dict[str, Any]], top_k: int) -> dict[str, Any]:
     heads = sorted({head for table in tables for head in table})
     # A head that a file without ts_matrix does not list scored less there than those it lists.
     mean = {h: sum(table.get(h, 0.0) for table in tables) / len(tables) for h in heads}
+    prompts = {content.get("prompt_sha256") for content in contents}
     best = sorted(heads, key=lambda head: -mean[head])[:top_k]
     return {
         **{key: first.get(key) for key in ("model", "revision")},
         "direction": "+".join(directions),
         **({"provisional": True} if any(c.get("provisional") for c in contents) else {}),
         "prompt_layout": first.get("prompt_layout"),
+        "prompt_sha256": prompts.pop() if len(prompts) == 1 else None,
         "source_of_alignments": "; ".join(
             dict.fromkeys(str(content.get("source_of_alignments")) for content in contents)
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from alignatt_agent.calibration.word_alignment import ErrorRate, Links
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import fingerprint, locate_one
 from alignatt_agent.config.languages import Language
+from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.evaluation.cache import Memo
 from alignatt_agent.translation.prompt import PromptBuilder
 
@@ -45,6 +46,7 @@ class Plan:
         row: convention to calibrate for; ``None`` takes the better one.
         top_k: heads in the set.
         restart: forget the results of an interrupted run.
+        prompt: what the model reads around the source.
     """
 
     model: ModelConfig
@@ -59,6 +61,7 @@ class Plan:
     row: Row | None = None
     top_k: int = 8
     restart: bool = False
+    prompt: PromptConfig = field(default_factory=PromptConfig)
 
     @property
     def direction(self) -> str:
@@ -125,7 +128,8 @@ def calibrate(plan: Plan) -> Calibrated:
                 raise CalibrationError(
                     f"--keep {plan.top_k}: the model has {len(loaded.heads)} heads"
                 )
-            builder = PromptBuilder(loaded.tokenizer, plan.source.name, plan.target.name)
+            wording = plan.prompt.wording(plan.source.code, plan.target.code)
+            builder = PromptBuilder(loaded.tokenizer, plan.source.name, plan.target.name, wording)
             prompter = PairPrompter(loaded.tokenizer, builder, loaded.max_context)
             usable, skipped = usable_pairs(prompter, pairs, links, judges)
             chosen_on, judged_on = _parts(plan, usable)
@@ -147,6 +151,7 @@ def calibrate(plan: Plan) -> Calibrated:
             "revision": plan.model.revision,
             "direction": plan.direction,
             "prompt_layout": PROMPT_LAYOUT,
+            "prompt_sha256": plan.prompt.digest(plan.source.code, plan.target.code),
             "source_of_alignments": plan.aligner.name,
         },
         _provenance(plan, made_by, rate, skipped, row),

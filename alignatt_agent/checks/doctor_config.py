@@ -120,7 +120,7 @@ def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[
     """
     if not config.head_sets:
         fix = "name one per target language under head_sets"
-        failed = config.policy.name != "none"
+        failed = config.policy.name == "alignatt"
         return [Check("head sets", "FAIL" if failed else "warn", "none configured", fix)]
     source, model = language(config.source_language), config.models.translation
     checks = []
@@ -135,7 +135,12 @@ def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[
             checks.append(Check(name, "FAIL", what, fix or f"correct head_sets.{code}"))
             continue
         found = f"{head_set.name}: {config.policy.top_k} heads, row {head_set.row}"
-        checks.append(Check(name, "ok", found + (" (provisional)" * head_set.provisional)))
+        found += " (provisional)" * head_set.provisional
+        if head_set.prompt_sha256 in (None, config.prompt.digest(source.code, code)):
+            checks.append(Check(name, "ok", found))
+        else:
+            fix = "calibrate under the configuration's: `alignatt calibrate run --config`"
+            checks.append(Check(name, "warn", found + ", made under another prompt", fix))
     return checks
 
 

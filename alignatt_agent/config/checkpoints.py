@@ -131,8 +131,12 @@ def _remedy(model: ModelConfig) -> str:
             f"`git checkout -- {EMBEDDED}` or rebuild it with `make micro-models`"
         )
     if _is_hub_id(model):
-        revision = f" --revision {model.revision}" if model.revision else ""
-        return f"fetch it with `hf download {model.path}{revision}`"
+        if model.revision:
+            return f"fetch it with `hf download {model.path} --revision {model.revision}`"
+        return (
+            f"fetch it with `hf download {model.path}`; pin it: the folder that it prints ends "
+            "with the commit that belongs to `revision`"
+        )
     return (
         "the path was looked up in the working directory and in the checkout; "
         "correct it in the configuration"

@@ -30,6 +30,8 @@ class HeadSet:
         num_layers: decoder layers of the model.
         num_heads: attention heads per layer.
         provisional: whether the scores were measured under another prompt than ours.
+        prompt_sha256: hash of the prompt's wording that they were measured under, see
+            ``PromptConfig.digest``; ``None`` where that is not known.
     """
 
     name: str
@@ -42,6 +44,7 @@ class HeadSet:
     num_layers: int
     num_heads: int
     provisional: bool = False
+    prompt_sha256: str | None = None
 
     @property
     def directions(self) -> tuple[str, ...]:
@@ -150,4 +153,5 @@ def _parse(name: str, raw: dict[str, Any]) -> HeadSet:
         num_layers=int(raw.get("num_layers") or len(raw["ts_matrix"])),
         num_heads=int(raw.get("num_heads") or len(raw["ts_matrix"][0])),
         provisional=bool(raw.get("provisional", False)),
+        prompt_sha256=raw.get("prompt_sha256"),
     )

@@ -49,6 +49,19 @@ class Resolved:
         for item in self.head_sets.values():
             item.check(model.path, num_layers, num_heads, item.direction, model.revision)
 
+    def other_prompts(self) -> list[str]:
+        """Say which head sets were calibrated under another prompt than the configuration's."""
+        config, found = self.config, []
+        for target, item in self.head_sets.items():
+            ours = config.prompt.digest(config.source_language, target)
+            if item.prompt_sha256 not in (None, ours):
+                found.append(
+                    f"head set {item.name} was calibrated under another prompt "
+                    f"({item.prompt_sha256}) than the configuration's for {target} ({ours}): other "
+                    "heads may follow the source now; `alignatt calibrate run --config` finds them"
+                )
+        return found
+
     def identities(self) -> dict[str, str]:
         """Name the checkpoint of each role: ``id@revision``, or the path with a fingerprint."""
         return {

@@ -32,7 +32,7 @@ def aligned_pairs(
         source: code of the source language.
         target: code of the target language.
         tokenizer: of the translation model.
-        config: for the longest request.
+        config: for the prompt and the longest request.
 
     Raises:
         PairsError: there is no such file, or no usable pair with a gold alignment in it.
@@ -40,7 +40,9 @@ def aligned_pairs(
     spoken, written = language(source), language(target)
     spec = spec.replace("{target}", target)
     context = int(config.models.translation.engine.get("max_model_len", _CONTEXT))
-    prompter = PairPrompter(tokenizer, PromptBuilder(tokenizer, spoken.name, written.name), context)
+    wording = config.prompt.wording(spoken.code, written.code)
+    builder = PromptBuilder(tokenizer, spoken.name, written.name, wording)
+    prompter = PairPrompter(tokenizer, builder, context)
     found = []
     for pair in read_pairs(spec, spoken, written).pairs:
         if pair.gold is not None:

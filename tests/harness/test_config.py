@@ -21,6 +21,8 @@ def test_shipped_configurations():
     assert {
         f"{name}-{regime}" for name in ("iwslt26", "micro", "default") for regime in ("low", "high")
     } <= set(CONFIGS)
+    backbones = ("milmmt46", "hy-mt-1.8b", "hy-mt-7b", "qwen3-1.7b", "qwen3-4b", "eurollm-9b")
+    assert {f"{name}-low" for name in backbones} <= set(CONFIGS)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
