@@ -12,7 +12,7 @@ STAMP := .venv/.ready-$(EXTRA)
 OUTPUT = outputs/$(if $(filter micro,$(MODELS)),,$(MODELS)-)dev-
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev-low dev-high test lint measure parity bench doctor curves submission setup-comet micro-models micro-heads clean
+.PHONY: help setup dev-low dev-high test lint measure parity rehearse bench doctor curves submission setup-comet micro-models micro-heads clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -47,6 +47,9 @@ measure: $(STAMP) ## measure the embedded models one by one: WER, aligner error,
 
 parity: $(STAMP) ## compare the engine's attention rows with Transformers, in every mode
 	@$(BIN)/alignatt parity --output outputs/parity
+
+rehearse: $(STAMP) ## run every configuration of real models on random stand-ins for them
+	@$(BIN)/alignatt rehearse
 
 bench: $(STAMP) ## time the engine against its alternatives; leave the machine alone meanwhile
 	@$(BIN)/alignatt bench --output outputs/bench \

@@ -47,6 +47,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     """Gets the trace of every chunk."""
 
     _engines: ClassVar[dict[str, Engines]] = {}
+    _warned: ClassVar[set[str]] = set()
     _lent: ClassVar[Engines | None] = None
     _clock: ClassVar[Callable[[], float]] = time.perf_counter
     _loading: ClassVar[threading.Lock] = threading.Lock()
@@ -82,8 +83,10 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
                 engines = cls._start_engines(resolved)
                 resolved.check_shape(engines.num_layers, engines.num_heads)
                 cls._engines[key] = engines
-                for warning in resolved.other_prompts():
-                    LOGGER.warning(warning)
+            for warning in resolved.other_prompts():
+                if warning not in cls._warned:
+                    cls._warned.add(warning)
+                    LOGGER.warning("%s", warning)
 
     @classmethod
     def lend(cls, engines: Engines | None, clock: Callable[[], float] = time.perf_counter) -> None:

@@ -158,12 +158,7 @@ def build_session(
         readout = resolved.head_set(source, target).readout(config.policy.top_k)
     translator = Translator(
         engine=engines.translation,
-        prompt_builder=PromptBuilder(
-            engines.tokenizer,
-            source.name,
-            target.name,
-            config.prompt.wording(source.code, target.code),
-        ),
+        prompt_builder=PromptBuilder.of(engines.tokenizer, config.prompt, source, target),
         tokenizer=engines.tokenizer,
         readout=readout,
         policy=build_policy(config.policy),

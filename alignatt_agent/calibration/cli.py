@@ -14,8 +14,9 @@ from alignatt_agent.calibration.aligners.choose import add_options, build_aligne
 from alignatt_agent.calibration.explain import explain
 from alignatt_agent.calibration.explain_figure import reconstruction
 from alignatt_agent.calibration.figures import figures_beside
+from alignatt_agent.calibration.help_texts import EXPLAIN, EXPORT, RUN, UNITE
 from alignatt_agent.calibration.pairs import Pairs, PairsError, without_repeats
-from alignatt_agent.calibration.pairs_file import FORMAT, read_pairs, write_pairs
+from alignatt_agent.calibration.pairs_file import read_pairs, write_pairs
 from alignatt_agent.calibration.report import print_report
 from alignatt_agent.calibration.row_reader import ENGINES, open_reader
 from alignatt_agent.calibration.select_heads import Plan, calibrate
@@ -34,44 +35,6 @@ from alignatt_agent.evaluation.plotting import pyplot
 from alignatt_agent.policy import build_policy
 from alignatt_agent.translation.prompt import PromptBuilder
 
-RUN = f"""\
-heads are scored by Translation Score: how often a head's peak hits the source word that the target
-word is aligned to, under the prompt that the agent uses
-
-examples
-  the embedded model on generated pairs with gold alignments, 60 to choose and 60 to judge on:
-    alignatt calibrate run --model micro_models/gemma4 --direction en-de \\
-        --pairs micro:60:77 --held-out micro:60:78 --figures
-
-  a configuration's translation model, under its prompt:
-    alignatt calibrate run --config hy-mt-1.8b-low --direction en-de --pairs pairs.en-de.tsv
-
-  a real model, words aligned by eflomal, which learns from more text than is scored:
-    alignatt calibrate run --model google/gemma-4-E4B-it --revision 83df0a8 --direction en-de \\
-        --pairs pairs.en-de.tsv --aligner eflomal --aligner-corpus corpus.en-de.tsv
-
-  words aligned by a chat model; shows what it will cost, and goes on with --yes:
-    alignatt calibrate run ... --aligner openai --endpoint https://HOST/v1 --aligner-model NAME \\
-        --price 0.25 2.00 --yes
-
-{FORMAT}
-
-a run writes
-  OUTPUT.json      the head set; name it under head_sets in a configuration
-  OUTPUT.sqlite    word alignments and scores of every pair: the same command goes on from there,
-                   and one with more pairs computes only what is new
-  OUTPUT-heads, OUTPUT-top-k (.png, .svg)   with --figures
-
-exit status: 0 written; 1 the run failed; 2 nothing was started
-"""
-EXPLAIN = """\
-example
-  alignatt calibrate explain "We have trained the large model that our students should" \\
-      --config micro-low --target de --accessible 7 --prefix "Wir haben"
-"""
-EXPORT = "example\n  alignatt calibrate export --pairs micro:60 --direction en-de pairs.jsonl"
-UNITE = "example\n  alignatt calibrate unite micro-en-de micro-en-it --output micro-en-de-it.json"
-
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line: ``run``, ``explain``, ``export`` and ``unite``."""
@@ -83,12 +46,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for run, options, summary, epilog in (
         (_run, _run_options, "score all heads of a model, write the best as a head set", RUN),
-        (
-            _explain,
-            _explain_options,
-            "draft once: where words looked, what was accepted",
-            EXPLAIN,
-        ),
+        (_explain, _explain_options, "draft once: what was looked at, what accepted", EXPLAIN),
         (_export, _export_options, "write pairs with gold alignments as JSON lines", EXPORT),
         (_unite, _unite_options, "one head set for several directions: best mean scores", UNITE),
     ):
@@ -295,12 +253,7 @@ def _explain(arguments: argparse.Namespace) -> int:
         found = explain(
             loaded.reader,
             loaded.tokenizer,
-            PromptBuilder(
-                loaded.tokenizer,
-                source.name,
-                target.name,
-                config.prompt.wording(source.code, target.code),
-            ),
+            PromptBuilder.of(loaded.tokenizer, config.prompt, source, target),
             readout,
             build_policy(config.policy, single=True),
             words,

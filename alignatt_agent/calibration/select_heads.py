@@ -128,8 +128,7 @@ def calibrate(plan: Plan) -> Calibrated:
                 raise CalibrationError(
                     f"--keep {plan.top_k}: the model has {len(loaded.heads)} heads"
                 )
-            wording = plan.prompt.wording(plan.source.code, plan.target.code)
-            builder = PromptBuilder(loaded.tokenizer, plan.source.name, plan.target.name, wording)
+            builder = PromptBuilder.of(loaded.tokenizer, plan.prompt, plan.source, plan.target)
             prompter = PairPrompter(loaded.tokenizer, builder, loaded.max_context)
             usable, skipped = usable_pairs(prompter, pairs, links, judges)
             chosen_on, judged_on = _parts(plan, usable)

@@ -120,8 +120,7 @@ def cases(resolved: Resolved, tokenizer: Any) -> list[Case]:
     found = []
     for target in map(language, resolved.head_sets):
         readout = resolved.head_set(source, target).readout(config.policy.top_k)
-        wording = config.prompt.wording(source.code, target.code)
-        builder = PromptBuilder(tokenizer, source.name, target.name, wording)
+        builder = PromptBuilder.of(tokenizer, config.prompt, source, target)
         found += [Case(builder.build(text.split()), readout) for text in SENTENCES]
     return found
 

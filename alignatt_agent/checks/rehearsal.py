@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from alignatt_agent import cascade
 from alignatt_agent.agent import AlignAttAgent
-from alignatt_agent.cascade import Engines
 from alignatt_agent.checks import doctor_engines, published_layouts
 from alignatt_agent.checks.parity_rows import Gap
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig
@@ -20,7 +20,7 @@ from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.engine.transformers_engine import TransformersEngine
-from alignatt_agent.types import AttentionRows, FloatArray, Step
+from alignatt_agent.types import SAMPLE_RATE, AlignAttError, AttentionRows, FloatArray, Step
 
 SPEECH = {"asr": "micro_models/qwen3-asr", "aligner": "micro_models/qwen3-aligner"}
 """Embedded models in the published layout: a random recogniser hears nothing to translate."""
@@ -64,11 +64,12 @@ class Rehearsal:
     problems: list[str] = field(default_factory=list)
 
 
-def as_written(config: AgentConfig) -> str:
-    """Try the configuration with its own models: ``"refused"``, or ``"weights here"``.
+def as_written(config: AgentConfig) -> tuple[str, list[str]]:
+    """Try the configuration with its own models, which may be missing here.
 
-    Raises:
-        AssertionError: a missing checkpoint is not named with the command that fetches it.
+    Returns:
+        ``"refused"`` or ``"weights here"``, and the commands that should have been named but
+        were not.
     """
     missing = []
     for role in ROLES:
@@ -81,10 +82,8 @@ def as_written(config: AgentConfig) -> str:
         resolve(config)
     except CheckpointError as error:
         unnamed = [command for command in missing if command not in str(error)]
-        if unnamed:
-            raise AssertionError(f"not named: {unnamed} in {error}") from None
-        return "refused"
-    return "weights here"
+        return "refused", [f"as written: `{command}` is not named" for command in unnamed]
+    return "weights here", [f"as written: started without `{command}`" for command in missing]
 
 
 def stand_in(config: AgentConfig, folder: Path) -> AgentConfig:
@@ -122,42 +121,54 @@ def engine_on_cpu() -> bool:
 
 
 def rehearse(
-    name: str, config: AgentConfig, audio: FloatArray, folder: Path, refused: str
+    name: str, written: AgentConfig, audio: FloatArray, folder: Path
 ) -> Iterator[Rehearsal]:
-    """Stream ``audio``, ``[samples]``, into every target, and compare rows.
+    """Stream ``audio``, ``[samples]``, into every target with a head set, and compare rows.
 
     Args:
         name: of the configuration.
-        config: with stand-ins.
+        written: the configuration.
         audio: what is said.
-        folder: where the configuration is written, as the harness reads it.
-        refused: what ``as_written`` said.
+        folder: for stand-ins and for the configuration with them, as the harness reads it.
     """
     from simulstream.config import yaml_config
 
+    begin, model = time.monotonic(), Path(written.models.translation.path).name
+    refused, problems = as_written(written)
+    config = stand_in(written, folder)
     file = folder / f"{Path(name).stem}.yaml"
     file.write_text(config.to_yaml(), encoding="utf-8")
-    resolved = resolve(config)
-    begin = time.monotonic()
-    AlignAttAgent.load_model(yaml_config(str(file)))
-    engines = cascade.load_engines(resolved.checkpoints, resolved.heads)
-    largest, problems = _compare(resolved, engines)
+    largest = None
     for target in config.head_sets or OTHERS:
-        found = Rehearsal(name, Path(config.models.translation.path).name, refused, target)
-        found.largest, found.problems = largest, list(problems)
-        _stream(found, yaml_config(str(file)), audio, gated=target in config.head_sets)
-        found.seconds = time.monotonic() - begin
+        found = Rehearsal(name, model, refused, target, problems=problems)
+        try:
+            AlignAttAgent.load_model(yaml_config(str(file)))
+            if largest is None:
+                largest, missed = _compare(resolve(config))
+                problems += missed
+            stream(found, yaml_config(str(file)), audio, gated=target in config.head_sets)
+        except AlignAttError as error:
+            problems.append(str(error))
+        found.largest, found.seconds = largest, time.monotonic() - begin
         yield found
-        begin, problems = time.monotonic(), []
+        begin, problems = time.monotonic(), []  # those of all targets are told once
 
 
-def _stream(found: Rehearsal, config: SimpleNamespace, audio: FloatArray, gated: bool) -> None:
+def stream(found: Rehearsal, config: SimpleNamespace, audio: FloatArray, gated: bool) -> None:
+    """Stream ``audio``, ``[samples]``, through a new agent; note what came of it.
+
+    Args:
+        found: takes figures and problems.
+        config: what Simulstream made of the YAML; its engines are loaded.
+        audio: what is said.
+        gated: whether attention has to be read.
+    """
     steps: list[Step] = []
     failures = len(AlignAttAgent.failures)
     agent = AlignAttAgent(config)
     agent.set_source_language("English")
     agent.set_target_language(found.target)
-    size = round(agent.speech_chunk_size * 16_000)
+    size = round(agent.speech_chunk_size * SAMPLE_RATE)
     AlignAttAgent.observer = steps.append
     try:
         outputs = [agent.process_chunk(audio[i : i + size]) for i in range(0, len(audio), size)]
@@ -176,7 +187,7 @@ def _stream(found: Rehearsal, config: SimpleNamespace, audio: FloatArray, gated:
 
 
 def _lost(
-    steps: Sequence[Step], units: Sequence[str], outputs: Sequence[object], target: Language
+    steps: Sequence[Step], units: Sequence[str], outputs: Sequence[Any], target: Language
 ) -> list[str]:
     """Say what did not come out as it went in."""
     problems = []
@@ -192,10 +203,11 @@ def _lost(
     return problems
 
 
-def _compare(resolved: Resolved, engines: Engines) -> tuple[float | None, list[str]]:
-    """Compare rows out of the engine with Transformers' eager attention on the same ids."""
+def _compare(resolved: Resolved) -> tuple[float | None, list[str]]:
+    """Compare rows of the loaded engine with Transformers' eager attention on the same ids."""
     if not resolved.heads:
         return None, []
+    engines = cascade.load_engines(resolved.checkpoints, resolved.heads)
     gap = Gap()
     reference = TransformersEngine(resolved.checkpoints.translation.path)
     for case in doctor_engines.cases(resolved, engines.tokenizer):

@@ -13,7 +13,7 @@ import soundfile
 from tabulate import tabulate
 
 from alignatt_agent.checks.published_layouts import SHAPES
-from alignatt_agent.checks.rehearsal import Rehearsal, as_written, rehearse, stand_in
+from alignatt_agent.checks.rehearsal import Rehearsal, rehearse
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.checkpoints import EMBEDDED
 from alignatt_agent.config.resources import find_path, known_resources
@@ -126,7 +126,7 @@ def run(names: Sequence[str], audio: FloatArray, folder: Path) -> Iterator[Rehea
             raise ConfigError(f"{name}: there is no stand-in for {model}, only for {list(SHAPES)}")
     try:
         for name, config in configs.items():
-            yield from rehearse(name, stand_in(config, folder), audio, folder, as_written(config))
+            yield from rehearse(name, config, audio, folder)
     finally:
         AlignAttAgent.shutdown()
 

@@ -40,8 +40,7 @@ def aligned_pairs(
     spoken, written = language(source), language(target)
     spec = spec.replace("{target}", target)
     context = int(config.models.translation.engine.get("max_model_len", _CONTEXT))
-    wording = config.prompt.wording(spoken.code, written.code)
-    builder = PromptBuilder(tokenizer, spoken.name, written.name, wording)
+    builder = PromptBuilder.of(tokenizer, config.prompt, spoken, written)
     prompter = PairPrompter(tokenizer, builder, context)
     found = []
     for pair in read_pairs(spec, spoken, written).pairs:

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 from jinja2 import TemplateError
 
-from alignatt_agent.config.prompt_config import PromptWording
+from alignatt_agent.config.languages import Language
+from alignatt_agent.config.prompt_config import PromptConfig, PromptWording
 from alignatt_agent.types import AlignAttError, Prompt
 
 DEFAULT = PromptWording()
@@ -84,6 +85,14 @@ class PromptBuilder:
                 "cannot be marked"
             )
         self._before, self._after = text.split(_MARKER)
+
+    @classmethod
+    def of(
+        cls, tokenizer: Any, prompt: PromptConfig, source: Language, target: Language
+    ) -> PromptBuilder:
+        """Return the builder of a direction, as a configuration words it."""
+        wording = prompt.wording(source.code, target.code)
+        return cls(tokenizer, source.name, target.name, wording)
 
     def build(self, words: Sequence[str], accepted: Sequence[int] = ()) -> Prompt:
         """Build the prompt for ``words`` continued after the ``accepted`` target ids.

@@ -21,6 +21,7 @@ from alignatt_agent.cli import main
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.config.quiet import QUIET
 from alignatt_agent.evaluation.cache import Memo
 from alignatt_agent.translation.prompt import PromptBuilder
@@ -72,6 +73,7 @@ def test_a_few_pairs_find_the_heads_of_the_shipped_set(whole):
         assert row["head_set"]["micro"]["value"] > row["all_heads"]["micro"]["value"]
     assert rows[shipped.row]["head_set"]["micro"]["value"] >= 0.85
     assert content["n_pairs"] + content["held_out"]["n_pairs"] == COUNT
+    assert found.prompt_sha256 == shipped.prompt_sha256 == PromptConfig().digest("en", "de")
     assert content["provenance"]["skipped"] == {}
     if find_spec("matplotlib"):
         drawn = {path.name for path in output.parent.iterdir() if path.suffix in (".png", ".svg")}

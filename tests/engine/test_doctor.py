@@ -22,7 +22,8 @@ from alignatt_agent.checks.doctor_machine import (
     check_torchvision,
     check_versions,
 )
-from alignatt_agent.config.agent_config import ModelConfig, load_config
+from alignatt_agent.config.agent_config import ModelConfig, PolicyConfig, load_config
+from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.policy import AlignAtt, EmitAll
 from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt, Readout
 
@@ -216,9 +217,15 @@ def test_head_sets_against_the_model():
     assert "direction en-it, not for en-de" in check_head_sets(swapped, (6, 8))[0].found
     foreign = MICRO.model_copy(update={"head_sets": {"de": "gemma4-en-de"}})
     assert "model google/gemma-4-E4B-it" in check_head_sets(foreign, (6, 8))[0].found
+    asked = PromptConfig(system="Translate.")
+    (other, *_) = check_head_sets(MICRO.model_copy(update={"prompt": asked}), (6, 8))
+    assert (other.status, other.found[-27:]) == ("warn", ", made under another prompt")
     missing = MICRO.model_copy(update={"head_sets": {"de": "no-such"}})
     assert "no head set named 'no-such'" in check_head_sets(missing, (6, 8))[0].found
     assert check_head_sets(MICRO.model_copy(update={"head_sets": {}}), (6, 8))[0].status == "FAIL"
+    agreeing = PolicyConfig(name="local_agreement", n=2)
+    without = MICRO.model_copy(update={"head_sets": {}, "policy": agreeing})
+    assert check_head_sets(without, (6, 8))[0].status == "warn"
 
 
 def test_checkpoints_that_are_missing_name_the_command(monkeypatch, tmp_path):

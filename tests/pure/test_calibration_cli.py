@@ -55,12 +55,23 @@ def test_every_command_has_help_with_an_example(capsys, command):
         (["--pairs", "micro:9", "--devset", "tests"], "tests is not a dev set"),
         (["--pairs", "micro:9", "--aligner", "openai"], "needs --endpoint URL and --aligner-model"),
         (["--pairs", "micro:9", "--model", "no/such-model"], "hf download no/such-model"),
+        (["--pairs", "micro:9", "--config", "no-such"], "no agent config named 'no-such'"),
     ],
 )
 def test_nothing_is_started(capsys, monkeypatch, tmp_path, arguments, message):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert main([*BASE, *arguments, "--output", str(tmp_path / "set.json")]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_configuration_names_the_model(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    command = ["run", "--direction", "en-de", "--pairs", "micro:9"]
+    output = ["--output", str(tmp_path / "set.json")]
+    assert main([*command, *output]) == 2
+    assert "--model or --config has to name the model" in capsys.readouterr().err
+    assert main([*command, *output, "--config", "hy-mt-1.8b-low"]) == 2
+    assert "hf download tencent/HY-MT1.5-1.8B`; pin it" in capsys.readouterr().err
 
 
 def test_no_money_without_yes(capsys, tmp_path):
@@ -83,6 +94,11 @@ def test_export_and_unite(capsys, tmp_path):
     sets = [str(tmp_path / f"{code}.json") for code in ("de", "it")]
     output = tmp_path / "union.json"
     assert main(["unite", *sets, "--keep", "1", "--output", str(output)]) == 0
-    assert json.loads(output.read_text())["direction"] == "en-de+en-it"
+    union = json.loads(output.read_text())
+    assert (union["direction"], union["prompt_sha256"]) == ("en-de+en-it", None)
+    (tmp_path / "de.json").write_text(json.dumps(head_set(prompt_sha256="1")))
+    (tmp_path / "it.json").write_text(json.dumps(head_set("en-it", prompt_sha256="1")))
+    assert main(["unite", *sets, "--keep", "1", "--output", str(output)]) == 0
+    assert json.loads(output.read_text())["prompt_sha256"] == "1"
     assert main(["unite", sets[0], "no-such-set", "--output", str(output)]) == 2
     assert "no head set named 'no-such-set'" in capsys.readouterr().err
