@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,7 @@ from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError, AttentionRows, FloatArray, Step
 
 SPEECH = {"asr": "micro_models/qwen3-asr", "aligner": "micro_models/qwen3-aligner"}
-"""Embedded models in the published layout: a random recogniser hears nothing to translate."""
+"""Embedded models: a random recogniser hears nothing that could be translated."""
 
 OTHERS = ("de", "zh")
 """Targets of configurations without head sets: one of each kind of script."""
@@ -104,12 +105,39 @@ def stand_in(config: AgentConfig, folder: Path) -> AgentConfig:
             if role == "translation":
                 published_layouts.write(model.path, path)
             else:
-                shutil.copytree(find_path(SPEECH[role]), path)
+                _publish(find_path(SPEECH[role]), path)
         engine = {key: value for key, value in model.engine.items() if key != _SHARE}
         if not engine_on_cpu():
             engine[_SHARE] = 0.1
         models[role] = ModelConfig(path=str(path), dtype="float32", engine=engine)
     return config.model_copy(update={"models": ModelsConfig(**models)})
+
+
+def _publish(embedded: Path, folder: Path) -> None:
+    """Copy an embedded speech model, tokenizer and chat template in the published files."""
+    shutil.copytree(embedded, folder)
+    tokenizer = folder / "tokenizer.json"
+    layout = json.loads(tokenizer.read_text(encoding="utf-8"))
+    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    for key in ("backend", "extra_special_tokens"):
+        settings.pop(key, None)
+    settings["tokenizer_class"] = "Qwen2Tokenizer"
+    settings["added_tokens_decoder"] = {
+        str(token.pop("id")): token for token in layout["added_tokens"]
+    }
+    template = folder / "chat_template.jinja"
+    documents = {
+        "vocab.json": layout["model"]["vocab"],
+        "tokenizer_config.json": settings,
+        "chat_template.json": {"chat_template": template.read_text(encoding="utf-8")},
+    }
+    for name, document in documents.items():
+        text = json.dumps(document, ensure_ascii=False, indent=1)
+        (folder / name).write_text(text, encoding="utf-8")
+    merges = [" ".join(pair) for pair in layout["model"]["merges"]]
+    (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges, ""]), encoding="utf-8")
+    tokenizer.unlink()
+    template.unlink()
 
 
 def engine_on_cpu() -> bool:

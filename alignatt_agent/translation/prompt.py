@@ -88,11 +88,16 @@ class PromptBuilder:
 
     @classmethod
     def of(
-        cls, tokenizer: Any, prompt: PromptConfig, source: Language, target: Language
+        cls,
+        tokenizer: Any,
+        prompt: PromptConfig,
+        source: Language,
+        target: Language,
+        context: str = "",
     ) -> PromptBuilder:
         """Return the builder of a direction, as a configuration words it."""
         wording = prompt.wording(source.code, target.code)
-        return cls(tokenizer, source.name, target.name, wording)
+        return cls(tokenizer, source.name, target.name, wording, context)
 
     def build(self, words: Sequence[str], accepted: Sequence[int] = ()) -> Prompt:
         """Build the prompt for ``words`` continued after the ``accepted`` target ids.
