@@ -207,7 +207,7 @@ def stream(found: Rehearsal, config: SimpleNamespace, audio: FloatArray, gated: 
     found.chunks, found.units = len(outputs), len(units)
     found.tokens = sum(step.accepted for step in steps)
     found.sentences = sum(len(step.heard.sentences) for step in steps if step.heard)
-    found.drafts_with_rows = sum(bool(step.judged and step.judged.words) for step in steps)
+    found.drafts_with_rows = len([step for step in steps if step.judged and step.judged.words])
     found.problems += AlignAttAgent.failures[failures:]
     found.problems += _lost(steps, units, outputs, language(found.target))
     if gated and not found.drafts_with_rows:
