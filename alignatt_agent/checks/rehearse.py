@@ -72,8 +72,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="alignatt-rehearse-") as folder:
         for rehearsal in run(arguments.config or real_configurations(), audio, Path(folder)):
             found.append(rehearsal)
-            for problem in rehearsal.problems:
-                print(f"MISSED {rehearsal.name} {rehearsal.target}: {problem}", flush=True)
+            for line in rehearsal.problems or ["ok"]:
+                print(f"{rehearsal.name} {rehearsal.target}: {line}", flush=True)
+    print()
     print(tabulate(map(_row, found), HEADERS, "plain", disable_numparse=True))
     if arguments.json:
         rows = [asdict(rehearsal) for rehearsal in found]
