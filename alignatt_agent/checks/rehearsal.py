@@ -206,7 +206,8 @@ def stream(found: Rehearsal, config: SimpleNamespace, audio: FloatArray, gated: 
     units = [unit for step in steps for unit in step.units]
     found.chunks, found.units = len(outputs), len(units)
     found.tokens = sum(step.accepted for step in steps)
-    found.sentences = sum(len(step.heard.sentences) for step in steps if step.heard)
+    closed = [sentence for step in steps for sentence in step.heard.sentences]
+    found.sentences = len(closed)
     found.drafts_with_rows = len([step for step in steps if step.judged and step.judged.words])
     found.problems += AlignAttAgent.failures[failures:]
     found.problems += _lost(steps, units, outputs, language(found.target))
@@ -224,9 +225,9 @@ def _lost(
     if text.strip() != joined:
         problems.append(f"units do not rebuild the text: {joined!r} became {text!r}")
     last = steps[-1].heard
-    if last is None or last.live.words:
+    if last.live.words:
         problems.append("words were left when the stream ended")
-    if not any(step.heard and step.heard.sentences for step in steps) or not units:
+    if not any(step.heard.sentences for step in steps) or not units:
         problems.append("nothing was translated")
     return problems
 
