@@ -21,7 +21,7 @@ from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.languages import Language, LanguageError, language
 from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.contexts import check_contexts
-from alignatt_agent.types import SAMPLE_RATE, Step
+from alignatt_agent.types import SAMPLE_RATE, EngineError, Step
 
 if TYPE_CHECKING:
     from alignatt_agent.cascade import Engines, Session
@@ -93,6 +93,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             if key not in cls._engines:
                 engines = cls._start_engines(resolved)
                 resolved.check_shape(engines.num_layers, engines.num_heads)
+                cls._engines.clear()  # other models or heads were given up for these
                 cls._engines[key] = engines
             for warning in resolved.other_prompts():
                 if warning not in cls._warned:
@@ -231,7 +232,12 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         return self._session
 
     def _new_session(self, source: Language, target: Language) -> Session:
-        engines = type(self)._engines[_engine_key(self._resolved)]
+        engines = type(self)._engines.get(_engine_key(self._resolved))
+        if engines is None:
+            raise EngineError(
+                "the engines of this configuration are not loaded: load_model was not called for "
+                "it, or was called since for other models or heads; call it again"
+            )
         context = self._context
         if context is None:
             context = self._config.speech.context_of(self._talk)

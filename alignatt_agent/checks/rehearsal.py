@@ -11,10 +11,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from tokenizers import Tokenizer
+
 from alignatt_agent import cascade
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.checks import doctor_engines, published_layouts
 from alignatt_agent.checks.parity_rows import Gap
+from alignatt_agent.checks.speech_layout import write_json
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig
 from alignatt_agent.config.checkpoints import ROLES, CheckpointError, locate_one
 from alignatt_agent.config.languages import Language, language
@@ -126,16 +129,10 @@ def _publish(embedded: Path, folder: Path) -> None:
         str(token.pop("id")): token for token in layout["added_tokens"]
     }
     template = folder / "chat_template.jinja"
-    documents = {
-        "vocab.json": layout["model"]["vocab"],
-        "tokenizer_config.json": settings,
-        "chat_template.json": {"chat_template": template.read_text(encoding="utf-8")},
-    }
-    for name, document in documents.items():
-        text = json.dumps(document, ensure_ascii=False, indent=1)
-        (folder / name).write_text(text, encoding="utf-8")
-    merges = [" ".join(pair) for pair in layout["model"]["merges"]]
-    (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges, ""]), encoding="utf-8")
+    write_json(folder / "tokenizer_config.json", settings)
+    chat = {"chat_template": template.read_text(encoding="utf-8")}
+    write_json(folder / "chat_template.json", chat)
+    Tokenizer.from_file(str(tokenizer)).model.save(str(folder))  # vocab.json and merges.txt
     tokenizer.unlink()
     template.unlink()
 

@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from simulstream.config import yaml_config
 from simulstream.server.message_processor import MessageProcessor
 
 from alignatt_agent.config.agent_config import ConfigError
@@ -55,6 +56,20 @@ def test_load_model_is_idempotent(config):
     for _ in range(3):
         FakeAgent.load_model(config)
     assert FakeAgent.starts == 1
+
+
+def test_engines_that_others_took_the_place_of_are_not_used(config, tmp_path):
+    """As in ``cascade.load_engines``: there is one set of engines, the latest asked for."""
+    other = yaml_config(str(write_config(tmp_path / "other", policy={"top_k": 1})))
+    FakeAgent.load_model(config)
+    FakeAgent.load_model(other)
+    before = FakeAgent(config)
+    before.set_target_language("de")
+    with pytest.raises(EngineError, match=r"not loaded: .* call it again"):
+        before.process_chunk(talk(8))
+    FakeAgent.load_model(config)
+    assert FakeAgent.starts == 3
+    assert stream(before, talk(8), "de") == expected(8)
 
 
 def test_processors_share_engines(config):
