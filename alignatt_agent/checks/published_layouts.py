@@ -24,11 +24,12 @@ from alignatt_agent.checks.published_templates import FAMILIES
 
 _TOWER = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
 
-
 _SHALLOW = 12
+"""Layers up to which the queries of Gemma-4 stay as wide as they are drawn."""
+
 _CALM = 0.3
-"""Factor on queries of Gemma-4, whose scores are not scaled down: with random weights each layer
-attends to one token, and 42 of them multiply the rounding of the first to 5e-4 (measured)."""
+"""Factor on the queries of deeper ones, whose scores are not scaled down: with random weights each
+layer attends to one token, and 42 of them multiply the rounding of the first to 5e-4 (measured)."""
 
 
 def _hybrid(layers: int) -> list[str]:
