@@ -65,7 +65,7 @@ def short_talk(tmp_path_factory) -> ShortTalk:
 
 @pytest.fixture(scope="session")
 def driven(short_talk):
-    """Direct runs of the short talk, each target twice, and more; see ``driver.py``."""
+    """The short talk under the official harness, alone, and more; see ``driver.py``."""
     for target in TARGETS:
         short_talk.config(target)
     out = short_talk.root / "driver.json"

@@ -27,6 +27,7 @@ from micro_world.measure import measure
 RATE = 16_000
 ROOT = Path(__file__).resolve().parents[2]
 DEVSET = ROOT / "micro_models" / "devset"
+TARGETS = ("de", "it", "zh")
 
 
 def stream(agent, audio, target="de"):
@@ -44,17 +45,16 @@ def stream(agent, audio, target="de"):
 
 def official_runs(root: Path) -> None:
     METRICS_LOGGER.setLevel(logging.INFO)
-    for run in (1, 2):
-        for target in ("de", "it", "zh"):
-            inference.main(
-                Namespace(
-                    speech_processor_config=str(root / f"{target}.yaml"),
-                    wav_list_file=str(root / "wavs.txt"),
-                    tgt_lang=target,
-                    src_lang="en",
-                    metrics_log_file=str(root / f"{target}.{run}.jsonl"),
-                )
+    for target in TARGETS:
+        inference.main(
+            Namespace(
+                speech_processor_config=str(root / f"{target}.yaml"),
+                wav_list_file=str(root / "wavs.txt"),
+                tgt_lang=target,
+                src_lang="en",
+                metrics_log_file=str(root / f"{target}.jsonl"),
             )
+        )
 
 
 def side_by_side(config, audio):
@@ -110,7 +110,7 @@ def main() -> None:
     patient = yaml_config(str(root / "de.yaml"))
     patient.early_stop = False
     result = {
-        "alone": {target: stream(agent, audio, target) for target in ("de", "zh")},
+        "alone": {target: stream(agent, audio, target) for target in TARGETS},
         "whole drafts": {
             target: stream(AlignAttAgent(patient), audio, target) for target in ("de", "zh")
         },
