@@ -34,7 +34,9 @@ def emissions(path):
 def test_same_audio_twice_gives_the_same_bytes(driven, short_talk, target):
     official = emissions(short_talk.root / f"{target}.jsonl")
     assert sum(map(len, official)) > 20
-    assert official == driven["alone"][target]
+    alone = driven["alone"][target]
+    assert alone[: len(official)] == official
+    assert not any(alone[len(official) :])  # the harness logs no end that says nothing
 
 
 @pytest.mark.parametrize("target", TARGETS)
