@@ -24,7 +24,8 @@ from alignatt_agent.contexts import check_contexts
 from alignatt_agent.types import SAMPLE_RATE, EngineError, Step
 
 if TYPE_CHECKING:
-    from alignatt_agent.cascade import Engines, Session
+    from alignatt_agent.booth import Session
+    from alignatt_agent.cascade import Engines
 
 LOGGER = logging.getLogger(__name__)
 

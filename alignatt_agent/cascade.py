@@ -1,4 +1,4 @@
-"""The cascade: the chunk step of one stream (Figure 1 of the paper), and what streams share."""
+"""The cascade (Figure 1 of the paper): what streams share, and a new stream on it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import atexit
 import json
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from alignatt_agent.booth import Booth, Interpreter, Session
 from alignatt_agent.config.agent_config import ModelsConfig
 from alignatt_agent.config.languages import Language
 from alignatt_agent.config.resolved import Resolved
@@ -24,112 +23,17 @@ from alignatt_agent.speech.aligner import QwenAligner
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.speech.recognizer import QwenRecognizer
 from alignatt_agent.stopwatch import Stopwatch
+from alignatt_agent.translation.captions import Captions
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.types import (
     SAMPLE_RATE,
     Aligner,
-    Emission,
     Prompt,
     Readout,
     Recognizer,
-    SpeechUpdate,
-    Step,
     TranslationEngine,
-    Word,
 )
-
-
-class Session:
-    """One stream: audio chunks in, append-only translation out.
-
-    An exception of an engine leaves the session usable: audio and closed sentences wait for the
-    next call, and units that were decided before the failure come with its step, or with
-    ``drain``.
-
-    Args:
-        live_tail: the speech side.
-        translator: the translation side.
-        watch: the clock of both.
-
-    Attributes:
-        translator: the translation side.
-    """
-
-    def __init__(
-        self, live_tail: LiveTail, translator: Translator, watch: Stopwatch | None = None
-    ) -> None:
-        self._live_tail = live_tail
-        self.translator = translator
-        self._watch = watch or Stopwatch()
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget the stream."""
-        self._live_tail.reset()
-        self.translator.reset()
-        self._sentences: deque[tuple[Word, ...]] = deque()
-        self._retried = False
-        self._undelivered = Emission()
-
-    def step(self, chunk: npt.NDArray[Any]) -> Step:
-        """Hear a chunk, ``[samples]``, and translate what it allows.
-
-        Raises:
-            ValueError: the chunk is not a mono waveform of floating-point samples.
-            EngineError: an engine failed; the stream may go on.
-        """
-        return self._advance(lambda: self._live_tail.push(chunk))
-
-    def finish(self) -> Step:
-        """Translate everything that was said to its end.
-
-        Raises:
-            EngineError: an engine failed; the call may be repeated.
-        """
-        return self._advance(self._live_tail.finish)
-
-    def drain(self) -> Emission:
-        """Return units that a failed call decided but could not deliver."""
-        emission, self._undelivered = self._undelivered, Emission()
-        return emission
-
-    def _advance(self, hear: Callable[[], SpeechUpdate]) -> Step:
-        translator = self.translator
-        passes, emitted = translator.steps, translator.emitted
-        self._watch.start()
-        heard = hear()
-        units = self._translate(heard).units
-        return Step(
-            audio_s=self._live_tail.now,
-            heard=heard,
-            judged=translator.judged,
-            units=units,
-            accepted=translator.emitted - emitted,
-            passes=translator.steps - passes,
-            seconds=self._watch.read(),
-        )
-
-    def _translate(self, heard: SpeechUpdate) -> Emission:
-        self._sentences += heard.sentences
-        while self._sentences:
-            self._undelivered += self._complete(self._sentences[0])
-            self._sentences.popleft()
-        self._undelivered += self.translator.update(heard.live)
-        return self.drain()
-
-    def _complete(self, sentence: tuple[Word, ...]) -> Emission:
-        """Finish a sentence; one that fails twice is given up, so that the stream can go on."""
-        try:
-            emission = self.translator.complete(sentence)
-        except Exception:
-            if self._retried:
-                self._sentences.popleft()
-                self.translator.reset()
-            self._retried = not self._retried
-            raise
-        self._retried = False
-        return emission
 
 
 def build_session(
@@ -153,6 +57,60 @@ def build_session(
     Raises:
         HeadSetError: the configuration has no head set for the direction.
     """
+    tail, watch = _live_tail(resolved, engines, source, clock, context)
+    return Session(tail, _interpreter(resolved, engines, source, target, clock, context), watch)
+
+
+def build_booth(
+    resolved: Resolved,
+    engines: Engines,
+    source: Language,
+    targets: Sequence[Language],
+    clock: Callable[[], float] = time.perf_counter,
+    context: str = "",
+) -> Booth:
+    """Return the booth of a new stream; its interpreters go by the codes of their languages.
+
+    Args:
+        resolved: the configuration with its head sets.
+        engines: what sessions and booths share.
+        source: the spoken language.
+        targets: the languages of the translations; the spoken one gets captions.
+        clock: seconds for the trace.
+        context: names and terms of the talk.
+
+    Raises:
+        HeadSetError: the configuration has no head set for a direction.
+    """
+    tail, watch = _live_tail(resolved, engines, source, clock, context)
+    interpreters = {
+        target.code: Interpreter(Captions())
+        if target.code == source.code
+        else _interpreter(resolved, engines, source, target, clock, context)
+        for target in targets
+    }
+    return Booth(tail, interpreters, watch)
+
+
+def _live_tail(
+    resolved: Resolved,
+    engines: Engines,
+    source: Language,
+    clock: Callable[[], float],
+    context: str,
+) -> tuple[LiveTail, Stopwatch]:
+    watch, config = Stopwatch(clock), resolved.config.speech
+    return LiveTail(engines.asr, engines.aligner, source.code, config, watch, context), watch
+
+
+def _interpreter(
+    resolved: Resolved,
+    engines: Engines,
+    source: Language,
+    target: Language,
+    clock: Callable[[], float],
+    context: str,
+) -> Interpreter:
     config, watch = resolved.config, Stopwatch(clock)
     readout = None
     # Without a gate the rows still tell which source word an emitted token translates.
@@ -169,13 +127,12 @@ def build_session(
         early_stop=config.early_stop,
         watch=watch,
     )
-    live_tail = LiveTail(engines.asr, engines.aligner, source.code, config.speech, watch, context)
-    return Session(live_tail, translator, watch)
+    return Interpreter(translator, watch)
 
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """What the sessions of a process share.
+    """What the sessions and booths of a process share.
 
     Attributes:
         asr: speech recognition.

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.cascade import Session
+from alignatt_agent.booth import Interpreter, Session
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.stopwatch import Stopwatch
@@ -39,7 +39,7 @@ def build(script, *, engine=None, error_rate=0.0, seed=0, watch=None, **options)
     tail = LiveTail(recognizer, ScriptAligner(recognizer), "en", Settings(**options), watch)
     policy = AlignAtt(0, normalise="none", median_width=1)
     translator = Translator(engine, engine, tokenizer, READOUT, policy, True, 16, watch=watch)
-    return Session(tail, translator, watch), recognizer, engine
+    return Session(tail, Interpreter(translator, watch), watch), recognizer, engine
 
 
 def run(session, seconds, chunk):
@@ -94,7 +94,7 @@ def test_a_step_tells_what_was_heard_drafted_decided_and_how_long_it_took():
     assert step.units == ("WE", "SHOW", "IT.", "THEN", "WE")
     assert (step.accepted, step.passes) == (8, 0)
     # Every reading of the clock is a second later; each engine is asked once.
-    assert step.seconds == {"asr": 1, "aligner": 1, "draft": 1, "replay": 0, "emission": 4}
+    assert step.seconds == {"asr": 1, "aligner": 1, "draft": 1, "replay": 0, "emission": 5}
     later = session.step(clock_audio(48_000, 64_000))
     assert [len(sentence) for sentence in later.heard.sentences] == [3]
     assert (later.heard.settled, later.heard.stable) == (0, 3)
@@ -216,6 +216,6 @@ def test_random_translations_come_in_clean_units(seed, chunk):
     recognizer = ScriptRecognizer(SCRIPT, random.Random(seed), 0.5)
     tail = LiveTail(recognizer, ScriptAligner(recognizer), "en", Settings())
     translator = Translator(engine, Prompts(), tokenizer, READOUT, AlignAtt(), True, 8)
-    for unit in joined(run(Session(tail, translator), 8.0, chunk)):
+    for unit in joined(run(Session(tail, Interpreter(translator)), 8.0, chunk)):
         assert unit
         assert not any(char.isspace() or char == "\ufffd" for char in unit)

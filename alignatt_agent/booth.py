@@ -1,0 +1,261 @@
+"""Who follows what is heard: one interpreter in a session, several in a booth."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy.typing as npt
+
+from alignatt_agent.speech.live_tail import LiveTail
+from alignatt_agent.stopwatch import Stopwatch
+from alignatt_agent.types import Emission, Judged, SourceView, SpeechUpdate, Step, Word
+
+
+class Follower(Protocol):
+    """What makes units of what is heard: a translator, or captions of the speech itself.
+
+    Attributes:
+        judged: the draft that the latest update judged and its decision, if any.
+        steps: forward passes so far.
+        emitted: tokens emitted so far.
+    """
+
+    judged: Judged | None
+    steps: int
+    emitted: int
+
+    def reset(self) -> None:
+        """Forget the open utterance."""
+
+    def update(self, view: SourceView) -> Emission:
+        """Say what the open utterance allows."""
+
+    def complete(self, words: Sequence[Word]) -> Emission:
+        """Say a closed sentence to its end."""
+
+
+class Interpreter:
+    """Follows a live tail into one language.
+
+    An exception of an engine leaves it usable: closed sentences wait for the next call, and units
+    that were decided before the failure come with its step, or with ``drain``.
+
+    Args:
+        translator: makes units.
+        watch: the clock of the translator.
+
+    Attributes:
+        translator: makes units.
+    """
+
+    def __init__(self, translator: Follower, watch: Stopwatch | None = None) -> None:
+        self.translator = translator
+        self._watch = watch or Stopwatch()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the stream."""
+        self.translator.reset()
+        self._sentences: deque[tuple[Word, ...]] = deque()
+        self._retried = False
+        self._undelivered = Emission()
+
+    def follow(self, heard: SpeechUpdate, audio_s: float) -> Step:
+        """Translate what was heard; the step's seconds are those of the translation alone.
+
+        Args:
+            heard: the next update; every one has to come once, in order.
+            audio_s: seconds of audio heard since the start of the stream.
+
+        Raises:
+            EngineError: an engine failed; the stream may go on with the next update.
+        """
+        translator = self.translator
+        passes, emitted = translator.steps, translator.emitted
+        self._watch.start()
+        self._sentences += heard.sentences
+        while self._sentences:
+            self._undelivered += self._complete(self._sentences[0])
+            self._sentences.popleft()
+        self._undelivered += translator.update(heard.live)
+        return Step(
+            audio_s=audio_s,
+            heard=heard,
+            judged=translator.judged,
+            units=self.drain().units,
+            accepted=translator.emitted - emitted,
+            passes=translator.steps - passes,
+            seconds=self._watch.read(),
+        )
+
+    def drain(self) -> Emission:
+        """Return units that a failed call decided but could not deliver."""
+        emission, self._undelivered = self._undelivered, Emission()
+        return emission
+
+    def _complete(self, sentence: tuple[Word, ...]) -> Emission:
+        """Finish a sentence; one that fails twice is given up, so that the stream can go on."""
+        try:
+            emission = self.translator.complete(sentence)
+        except Exception:
+            if self._retried:
+                self._sentences.popleft()
+                self.translator.reset()
+            self._retried = not self._retried
+            raise
+        self._retried = False
+        return emission
+
+
+@dataclass(frozen=True, slots=True)
+class BoothStep:
+    """What a chunk became in every language; each is either in ``steps`` or in ``failures``.
+
+    Attributes:
+        audio_s: seconds of audio heard since the start of the stream.
+        heard: what the chunk gave on the speech side, the same for all.
+        steps: by name of the interpreter; the seconds of the hearing count in each.
+        failures: errors of interpreters that could not follow this chunk. They stay in the booth:
+            what one had decided before comes with its next step, and it tries again then.
+    """
+
+    audio_s: float
+    heard: SpeechUpdate
+    steps: Mapping[str, Step]
+    failures: Mapping[str, Exception]
+
+
+class Booth:
+    """One ear, many tongues: a live tail and the interpreters that follow it.
+
+    They translate side by side, each in a thread, and say what each would say in a session of its
+    own. One that fails never stops the others.
+
+    Args:
+        live_tail: the speech side.
+        interpreters: by name, usually the code of the language.
+        watch: the clock of the live tail.
+
+    Attributes:
+        interpreters: by name.
+    """
+
+    def __init__(
+        self,
+        live_tail: LiveTail,
+        interpreters: Mapping[str, Interpreter],
+        watch: Stopwatch | None = None,
+    ) -> None:
+        self._live_tail = live_tail
+        self.interpreters = dict(interpreters)
+        self._watch = watch or Stopwatch()
+        self._threads = ThreadPoolExecutor(max(1, len(self.interpreters)))
+        live_tail.reset()
+
+    def reset(self) -> None:
+        """Forget the stream."""
+        self._live_tail.reset()
+        for interpreter in self.interpreters.values():
+            interpreter.reset()
+
+    def step(self, chunk: npt.NDArray[Any]) -> BoothStep:
+        """Hear a chunk, ``[samples]``, and translate what it allows.
+
+        Raises:
+            ValueError: the chunk is not a mono waveform of floating-point samples.
+            EngineError: it could not be heard; the audio is heard with the next chunk.
+        """
+        return self._advance(lambda: self._live_tail.push(chunk))
+
+    def finish(self) -> BoothStep:
+        """Translate everything that was said to its end; may be repeated after failures.
+
+        Raises:
+            EngineError: the rest could not be heard; the call may be repeated.
+        """
+        return self._advance(self._live_tail.finish)
+
+    def _advance(self, hear: Callable[[], SpeechUpdate]) -> BoothStep:
+        self._watch.start()
+        heard = hear()
+        seconds, now = self._watch.read(), self._live_tail.now
+
+        def follow(interpreter: Interpreter) -> Step | Exception:
+            try:
+                step = interpreter.follow(heard, now)
+            except Exception as error:
+                return error
+            both = {stage: spent + seconds[stage] for stage, spent in step.seconds.items()}
+            return replace(step, seconds=both)
+
+        several = len(self.interpreters) > 1
+        each = (self._threads.map if several else map)(follow, self.interpreters.values())
+        steps: dict[str, Step] = {}
+        failures: dict[str, Exception] = {}
+        for name, found in zip(self.interpreters, each, strict=True):
+            if isinstance(found, Step):
+                steps[name] = found
+            else:
+                failures[name] = found
+        return BoothStep(now, heard, steps, failures)
+
+
+class Session:
+    """One stream: audio chunks in, append-only translation out; a booth with one interpreter.
+
+    An exception of an engine leaves the session usable: audio and closed sentences wait for the
+    next call, and units that were decided before the failure come with its step, or with
+    ``drain``.
+
+    Args:
+        live_tail: the speech side.
+        interpreter: the translation side.
+        watch: the clock of the live tail.
+    """
+
+    def __init__(
+        self, live_tail: LiveTail, interpreter: Interpreter, watch: Stopwatch | None = None
+    ) -> None:
+        self._interpreter = interpreter
+        self._booth = Booth(live_tail, {"": interpreter}, watch)
+
+    @property
+    def translator(self) -> Follower:
+        """The translation side."""
+        return self._interpreter.translator
+
+    def reset(self) -> None:
+        """Forget the stream."""
+        self._booth.reset()
+
+    def step(self, chunk: npt.NDArray[Any]) -> Step:
+        """Hear a chunk, ``[samples]``, and translate what it allows.
+
+        Raises:
+            ValueError: the chunk is not a mono waveform of floating-point samples.
+            EngineError: an engine failed; the stream may go on.
+        """
+        return _only(self._booth.step(chunk))
+
+    def finish(self) -> Step:
+        """Translate everything that was said to its end.
+
+        Raises:
+            EngineError: an engine failed; the call may be repeated.
+        """
+        return _only(self._booth.finish())
+
+    def drain(self) -> Emission:
+        """Return units that a failed call decided but could not deliver."""
+        return self._interpreter.drain()
+
+
+def _only(step: BoothStep) -> Step:
+    for error in step.failures.values():
+        raise error
+    (found,) = step.steps.values()
+    return found
