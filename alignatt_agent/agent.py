@@ -54,6 +54,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     _warned: ClassVar[set[str]] = set()
     _lent: ClassVar[Engines | None] = None
     _clock: ClassVar[Callable[[], float]] = time.perf_counter
+    _between: ClassVar[Callable[[Engines], Engines] | None] = None
     _loading: ClassVar[threading.Lock] = threading.Lock()
     _addressed: ClassVar[AlignAttAgent | None] = None
 
@@ -112,6 +113,20 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         with cls._loading:
             cls._engines.clear()
             cls._lent, cls._clock = engines, clock
+
+    @classmethod
+    def interpose(
+        cls,
+        between: Callable[[Engines], Engines] | None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """Put something between engines and new streams, e.g. a memory, from now on.
+
+        Args:
+            between: gets the engines and returns what streams use; ``None`` for nothing.
+            clock: seconds for the traces.
+        """
+        cls._between, cls._clock = between, clock
 
     @classmethod
     def _start_engines(cls, resolved: Resolved) -> Engines:
@@ -239,6 +254,9 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
                 "the engines of this configuration are not loaded: load_model was not called for "
                 "it, or was called since for other models or heads; call it again"
             )
+        between = type(self)._between
+        if between is not None:
+            engines = between(engines)
         context = self._context
         if context is None:
             context = self._config.speech.context_of(self._talk)

@@ -82,14 +82,16 @@ class Interpreter:
             self._undelivered += self._complete(self._sentences[0])
             self._sentences.popleft()
         self._undelivered += translator.update(heard.live)
+        emission = self.drain()
         return Step(
             audio_s=audio_s,
             heard=heard,
             judged=translator.judged,
-            units=self.drain().units,
+            units=emission.units,
             accepted=translator.emitted - emitted,
             passes=translator.steps - passes,
             seconds=self._watch.read(),
+            times=emission.times,
         )
 
     def drain(self) -> Emission:

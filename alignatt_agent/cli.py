@@ -11,6 +11,7 @@ from alignatt_agent.config.quiet import quieten
 from alignatt_agent.types import AlignAttError
 
 COMMANDS = {
+    "translate": ("live.cli", "a recording, stream or microphone to text, subtitles or JSON lines"),
     "eval": ("evaluation.cli", "stream a dev set through the cascade, score it, print a table"),
     "offline": ("evaluation.offline", "the quality ceiling: everything heard before it is said"),
     "asr": ("evaluation.asr", "the speech side of a run: word errors, latency, the live tail"),

@@ -186,13 +186,30 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
+class Spoken:
+    """When what a unit translates was spoken.
+
+    Attributes:
+        start: of the first source word that its tokens peak at.
+        end: of the last one.
+        interpolated: no attention rows told the words: the speech since the units before is
+            spread over the new ones.
+    """
+
+    start: float
+    end: float
+    interpolated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Emission:
-    """Append-only output of one chunk: stability units, ready for the harness."""
+    """Append-only output of one chunk: stability units, ready for the harness, and their times."""
 
     units: tuple[str, ...] = ()
+    times: tuple[Spoken, ...] = ()
 
     def __add__(self, other: Emission) -> Emission:
-        return Emission(self.units + other.units)
+        return Emission(self.units + other.units, self.times + other.times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +245,7 @@ class Step:
         accepted: tokens that were emitted.
         passes: forward passes that all drafts of the chunk took.
         seconds: time of each stage, see ``stopwatch.STAGES``.
+        times: when what each unit translates was spoken.
     """
 
     audio_s: float
@@ -237,6 +255,7 @@ class Step:
     accepted: int
     passes: int
     seconds: Mapping[str, float]
+    times: tuple[Spoken, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

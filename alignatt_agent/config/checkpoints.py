@@ -24,6 +24,11 @@ class CheckpointError(AlignAttError, RuntimeError):
     """A checkpoint is missing or incomplete; the message holds the command that fetches it."""
 
 
+def is_embedded(models: ModelsConfig) -> bool:
+    """Whether any of the models is one of the repository, which know their own small world only."""
+    return any(EMBEDDED in Path(getattr(models, role).path).parts for role in ROLES)
+
+
 def locate(models: ModelsConfig) -> ModelsConfig:
     """Return ``models`` with every path replaced by the local directory that holds the weights.
 

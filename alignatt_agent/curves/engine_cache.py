@@ -13,21 +13,11 @@ import numpy as np
 
 from alignatt_agent.cascade import Engines
 from alignatt_agent.evaluation.cache import Memo, key_of
-from alignatt_agent.types import (
-    AlignedItem,
-    Aligner,
-    AttentionRows,
-    Draft,
-    FloatArray,
-    Gate,
-    Prompt,
-    Readout,
-    Recognizer,
-    TranslationEngine,
-)
+from alignatt_agent.evaluation.hearing import RememberedAligner, RememberedRecognizer
+from alignatt_agent.types import AttentionRows, Draft, Gate, Prompt, Readout, TranslationEngine
 
 # A pickle names its class, but not the fields: results of an older form must not be recalled.
-_FORM = repr([(kind, kind.__slots__) for kind in (AlignedItem, AttentionRows, Draft)])
+_FORM = repr([(kind, kind.__slots__) for kind in (AttentionRows, Draft)])
 
 
 def remember(
@@ -47,31 +37,6 @@ def remember(
         aligner=RememberedAligner(engines.aligner, memo, names["aligner"]),
         translation=RememberedDrafts(engines.translation, memo, names["translation"], shared),
     )
-
-
-class RememberedRecognizer:
-    """A recogniser that transcribes the same audio once."""
-
-    def __init__(self, engine: Recognizer, memo: Memo, name: str) -> None:
-        self._engine, self._memo, self._name = engine, memo, name
-
-    def transcribe(self, audio: FloatArray, language: str, context: str = "") -> str | None:
-        """Return the transcript of ``audio``, ``[samples]``."""
-        key = key_of("transcribe", self._name, audio.tobytes(), language, context)
-        found = self._memo.recall(key, lambda: (self._engine.transcribe(audio, language, context),))
-        return found[0]
-
-
-class RememberedAligner:
-    """An aligner that aligns the same audio and text once."""
-
-    def __init__(self, engine: Aligner, memo: Memo, name: str) -> None:
-        self._engine, self._memo, self._name = engine, memo, name
-
-    def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
-        """Return the timed words of ``text``."""
-        key = key_of("align", _FORM, self._name, audio.tobytes(), text, language)
-        return self._memo.recall(key, lambda: self._engine.align(audio, text, language))
 
 
 class RememberedDrafts:

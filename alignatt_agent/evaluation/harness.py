@@ -21,6 +21,7 @@ from simulstream.server.speech_processors import build_speech_processor
 from tqdm import tqdm
 
 from alignatt_agent.evaluation.devset import DevSet
+from alignatt_agent.evaluation.hearing import SharedHearing
 from alignatt_agent.evaluation.resolve import AgentChoice
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.trace import Recorder
@@ -35,6 +36,7 @@ def run_stream(
     source: str,
     paced: bool = False,
     traced: bool = False,
+    hearing: SharedHearing | None = None,
 ) -> None:
     """Stream every talk through the agent and write ``metrics.jsonl``.
 
@@ -47,6 +49,7 @@ def run_stream(
         paced: deliver the audio by the clock; takes as long as the talks.
         traced: log the computation times of the agent's trace, whose clock need not be that of
             the wall (``AlignAttAgent.lend``), and show no progress.
+        hearing: what other targets heard of the same talks; its time is logged as this run's.
 
     Raises:
         EngineError: the agent reported an error that the harness swallowed.
@@ -63,7 +66,8 @@ def run_stream(
     with ExitStack() as stack:
         recorder = stack.enter_context(_observed(choice, files.records))
         lengths = {talk.name: talk.seconds for talk in devset.talks}
-        stack.enter_context(_logged(_Follower(lengths, target, recorder, traced)))
+        stack.enter_context(_heard_through(choice, hearing))
+        stack.enter_context(_logged(_Follower(lengths, target, recorder, traced, hearing)))
         if paced:
             clock = stack.enter_context(files.clock.open("w", encoding="utf-8"))
             run_paced(arguments, [talk.wav for talk in devset.talks], clock)
@@ -134,6 +138,19 @@ def _observed(choice: AgentChoice, path: Path) -> Iterator[Recorder | None]:
 
 
 @contextmanager
+def _heard_through(choice: AgentChoice, hearing: SharedHearing | None) -> Iterator[None]:
+    """Let the agent recall what was heard before."""
+    if hearing is None:
+        yield
+        return
+    choice.cls.interpose(hearing.between, hearing.clock)
+    try:
+        yield
+    finally:
+        choice.cls.interpose(None)
+
+
+@contextmanager
 def _logged(follower: _Follower) -> Iterator[None]:
     """Make the harness write its log, and follow it."""
     # Left alone the logger inherits the root's level, and at WARNING the log stays empty.
@@ -164,14 +181,20 @@ class _Follower(logging.Filter):
         label: shown in front of the talk's name.
         recorder: is told which talk begins.
         traced: write the recorder's seconds into the log, and show no bar.
+        hearing: add the seconds of what it recalled.
     """
 
     def __init__(
-        self, lengths: Mapping[str, float], label: str, recorder: Recorder | None, traced: bool
+        self,
+        lengths: Mapping[str, float],
+        label: str,
+        recorder: Recorder | None,
+        traced: bool,
+        hearing: SharedHearing | None,
     ) -> None:
         super().__init__()
         self._lengths, self._label, self._recorder = lengths, label, recorder
-        self._traced = traced
+        self._traced, self._hearing = traced, hearing
         self._bar: Any = None
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -182,6 +205,9 @@ class _Follower(logging.Filter):
         elif "total_audio_processed" in line:
             if self._traced and self._recorder is not None:
                 line["computation_time"] = self._recorder.take_seconds()
+                record.msg = json.dumps(line)
+            if self._hearing is not None:
+                line["computation_time"] += self._hearing.take_seconds()
                 record.msg = json.dumps(line)
             self._move(line["total_audio_processed"], line["computation_time"])
         return True

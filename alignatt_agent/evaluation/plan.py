@@ -19,7 +19,7 @@ from alignatt_agent.evaluation.log import Log, LogError, parse_log
 from alignatt_agent.evaluation.resolve import AgentChoice, choose_agent
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import check_scorer, omnisteval_command
-from alignatt_agent.evaluation.signature import sign, sign_log
+from alignatt_agent.evaluation.signature import HEARING, sign, sign_log
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,11 @@ class Run:
         if self.choice is None:
             return [scoring]
         return [self.files.inference_command(self.target, self.source), scoring]
+
+    @property
+    def shares(self) -> bool:
+        """Whether it recalls what another target of the same configuration heard."""
+        return HEARING in self.signature
 
     @property
     def streamed(self) -> bool:
@@ -115,6 +120,7 @@ def plan(
         spoken = choice.config.source_language if choice.config else language(source or "en").code
         checked = load_devset(devset, codes, output / "audio", spoken)
         root = output / name if len(configs) > 1 else output
+        shared = codes if len(codes) > 1 and not paced and choice.resolved is not None else ()
         runs += [
             Run(
                 name=choice.name,
@@ -122,7 +128,7 @@ def plan(
                 source=spoken,
                 target=code,
                 files=RunFiles(root / code),
-                signature=sign(choice, checked, code, paced),
+                signature=sign(choice, checked, code, paced, shared),
                 choice=choice,
             )
             for code in codes

@@ -16,6 +16,7 @@ from tqdm import tqdm
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.check_log import refuse
 from alignatt_agent.evaluation.comet import CometError, checkpoint, comet_sections
+from alignatt_agent.evaluation.hearing import SharedHearing
 from alignatt_agent.evaluation.log import parse_log
 from alignatt_agent.evaluation.metrics import measure
 from alignatt_agent.evaluation.plan import Run
@@ -118,10 +119,12 @@ def stream_all(runs: Sequence[Run], paced: bool = False) -> bool:
         f"{devset.seconds:.0f} s of speech, {len(devset.segments)} segments; loading models",
         flush=True,
     )
+    hearings: dict[str, SharedHearing] = {}
     try:
         for run in runs:
+            hearing = hearings.setdefault(run.name, SharedHearing()) if run.shares else None
             try:
-                stream(run, paced)
+                stream(run, paced, hearing=hearing)
             except Exception as error:
                 print(
                     f"simulstream-eval: {run.label}: {type(error).__name__}: {error}\n"
@@ -135,21 +138,25 @@ def stream_all(runs: Sequence[Run], paced: bool = False) -> bool:
     return True
 
 
-def stream(run: Run, paced: bool = False, traced: bool = False) -> None:
+def stream(
+    run: Run, paced: bool = False, traced: bool = False, hearing: SharedHearing | None = None
+) -> None:
     """Stream one prepared run; its signature is written when its last talk was streamed.
 
     Args:
         run: what to stream.
         paced: deliver the audio by the clock.
         traced: see ``harness.run_stream``.
+        hearing: see ``harness.run_stream``.
     """
     # Importing the harness configures logging; not before it is needed.
     from alignatt_agent.evaluation.harness import run_stream
 
     assert run.choice is not None
+    where = run.choice, run.devset, run.files, run.target, run.source
     with _logging_to(run.files.log):
         try:
-            run_stream(run.choice, run.devset, run.files, run.target, run.source, paced, traced)
+            run_stream(*where, paced, traced, hearing)
         except Exception:
             LOGGER.exception("the run of %s failed", run.label)
             raise

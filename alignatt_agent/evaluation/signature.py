@@ -7,18 +7,29 @@ import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from alignatt_agent.config.checkpoints import EMBEDDED
+from alignatt_agent.config.checkpoints import is_embedded
 from alignatt_agent.evaluation.devset import DevSet
 from alignatt_agent.evaluation.resolve import AgentChoice
 
 MICRO_LABEL = "micro world: scores on the micro world only say that the machine works"
 
 
-def sign(choice: AgentChoice, devset: DevSet, target: str, paced: bool = False) -> dict[str, Any]:
+HEARING = "hearing"
+"""Key of runs that hear once for several targets."""
+
+
+def sign(
+    choice: AgentChoice,
+    devset: DevSet,
+    target: str,
+    paced: bool = False,
+    shared: Sequence[str] = (),
+) -> dict[str, Any]:
     """Describe a run completely enough to repeat it.
 
     Args:
@@ -26,6 +37,7 @@ def sign(choice: AgentChoice, devset: DevSet, target: str, paced: bool = False) 
         devset: what is streamed.
         target: code of the language of the output.
         paced: whether the audio comes by the clock.
+        shared: codes of the targets that hear together, if they do.
     """
     signature: dict[str, Any] = {
         "agent": f"{choice.cls.__module__}.{choice.cls.__qualname__}",
@@ -38,6 +50,8 @@ def sign(choice: AgentChoice, devset: DevSet, target: str, paced: bool = False) 
         "latency": "CA as Simulstream defines it (backlog not counted); "
         + ("audio by the clock" if paced else "not paced"),
     }
+    if shared:
+        signature[HEARING] = f"once for {' '.join(shared)}; its time counts in each"
     resolved = choice.resolved
     if resolved is None:
         digest = hashlib.sha256(choice.resolved_yaml(target).encode()).hexdigest()[:12]
@@ -73,11 +87,7 @@ def sign_log(log: Path, devset: DevSet, target: str) -> dict[str, Any]:
 
 def is_micro(choice: AgentChoice) -> bool:
     """Whether any model of the run is an embedded one."""
-    if choice.config is None:
-        return False
-    models = choice.config.models
-    paths = (models.asr.path, models.aligner.path, models.translation.path)
-    return any(EMBEDDED in Path(path).parts for path in paths)
+    return choice.config is not None and is_embedded(choice.config.models)
 
 
 def device() -> str:

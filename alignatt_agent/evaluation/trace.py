@@ -17,6 +17,7 @@ from alignatt_agent.types import (
     Judged,
     SourceView,
     SpeechUpdate,
+    Spoken,
     Step,
     StopReason,
     Word,
@@ -74,6 +75,7 @@ class Recorder:
             "steps": step.passes,
             "accepted": step.accepted,
             "units": list(step.units),
+            "times": [_span(time) for time in step.times],
         }
         self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
@@ -84,7 +86,7 @@ class Recorder:
 
 
 def read_steps(path: Path) -> Iterator[TalkStep]:
-    """Read ``steps.jsonl``, one chunk at a time; earlier versions wrote no drafts."""
+    """Read ``steps.jsonl``, one chunk at a time; earlier versions wrote no drafts, no times."""
     with path.open(encoding="utf-8") as stream:
         for text in stream:
             line = json.loads(text)
@@ -103,6 +105,7 @@ def read_steps(path: Path) -> Iterator[TalkStep]:
                 accepted=line["accepted"],
                 passes=line["steps"],
                 seconds=line["seconds"],
+                times=tuple(Spoken(*item) for item in line.get("times", ())),
             )
 
 
@@ -133,6 +136,11 @@ def _judged(draft: dict[str, Any], reason: str) -> Judged:
         decision,
         draft.get("edge", 0),
     )
+
+
+def _span(time: Spoken) -> list[float | bool]:
+    span: list[float | bool] = [round(time.start, 3), round(time.end, 3)]
+    return [*span, True] if time.interpolated else span
 
 
 def _plain(words: tuple[Word, ...]) -> list[list[Any]]:

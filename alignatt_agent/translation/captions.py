@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from alignatt_agent.types import Emission, Judged, SourceView, Word
+from alignatt_agent.types import Emission, Judged, SourceView, Spoken, Word
 
 
 class Captions:
@@ -26,4 +26,5 @@ class Captions:
 
     def complete(self, words: Sequence[Word]) -> Emission:
         """Say the words of a sentence."""
-        return Emission(tuple(word.text for word in words))
+        times = tuple(Spoken(word.start, word.end) for word in words)
+        return Emission(tuple(word.text for word in words), times)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 
 from alignatt_agent.policy import Policy
 from alignatt_agent.stopwatch import Stopwatch
+from alignatt_agent.translation.borders import first_of_next, repeated_of
 from alignatt_agent.translation.prompt import PromptMaker
 from alignatt_agent.translation.revision import carry_over
+from alignatt_agent.translation.unit_times import looked_at, spans, spread
 from alignatt_agent.translation.units import Tokenizer, UnitDecoder, ends_clause, is_punctuation
 from alignatt_agent.types import (
     Decision,
@@ -105,6 +106,7 @@ class Translator:
     def reset(self) -> None:
         """Forget the open utterance."""
         self.judged: Judged | None = None
+        self._told = 0.0  # end of the speech whose units have times
         self._open((), (), ())
 
     @property
@@ -134,7 +136,7 @@ class Translator:
         self.judged = self._trace(drafted, decision, accessible)
         self._follow(source)
         self._drafted, self._accessible = drafted, accessible
-        return self._accept(drafted, decision, source_closed=accessible == len(source))
+        return self._accept(drafted, decision, accessible == len(source), view.words)
 
     def complete(self, words: Sequence[Word]) -> Emission:
         """Translate a closed sentence to its end and open the next utterance.
@@ -152,15 +154,17 @@ class Translator:
             return Emission()
         places = carry_over(self._source, source)
         aligned = [None if word is None else places[word] for word in self._aligned]
-        split = self._split(aligned, len(source))
+        split = first_of_next(self._units, self._accepted, aligned, len(source))
         kept, rest = self._accepted[:split], self._accepted[split:]
 
-        finish = self._final_pass(source, kept)
-        repeated = self._repeated(kept, rest, finish)
+        finish, sources = self._final_pass(source, kept)
+        repeated = repeated_of(self._units, kept, rest, finish)
         kept, rest, finish = kept + rest[:repeated], rest[repeated:], finish[repeated:]
-        units = self._units.units(kept, finish)
-        if rest and is_punctuation("".join(units)):
-            units = ()  # The next sentence is already being emitted; a late full stop would dangle.
+        emission = self._emission(kept, finish, sources[repeated:], words)
+        if rest and is_punctuation("".join(emission.units)):
+            emission = (
+                Emission()
+            )  # The next sentence is already being emitted; a late full stop would dangle.
 
         self.emitted += len(finish)
         beyond = sum(place < len(source) for place in places)
@@ -172,7 +176,7 @@ class Translator:
                 for word in aligned[len(aligned) - len(rest) :]
             ),
         )
-        return Emission(units)
+        return emission
 
     def _open(
         self, source: tuple[str, ...], accepted: tuple[int, ...], aligned: tuple[int | None, ...]
@@ -258,7 +262,9 @@ class Translator:
             )
             self._source = source
 
-    def _accept(self, drafted: _Drafted, decision: Decision, source_closed: bool) -> Emission:
+    def _accept(
+        self, drafted: _Drafted, decision: Decision, source_closed: bool, words: Sequence[Word]
+    ) -> Emission:
         draft = drafted.draft
         closed = draft.ended and (
             not self._hold_open_word or (source_closed and ends_clause(drafted.source[-1]))
@@ -268,48 +274,46 @@ class Translator:
         if whole <= taken:
             return Emission()
         added = draft.token_ids[taken:whole]
-        emission = Emission(self._units.units(self._accepted, added))
+        sources = looked_at(drafted.prompt, draft)[taken:whole]
+        emission = self._emission(self._accepted, added, sources, words)
         peaks = decision.peaks[taken:whole]
-        words = tuple(drafted.prompt.token_word[peak] for peak in peaks)
+        aligned = tuple(drafted.prompt.token_word[peak] for peak in peaks)
         self._accepted += added
         self.emitted += len(added)
-        self._aligned += words if words else (None,) * len(added)
+        self._aligned += aligned if aligned else (None,) * len(added)
         return emission
 
-    def _split(self, aligned: Sequence[int | None], length: int) -> int:
-        """Return how many accepted tokens translate the first ``length`` source words.
+    def _emission(
+        self,
+        before: tuple[int, ...],
+        added: tuple[int, ...],
+        sources: Sequence[int],
+        words: Sequence[Word],
+    ) -> Emission:
+        """Return the units of ``added`` tokens; ``sources`` are theirs among the source words."""
+        units, end = self._units.units(before, added), words[-1].end
+        if len(sources) == len(added):
+            times = spans(self._units.owners(before, added), sources, words)
+        else:
+            begin = min(max(words[0].start, self._told), end)
+            times = spread(len(units), begin, end)
+        self._told = max(self._told, end)
+        return Emission(units, times)
 
-        Single peaks err, so the split is the unit boundary that contradicts the fewest of them,
-        the last one of equals. A closing mark never opens the next sentence.
+    def _final_pass(
+        self, source: tuple[str, ...], kept: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the ungated greedy continuation of ``kept`` to the end of the model's turn.
+
+        With it comes the source word of each token, where rows tell them.
         """
-        beyond = [word is not None and word >= length for word in aligned]
-        if not any(beyond):
-            return len(aligned)
-        inside = [word is not None and word < length for word in aligned]
-        cuts = self._units.boundaries(self._accepted)
-        best = min(reversed(cuts), key=lambda cut: sum(beyond[:cut]) + sum(inside[cut:]))
-        for cut in cuts[cuts.index(best) + 1 :]:
-            if not is_punctuation("".join(self._units.units((), self._accepted[best:cut]))):
-                break
-            best = cut
-        return best
-
-    def _final_pass(self, source: tuple[str, ...], kept: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the ungated greedy continuation of ``kept`` to the end of the model's turn."""
         produced: tuple[int, ...] = ()
+        sources: tuple[int, ...] = ()
         while True:
             prompt = self._prompts.build(source, kept + produced)
             room = 2 * len(prompt.token_word) + 32 - len(produced)
-            draft = self._draft(prompt, min(self._max_draft_tokens, room))
+            draft = self._draft(prompt, min(self._max_draft_tokens, room), self._readout)
             produced += draft.token_ids
+            sources += looked_at(prompt, draft)
             if draft.ended or not draft.token_ids or len(draft.token_ids) >= room:
-                return produced
-
-    def _repeated(
-        self, kept: tuple[int, ...], rest: tuple[int, ...], finish: tuple[int, ...]
-    ) -> int:
-        """Return how many ``rest`` tokens the final pass produced again, in whole units."""
-        pairs = zip(rest, finish, strict=False)
-        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        cuts = self._units.boundaries(kept + rest)
-        return max((cut - len(kept) for cut in cuts if 0 <= cut - len(kept) <= same), default=0)
+                return produced, sources

@@ -107,8 +107,31 @@ class UnitDecoder:
             return ()
         before, after = self.text(accepted), self.text([*accepted, *added])
         grown = after[len(before) :] if after.startswith(before) else self.text(added)
-        words = grown.replace(BROKEN, "").split()
-        return tuple(words) if self._spaced else tuple("".join(words))
+        return tuple(grown.replace(BROKEN, "").split() if self._spaced else _solid(grown))
+
+    def owners(self, accepted: Sequence[int], added: Sequence[int]) -> list[list[int]]:
+        """Return which ``added`` tokens write each of ``units(accepted, added)``, one at least.
+
+        A token may write a part of a unit, one, or several, as those of Chinese often do.
+        """
+        if not added:
+            return []
+        whole = self.text([*accepted, *added])
+        before = list(accepted) if whole.startswith(self.text(accepted)) else []
+        spans, written = [], len(_solid(self.text(before)))
+        offset = written
+        for k in range(1, len(added) + 1):
+            text = self.text([*before, *added[:k]])
+            begin, written = written, max(written, len(_solid(text)))
+            # A part of a character is written on the one that is to come.
+            spans.append((begin - offset, written - offset + text.endswith(BROKEN)))
+        owners: list[list[int]] = []
+        end = 0
+        for unit in self.units(accepted, added):
+            start, end = end, end + len(unit)
+            mine = [k for k, (left, right) in enumerate(spans) if left < end and right > start]
+            owners.append(mine or (owners[-1] if owners else [0]))
+        return owners
 
     def text(self, ids: Sequence[int]) -> str:
         """Return what the tokenizer makes of ``ids``."""
@@ -130,6 +153,11 @@ class UnitDecoder:
         if self._spaced or _is_mark(rest[0]):
             return False
         return not (_in_run(text[-1]) and _in_run(rest[0]))
+
+
+def _solid(text: str) -> str:
+    """Leave out white space and broken characters, which are never part of a unit."""
+    return "".join(text.replace(BROKEN, "").split())
 
 
 def _is_thai(char: str) -> bool:

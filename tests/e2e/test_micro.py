@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from simulstream.metrics.readers import LogReader
 from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import omnisteval_arguments
-from tests.e2e.conftest import ROOT, TARGETS
+from tests.e2e.conftest import ROOT, SECONDS, TARGETS
 
 BIN = Path(sys.executable).parent
 START_S = 240
@@ -79,6 +80,31 @@ def test_output_is_incremental_and_clean(driven, short_talk, target):
 def test_streams_side_by_side_do_not_touch_each_other(driven):
     together = driven["side by side"]
     assert together == {target: driven["alone"][target] for target in together}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_one_ear_says_in_each_language_what_single_runs_say(driven, short_talk, target):
+    together = [list(units) for units, _ in driven["one ear"][target]]
+    assert together == driven["alone"].get(target, together)
+    single = emissions(short_talk.root / f"{target}.1.jsonl")
+    assert [*chain.from_iterable(together)] == [*chain.from_iterable(single)]
+
+
+@pytest.mark.parametrize("target", [*TARGETS, "en"])
+def test_units_know_when_their_sentence_was_spoken(driven, short_talk, target):
+    """Starts of sentences against the word times that the talk was made with."""
+    pairs = [pair for step in driven["one ear"][target] for pair in zip(*step, strict=True)]
+    assert not any(interpolated for _, (_, _, interpolated) in pairs)
+    starts, begins = [], True
+    for text, (start, _, _) in pairs:
+        starts = [*starts, start] if begins else [*starts[:-1], min(starts[-1], start)]
+        begins = text[-1] in ".?!。？！"
+    gold = json.loads((ROOT / "micro_models/devset/gold/talk-a.json").read_text())
+    spoken = [start for k, (_, start, _) in enumerate(gold) if not k or gold[k - 1][0][-1] in ".?!"]
+    spoken = [start for start in spoken if start < SECONDS][: short_talk.segments]
+    errors = sorted(abs(a - b) for a, b in zip(starts, spoken, strict=True))
+    assert errors[len(errors) // 2] <= 0.1
+    assert errors[-1] <= 0.4
 
 
 def test_stopping_a_draft_early_changes_nothing(driven):

@@ -10,6 +10,7 @@ import itertools
 import json
 import threading
 import wave
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -124,13 +125,17 @@ class FakeTranslation:
         return Draft(tuple(ids), len(ids) < max_tokens, rows)
 
 
+@dataclass
 class FakeEngines:
-    def __init__(self):
-        self.tokenizer = byte_tokenizer()
-        self.asr = FakeRecognizer()
-        self.aligner = FakeAligner()
-        self.translation = FakeTranslation(self.tokenizer)
-        self.num_layers, self.num_heads = LAYERS, HEADS
+    tokenizer: object = field(default_factory=lambda: byte_tokenizer())
+    asr: object = field(default_factory=FakeRecognizer)
+    aligner: object = field(default_factory=FakeAligner)
+    translation: object = None
+    num_layers: int = LAYERS
+    num_heads: int = HEADS
+
+    def __post_init__(self):
+        self.translation = self.translation or FakeTranslation(self.tokenizer)
 
 
 class FakeAgent(AlignAttAgent):

@@ -14,7 +14,7 @@ from alignatt_agent.cli import COMMANDS, usage
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
 ELSEWHERE = (
-    *(".", "cat", "ls", "simulstream_server", "simulstream_wavs_client", "hf"),
+    *(".", "cat", "ffmpeg", "ls", "simulstream_server", "simulstream_wavs_client", "hf"),
     *("hostname:", "port:", "pool_size:", "acquire_timeout:", "metrics:", "END"),
 )
 """First words of lines that are not ours."""

@@ -1,5 +1,6 @@
 """One ear and many tongues: each says what it would say alone, whatever happens to the others."""
 
+import itertools
 import random
 import threading
 
@@ -59,9 +60,9 @@ def calls(hearer):
 def alone(session):
     """What each call says; ``None`` where it fails."""
     said = []
-    for call, *given in calls(session):
+    for call, *audio in calls(session):
         try:
-            said.append(session_units(call(*given)))
+            said.append(session_units(call(*audio)))
         except EngineError:
             said.append(None)
     return said
@@ -79,7 +80,7 @@ def test_each_says_what_it_says_in_a_session_of_its_own(seed, failure_rate):
         hearing(seed)[0],
         {name: interpreter(seed + k, failure_rate) for k, name in enumerate(names)},
     )
-    together = [call(*given) for call, *given in calls(booth)]
+    together = [call(*audio) for call, *audio in calls(booth)]
     assert any(step.steps[name].units for step in together for name in step.steps)
     for k, name in enumerate(names):
         session = Session(hearing(seed)[0], interpreter(seed + k, failure_rate))
@@ -94,8 +95,8 @@ def test_one_that_fails_never_stops_the_others_and_loses_nothing():
     engines["it"].failing = {2, 3, 9}
     booth = Booth(hearing(error_rate=0)[0], {k: interpreter(engine=v) for k, v in engines.items()})
     said, failed = {"de": [], "it": []}, []
-    for call, *given in calls(booth):
-        step = call(*given)
+    for call, *audio in calls(booth):
+        step = call(*audio)
         failed += step.failures
         assert set(step.steps) | set(step.failures) == {"de", "it"}
         for name, found in step.steps.items():
@@ -138,7 +139,7 @@ def test_what_cannot_be_heard_reaches_the_caller_and_is_heard_later():
 
 
 def test_the_hearing_counts_for_everybody():
-    ear, tongue = (Stopwatch(lambda ticks=iter(range(10**6)): float(next(ticks))) for _ in "ab")
+    ear, tongue = (Stopwatch(map(float, itertools.count()).__next__) for _ in "ab")
     tail, _ = hearing(error_rate=0, watch=ear)
     engine = MonotoneEngine(PieceTokenizer())
     both = {"de": interpreter(engine=engine, watch=tongue), "en": Interpreter(Captions())}
@@ -152,7 +153,7 @@ def test_the_hearing_counts_for_everybody():
 
 def test_captions_are_the_sentences_as_they_were_heard():
     booth = Booth(hearing(error_rate=0)[0], {"en": Interpreter(Captions())})
-    said = [call(*given).steps["en"].units for call, *given in calls(booth)]
+    said = [call(*audio).steps["en"].units for call, *audio in calls(booth)]
     assert ["we", "show", "it."] in [list(units) for units in said]
     assert [unit for units in said for unit in units] == TALK.split()
 
@@ -162,7 +163,7 @@ def test_a_booth_can_start_again():
     booth = Booth(
         hearing(error_rate=0)[0], {str(k): interpreter(engine=e) for k, e in enumerate(engines)}
     )
-    first = [call(*given).steps["0"].units for call, *given in calls(booth)]
+    first = [call(*audio).steps["0"].units for call, *audio in calls(booth)]
     booth.step(chunks()[0])
     booth.reset()
-    assert [call(*given).steps["0"].units for call, *given in calls(booth)] == first
+    assert [call(*audio).steps["0"].units for call, *audio in calls(booth)] == first

@@ -139,7 +139,7 @@ def test_the_final_pass_is_not_gated_and_goes_on_to_the_end():
     assert t.complete("the house is red.") == ["Haus", "ist", "rot."]
     assert t.prefix(1) == [" das"]
     assert t.prefix(3) == [" das", " Haus", " ist", " ro"]
-    assert all(readout is None for _, _, readout in t.engine.calls[1:])
+    assert all(readout == READOUT for _, _, readout in t.engine.calls)  # for the times of units
     # The next utterance starts from nothing.
     t.will_draft("it is", [" es", " ist"], [0, 1])
     assert t.update("it is", 1) == ["es"]
@@ -286,6 +286,59 @@ def test_without_rows_nothing_is_split():
     assert translator.accepted == ()
 
 
+def spans(emission):
+    """Units with the numbers of the half-second words that they span."""
+    words = [(round(t.start / 0.5), round((t.end - 0.4) / 0.5)) for t in emission.times]
+    return list(zip(emission.units, words, strict=True))
+
+
+def test_units_span_the_words_that_their_tokens_look_at_most():
+    t = Scripted()
+    pieces = [" das", " Ha", "us", " ist", " rot", " und"]
+    t.will_draft("a red house it is now", pieces, [0, 4, 2, 3, 1, 5])
+    emission = t.translator.update(SourceView(make_words("a red house it is now"), 6))
+    assert spans(emission) == [("das", (0, 0)), ("Haus", (2, 4)), ("ist", (3, 3)), ("rot", (1, 1))]
+    assert not any(time.interpolated for time in emission.times)
+    # The closing pass reads rows, too; what it repeats was told before.
+    t.will_draft("a red house it is now.", [" und", " nun", "."], [5, 4, 5], ended=True)
+    emission = t.translator.complete(make_words("a red house it is now."))
+    assert spans(emission) == [("und", (5, 5)), ("nun.", (4, 5))]
+
+
+def test_a_token_that_holds_several_characters_times_all_of_them():
+    t = Scripted(spaced=False)
+    t.will_draft("we use models now", ["我们", "用", "模型吗", "好"], [0, 1, 2, 3])
+    emission = t.translator.update(SourceView(make_words("we use models now"), 4))
+    assert spans(emission) == [
+        *(("我", (0, 0)), ("们", (0, 0)), ("用", (1, 1))),
+        *(("模", (2, 2)), ("型", (2, 2)), ("吗", (2, 2)), ("好", (3, 3))),
+    ]
+
+
+def test_policies_that_look_at_nothing_spread_units_over_the_speech():
+    tokenizer = PieceTokenizer()
+    drafts = [Draft(tokenizer.ids(" A", " B", " C"), False), Draft(tokenizer.ids(" C"), True)]
+    translator = Translator(ScriptedEngine(drafts), Prompts(), tokenizer, None, EmitAll(), True, 16)
+    first = translator.update(SourceView(make_words("a b c d"), 4))
+    last = translator.complete(make_words("a b c d e"))
+    times = [*first.times, *last.times]
+    assert [time.start for time in times] == pytest.approx([0.0, 0.95, 1.9])
+    assert [time.end for time in times] == pytest.approx([0.95, 1.9, 2.4])
+    assert all(time.interpolated for time in times)
+
+
+def test_policies_without_a_gate_use_rows_where_they_are():
+    tokenizer = PieceTokenizer()
+    rows = make_rows([[[float(s == p) for s in range(2)]] * 2 for p in (1, 0, 0)])
+    draft = Draft(tokenizer.ids(" A", " B", " C"), False, rows)
+    translator = Translator(
+        ScriptedEngine([draft]), Prompts(), tokenizer, READOUT, HoldN(1), True, 16
+    )
+    emission = translator.update(SourceView(make_words("aaa bbb"), 2))
+    assert spans(emission) == [("A", (1, 1)), ("B", (0, 0))]
+    assert not any(time.interpolated for time in emission.times)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "places"),
     [
@@ -359,12 +412,17 @@ def test_random_engines(seed, spaced, failure_rate, steps):
         count = rng.randint(1, len(words)) if closes else len(words)
         try:
             if closes:
-                units = translator.complete(words[:count]).units
+                emission = translator.complete(words[:count])
             else:
-                units = translator.update(SourceView(words, rng.randint(0, count))).units
+                emission = translator.update(SourceView(words, rng.randint(0, count)))
         except EngineError:
             assert translator.accepted == before
             continue
+        units = emission.units
+        assert len(emission.times) == len(units)
+        for time in emission.times:
+            assert not time.interpolated
+            assert words[0].start <= time.start < time.end <= words[count - 1].end
         for unit in units:
             assert unit == "".join(unit.split()).replace("\ufffd", "") != ""
             assert spaced or len(unit) == 1

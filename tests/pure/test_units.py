@@ -211,3 +211,34 @@ def test_a_draft_that_rewrites_its_own_beginning_is_no_boundary():
     draft = tokenizer.ids(" Haus", " ", ".", " Und")
     decoder = UnitDecoder(tokenizer, spaced=True)
     assert [decoder.complete((), draft, k, False) for k in range(5)] == [0, 0, 0, 3, 3]
+
+
+@RELAXED
+@given(
+    pieces=st.lists(
+        st.sampled_from([" a", "b.", " ", "你", "好吗", "3", "\n", " c d"]), max_size=9
+    ),
+    cut=st.integers(0, 9),
+    spaced=st.booleans(),
+)
+def test_every_unit_is_owned_by_the_tokens_that_write_it(pieces, cut, spaced):
+    tokenizer = PieceTokenizer()
+    ids = tokenizer.ids(*pieces)
+    decoder = UnitDecoder(tokenizer, spaced)
+    cut = max(end for end in decoder.boundaries(ids) if end <= cut)
+    before, added = ids[:cut], ids[cut:]
+    units, owners = decoder.units(before, added), decoder.owners(before, added)
+    assert len(owners) == len(units)
+    assert all(tokens for tokens in owners)
+    for unit, tokens in zip(units, owners, strict=True):
+        written = "".join(tokenizer.pieces[added[k]] for k in tokens)
+        assert unit in "".join(written.split())
+    # Whatever writes something belongs to a unit.
+    solid = {k for k, token in enumerate(added) if tokenizer.pieces[token].strip()}
+    assert {k for tokens in owners for k in tokens} == solid
+
+
+def test_bytes_of_a_character_own_it_together():
+    ids = list("我a们".encode())
+    assert UnitDecoder(ByteTokenizer(), False).owners((), ids) == [[0, 1, 2], [3], [4, 5, 6]]
+    assert UnitDecoder(ByteTokenizer(), True).owners((), ids) == [[0, 1, 2, 3, 4, 5, 6]]

@@ -1,0 +1,183 @@
+"""Where the sound comes from, and in which pieces the cascade hears it."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from alignatt_agent.recordings import AudioError, Recording
+from alignatt_agent.types import SAMPLE_RATE, FloatArray
+
+Pieces = Iterable[npt.NDArray[np.int16]]
+
+MICROPHONE, STDIN = "mic", "-"
+
+RECORDERS = (
+    ("pw-record", "--format=s16", f"--rate={SAMPLE_RATE}", "--channels=1", "-"),
+    ("parec", "--format=s16le", f"--rate={SAMPLE_RATE}", "--channels=1", "--latency-msec=50"),
+    ("arecord", "-q", "-t", "raw", "-f", "S16_LE", "-r", str(SAMPLE_RATE), "-c", "1"),
+)
+"""Programs that write what the microphone hears, raw, to their standard output."""
+
+
+def name_of(source: str) -> str:
+    """Return the stem of files that are written for a source."""
+    if source in (MICROPHONE, STDIN):
+        return {MICROPHONE: MICROPHONE, STDIN: "stdin"}[source]
+    return Path(source.partition("?")[0]).stem or "stream"
+
+
+def check(source: str, rate: int | None = None) -> float | None:
+    """Look at a source before engines start; returns its seconds, if they are known.
+
+    Args:
+        source: path, address, ``"mic"`` or ``"-"``.
+        rate: see ``opened``.
+
+    Raises:
+        AudioError: it cannot be heard.
+    """
+    if source == MICROPHONE:
+        _recorder()
+        return None
+    if source == STDIN:
+        if sys.stdin.isatty():
+            raise AudioError("standard input is a terminal: pipe a recording into it")
+        return None
+    if "://" in source:
+        return None
+    if not Path(source).is_file():
+        raise AudioError(f"{source} is no file; expected a file, an address, mic or -")
+    with Recording(source, rate=rate) as recording:
+        return recording.seconds
+
+
+def opened(source: str, rate: int | None = None) -> AbstractContextManager[Pieces]:
+    """Open a source.
+
+    Args:
+        source: path, address, ``"mic"`` or ``"-"``.
+        rate: of raw 16-bit little-endian mono samples, in Hz; ``None`` where a header tells.
+
+    Raises:
+        AudioError: it cannot be heard.
+    """
+    if source == MICROPHONE:
+        return _microphone()
+    if source != STDIN:
+        return Recording(source, rate=rate)
+    try:
+        return Recording(sys.stdin.buffer, "standard input", rate)
+    except AudioError as error:
+        raise AudioError(
+            f"{error}; raw samples need --raw RATE, and an MP4 whose index is at its end cannot be "
+            "piped: name the file"
+        ) from None
+
+
+def on_grid(pieces: Pieces, size: int) -> Iterator[FloatArray]:
+    """Yield chunks of exactly ``size`` samples, ``[size]``; the last one may be shorter."""
+    kept: list[npt.NDArray[np.int16]] = []
+    count = 0
+    for piece in pieces:
+        kept.append(piece)
+        count += piece.size
+        if count >= size:
+            whole = np.concatenate(kept)
+            even = count - count % size
+            yield from map(_floats, np.split(whole[:even], even // size))
+            kept, count = [whole[even:]], count - even
+    if count:
+        yield _floats(np.concatenate(kept))
+
+
+def paced(chunks: Iterable[FloatArray]) -> Iterator[FloatArray]:
+    """Yield each chunk when its last sample would have come from a microphone."""
+    begin, samples = time.monotonic(), 0
+    for chunk in chunks:
+        samples += chunk.size
+        time.sleep(max(0.0, begin + samples / SAMPLE_RATE - time.monotonic()))
+        yield chunk
+
+
+def as_it_comes(pieces: Pieces, size: int) -> Iterator[FloatArray]:
+    """Yield all that waits, ``size`` samples at least: who is late hears longer chunks.
+
+    Raises:
+        AudioError: as the pieces do.
+    """
+    box: queue.SimpleQueue[npt.NDArray[np.int16] | Exception | None] = queue.SimpleQueue()
+
+    def listen() -> None:
+        try:
+            for piece in pieces:
+                box.put(piece)
+        except Exception as error:
+            box.put(error)
+        box.put(None)
+
+    threading.Thread(target=listen, daemon=True).start()
+    kept: list[npt.NDArray[np.int16]] = []
+    while True:
+        found = box.get()
+        if isinstance(found, Exception):
+            raise found
+        if found is not None:
+            kept.append(found)
+        enough = sum(piece.size for piece in kept) >= size and box.empty()
+        if kept and (enough or found is None):
+            yield _floats(np.concatenate(kept))
+            kept = []
+        if found is None:
+            return
+
+
+def _floats(samples: npt.NDArray[np.int16]) -> FloatArray:
+    return samples.astype(np.float32) / 32768  # as Simulstream does
+
+
+@contextlib.contextmanager
+def _microphone() -> Iterator[Pieces]:
+    """Hear the microphone until Enter is pressed."""
+    command = _recorder()
+    # In a session of its own: the interrupt of a terminal is ours to handle.
+    recorder = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0, start_new_session=True)
+    assert recorder.stdout is not None
+    stop = "press Enter to stop" if sys.stdin.isatty() else "end it with the recorder"
+    print(f"listening to the microphone with {command[0]}; {stop}", file=sys.stderr)
+    try:
+        if sys.stdin.isatty():
+            threading.Thread(target=_at_enter, args=(recorder.terminate,), daemon=True).start()
+        with Recording(recorder.stdout, "the microphone", SAMPLE_RATE) as recording:
+            yield recording
+    finally:
+        recorder.terminate()
+        recorder.wait()
+
+
+def _at_enter(stop: Callable[[], Any]) -> None:
+    sys.stdin.readline()
+    stop()
+
+
+def _recorder() -> tuple[str, ...]:
+    for command in RECORDERS:
+        if shutil.which(command[0]):
+            return command
+    names = ", ".join(command[0] for command in RECORDERS)
+    raise AudioError(
+        f"no program to hear the microphone with: none of {names} is installed (packages "
+        "pipewire-bin, pulseaudio-utils, alsa-utils); or pipe sound into `alignatt translate -`"
+    )

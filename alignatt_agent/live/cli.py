@@ -1,0 +1,281 @@
+"""``alignatt translate``: a recording, a stream or the microphone into several languages."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from tqdm import tqdm
+
+from alignatt_agent import cascade
+from alignatt_agent.booth import Booth, BoothStep
+from alignatt_agent.config.agent_config import AgentConfig, load_config, parse_overrides
+from alignatt_agent.config.checkpoints import EMBEDDED, CheckpointError, is_embedded
+from alignatt_agent.config.languages import Language, language
+from alignatt_agent.config.resolved import Resolved, resolve
+from alignatt_agent.config.resources import find_path, known_resources
+from alignatt_agent.contexts import check_contexts
+from alignatt_agent.live import audio
+from alignatt_agent.live.outputs import FORMATS, Output, build_output
+from alignatt_agent.live.subtitles import Said
+from alignatt_agent.recordings import AudioError
+from alignatt_agent.types import SAMPLE_RATE, AlignAttError, EngineError, FloatArray
+
+REAL, WORLD = "default-low", "micro-low"
+"""Configurations that are taken where none is named: of real models, and of the embedded ones."""
+
+ATTEMPTS = 3
+"""Calls that may fail one after the other before a stream is given up."""
+
+EPILOG = """\
+examples
+  text on the terminal, as it is said:
+    alignatt translate talk.mp3 --to de
+
+  subtitles in three languages, talk.de.srt, talk.it.srt and talk.zh.srt, and of the speech itself:
+    alignatt translate talk.mp4 --to de it zh en --format srt
+
+  without real models, on a talk of the small world that the embedded models know:
+    alignatt translate micro_models/devset/wav/talk-a.wav --to de it zh --format srt
+
+  the microphone, as captions that grow as they were said; Enter stops:
+    alignatt translate mic --to it --format vtt --times said --output captions
+
+  any program's sound, as raw samples; and a stream of the net:
+    ffmpeg -i talk.mov -f s16le -ac 1 -ar 16000 - | alignatt translate - --raw 16000 --to de
+    alignatt translate https://example.org/live.m3u8 --to de --format jsonl
+
+  names and terms that the talk may hold, and other models:
+    alignatt translate talk.wav --to de --context terms.txt --config iwslt26-high
+
+formats
+  txt     a sentence on each line, written as it is said
+  srt vtt subtitles: two lines of 42 columns (16 characters of Chinese), 5/6 to 7 s each
+  jsonl   a line a unit, as it is said: target, text, start and end of the words that it translates,
+          emission_time (seconds of sound heard by then; by the clock with mic or --paced)
+
+txt and jsonl go to the terminal, or with --output to STEM.LANG.txt; srt and vtt are always files,
+STEM is the name of the recording by default. Files that are there are replaced.
+
+exit status: 0 done; 1 failed on the way, what was said is written; 2 nothing was started;
+130 interrupted, what was said is written
+"""
+
+
+class WorldError(AlignAttError, RuntimeError):
+    """There are only models that do not know the input."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
+    parser = argparse.ArgumentParser(
+        prog="alignatt translate",
+        description="Translate a recording, a stream or the microphone into one or more languages "
+        "at once, as text, subtitles or JSON lines.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    text = "recording of any kind, address that FFmpeg opens, mic, or - for standard input"
+    add("source", metavar="FILE|URL|mic|-", help=text)
+    text = "languages, codes or names; the spoken one gives captions of the speech itself"
+    add("--to", nargs="+", required=True, metavar="LANG", help=text)
+    add("--from", dest="spoken", metavar="LANG", help="spoken language; default: configuration")
+    add("--format", choices=FORMATS, default="txt", help="default %(default)s, see below")
+    text = (
+        "clock of subtitles: when it was spoken, for a recording, or when the translation was "
+        "said, as live; default %(default)s"
+    )
+    add("--times", choices=("spoken", "said"), default="spoken", help=text)
+    text = "write STEM.LANG.FORMAT instead of to the terminal"
+    add("--output", type=Path, metavar="STEM", help=text)
+    names = ", ".join(known_resources("agent_configs", ".yaml"))
+    text = f"name ({names}) or path of a YAML configuration; default {REAL}"
+    add("--config", metavar="CONFIG", help=text)
+    text = "override a key of the configuration, e.g. policy.n=1; repeatable"
+    add("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help=text)
+    text = "names and terms of the talk: a file, or the terms themselves"
+    add("--context", metavar="FILE|TERMS", help=text)
+    text = "standard input or file holds raw 16-bit mono samples of this rate in Hz"
+    add("--raw", type=int, metavar="RATE", help=text)
+    text = "deliver a recording by the clock, as live; takes as long as it lasts"
+    add("--paced", action="store_true", help=text)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    given = build_parser().parse_args(argv)
+    names = [name for item in given.to for name in item.split(",") if name]
+    targets = list({item.code: item for item in map(language, names)}.values())
+    overrides = parse_overrides(given.overrides)
+    if given.spoken is not None:
+        overrides["source_language"] = language(given.spoken).code
+    if given.context is not None:
+        found = Path(given.context)
+        overrides["speech.context"] = given.context if found.exists() else [given.context]
+    seconds = audio.check(given.source, given.raw)
+    resolved = choose(given.config, overrides, targets, given.source)
+    source = language(resolved.config.source_language)
+    check_contexts(resolved)
+    stem = given.output
+    if stem is None and given.format in ("srt", "vtt"):
+        stem = Path(audio.name_of(given.source))
+    if stem is not None and not stem.parent.is_dir():
+        raise AudioError(f"{stem.parent}, the folder of --output, does not exist")
+    print("loading models", file=sys.stderr, flush=True)
+    try:
+        engines = cascade.load_engines(resolved.checkpoints, resolved.heads)
+        resolved.check_shape(engines.num_layers, engines.num_heads)
+        context = resolved.config.speech.context_of(audio.name_of(given.source))
+        booth = cascade.build_booth(resolved, engines, source, targets, context=context)
+        outputs = {
+            target.code: build_output(given.format, target, given.times, stem, len(targets) > 1)
+            for target in targets
+        }
+        live = given.source == audio.MICROPHONE
+        run = Run(booth, outputs, clock=time.monotonic if live or given.paced else None)
+        size = SAMPLE_RATE * resolved.config.chunk_ms // 1000
+        with ExitStack() as stack:
+            stack.callback(run.close)
+            pieces = stack.enter_context(audio.opened(given.source, given.raw))
+            chunks = (audio.as_it_comes if live else audio.on_grid)(pieces, size)
+            shown = stem is not None and not live
+            run.follow(_progress(audio.paced(chunks) if given.paced else chunks, seconds, shown))
+    finally:
+        cascade.shutdown()
+    return run.status
+
+
+def choose(
+    name: str | None, overrides: Mapping[str, object], targets: Sequence[Language], source: str
+) -> Resolved:
+    """Find the models: those that were named, or real ones, or such as know the input.
+
+    Args:
+        name: configuration that the user named, if any.
+        overrides: dotted keys and values.
+        targets: languages to translate into.
+        source: the input.
+
+    Raises:
+        WorldError: no configuration was named and real models are not on this machine.
+        AlignAttError: the configuration, a head set or a checkpoint is missing or wrong.
+    """
+    if name is not None:
+        config = load_config(name, overrides)
+        if is_embedded(config.models) and not _of_the_world(source):
+            print(f"note: {name} knows only {_SMALL}; it will say nonsense", file=sys.stderr)
+        return _resolved(config, targets)
+    try:
+        return _resolved(load_config(REAL, overrides), targets)
+    except CheckpointError as error:
+        if _of_the_world(source):
+            print(f"note: a talk of {_SMALL}: --config {WORLD}", file=sys.stderr)
+            return _resolved(load_config(WORLD, overrides), targets)
+        raise WorldError(
+            f"the models of {REAL}, which is taken without --config, are not on this machine: "
+            f"{error}\nThe embedded models know only {_SMALL}, not {source}; to see them at work: "
+            "alignatt translate micro_models/devset/wav/talk-a.wav --to de"
+        ) from None
+
+
+_SMALL = f"their own small world (talks such as {EMBEDDED}/devset/wav/talk-a.wav)"
+
+
+def _of_the_world(source: str) -> bool:
+    try:
+        return find_path(f"{EMBEDDED}/devset") in Path(source).resolve().parents
+    except FileNotFoundError:
+        return False
+
+
+def _resolved(config: AgentConfig, targets: Sequence[Language]) -> Resolved:
+    spoken = language(config.source_language)
+    return resolve(config, [target.code for target in targets if target.code != spoken.code])
+
+
+class Run:
+    """One stream through a booth into the outputs of its languages.
+
+    Args:
+        booth: hears and translates.
+        outputs: by code of the language.
+        clock: tells when something was said; ``None`` to count the sound heard.
+
+    Attributes:
+        status: exit status so far.
+    """
+
+    def __init__(
+        self, booth: Booth, outputs: Mapping[str, Output], clock: Callable[[], float] | None
+    ) -> None:
+        self._booth, self._outputs, self._clock = booth, outputs, clock
+        self._said: set[str] = set()
+        self.status = 0
+
+    def follow(self, chunks: Iterable[FloatArray]) -> None:
+        """Hear everything and translate it to its end, whatever fails."""
+        self._begin = self._clock() if self._clock else 0.0
+        failed = 0
+        try:
+            for chunk in chunks:
+                failed = 0 if self._call(partial(self._booth.step, chunk)) else failed + 1
+                if failed == ATTEMPTS:
+                    self._fail(f"given up after {ATTEMPTS} errors in a row")
+                    return
+        except AudioError as error:
+            self._fail(str(error))
+        for _ in range(ATTEMPTS):
+            if self._call(self._booth.finish):
+                break
+
+    def close(self) -> None:
+        """Write what was said."""
+        for output in self._outputs.values():
+            if line := output.close():
+                print(line, file=sys.stderr)
+
+    def _call(self, call: Callable[[], BoothStep]) -> bool:
+        """Hear or finish; returns whether every language followed."""
+        try:
+            step = call()
+        except EngineError as error:
+            self._fail(str(error))
+            return False
+        for code, error in step.failures.items():
+            self._fail(f"{code}: {error}")
+        at = self._clock() - self._begin if self._clock else step.audio_s
+        for code, found in step.steps.items():
+            pairs = zip(found.units, found.times, strict=True)
+            self._outputs[code].say([Said(text, spoken, at) for text, spoken in pairs])
+        return not step.failures
+
+    def _fail(self, message: str) -> None:
+        """Tell the user, once."""
+        self.status = EngineError.exit_status
+        if message not in self._said:
+            self._said.add(message)
+            print(f"alignatt translate: {message}", file=sys.stderr)
+
+
+def _progress(
+    chunks: Iterable[FloatArray], seconds: float | None, shown: bool
+) -> Iterable[FloatArray]:
+    """Show how much was heard and how long the rest will take."""
+    form = (
+        "{percentage:3.0f}%|{bar:30}| {n:.1f}/{total:.1f} s of sound [{elapsed}, {remaining} left]"
+    )
+    if seconds is None:
+        form = "{n:.1f} s of sound [{elapsed}]"
+    bar = tqdm(total=seconds, bar_format=form, disable=not shown)
+    with bar:
+        for chunk in chunks:
+            yield chunk
+            heard = chunk.size / SAMPLE_RATE
+            bar.update(heard if seconds is None else min(heard, seconds - bar.n))

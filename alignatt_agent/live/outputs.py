@@ -1,0 +1,165 @@
+"""Where the translation goes: text as it is said, JSON lines, subtitles."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, TextIO
+
+from alignatt_agent.config.languages import Language
+from alignatt_agent.live import subtitles
+from alignatt_agent.live.subtitles import Cue, Said
+from alignatt_agent.translation.units import QUOTES, is_punctuation
+
+FORMATS = ("txt", "srt", "vtt", "jsonl")
+WRITERS: Mapping[str, Callable[[Iterable[Cue]], str]] = {"srt": subtitles.srt, "vtt": subtitles.vtt}
+
+
+class Output(Protocol):
+    """Takes what is said in one language."""
+
+    def say(self, units: Sequence[Said]) -> None:
+        """Take the next units."""
+
+    def close(self) -> str:
+        """Write what is left; returns one line for the user, or nothing."""
+
+
+def build_output(
+    form: str, target: Language, times: str, stem: Path | None, labelled: bool
+) -> Output:
+    """Return the output of one language, with its file begun anew.
+
+    Args:
+        form: one of ``FORMATS``; subtitles need a stem.
+        target: its language.
+        times: clock of subtitles, ``"spoken"`` or ``"said"``.
+        stem: of the file to write; ``None`` for the terminal.
+        labelled: whether text on the terminal has to tell its language.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    if stem is not None:
+        path = stem.with_name(f"{stem.name}.{target.code}.{form}")
+        if form in WRITERS:
+            return Subtitles(path, target, times, WRITERS[form])
+        stream, name, label = path.open("w", encoding="utf-8"), str(path), ""
+    else:
+        stream, name, label = sys.stdout, "", f"{target.code}: " if labelled else ""
+    return JsonLines(stream, target, name) if form == "jsonl" else Text(stream, target, name, label)
+
+
+class Text:
+    """Running text, a sentence on each line.
+
+    Args:
+        stream: where to.
+        target: its language.
+        name: of the stream, if it is a file.
+        label: in front of each line; lines are then written whole.
+    """
+
+    def __init__(self, stream: TextIO, target: Language, name: str, label: str) -> None:
+        self._stream, self._name, self._label = stream, name, label
+        self._glue = " " if target.spaced else ""
+        self._line: list[str] = []
+        self._last = ""
+
+    def say(self, units: Sequence[Said]) -> None:
+        """Write the next units."""
+        for unit in units:
+            closed = self._last.rstrip(QUOTES).endswith(tuple(subtitles.SENTENCE))
+            if closed and not is_punctuation(unit.text):
+                self._end()
+            text = (self._glue if self._last else self._label) + unit.text
+            self._last += unit.text
+            self._line.append(text)
+        if not self._label:
+            self._write()
+
+    def close(self) -> str:
+        """End the last line."""
+        if self._last:
+            self._end()
+        return _close(self._stream, self._name)
+
+    def _end(self) -> None:
+        self._line.append("\n")
+        self._last = ""
+        self._write()
+
+    def _write(self) -> None:
+        self._stream.write("".join(self._line))
+        self._stream.flush()
+        self._line = []
+
+
+class JsonLines:
+    """One line a unit: ``{target, text, start, end, emission_time}``, seconds.
+
+    A line whose times are interpolated says so.
+    """
+
+    def __init__(self, stream: TextIO, target: Language, name: str) -> None:
+        self._stream, self._target, self._name = stream, target, name
+
+    def say(self, units: Sequence[Said]) -> None:
+        """Write the next units."""
+        for unit in units:
+            line = {
+                "target": self._target.code,
+                "text": unit.text,
+                "start": round(unit.spoken.start, 3),
+                "end": round(unit.spoken.end, 3),
+                "emission_time": round(unit.at, 3),
+            }
+            more = {"interpolated": True} if unit.spoken.interpolated else {}
+            self._stream.write(json.dumps(line | more, ensure_ascii=False) + "\n")
+        self._stream.flush()
+
+    def close(self) -> str:
+        """Close the file."""
+        return _close(self._stream, self._name)
+
+
+class Subtitles:
+    """Cues, written at the end: until then each may still grow.
+
+    Args:
+        path: file to write.
+        target: language.
+        times: clock, ``"spoken"`` or ``"said"``.
+        write: makes the text of the file.
+    """
+
+    def __init__(
+        self, path: Path, target: Language, times: str, write: Callable[[Iterable[Cue]], str]
+    ) -> None:
+        self._path, self._write = path, write
+        self._cut = subtitles.spoken_cues if times == "spoken" else subtitles.said_cues
+        self._form = subtitles.layout(target.spaced)
+        self._units: list[Said] = []
+
+    def say(self, units: Sequence[Said]) -> None:
+        """Keep the next units."""
+        self._units += units
+
+    def close(self) -> str:
+        """Write all cues."""
+        cues, form = self._cut(self._units, self._form), self._form
+        self._path.write_text(self._write(cues), encoding="utf-8")
+        pace = form.speed if form.spaced else form.speed / 2
+        fast = f"{subtitles.too_fast(cues, form)} above {pace:g} characters a second"
+        guessed = sum(unit.spoken.interpolated for unit in self._units)
+        more = f"; times of {guessed} of {len(self._units)} units are interpolated"
+        return f"{self._path}: {len(cues)} cues, {fast}" + (more if guessed else "")
+
+
+def _close(stream: TextIO, name: str) -> str:
+    """Close a file, but not the terminal."""
+    if name:
+        stream.close()
+    return name

@@ -1,0 +1,52 @@
+"""Where the translation of a closed sentence ends among tokens that were emitted before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+from alignatt_agent.translation.units import UnitDecoder, is_punctuation
+
+
+def first_of_next(
+    units: UnitDecoder, accepted: Sequence[int], aligned: Sequence[int | None], length: int
+) -> int:
+    """Return how many accepted tokens translate the first ``length`` source words.
+
+    Single peaks err, so the split is the unit boundary that contradicts the fewest of them,
+    the last one of equals. A closing mark never opens the next sentence.
+
+    Args:
+        units: reads token ids.
+        accepted: token ids that were emitted.
+        aligned: the source word of each, where it is known.
+        length: source words of the sentence.
+    """
+    beyond = [word is not None and word >= length for word in aligned]
+    if not any(beyond):
+        return len(aligned)
+    inside = [word is not None and word < length for word in aligned]
+    cuts = units.boundaries(accepted)
+    best = min(reversed(cuts), key=lambda cut: sum(beyond[:cut]) + sum(inside[cut:]))
+    for cut in cuts[cuts.index(best) + 1 :]:
+        if not is_punctuation("".join(units.units((), accepted[best:cut]))):
+            break
+        best = cut
+    return best
+
+
+def repeated_of(
+    units: UnitDecoder, kept: tuple[int, ...], rest: tuple[int, ...], finish: tuple[int, ...]
+) -> int:
+    """Return how many ``rest`` tokens the final pass produced again, in whole units.
+
+    Args:
+        units: reads token ids.
+        kept: tokens of the closed sentence.
+        rest: emitted tokens behind them.
+        finish: how the final pass goes on after ``kept``.
+    """
+    pairs = zip(rest, finish, strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    cuts = units.boundaries(kept + rest)
+    return max((cut - len(kept) for cut in cuts if 0 <= cut - len(kept) <= same), default=0)

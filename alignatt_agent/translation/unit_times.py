@@ -1,0 +1,42 @@
+"""When what a unit translates was spoken: the words that its tokens look at most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from alignatt_agent.policy.rows import head_mean
+from alignatt_agent.types import Draft, Prompt, Spoken, Word
+
+
+def looked_at(prompt: Prompt, draft: Draft) -> tuple[int, ...]:
+    """Return the source word at the attention peak of each drafted token; none without rows.
+
+    The heads are averaged and nothing else: a filter that normalises by earlier rows has none for
+    the first token of a draft.
+    """
+    if draft.rows is None or not draft.token_ids:
+        return ()
+    peaks = head_mean(draft.rows.source).argmax(axis=1)
+    return tuple(prompt.token_word[int(peak)] for peak in peaks)
+
+
+def spans(
+    owners: Sequence[Sequence[int]], places: Sequence[int], words: Sequence[Word]
+) -> tuple[Spoken, ...]:
+    """Return for each unit the time from its first source word to its last one.
+
+    Args:
+        owners: the tokens of each unit.
+        places: the source word of each token.
+        words: of the source.
+    """
+    mine = [[words[places[token]] for token in tokens] for tokens in owners]
+    return tuple(
+        Spoken(min(word.start for word in found), max(word.end for word in found)) for found in mine
+    )
+
+
+def spread(count: int, begin: float, end: float) -> tuple[Spoken, ...]:
+    """Return ``count`` equal parts of the time from ``begin`` to ``end``."""
+    step = max(0.0, end - begin) / max(1, count)
+    return tuple(Spoken(begin + k * step, begin + (k + 1) * step, True) for k in range(count))

@@ -1,0 +1,99 @@
+"""Several targets of one call hear once, and nothing else changes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from alignatt_agent.evaluation.hearing import SharedHearing
+from alignatt_agent.evaluation.trace import read_steps
+from tests.harness import fakes
+
+
+@pytest.fixture
+def heard(monkeypatch):
+    """How often the recogniser was asked."""
+    calls = []
+    inner = fakes.FakeRecognizer.transcribe
+
+    def transcribe(self, audio, language, context=""):
+        calls.append(audio.size)
+        return inner(self, audio, language, context)
+
+    monkeypatch.setattr(fakes.FakeRecognizer, "transcribe", transcribe)
+    return calls
+
+
+def lines(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def emissions(folder):
+    return [line["generated_tokens"] for line in lines(folder) if "generated_tokens" in line]
+
+
+def test_later_targets_recall_what_was_heard(call, heard):
+    for target in ("de", "zh"):
+        assert call(configs=("low",), targets=(target,), out=f"alone-{target}")[0] == 0
+    once = len(heard) // 2
+    assert once > 10
+    heard.clear()
+    status, printed, _ = call(configs=("low",), targets=("de", "zh"))
+    assert status == 0
+    assert len(heard) == once
+    assert "heard once for de zh; its time counts in each" in printed
+    scores = {}
+    for target in ("de", "zh"):
+        together, alone = call.root / "out" / target, call.root / f"alone-{target}" / target
+        assert emissions(together) == emissions(alone)
+        scores = [json.loads((at / "scores.json").read_text()) for at in (together, alone)]
+        for name in ("bleu", "chrf", "longyaal_cu_ms"):
+            assert scores[0][name] == scores[1][name]
+        assert scores[0]["signature"]["hearing"] == "once for de zh; its time counts in each"
+        assert "hearing" not in scores[1]["signature"]
+
+
+def test_the_time_of_the_hearing_counts_in_every_target(call):
+    assert call(configs=("low",), targets=("de", "zh"))[0] == 0
+    german, chinese = (
+        list(read_steps(call.root / "out" / t / "steps.jsonl")) for t in ("de", "zh")
+    )
+    assert sum(step.seconds["asr"] for step in german) > 0
+    for one, other in zip(german, chinese, strict=True):
+        for stage in ("asr", "aligner"):
+            # The recalled time is that of the engine, without what hashing the sound took.
+            assert 0 <= one.seconds[stage] - other.seconds[stage] < 0.1 or other.seconds[stage] > 0
+        assert one.heard == other.heard
+    logged = [
+        line["computation_time"]
+        for line in lines(call.root / "out" / "zh")[1:]
+        if "computation_time" in line
+    ]
+    assert sum(logged) >= sum(sum(step.seconds.values()) for step in chinese) - 1e-3
+
+
+def test_paced_targets_hear_for_themselves(call, heard):
+    fakes.write_devset(call.devset, (2,))
+    (call.devset / "ref" / "en.txt").unlink()
+    assert call("--paced", configs=("low",), targets=("de",), out="alone")[0] == 0
+    once = len(heard)
+    assert call("--paced", configs=("low",), targets=("de", "zh"))[0] == 0
+    assert len(heard) == 3 * once
+
+
+def test_a_memory_gives_back_results_with_their_time():
+    now = [0.0]
+
+    def slow():
+        now[0] += 2.0
+        return "text"
+
+    memory = SharedHearing(lambda: now[0])
+    assert memory.recall(b"a", slow) == "text"
+    assert (memory.clock(), memory.take_seconds()) == (2.0, 0.0)
+    assert memory.recall(b"a", slow) == "text"
+    assert memory.recall(b"b", lambda: None) is None
+    assert memory.recall(b"b", slow) is None
+    assert (now[0], memory.clock()) == (2.0, 4.0)
+    assert (memory.take_seconds(), memory.take_seconds()) == (2.0, 0.0)

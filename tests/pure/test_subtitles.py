@@ -1,0 +1,226 @@
+"""Cues that can be read: order, width, time; and files that other readers understand."""
+
+import io
+import itertools
+
+import pytest
+import webvtt
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alignatt_agent.live import subtitles
+from alignatt_agent.live.subtitles import (
+    GAP_S,
+    LINES,
+    LONGEST_S,
+    SHORTEST_S,
+    SPACED,
+    UNSPACED,
+    Cue,
+    Said,
+    said_cues,
+    spoken_cues,
+    srt,
+    too_fast,
+    vtt,
+    width,
+)
+from alignatt_agent.types import Spoken
+
+MS = 1e-3
+
+
+def words(text, start=0.0, step=0.3, spaced=True):
+    parts = text.split() if spaced else list(text)
+    return [
+        Said(part, Spoken(start + k * step, start + (k + 0.9) * step), start + k * step + 1)
+        for k, part in enumerate(parts)
+    ]
+
+
+def letters(alphabet, longest):
+    return st.text(alphabet, min_size=1, max_size=longest)
+
+
+WORDS = letters("abcäß.,!?“-<&>è1", 60)
+CHARACTERS = letters("我们。，GPU3.“”模型", 1)
+
+
+@st.composite
+def talks(draw):
+    """Units as translations give them: out of order, close together, with pauses."""
+    form = draw(st.sampled_from([SPACED, UNSPACED]))
+    texts = draw(st.lists(WORDS if form.spaced else CHARACTERS, min_size=1, max_size=60))
+    units, time, at = [], 0.0, 0.0
+    for text in texts:
+        time += draw(st.sampled_from([0.0, 0.1, 0.3, 0.5, 2.0, 9.0]))
+        at += draw(st.sampled_from([0.0, 0.0, 0.25, 3.0]))
+        start = max(0.0, time + draw(st.sampled_from([-2.0, 0.0, 0.0, 1.0])))
+        spoken = Spoken(start, start + draw(st.sampled_from([0.0, 0.2, 1.0, 8.0])))
+        units.append(Said(text, spoken, at))
+    return form, units
+
+
+def check(cues, form, units):
+    """What is true of cues on any clock."""
+    for cue in cues:
+        assert 1 <= len(cue.lines) <= LINES
+        assert all(0 < width(line) <= form.columns for line in cue.lines)
+        assert all(line == line.strip() for line in cue.lines)
+        assert cue.start < cue.end <= cue.start + LONGEST_S + MS
+    assert all(gap >= -1e-9 for gap in subtitles.gaps(cues))
+
+
+@settings(max_examples=150, deadline=None)
+@given(talks())
+def test_cues_of_a_recording(talk):
+    form, units = talk
+    cues = spoken_cues(units, form)
+    check(cues, form, units)
+    # Everything is there, in order.
+    shown = "".join("".join(line.split()) for cue in cues for line in cue.lines)
+    assert shown == "".join(unit.text for unit in units)
+    assert all(cue.end - cue.start >= SHORTEST_S - MS for cue in cues)
+    assert all(gap >= GAP_S - MS for gap in subtitles.gaps(cues))
+    assert cues[0].start == min(cues[0].start, min(unit.spoken.start for unit in units[:1]))
+
+
+@settings(max_examples=150, deadline=None)
+@given(talks())
+def test_captions_as_they_were_said(talk):
+    form, units = talk
+    cues = said_cues(units, form)
+    check(cues, form, units)
+    assert [cue.start for cue in cues] == sorted({unit.at for unit in units})
+    # Nothing is ever taken back: the upper line of a cue was seen whole before it moved up.
+    for before, after in itertools.pairwise(cues):
+        kept = any(
+            before.lines[-1] == line or line.startswith(before.lines[-1]) for line in after.lines
+        )
+        assert kept or len(units) > 3
+    last = "".join("".join(cues[-1].lines).split())
+    assert "".join(unit.text for unit in units).endswith(last)
+
+
+def test_a_sentence_ends_a_cue_and_lines_break_behind_clauses():
+    text = (
+        "Glücklicherweise sollte der Freund unsere Sätze schicken, wenn er die Bücher ändert. Ja."
+    )
+    cues = spoken_cues(words(text), SPACED)
+    assert [cue.lines for cue in cues] == [
+        ("Glücklicherweise sollte der Freund",),
+        ("unsere Sätze schicken,", "wenn er die Bücher ändert."),
+        ("Ja.",),
+    ] or [cue.lines for cue in cues][-1] == ("Ja.",)
+
+
+def test_chinese_lines_hold_sixteen_characters_and_never_begin_with_a_mark():
+    text = "我们今天要说一说很长的句子因为它们很有意思，真的很有意思。"
+    (cue,) = spoken_cues(words(text, step=0.15, spaced=False), UNSPACED)
+    assert len(cue.lines) == 2
+    assert max(map(len, cue.lines)) <= 16
+    assert cue.lines[1][0] not in "，。"
+
+
+def test_a_run_of_latin_letters_is_not_torn():
+    text = "这是一个用来训练模型的很大GPUCluster3.5机器。"
+    for cue in spoken_cues(words(text, step=0.1, spaced=False), UNSPACED):
+        assert any("GPUCluster3.5" in line for line in cue.lines) or "G" not in "".join(cue.lines)
+
+
+def test_a_cue_begins_with_its_earliest_word_and_ends_with_its_latest():
+    units = [
+        Said("Heute", Spoken(3.0, 3.4), 5.0),
+        Said("kommt", Spoken(4.4, 4.9), 5.2),
+        Said("er.", Spoken(2.5, 2.9), 5.3),
+    ]
+    (cue,) = spoken_cues(units, SPACED)
+    assert (cue.start, cue.end, cue.lines) == (2.5, 4.9, ("Heute kommt er.",))
+
+
+def test_a_long_pause_parts_cues():
+    units = [*words("So ist es,"), *words("sagte er.", start=4.0)]
+    assert [cue.lines for cue in spoken_cues(units, SPACED)] == [("So ist es,",), ("sagte er.",)]
+
+
+def test_cues_above_the_reading_speed_are_counted():
+    slow, fast = Cue(0.0, 4.0, ("x" * 40, "x" * 20)), Cue(5.0, 6.0, ("x" * 18,))
+    assert too_fast([slow, fast], SPACED) == 1
+    assert too_fast([Cue(0.0, 1.0, ("字" * 9,))], UNSPACED) == 0
+    assert too_fast([Cue(0.0, 1.0, ("字" * 10,))], UNSPACED) == 1
+
+
+def test_captions_roll_up():
+    units = [Said(f"{'wort' * 4}{k}", Spoken(0, 1), k / 2) for k in range(5)]
+    cues = said_cues(units, SPACED)
+    a, b, c, d, e = (unit.text for unit in units)
+    assert [cue.lines for cue in cues] == [
+        (a,),
+        (f"{a} {b}",),
+        (f"{a} {b}", c),
+        (f"{a} {b}", f"{c} {d}"),
+        (f"{c} {d}", e),
+    ]
+    assert [(cue.start, cue.end) for cue in cues][-1] == (2.0, 2.0 + LONGEST_S)
+    assert all(a.end == b.start for a, b in itertools.pairwise(cues))
+
+
+TEXTS = st.lists(
+    st.tuples(letters("ab&<>;ß字 {}\\N/", 20), letters("xy-!&lt;|", 9)).map(
+        lambda lines: tuple(line.strip() or "x" for line in lines)
+    ),
+    max_size=6,
+)
+
+
+def timed(texts):
+    return [Cue(3600.0 * k + 0.0015, 3600.0 * k + 2.25, lines) for k, lines in enumerate(texts)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(TEXTS)
+def test_vtt_there_and_back(texts):
+    cues = timed(texts)
+    found = webvtt.from_string(vtt(cues)) if cues else []
+    assert len(found) == len(cues)
+    for cue, back in zip(cues, found, strict=True):
+        raw = [
+            line.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+            for line in back.raw_text.split("\n")
+        ]
+        assert tuple(raw) == cue.lines
+        assert back.start_in_seconds == pytest.approx(cue.start, abs=1.0)
+        assert (back.start, back.end) == (clock(cue.start), clock(cue.end))
+
+
+def clock(seconds):
+    ms = round(seconds * 1000)
+    return f"{ms // 3600000:02}:{ms // 60000 % 60:02}:{ms // 1000 % 60:02}.{ms % 1000:03}"
+
+
+@settings(max_examples=60, deadline=None)
+@given(TEXTS)
+def test_srt_there_and_back(texts):
+    cues = timed(texts)
+    blocks = srt(cues).split("\n\n") if cues else []
+    assert len(blocks) == len(cues)
+    for number, (cue, block) in enumerate(zip(cues, blocks, strict=True), 1):
+        head, times, *lines = block.strip("\n").split("\n")
+        assert (head, tuple(lines)) == (str(number), cue.lines)
+        expected = f"{clock(cue.start)} --> {clock(cue.end)}".replace(".", ",")
+        assert times == expected
+    if cues:
+        assert len(webvtt.from_buffer(io.StringIO(srt(cues)), format="srt")) == len(cues)
+
+
+def test_golden_files():
+    cues = [Cue(0.5, 2.0, ("A & B", "<i> --> C")), Cue(3723.0004, 3724.9996, ("字。",))]
+    assert srt(cues) == (
+        "1\n00:00:00,500 --> 00:00:02,000\nA & B\n<i> --> C\n\n"
+        "2\n01:02:03,000 --> 01:02:05,000\n字。\n"
+    )
+    assert vtt(cues) == (
+        "WEBVTT\n\n00:00:00.500 --> 00:00:02.000\nA &amp; B\n&lt;i&gt; --&gt; C\n\n"
+        "01:02:03.000 --> 01:02:05.000\n字。\n"
+    )
+    assert (srt([]), vtt([])) == ("", "WEBVTT\n")
