@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -67,6 +68,10 @@ exit status: 0 done; 1 failed on the way, what was said is written; 2 nothing wa
 """
 
 
+class OutputError(AlignAttError, OSError):
+    """The output cannot be written."""
+
+
 class WorldError(AlignAttError, RuntimeError):
     """There are only models that do not know the input."""
 
@@ -126,8 +131,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     stem = given.output
     if stem is None and given.format in ("srt", "vtt"):
         stem = Path(audio.name_of(given.source))
-    if stem is not None and not stem.parent.is_dir():
-        raise AudioError(f"{stem.parent}, the folder of --output, does not exist")
+    if stem is not None and not os.access(stem.parent, os.W_OK):
+        raise OutputError(f"{stem.parent}, the folder of --output, is not there or not to write to")
     print("loading models", file=sys.stderr, flush=True)
     try:
         engines = cascade.load_engines(resolved.checkpoints, resolved.heads)

@@ -13,7 +13,6 @@ import re
 import sys
 import threading
 from argparse import Namespace
-from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +22,7 @@ from simulstream.config import yaml_config
 from simulstream.metrics.logger import METRICS_LOGGER
 
 from alignatt_agent.agent import AlignAttAgent
-from alignatt_agent.cascade import build_booth
-from alignatt_agent.config.agent_config import AgentConfig
-from alignatt_agent.config.languages import language
-from alignatt_agent.config.resolved import resolve
+from alignatt_agent.live.cli import main as translate
 from micro_world.measure import measure
 
 RATE = 16_000
@@ -77,20 +73,14 @@ def side_by_side(config, audio):
     return found
 
 
-def one_ear(config, audio):
-    """Follow one hearing into three languages, and caption it; units and times of each chunk."""
-    engines = next(iter(AlignAttAgent._engines.values()))
-    targets = [language(code) for code in ("de", "it", "zh", "en")]
-    resolved = resolve(AgentConfig.from_namespace(config), ("de", "it", "zh"))
-    booth = build_booth(resolved, engines, language("en"), targets)
-    size = RATE * resolved.config.chunk_ms // 1000
-    steps = [booth.step(audio[i : i + size]) for i in range(0, len(audio), size)]
-    steps.append(booth.finish())
+def one_ear(wav: Path, stem: Path):
+    """Run ``alignatt translate`` on the loaded engines, which it ends; returns its JSON lines."""
+    targets = ("de", "it", "zh", "en")
+    given = [str(wav), "--to", *targets, "--config", "micro-low", "--format", "jsonl"]
+    assert translate([*given, "--output", str(stem)]) == 0
     return {
-        code: [
-            [step.steps[code].units, [astuple(t) for t in step.steps[code].times]] for step in steps
-        ]
-        for code in ("de", "it", "zh", "en")
+        code: [json.loads(line) for line in Path(f"{stem}.{code}.jsonl").open(encoding="utf-8")]
+        for code in targets
     }
 
 
@@ -136,13 +126,14 @@ def main() -> None:
         "whole drafts": {
             target: stream(AlignAttAgent(patient), audio, target) for target in ("de", "zh")
         },
-        "one ear": one_ear(config, audio),
         "side by side": side_by_side(config, audio),
         "odd": odd_audio(agent, audio),
         "quick start": quick_start(next((root / "wav").glob("*.wav"))),
         "failures": AlignAttAgent.failures,
         "figures": measure(next(iter(AlignAttAgent._engines.values())), DEVSET, 60),
     }
+    wav = next((root / "wav").glob("*.wav"))
+    result["one ear"] = one_ear(wav, root / "one-ear")
     out.write_text(json.dumps(result, ensure_ascii=False), encoding="utf-8")
     AlignAttAgent.shutdown()
 

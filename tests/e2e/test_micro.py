@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+import webvtt
 import yaml
 from simulstream.config import yaml_config
 from simulstream.metrics.readers import LogReader
@@ -20,7 +21,17 @@ from simulstream.metrics.readers import LogReader
 from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import omnisteval_arguments
-from tests.e2e.conftest import ROOT, SECONDS, TARGETS
+from alignatt_agent.live.subtitles import (
+    Said,
+    gaps,
+    layout,
+    said_cues,
+    spoken_cues,
+    vtt,
+    width,
+)
+from alignatt_agent.types import Spoken
+from tests.e2e.conftest import ROOT, TARGETS
 
 BIN = Path(sys.executable).parent
 START_S = 240
@@ -84,27 +95,48 @@ def test_streams_side_by_side_do_not_touch_each_other(driven):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_one_ear_says_in_each_language_what_single_runs_say(driven, short_talk, target):
-    together = [list(units) for units, _ in driven["one ear"][target]]
-    assert together == driven["alone"].get(target, together)
+    lines = driven["one ear"][target]
     single = emissions(short_talk.root / f"{target}.1.jsonl")
-    assert [*chain.from_iterable(together)] == [*chain.from_iterable(single)]
+    assert [line["text"] for line in lines] == [*chain.from_iterable(single)]
+    if target in driven["alone"]:  # chunk by chunk; the end comes with the last one
+        chunks = driven["alone"][target]
+        seconds = [0.25 * k for k in range(1, len(chunks))]
+        times = {round(line["emission_time"], 3) for line in lines}
+        said = [second for second, chunk in zip(seconds[:-1], chunks[:-2], strict=True) if chunk]
+        assert [time for time in sorted(times) if time <= seconds[-2]] == said
 
 
 @pytest.mark.parametrize("target", [*TARGETS, "en"])
 def test_units_know_when_their_sentence_was_spoken(driven, short_talk, target):
     """Starts of sentences against the word times that the talk was made with."""
-    pairs = [pair for step in driven["one ear"][target] for pair in zip(*step, strict=True)]
-    assert not any(interpolated for _, (_, _, interpolated) in pairs)
     starts, begins = [], True
-    for text, (start, _, _) in pairs:
+    for line in driven["one ear"][target]:
+        assert "interpolated" not in line
+        start = line["start"]
         starts = [*starts, start] if begins else [*starts[:-1], min(starts[-1], start)]
-        begins = text[-1] in ".?!。？！"
+        begins = line["text"][-1] in ".?!。？！"
     gold = json.loads((ROOT / "micro_models/devset/gold/talk-a.json").read_text())
     spoken = [start for k, (_, start, _) in enumerate(gold) if not k or gold[k - 1][0][-1] in ".?!"]
-    spoken = [start for start in spoken if start < SECONDS][: short_talk.segments]
+    spoken = spoken[: short_talk.segments]
     errors = sorted(abs(a - b) for a, b in zip(starts, spoken, strict=True))
     assert errors[len(errors) // 2] <= 0.1
     assert errors[-1] <= 0.4
+
+
+@pytest.mark.parametrize("target", [*TARGETS, "en"])
+def test_cues_of_a_talk_can_be_shown(driven, target):
+    form = layout(target != "zh")
+    units = [
+        Said(line["text"], Spoken(line["start"], line["end"]), line["emission_time"])
+        for line in driven["one ear"][target]
+    ]
+    for cut in (spoken_cues, said_cues):
+        cues = cut(units, form)
+        assert len(cues) >= 5
+        assert min(gaps(cues)) >= 0
+        assert max(width(line) for cue in cues for line in cue.lines) <= form.columns
+        shown = webvtt.from_string(vtt(cues))
+        assert [tuple(cue.lines) for cue in shown] == [cue.lines for cue in cues]
 
 
 def test_stopping_a_draft_early_changes_nothing(driven):

@@ -82,7 +82,7 @@ def test_cues_of_a_recording(talk):
     assert shown == "".join(unit.text for unit in units)
     assert all(cue.end - cue.start >= SHORTEST_S - MS for cue in cues)
     assert all(gap >= GAP_S - MS for gap in subtitles.gaps(cues))
-    assert cues[0].start == min(cues[0].start, min(unit.spoken.start for unit in units[:1]))
+    assert cues[0].start <= units[0].spoken.start
 
 
 @settings(max_examples=150, deadline=None)
@@ -92,14 +92,9 @@ def test_captions_as_they_were_said(talk):
     cues = said_cues(units, form)
     check(cues, form, units)
     assert [cue.start for cue in cues] == sorted({unit.at for unit in units})
-    # Nothing is ever taken back: the upper line of a cue was seen whole before it moved up.
-    for before, after in itertools.pairwise(cues):
-        kept = any(
-            before.lines[-1] == line or line.startswith(before.lines[-1]) for line in after.lines
-        )
-        assert kept or len(units) > 3
-    last = "".join("".join(cues[-1].lines).split())
-    assert "".join(unit.text for unit in units).endswith(last)
+    for cue in cues:
+        said = "".join(unit.text for unit in units if unit.at <= cue.start)
+        assert said.endswith("".join("".join(cue.lines).split()))
 
 
 def test_a_sentence_ends_a_cue_and_lines_break_behind_clauses():
@@ -108,10 +103,11 @@ def test_a_sentence_ends_a_cue_and_lines_break_behind_clauses():
     )
     cues = spoken_cues(words(text), SPACED)
     assert [cue.lines for cue in cues] == [
-        ("Glücklicherweise sollte der Freund",),
-        ("unsere Sätze schicken,", "wenn er die Bücher ändert."),
+        ("Glücklicherweise sollte der Freund unsere", "Sätze schicken, wenn er die Bücher ändert."),
         ("Ja.",),
-    ] or [cue.lines for cue in cues][-1] == ("Ja.",)
+    ]
+    (cue,) = spoken_cues(words("Wenn er alle Bücher ändert, sollte der Freund es sagen."), SPACED)
+    assert cue.lines == ("Wenn er alle Bücher ändert,", "sollte der Freund es sagen.")
 
 
 def test_chinese_lines_hold_sixteen_characters_and_never_begin_with_a_mark():
