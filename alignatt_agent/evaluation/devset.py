@@ -21,7 +21,8 @@ import soundfile
 import yaml
 
 from alignatt_agent.config.speech_config import CONTEXTS
-from alignatt_agent.evaluation.audio import AudioError, converted
+from alignatt_agent.evaluation.audio import converted
+from alignatt_agent.recordings import AudioError
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError
 
 SEGMENTATION = "audio-segments.yaml"

@@ -88,19 +88,29 @@ def opened(source: str, rate: int | None = None) -> AbstractContextManager[Piece
 
 
 def on_grid(pieces: Pieces, size: int) -> Iterator[FloatArray]:
-    """Yield chunks of exactly ``size`` samples, ``[size]``; the last one may be shorter."""
+    """Yield chunks of exactly ``size`` samples, ``[size]``; the last one may be shorter.
+
+    Raises:
+        AudioError: as the pieces do, after all that came.
+    """
     kept: list[npt.NDArray[np.int16]] = []
     count = 0
-    for piece in pieces:
-        kept.append(piece)
-        count += piece.size
-        if count >= size:
-            whole = np.concatenate(kept)
-            even = count - count % size
-            yield from map(_floats, np.split(whole[:even], even // size))
-            kept, count = [whole[even:]], count - even
+    broken: AudioError | None = None
+    try:
+        for piece in pieces:
+            kept.append(piece)
+            count += piece.size
+            if count >= size:
+                whole = np.concatenate(kept)
+                even = count - count % size
+                yield from map(_floats, np.split(whole[:even], even // size))
+                kept, count = [whole[even:]], count - even
+    except AudioError as error:
+        broken = error  # what came before it is heard
     if count:
         yield _floats(np.concatenate(kept))
+    if broken is not None:
+        raise broken
 
 
 def paced(chunks: Iterable[FloatArray]) -> Iterator[FloatArray]:
@@ -116,7 +126,7 @@ def as_it_comes(pieces: Pieces, size: int) -> Iterator[FloatArray]:
     """Yield all that waits, ``size`` samples at least: who is late hears longer chunks.
 
     Raises:
-        AudioError: as the pieces do.
+        AudioError: as the pieces do, after all that came.
     """
     box: queue.SimpleQueue[npt.NDArray[np.int16] | Exception | None] = queue.SimpleQueue()
 
@@ -126,26 +136,28 @@ def as_it_comes(pieces: Pieces, size: int) -> Iterator[FloatArray]:
                 box.put(piece)
         except Exception as error:
             box.put(error)
-        box.put(None)
+        else:
+            box.put(None)
 
     threading.Thread(target=listen, daemon=True).start()
     kept: list[npt.NDArray[np.int16]] = []
     while True:
         found = box.get()
-        if isinstance(found, Exception):
-            raise found
-        if found is not None:
+        if isinstance(found, np.ndarray):
             kept.append(found)
-        enough = sum(piece.size for piece in kept) >= size and box.empty()
-        if kept and (enough or found is None):
+        waiting = sum(piece.size for piece in kept)
+        ended = not isinstance(found, np.ndarray)
+        if waiting and (ended or (waiting >= size and box.empty())):
             yield _floats(np.concatenate(kept))
             kept = []
-        if found is None:
+        if isinstance(found, Exception):
+            raise found
+        if ended:
             return
 
 
 def _floats(samples: npt.NDArray[np.int16]) -> FloatArray:
-    return samples.astype(np.float32) / 32768  # as Simulstream does
+    return samples.astype(np.float32) / np.float32(32768)  # as Simulstream does
 
 
 @contextlib.contextmanager

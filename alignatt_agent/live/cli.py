@@ -253,8 +253,8 @@ class Run:
         except EngineError as error:
             self._fail(str(error))
             return False
-        for code, error in step.failures.items():
-            self._fail(f"{code}: {error}")
+        for code, failure in step.failures.items():
+            self._fail(f"{code}: {failure}")
         at = self._clock() - self._begin if self._clock else step.audio_s
         for code, found in step.steps.items():
             pairs = zip(found.units, found.times, strict=True)

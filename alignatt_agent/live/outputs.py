@@ -42,13 +42,11 @@ def build_output(
     Raises:
         OSError: the file cannot be written.
     """
-    if stem is not None:
-        path = stem.with_name(f"{stem.name}.{target.code}.{form}")
-        if form in WRITERS:
-            return Subtitles(path, target, times, WRITERS[form])
-        stream, name, label = path.open("w", encoding="utf-8"), str(path), ""
-    else:
-        stream, name, label = sys.stdout, "", f"{target.code}: " if labelled else ""
+    path = stem.with_name(f"{stem.name}.{target.code}.{form}") if stem is not None else None
+    if path is not None and form in WRITERS:
+        return Subtitles(path, target, times, WRITERS[form])
+    stream: TextIO = path.open("w", encoding="utf-8") if path is not None else sys.stdout
+    name, label = str(path or ""), f"{target.code}: " if labelled and path is None else ""
     return JsonLines(stream, target, name) if form == "jsonl" else Text(stream, target, name, label)
 
 

@@ -9,8 +9,9 @@ import av
 import numpy as np
 import pytest
 
-from alignatt_agent.evaluation.audio import AudioError, converted
+from alignatt_agent.evaluation.audio import converted
 from alignatt_agent.evaluation.devset import DevSetError, load_devset
+from alignatt_agent.recordings import AudioError
 from tests.harness import fakes
 
 SECONDS = 4

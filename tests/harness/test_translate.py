@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import sys
+import threading
 import time
 from types import SimpleNamespace
 
@@ -86,10 +87,9 @@ def test_every_word_has_the_time_at_which_it_was_spoken(run):
         assert len(lines) == WORDS
         for k, line in enumerate(lines):
             assert list(line) == ["target", "text", "start", "end", "emission_time"]
-            assert (line["start"], line["end"]) == (
-                pytest.approx(k / 2),
-                pytest.approx(k / 2 + 0.5),
-            )
+            # What was said before a word was over has the end of the sound so far.
+            assert line["start"] == pytest.approx(k / 2)
+            assert line["end"] == pytest.approx(k / 2 + 0.5, abs=0.06)
             assert line["emission_time"] >= line["end"]
 
 
@@ -144,7 +144,7 @@ def test_what_was_said_before_a_failure_is_written(run, engines, tmp_path):
 
     def transcribe(*given):
         calls.append(1)
-        if len(calls) > 6:
+        if len(calls) > 4:
             raise EngineError("the recogniser is gone")
         return inner(*given)
 
@@ -161,7 +161,7 @@ def test_an_interrupt_leaves_what_was_said(run, engines, tmp_path):
 
     def transcribe(*given):
         calls.append(1)
-        if len(calls) > 6:
+        if len(calls) > 4:
             raise KeyboardInterrupt
         return inner(*given)
 
@@ -249,15 +249,23 @@ def test_the_grid_does_not_depend_on_how_the_sound_came(total):
 
 
 def test_who_is_late_hears_all_that_waits():
-    samples, cut = pieces(5000)
-    chunks = audio.as_it_comes(cut, 100)
+    samples, _ = pieces(5000)
+    heard = threading.Event()
+
+    def coming():
+        yield samples[:150]
+        heard.wait(30)
+        yield from np.array_split(samples[150:4000], 9)
+        yield samples[4000:4050]
+
+    chunks = audio.as_it_comes(coming(), 100)
     first = next(chunks)
-    assert first.size >= 100
-    time.sleep(0.2)
-    second = next(chunks)
-    assert first.size + second.size == 5000 or second.size > 100
-    rest = [first, second, *chunks]
-    assert (np.concatenate(rest) * 32768 == samples).all()
+    heard.set()
+    while threading.active_count() > 1 and any(
+        "listen" in thread.name for thread in threading.enumerate()
+    ):
+        time.sleep(0.01)  # until everything waits
+    assert [first.size, *(chunk.size for chunk in chunks)] == [150, 3900]
 
 
 def test_what_goes_wrong_while_listening_reaches_the_listener():
@@ -265,9 +273,10 @@ def test_what_goes_wrong_while_listening_reaches_the_listener():
         yield np.zeros(10, np.int16)
         raise AudioError("the cable is gone")
 
-    chunks = audio.as_it_comes(broken(), 5)
-    with pytest.raises(AudioError, match="cable"):
-        list(chunks)
+    for chunks in (audio.as_it_comes(broken(), 15), audio.on_grid(broken(), 15)):
+        assert next(chunks).size == 10
+        with pytest.raises(AudioError, match="cable"):
+            next(chunks)
 
 
 def test_paced_chunks_come_by_the_clock(monkeypatch):
