@@ -99,6 +99,10 @@ class Interpreter:
         emission, self._undelivered = self._undelivered, Emission()
         return emission
 
+    def keep(self, emission: Emission) -> None:
+        """Take back units that could not be passed on; they come first with the next step."""
+        self._undelivered = emission + self._undelivered
+
     def _complete(self, sentence: tuple[Word, ...]) -> Emission:
         """Finish a sentence; one that fails twice is given up, so that the stream can go on."""
         try:
@@ -182,20 +186,22 @@ class Booth:
         return self._advance(self._live_tail.finish)
 
     def _advance(self, hear: Callable[[], SpeechUpdate]) -> BoothStep:
+        return self._follow(*self._hear(hear))
+
+    def _hear(
+        self, hear: Callable[[], SpeechUpdate]
+    ) -> tuple[SpeechUpdate, float, Mapping[str, float]]:
+        """Return what was heard, the audio so far and the seconds of each stage."""
         self._watch.start()
         heard = hear()
-        seconds, now = self._watch.read(), self._live_tail.now
+        return heard, self._live_tail.now, self._watch.read()
 
-        def follow(interpreter: Interpreter) -> Step | Exception:
-            try:
-                step = interpreter.follow(heard, now)
-            except Exception as error:
-                return error
-            both = {stage: spent + seconds[stage] for stage, spent in step.seconds.items()}
-            return replace(step, seconds=both)
-
+    def _follow(self, heard: SpeechUpdate, now: float, seconds: Mapping[str, float]) -> BoothStep:
         several = len(self.interpreters) > 1
-        each = (self._threads.map if several else map)(follow, self.interpreters.values())
+        each = (self._threads.map if several else map)(
+            lambda interpreter: interpret(interpreter, heard, now, seconds),
+            self.interpreters.values(),
+        )
         steps: dict[str, Step] = {}
         failures: dict[str, Exception] = {}
         for name, found in zip(self.interpreters, each, strict=True):
@@ -204,6 +210,22 @@ class Booth:
             else:
                 failures[name] = found
         return BoothStep(now, heard, steps, failures)
+
+
+def interpret(
+    interpreter: Interpreter, heard: SpeechUpdate, now: float, seconds: Mapping[str, float]
+) -> Step | Exception:
+    """Follow; return the step, the seconds of the hearing added, or the error."""
+    try:
+        step = interpreter.follow(heard, now)
+    except Exception as error:
+        return error
+    return replace(step, seconds=added(step.seconds, seconds))
+
+
+def added(one: Mapping[str, float], two: Mapping[str, float]) -> dict[str, float]:
+    """Add the seconds of every stage."""
+    return {stage: one[stage] + two[stage] for stage in one}
 
 
 class Session:
@@ -217,13 +239,18 @@ class Session:
         live_tail: the speech side.
         interpreter: the translation side.
         watch: the clock of the live tail.
+        booth: when its stages run, see ``schedule``.
     """
 
     def __init__(
-        self, live_tail: LiveTail, interpreter: Interpreter, watch: Stopwatch | None = None
+        self,
+        live_tail: LiveTail,
+        interpreter: Interpreter,
+        watch: Stopwatch | None = None,
+        booth: type[Booth] = Booth,
     ) -> None:
         self._interpreter = interpreter
-        self._booth = Booth(live_tail, {"": interpreter}, watch)
+        self._booth = booth(live_tail, {"": interpreter}, watch)
 
     @property
     def translator(self) -> Follower:
