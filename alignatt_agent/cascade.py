@@ -19,6 +19,7 @@ from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.speech_models import SpeechModel, TimingModel
 from alignatt_agent.policy import build_policy
+from alignatt_agent.schedule import AsynchronousBooth, OverlappedBooth
 from alignatt_agent.speech.aligner import QwenAligner
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.speech.recognizer import QwenRecognizer
@@ -32,8 +33,12 @@ from alignatt_agent.types import (
     Prompt,
     Readout,
     Recognizer,
+    Step,
     TranslationEngine,
 )
+
+BOOTHS = {"sync": Booth, "overlap": OverlappedBooth}
+"""Schedules whose calls return what was said."""
 
 
 def build_session(
@@ -55,10 +60,12 @@ def build_session(
         context: names and terms of the talk.
 
     Raises:
+        ConfigError: ``schedule: async``.
         HeadSetError: the configuration has no head set for the direction.
     """
     tail, watch = _live_tail(resolved, engines, source, clock, context)
-    return Session(tail, _interpreter(resolved, engines, source, target, clock, context), watch)
+    interpreter = _interpreter(resolved, engines, source, target, clock, context)
+    return Session(tail, interpreter, watch, BOOTHS[resolved.config.returning().schedule])
 
 
 def build_booth(
@@ -68,6 +75,7 @@ def build_booth(
     targets: Sequence[Language],
     clock: Callable[[], float] = time.perf_counter,
     context: str = "",
+    said: Callable[[str, Step | Exception], None] | None = None,
 ) -> Booth:
     """Return the booth of a new stream; its interpreters go by the codes of their languages.
 
@@ -78,8 +86,10 @@ def build_booth(
         targets: the languages of the translations; the spoken one gets captions.
         clock: seconds for the trace.
         context: names and terms of the talk.
+        said: gets what ``schedule: async`` says when it is ready, see ``AsynchronousBooth``.
 
     Raises:
+        ConfigError: ``schedule: async`` without ``said``.
         HeadSetError: the configuration has no head set for a direction.
     """
     tail, watch = _live_tail(resolved, engines, source, clock, context)
@@ -89,7 +99,9 @@ def build_booth(
         else _interpreter(resolved, engines, source, target, clock, context)
         for target in targets
     }
-    return Booth(tail, interpreters, watch)
+    if said is not None and resolved.config.schedule == "async":
+        return AsynchronousBooth(tail, interpreters, said, watch)
+    return BOOTHS[resolved.config.returning().schedule](tail, interpreters, watch)
 
 
 def _live_tail(

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy.typing as npt
 
@@ -18,8 +18,6 @@ from alignatt_agent.booth import Booth, BoothStep, Interpreter, added, interpret
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.stopwatch import STAGES, Stopwatch
 from alignatt_agent.types import Emission, SourceView, SpeechUpdate, Step
-
-Schedule = Literal["sync", "overlap", "async"]
 
 NOTHING = SpeechUpdate((), SourceView((), 0))
 

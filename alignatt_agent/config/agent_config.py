@@ -93,6 +93,9 @@ class PolicyConfig(Strict):
         return self
 
 
+Schedule = Literal["sync", "overlap", "async"]
+
+
 class AgentConfig(Strict):
     """Everything Simulstream hands to the agent.
 
@@ -104,6 +107,9 @@ class AgentConfig(Strict):
         source_language: code or name.
         target_language: code or name; a client's choice overrides it.
         max_draft_tokens: longest draft per step.
+        schedule: when the stages of a chunk run: ``sync`` in turn, as official scores need it;
+            ``overlap`` hears the next chunk meanwhile and says everything one chunk later;
+            ``async`` lets no stage wait for another, for servers that push what is ready.
         early_stop: end a draft inside the engine at the first token that the gate rejects; what is
             emitted is the same, in fewer decoding steps.
         models: checkpoints.
@@ -120,6 +126,7 @@ class AgentConfig(Strict):
     source_language: str = "en"
     target_language: str | None = None
     max_draft_tokens: int = Field(default=16, ge=1)
+    schedule: Schedule = "sync"
     early_stop: bool = True
     models: ModelsConfig
     head_sets: dict[str, str] = Field(default_factory=dict)
@@ -166,7 +173,20 @@ class AgentConfig(Strict):
         Raises:
             ConfigError: the configuration is not valid.
         """
-        return cls.parse(_to_dict(namespace))
+        return cls.parse(_to_dict(namespace)).returning()
+
+    def returning(self) -> AgentConfig:
+        """Return this configuration, which says everything as the result of a call.
+
+        Raises:
+            ConfigError: it does not; Simulstream and its scores know no other way.
+        """
+        if self.schedule == "async":
+            raise ConfigError(
+                "schedule: async says things when they are ready, but Simulstream takes them only "
+                "as the result of a call: take sync or overlap, or run alignatt serve"
+            )
+        return self
 
     def for_target(self, target: str) -> AgentConfig:
         """Return the configuration of one target language, with its latency unit."""
@@ -181,7 +201,11 @@ class AgentConfig(Strict):
     def digest(self) -> str:
         """Hash of the resolved configuration without the target, 12 hexadecimal digits."""
         # What was signed before a key came keeps its hash as long as the key says nothing new.
-        later = {"prompt"} if self.prompt == PromptConfig() else set()
+        later = {
+            key
+            for key in ("prompt", "schedule")
+            if getattr(self, key) == AgentConfig.model_fields[key].default
+        }
         content = self.model_dump(exclude={"target_language", "latency_unit"} | later)
         for key in ("recognizer", "context"):
             if content["speech"][key] == SpeechConfig.model_fields[key].default:

@@ -45,6 +45,9 @@ def check_config(
     if signed != digest:
         message = f"its hash is {digest}, the scores were signed for {signed}"
         yield Finding("config", where, message, AGAIN)
+    if config.schedule != "sync":
+        message = f"schedule: {config.schedule}; official scores are those of stages in turn"
+        yield Finding("config", where, message, "stream it again with schedule: sync")
     served = bundle.image_agent(name)
     if not served.is_file() or served.read_bytes() != files.config.read_bytes():
         message = f"the image would not serve {where}"

@@ -114,6 +114,27 @@ def test_configured_language_survives_clear(config):
         agent.clear()
 
 
+def test_overlapped_stages_say_the_same_one_chunk_later(tmp_path):
+    said = []
+    for schedule in ("sync", "overlap"):
+        config = yaml_config(str(write_config(tmp_path / schedule, schedule=schedule)))
+        FakeAgent.load_model(config)
+        agent = FakeAgent(config)
+        agent.set_target_language("de")
+        steps = [agent.process_chunk(piece).new_tokens for piece in pieces(talk(20))]
+        said.append([*steps, agent.end_of_stream().new_tokens])
+    plain, later = said
+    assert later == [[], *plain[:-2], plain[-2] + plain[-1]]
+    assert sum(plain, []) == expected(20)
+
+
+def test_asynchronous_stages_are_refused(tmp_path):
+    config = yaml_config(str(write_config(tmp_path / "async", schedule="async")))
+    for start in (FakeAgent.load_model, FakeAgent):
+        with pytest.raises(ConfigError, match=r"schedule: async .* alignatt serve"):
+            start(config)
+
+
 def test_one_sample_last_chunk(agent):
     assert stream(agent, talk(17, extra_samples=(1 - 17 * 8000) % CHUNK)) == expected(17)
 

@@ -276,6 +276,15 @@ def test_configuration_that_was_not_scored(bundle):
     assert rules(bundle) == {"config", "image"}
 
 
+def test_stages_that_overlap_are_no_official_system(bundle):
+    path = bundle.system(LOW_DE).config
+    content = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump({**content, "schedule": "overlap"}))
+    write_checksums(bundle)
+    messages = [str(item) for item in check_bundle(bundle.root, rescoring=False).findings]
+    assert any("schedule: overlap; official scores" in item for item in messages)
+
+
 def test_other_settings(bundle):
     evaluation = bundle.system(LOW_ZH).evaluation
     evaluation.write_text(evaluation.read_text().replace("char", "word"))
