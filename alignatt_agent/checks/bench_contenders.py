@@ -20,6 +20,7 @@ from alignatt_agent.checks.doctor_config import weight_bytes
 from alignatt_agent.checks.doctor_machine import GIB, free_memory
 from alignatt_agent.config.agent_config import ModelConfig, load_config
 from alignatt_agent.config.checkpoints import locate_one
+from alignatt_agent.config.gpu_shares import SHARE
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.drafts import DraftEngine
@@ -168,7 +169,7 @@ def contenders(size: Size) -> Iterator[list[Contender]]:
     """
     options: dict[str, Any] = {"max_model_len": CONTEXT}
     if not on_cpu():
-        options["gpu_memory_utilization"] = 0.8 / len(ENGINES)
+        options[SHARE] = 0.8 / len(ENGINES)
     started: list[ServedModel] = []
 
     def start(engine: tuple[bool, bool]) -> Contender:

@@ -9,9 +9,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 from alignatt_agent import __version__
-from alignatt_agent.checks import doctor_config, doctor_machine
-from alignatt_agent.checks.doctor_machine import Check
-from alignatt_agent.config.agent_config import AgentConfig, load_config
+from alignatt_agent.checks import (
+    cost_model,
+    doctor_config,
+    doctor_machine,
+    memory_plan,
+    workload,
+)
+from alignatt_agent.checks.doctor_machine import GIB, Check
+from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.config.resources import known_resources
 
@@ -23,6 +29,10 @@ examples
     alignatt doctor --config default-low --json doctor.json
   without loading a model:
     alignatt doctor --config default-low --no-engines
+  how long would a chunk take on a device that is not here? counted in a run that is:
+    alignatt doctor --config default-low --predict h200 --run outputs/dev-low/de
+  does it fit on a card of 24 GiB, and with which shares? no card is needed:
+    alignatt doctor --config default-24gb-low --gpu 24
 
 checks
   versions, torchvision, device, checkpoints and their revisions, memory against the configured
@@ -33,6 +43,13 @@ checks
 
 exit status: 0 all is well, warnings aside; 1 something is off, its fix is named; 2 wrong usage
 """
+
+
+RUN = Path("outputs/dev-low/de")
+"""What ``make dev-low`` records."""
+
+HERE = 0.0
+"""Stands for the memory of the card that is here."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -53,6 +70,20 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--no-engines", action="store_true", help="static checks only: nothing is loaded"
     )
+    parser.add_argument(
+        "--gpu", nargs="?", const=HERE, type=float, metavar="GIB",
+        help="only compute what the engines take of a card of so much memory, and the shares to "
+        "write; without a number: of the card that is here",
+    )  # fmt: skip
+    parser.add_argument(
+        "--predict", choices=list(cost_model.DEVICES), metavar="DEVICE",
+        help="only compute what a chunk costs on a device, and the shortest that keeps up; one "
+        f"of: {', '.join(cost_model.DEVICES)}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--run", type=Path, default=RUN, metavar="DIR",
+        help="with --predict: a run's target, whose steps are counted; default %(default)s",
+    )  # fmt: skip
     return parser
 
 
@@ -80,9 +111,29 @@ def examine(config: AgentConfig, engines: bool) -> Iterator[Check]:
     if exit_status(static):
         yield Check("engines", "warn", "not started", "fix what failed above first")
         return
-    from alignatt_agent.checks import doctor_engines
+    from alignatt_agent.checks import doctor_engines, doctor_graphs
 
-    yield from doctor_engines.examine(resolve(config))
+    resolved = resolve(config)
+    yield from doctor_engines.examine(resolved)
+    yield from doctor_graphs.examine(resolved)
+
+
+def card(gib: float) -> float:
+    """Return the memory of a card in bytes; ``HERE`` asks the one of this machine.
+
+    Raises:
+        ConfigError: there is none here, or the number makes no sense.
+    """
+    if gib == HERE:
+        gpus = doctor_machine.look_around().gpus
+        if not gpus:
+            raise ConfigError(
+                "--gpu: `nvidia-smi` finds no card here; say how much memory: --gpu 24"
+            )
+        return gpus[0].total
+    if not 0 < gib < 10_000:
+        raise ConfigError(f"--gpu: got {gib:g}, expected the memory of a card in GiB, such as 24")
+    return gib * GIB
 
 
 def exit_status(checks: Sequence[Check]) -> int:
@@ -103,6 +154,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     logging.disable_progress_bar()
     config = load_config(arguments.config)
+    if arguments.gpu is not None:
+        found = memory_plan.plan(config, card(arguments.gpu))
+        print("\n".join(found.lines()))
+        return int(not found.shares or any(found.problems()))
+    if arguments.predict:
+        run = workload.read_workload(arguments.run)
+        print("\n".join(cost_model.lines(config, run, arguments.predict)))
+        return 0
     checks = []
     for check in examine(config, engines=not arguments.no_engines):
         checks.append(check)

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from alignatt_agent.checks.doctor_machine import GIB, Check, Gpu, Machine
+from alignatt_agent.checks.memory_plan import plan
+from alignatt_agent.checks.model_sizes import UnknownSizeError
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
 from alignatt_agent.config.checkpoints import ROLES, CheckpointError, identity, locate_one
+from alignatt_agent.config.gpu_shares import SHARE, gpu_shares
 from alignatt_agent.config.head_sets import HeadSetError
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import head_set_for
 from alignatt_agent.engine.options import EAGER_ON_CUDA
-
-DEFAULT_SHARE = 0.9
-"""Share of a GPU's memory that an engine takes when its configuration does not say."""
 
 
 def check_checkpoints(config: AgentConfig) -> tuple[list[Check], dict[str, ModelConfig]]:
@@ -90,24 +90,25 @@ def check_memory(machine: Machine, config: AgentConfig, weights: Mapping[str, in
 
 
 def _gpu_memory(gpu: Gpu, config: AgentConfig, weights: Mapping[str, int]) -> Check:
-    name = "gpu_memory_utilization"
-    shares = {
-        role: float(getattr(config.models, role).engine.get(name, DEFAULT_SHARE)) for role in ROLES
-    }
+    shares = gpu_shares(config.models)
     total = sum(shares.values())
     listing = " + ".join(f"{role} {share:g}" for role, share in shares.items())
     found = f"{listing} = {total:.2f} of {gpu.total / GIB:.1f} GiB, {gpu.free / GIB:.1f} GiB free"
-    tight = [role for role, size in weights.items() if size > shares[role] * gpu.total]
+    try:
+        least = {role: need.least for role, need in plan(config, gpu.total).needs.items()}
+    except UnknownSizeError:
+        least = dict(weights)
+    tight = [role for role, size in least.items() if size > shares[role] * gpu.total]
     if total > 1:
-        fix = "lower models.*.engine.gpu_memory_utilization to a sum below 1"
+        fix = f"lower models.*.engine.{SHARE} to a sum below 1"
     elif total * gpu.total > gpu.free:
         fix = "end what else runs on the GPU (`nvidia-smi` lists it), or lower the shares"
     elif tight:
-        fix = f"raise models.{tight[0]}.engine.gpu_memory_utilization"
-        found = f"the weights of {', '.join(tight)} exceed their share"
+        fix = f"raise models.{tight[0]}.engine.{SHARE}; `alignatt doctor --gpu` computes all shares"
+        found = f"what {', '.join(tight)} needs exceeds its share"
     else:
-        return Check(name, "ok", found)
-    return Check(name, "FAIL", found, fix)
+        return Check(SHARE, "ok", found)
+    return Check(SHARE, "FAIL", found, fix)
 
 
 def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[Check]:

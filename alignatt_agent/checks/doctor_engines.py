@@ -1,7 +1,4 @@
-"""The part of ``alignatt doctor`` that starts the engines and looks at what they do.
-
-``_graphs`` needs a CUDA device. It was never run: none was at hand.
-"""
+"""The part of ``alignatt doctor`` that starts the engines and looks at what they do."""
 
 from __future__ import annotations
 
@@ -9,27 +6,27 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any
 
 import numpy as np
 
+from alignatt_agent.cascade import serve_recognizer
 from alignatt_agent.checks.doctor_config import weight_bytes
 from alignatt_agent.checks.doctor_machine import GIB, Check, free_memory
-from alignatt_agent.checks.parity_rows import MEAN_BF16, Gap
+from alignatt_agent.checks.parity_rows import Gap
 from alignatt_agent.config.agent_config import ModelConfig
-from alignatt_agent.config.checkpoints import ROLES
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_environment, on_cpu
 from alignatt_agent.engine.served_model import ServedModel
-from alignatt_agent.engine.speech_models import SpeechModel, TimingModel
+from alignatt_agent.engine.speech_models import TimingModel
 from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.policy import AlignAtt, Policy, build_policy
 from alignatt_agent.speech.aligner import QwenAligner
-from alignatt_agent.speech.recognizer import QwenRecognizer
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types import SAMPLE_RATE, AttentionRows, Draft, EngineError, Prompt, Readout
 
@@ -40,9 +37,6 @@ SENTENCES = (
 
 PARITY_TOKENS = 8
 """Length of the drafts whose rows are compared."""
-
-ODD_BATCHES = (1, 3, 5, 7)
-"""Batch sizes that CUDA graphs are padded for."""
 
 REPORT_ROWS = "do not run with this engine: its rows are wrong. Report the output of this command"
 
@@ -62,15 +56,16 @@ def examine(resolved: Resolved) -> Iterator[Check]:
         yield from _start(resolved, served)
         if "translation" in served:
             yield from _translation(resolved, served["translation"])
-        if "asr" in served and "aligner" in served:
-            yield from guarded("end to end", lambda: _end_to_end(served["asr"], served["aligner"]))
+        asr = served.get("translation" if resolved.checkpoints.asr_is_translation else "asr")
+        if asr is not None and "aligner" in served:
+            family = resolved.config.speech.recognizer
+            heard = partial(_end_to_end, family, asr, served["aligner"])
+            yield from guarded("end to end", heard)
     finally:
         for engine in served.values():  # side by side: each takes seconds
             engine.stop()
         for engine in served.values():
             engine.shutdown()
-    if not on_cpu() and resolved.heads:
-        yield from _graphs(resolved)
 
 
 def guarded(name: str, check: Callable[[], Check]) -> Iterator[Check]:
@@ -84,19 +79,22 @@ def guarded(name: str, check: Callable[[], Check]) -> Iterator[Check]:
 
 def _start(resolved: Resolved, served: dict[str, ServedModel]) -> Iterator[Check]:
     """Start the engines side by side; on a GPU in turn, where each measures free memory."""
+    models = resolved.checkpoints
 
     def start(role: str) -> Check:
         name, begin = f"{role} engine", time.monotonic()
         heads = resolved.heads if role == "translation" else ()
         try:
-            served[role] = pool.start(role, getattr(resolved.checkpoints, role), heads)
+            hears = role == "translation" and models.asr_is_translation
+            served[role] = pool.start(role, getattr(models, role), heads, hears)
         except EngineError as error:
             fix = f"correct models.{role} in the configuration, or what the message names"
             return Check(name, "FAIL", str(error).splitlines()[0], fix)
         return Check(name, "ok", f"started in {time.monotonic() - begin:.0f} s")
 
-    with engine_environment(), ThreadPoolExecutor(len(ROLES) if on_cpu() else 1) as threads:
-        yield from threads.map(start, ROLES)
+    roles = models.engine_roles
+    with engine_environment(), ThreadPoolExecutor(len(roles) if on_cpu() else 1) as threads:
+        yield from threads.map(start, roles)
 
 
 def _translation(resolved: Resolved, served: ServedModel) -> Iterator[Check]:
@@ -152,7 +150,7 @@ def parity(drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype
         return Check(name, "warn", "every draft is empty: nothing was compared")
     expected, gap = _reference(model, dtype, asked), Gap()
     for (_, answer), rows in zip(asked, expected, strict=True):
-        gap.add(_rows(answer), rows)
+        gap.add(first_rows(answer), rows)
     found = f"{dtype}: max |dA| {gap.largest:.1e}, mean {gap.mean:.1e}"
     if dtype == "float32":
         problems = gap.missed_exactness()
@@ -174,7 +172,7 @@ def _reference(
     return [engine.rows(case.prompt, answer.token_ids, case.readout) for case, answer in asked]
 
 
-def _rows(draft: Draft, count: int | None = None) -> AttentionRows:
+def first_rows(draft: Draft, count: int | None = None) -> AttentionRows:
     """Return the first rows of a draft."""
     rows = draft.rows
     assert rows is not None
@@ -228,12 +226,12 @@ def speed(drafts: DraftEngine, cases: Sequence[Case], tokens: int, chunk_ms: int
     return Check(name, "ok", found)
 
 
-def _end_to_end(asr: ServedModel, aligner: ServedModel) -> Check:
+def _end_to_end(family: str, asr: ServedModel, aligner: ServedModel) -> Check:
     """Send a second of noise through the recogniser and align two words with it."""
     name, samples = "end to end", np.random.default_rng(0).standard_normal(SAMPLE_RATE)
     audio = (samples * 0.01).astype(np.float32)
     start = time.monotonic()
-    text = QwenRecognizer(SpeechModel(asr)).transcribe(audio, "en")
+    text = serve_recognizer(family, asr).transcribe(audio, "en")
     items = QwenAligner(TimingModel(aligner)).align(audio, "hello world", "en")
     elapsed = time.monotonic() - start
     times = [bound for item in items for bound in (item.start, item.end)]
@@ -242,71 +240,3 @@ def _end_to_end(asr: ServedModel, aligner: ServedModel) -> Check:
         return Check(name, "FAIL", f"two words were aligned as {items}", fix)
     found = f"a second of noise was heard as {text!r} and aligned, in {elapsed:.2f} s"
     return Check(name, "ok", found)
-
-
-# ------------------------------------------------------------------ CUDA graphs
-def _graphs(resolved: Resolved) -> Iterator[Check]:
-    """Compare CUDA graphs with eager execution at batch sizes that graphs are padded for."""
-    model, heads, fix = (
-        resolved.checkpoints.translation,
-        resolved.heads,
-        "run with enforce_eager: true",
-    )
-    expected: list[Draft] = []
-    for mode in ("eager", "PIECEWISE", "FULL"):
-        name, served = f"CUDA graphs: {mode}", None
-        settings: dict[str, Any] = {"enforce_eager": mode == "eager"}
-        if mode != "eager":
-            settings["compilation_config"] = {"cudagraph_mode": mode}
-        try:
-            served = pool.start("translation", model, heads, **settings)
-            drafts, asked = pool.draft_engine(served, heads), cases(resolved, served.tokenizer())
-            asked = (asked * max(ODD_BATCHES))[: max(ODD_BATCHES)]
-            found = [_together(drafts, asked[:size]) for size in ODD_BATCHES]
-            expected = expected or found[-1]
-            begin = time.perf_counter()
-            alone = _together(drafts, asked[:1])
-            spent = (time.perf_counter() - begin) / max(len(alone[0].token_ids), 1)
-            yield graph_check(name, found, expected, spent)
-        except EngineError as error:
-            yield Check(name, "FAIL", str(error).splitlines()[0], fix)
-        finally:
-            if served is not None:
-                served.shutdown()
-
-
-def _together(drafts: DraftEngine, cases: Sequence[Case]) -> list[Draft]:
-    """Draft all cases at the same time."""
-
-    def draft(case: Case) -> Draft:
-        return drafts.draft(case.prompt, PARITY_TOKENS, case.readout)
-
-    with ThreadPoolExecutor(len(cases)) as threads:
-        return list(threads.map(draft, cases))
-
-
-def graph_check(
-    name: str, found: Sequence[Sequence[Draft]], expected: Sequence[Draft], token_s: float
-) -> Check:
-    """Compare drafts with the eager ones as far as their tokens agree.
-
-    Args:
-        name: the mode.
-        found: drafts of batches of several sizes.
-        expected: drafts of the largest batch in eager mode.
-        token_s: seconds that a token of a draft alone takes.
-    """
-    gap, same, total = Gap(), 0, 0
-    for ours, theirs in (pair for batch in found for pair in zip(batch, expected, strict=False)):
-        pairs = zip(ours.token_ids, theirs.token_ids, strict=False)
-        agreed = next((i for i, (a, b) in enumerate(pairs) if a != b), PARITY_TOKENS)
-        gap.add(_rows(ours, agreed), _rows(theirs, agreed))
-        same += ours.token_ids == theirs.token_ids
-        total += 1
-    text = f"{same} of {total} drafts as in eager mode, mean |dA| {gap.mean:.1e}"
-    text += f", {1000 * token_s:.1f} ms per token"
-    if not gap.mean <= MEAN_BF16:
-        return Check(name, "FAIL", text, REPORT_ROWS)
-    # A batch of another size rounds differently, which may tip a token without any fault.
-    tipped = "" if same == total else "harmless in bfloat16 if few; run with enforce_eager: true"
-    return Check(name, "warn" if tipped else "ok", text, tipped)

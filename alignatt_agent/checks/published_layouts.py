@@ -20,9 +20,29 @@ from transformers.models.llama import LlamaConfig
 from transformers.models.qwen3 import Qwen3Config
 
 from alignatt_agent.checks import published_templates, random_models
+from alignatt_agent.checks.published_shapes import PUBLISHED
 from alignatt_agent.checks.published_templates import FAMILIES
+from alignatt_agent.checks.speech_layout import write_json
 
 _TOWER = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
+
+_MEDIA = {
+    "image_token": "<|image|>",
+    "boi_token": "<|image>",
+    "eoi_token": "<image|>",
+    "audio_token": "<|audio|>",
+    "boa_token": "<|audio>",
+    "eoa_token": "<audio|>",
+    "video_token": "<|video|>",
+}
+"""Gemma-4's tokens of other media, by the names of its configuration."""
+
+_PROCESSOR = {
+    "processor_class": "Gemma4Processor",
+    "feature_extractor": {"feature_extractor_type": "Gemma4AudioFeatureExtractor"},
+    "image_processor": {"image_processor_type": "Gemma4ImageProcessor"},
+    "video_processor": {"video_processor_type": "Gemma4VideoProcessor"},
+}
 
 _SHALLOW = 12
 """Layers up to which the queries of Gemma-4 stay as wide as they are drawn."""
@@ -32,35 +52,26 @@ _CALM = 0.3
 layer attends to one token, and 42 of them multiply the rounding of the first to 5e-4 (measured)."""
 
 
-def _hybrid(layers: int) -> list[str]:
-    """Five sliding layers and a full one in turn."""
-    return ["full_attention" if i % 6 == 5 else "sliding_attention" for i in range(layers)]
+_KEPT = ("num_hidden_layers", "num_attention_heads", "num_key_value_heads")
+"""What a stand-in has of the published dimensions, with the kinds of its layers."""
+
+_FAMILIES = {"hunyuan_v1_dense": "hunyuan"}
 
 
-def _shape(layers: int, heads: int, key_heads: int) -> dict[str, Any]:
-    return {
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "num_key_value_heads": key_heads,
-        # The rounding of as many layers with the wide weights of shallow models is no longer small.
+def _shape(config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    kind, text = config["model_type"], config.get("text_config", config)
+    kept = [*_KEPT, *(key for key in ("layer_types", "num_kv_shared_layers") if key in text)]
+    # The rounding of as many layers with the wide weights of shallow models is no longer small.
+    return _FAMILIES.get(kind, kind), {
+        **{key: text[key] for key in kept},
         "initializer_range": 0.05,
     }
 
 
 SHAPES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "google/gemma-4-E4B-it": (
-        "gemma4",
-        {**_shape(42, 8, 2), "layer_types": _hybrid(42), "num_kv_shared_layers": 18},
-    ),
-    "xiaomi-research/MiLMMT-46-4B-v0.1": (
-        "gemma3",
-        {**_shape(34, 8, 4), "layer_types": _hybrid(34)},
-    ),
-    "Qwen/Qwen3-1.7B": ("qwen3", _shape(28, 16, 8)),
-    "Qwen/Qwen3-4B": ("qwen3", _shape(36, 32, 8)),
-    "tencent/HY-MT1.5-1.8B": ("hunyuan", _shape(32, 16, 4)),
-    "tencent/HY-MT1.5-7B": ("hunyuan", _shape(32, 32, 8)),
-    "utter-project/EuroLLM-9B-Instruct": ("llama", _shape(42, 32, 8)),
+    model: _shape(config)
+    for model, config in PUBLISHED.items()
+    if "thinker_config" not in config and config["model_type"] != "whisper"
 }
 """Architecture, layers and heads of published translation models, by their ids."""
 
@@ -97,6 +108,10 @@ def write_gemma4(folder: Path, seed: int = 0, **sizes: Any) -> Path:
     Returns:
         ``folder``.
     """
+    tokenizer = published_templates.tokenizer("gemma4")
+    tokenizer.add_special_tokens({"extra_special_tokens": list(_MEDIA.values())})
+    tokenizer.init_kwargs.update(_MEDIA)  # so they become attributes of who loads it
+    ids = {name: tokenizer.convert_tokens_to_ids(token) for name, token in _MEDIA.items()}
     config = Gemma4Config(
         text_config=_text("gemma4", sizes),
         vision_config={
@@ -107,12 +122,11 @@ def write_gemma4(folder: Path, seed: int = 0, **sizes: Any) -> Path:
             "position_embedding_size": 64,
         },
         audio_config={**_TOWER, "subsampling_conv_channels": (8, 8), "output_proj_dims": 64},
-        **_last_ids(
-            *("boi_token_id", "eoi_token_id", "image_token_id", "video_token_id"),
-            *("boa_token_id", "eoa_token_index", "audio_token_id"),
-        ),
+        **{f"{name}_id": place for name, place in ids.items()},
+        eoa_token_index=ids["eoa_token"],
     )
-    _save(Gemma4ForConditionalGeneration, config, "gemma4", folder, seed)
+    _save(Gemma4ForConditionalGeneration, config, "gemma4", folder, seed, tokenizer)
+    write_json(folder / "processor_config.json", _PROCESSOR)
     _add_vestigial_projections(folder / "model.safetensors", config)
     return folder
 
@@ -165,8 +179,15 @@ def _last_ids(*names: str) -> dict[str, int]:
     return {name: random_models.VOCABULARY - place for place, name in enumerate(names, start=1)}
 
 
-def _save(make: Any, config: Any, architecture: str, folder: Path, seed: int) -> None:
-    tokenizer: PreTrainedTokenizerFast = published_templates.tokenizer(architecture)
+def _save(
+    make: Any,
+    config: Any,
+    architecture: str,
+    folder: Path,
+    seed: int,
+    tokenizer: PreTrainedTokenizerFast | None = None,
+) -> None:
+    tokenizer = tokenizer or published_templates.tokenizer(architecture)
     stops = tokenizer.convert_tokens_to_ids(list(FAMILIES[architecture].stops))
     begin, pad = tokenizer.bos_token_id, tokenizer.pad_token_id
     text = config.get_text_config()

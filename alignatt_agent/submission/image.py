@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.checkpoints import EMBEDDED, ROLES, locate_one
+from alignatt_agent.config.gpu_shares import gpu_shares, shares_are_written
 from alignatt_agent.config.resources import CHECKOUT_ROOT, find_path, known_resources
 from alignatt_agent.submission.bundle import Bundle, SubmissionError, SystemName
 
@@ -117,10 +118,5 @@ def copy_relative(found: Path, configured: str, weights: Path) -> None:
 
 def gpu_share(configs: Iterable[AgentConfig]) -> float | None:
     """Largest share of the GPU that the three engines of a system claim; ``None`` if not set."""
-    shares = []
-    for config in configs:
-        claimed = [getattr(config.models, r).engine.get("gpu_memory_utilization") for r in ROLES]
-        if any(share is not None for share in claimed):
-            # vLLM's own default is 0.9 where nothing is said.
-            shares.append(sum(0.9 if share is None else float(share) for share in claimed))
-    return max(shares, default=None)
+    written = [config.models for config in configs if shares_are_written(config.models)]
+    return max((sum(gpu_shares(models).values()) for models in written), default=None)

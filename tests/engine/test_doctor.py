@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from alignatt_agent import cli
-from alignatt_agent.checks import doctor, doctor_config, doctor_engines, doctor_machine
+from alignatt_agent.checks import (
+    doctor,
+    doctor_config,
+    doctor_engines,
+    doctor_graphs,
+    doctor_machine,
+)
 from alignatt_agent.checks.doctor import exit_status, table
 from alignatt_agent.checks.doctor_config import check_checkpoints, check_head_sets, check_memory
 from alignatt_agent.checks.doctor_engines import Case
@@ -23,6 +29,7 @@ from alignatt_agent.checks.doctor_machine import (
     check_versions,
 )
 from alignatt_agent.config.agent_config import ModelConfig, PolicyConfig, load_config
+from alignatt_agent.config.gpu_shares import DEFAULT_SHARE, gpu_shares
 from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.policy import AlignAtt, EmitAll
 from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt, Readout
@@ -201,6 +208,13 @@ def test_gpu_memory_shares(shares, free, message):
     assert message in check.fix
 
 
+def test_the_default_share_is_that_of_vllm():
+    from vllm.config.cache import CacheConfig
+
+    assert CacheConfig().gpu_memory_utilization == DEFAULT_SHARE
+    assert set(gpu_shares(MICRO.models).values()) == {DEFAULT_SHARE}
+
+
 def test_head_sets_against_the_model():
     assert failed(check_head_sets(MICRO, (6, 8))) == []
     assert failed(check_head_sets(MICRO, None)) == []
@@ -371,10 +385,10 @@ def test_graphs_that_read_stale_rows():
         return [Draft(ids, False, rows_of(3, peak)) for _ in range(size)]
 
     expected = drafts(7)
-    assert doctor_engines.graph_check("FULL", [drafts(1), drafts(3)], expected, 0.01).status == "ok"
-    stale = doctor_engines.graph_check("FULL", [drafts(1), drafts(3, peak=2)], expected, 0.01)
+    assert doctor_graphs.graph_check("FULL", [drafts(1), drafts(3)], expected, 0.01).status == "ok"
+    stale = doctor_graphs.graph_check("FULL", [drafts(1), drafts(3, peak=2)], expected, 0.01)
     assert stale.status == "FAIL"
-    tipped = doctor_engines.graph_check("FULL", [drafts(1, ids=(1, 2, 4))], expected, 0.01)
+    tipped = doctor_graphs.graph_check("FULL", [drafts(1, ids=(1, 2, 4))], expected, 0.01)
     assert (tipped.status, tipped.found[:24]) == ("warn", "0 of 1 drafts as in eage")
 
 

@@ -1,0 +1,186 @@
+"""What a chunk costs on a device, computed from a recorded run and the sizes of the models.
+
+A request costs ``request + steps x (step + layers x layer + bytes / bandwidth) + work / rate``,
+audio its features on top. Bandwidth and rate of a GPU are its maker's figures, taken at half; its
+host times are assumed (see ``DEVICES``) and were measured on no GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tabulate import tabulate
+
+from alignatt_agent.checks.model_sizes import Sizes, sizes_of
+from alignatt_agent.checks.workload import Workload
+from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
+from alignatt_agent.config.checkpoints import EMBEDDED, ROLES
+from alignatt_agent.engine.options import EAGER_ON_CUDA
+
+KEEPS_UP = 0.5
+"""Highest real-time factor of a configuration that is to keep up with speech."""
+
+CHUNKS_MS = (200, 250, 320, 400, 500, 640, 850, 1000, 1500, 2000, 3000)
+"""Lengths of chunks to choose from."""
+
+AUDIO_TOKENS_PER_S = 13
+TOKENS_PER_WORD = {EMBEDDED: 1.3, "": 1.5}
+"""Of a transcript: counted with the embedded tokenizer; assumed for published ones."""
+
+_PROMPT = 24
+"""Tokens of a recogniser's request beside audio and answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Where engines run.
+
+    Attributes:
+        bandwidth: bytes that can be read from memory in a second.
+        rate: operations of bfloat16 (on a CPU: float32) in a second, dense.
+        request_s: host seconds of a request.
+        step_s: host seconds of a decoding step.
+        layer_s: host seconds of a layer in a step, where every operation is launched by itself.
+        graph_s: the same where a graph launches them.
+        features_s: host seconds of the features of a second of audio.
+    """
+
+    bandwidth: float
+    rate: float
+    request_s: float = 4e-3
+    step_s: float = 1e-3
+    layer_s: float = 0.5e-3
+    graph_s: float = 0.03e-3
+    features_s: float = 2e-3
+
+
+DEVICES: Mapping[str, Device] = {
+    # Half of what the makers' data sheets say: 4.8, 2.04, 1.01 and 0.3 TB/s; 989, 312, 165 and
+    # 121 Tflop/s. Host times are assumed. A layer: 25.4 ms a token of Gemma-4 E4B in the paper.
+    "h200": Device(2.4e12, 495e12),
+    "a100": Device(1.02e12, 156e12),
+    "4090": Device(0.5e12, 82e12),
+    "l4": Device(0.15e12, 60e12),
+    # Two cores of an AMD EPYC. Bandwidth from the 200 M model of `alignatt bench` (49 ms a token);
+    # host times fitted to a run of micro-low into German.
+    "cpu": Device(20e9, 60e9, 8e-3, 0.7e-3, 1.1e-3, 1.1e-3, 2.5e-3),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a chunk that reaches a model asks of it, and what it costs.
+
+    Attributes:
+        steps: forward passes.
+        prefill: tokens that the first of them reads.
+        weights: bytes that its steps read.
+        seconds: it takes.
+        share: of chunks that reach the model.
+    """
+
+    steps: float
+    prefill: float
+    weights: float
+    seconds: float
+    share: float
+
+
+def stages(config: AgentConfig, work: Workload, device: str) -> dict[str, Stage]:
+    """Compute what a chunk asks of every model, by role.
+
+    Args:
+        config: names the models.
+        work: what a chunk is.
+        device: one of ``DEVICES``.
+
+    Raises:
+        UnknownSizeError: the dimensions of a model are not known here.
+    """
+    found = {}
+    for role in ROLES:
+        model: ModelConfig = getattr(config.models, role)
+        words = TOKENS_PER_WORD[EMBEDDED if model.path.startswith(EMBEDDED) else ""]
+        audio = 0.0 if role == "translation" else work.tail_s
+        heard = AUDIO_TOKENS_PER_S * audio
+        steps, prefill = {
+            "asr": (1 + words * work.tail_words, _PROMPT + heard),
+            "aligner": (1.0, heard + (2 + words) * work.tail_words),
+            # Behind the first word that changed: the rest of the source and what was accepted.
+            "translation": (work.draft_steps, 2 * words * work.open_words),
+        }[role]
+        eager = bool(model.engine.get("enforce_eager", role in EAGER_ON_CUDA))
+        share = work.drafted if role == "translation" else work.heard
+        found[role] = _stage(sizes_of(model), DEVICES[device], eager, steps, prefill, audio, share)
+    return found
+
+
+def _stage(
+    found: Sizes,
+    device: Device,
+    eager: bool,
+    steps: float,
+    prefill: float,
+    audio: float,
+    share: float,
+) -> Stage:
+    weights = found.decoder * found.value_bytes
+    launch = device.step_s + found.layers * (device.layer_s if eager else device.graph_s)
+    operations = 2 * (found.decoder * prefill + found.tower * AUDIO_TOKENS_PER_S * audio)
+    seconds = (
+        device.request_s
+        + steps * (launch + weights / device.bandwidth)
+        + operations / device.rate
+        + audio * device.features_s
+    )
+    return Stage(steps, prefill, steps * weights, seconds, share)
+
+
+def rtf(config: AgentConfig, work: Workload, device: str) -> float:
+    """Compute the real-time factor of a configuration on a device."""
+    spent = sum(stage.share * stage.seconds for stage in stages(config, work, device).values())
+    return (spent + work.rest) / work.chunk_s
+
+
+def smallest_chunk(config: AgentConfig, work: Workload, device: str) -> int | None:
+    """Return the shortest of ``CHUNKS_MS`` that keeps up, ``None`` if none does."""
+    return next(
+        (ms for ms in CHUNKS_MS if rtf(config, work.at(ms / 1000), device) <= KEEPS_UP), None
+    )
+
+
+def lines(config: AgentConfig, run: Workload, device: str) -> Iterator[str]:
+    """Format a prediction for people.
+
+    Args:
+        config: what is to run.
+        run: what was counted in a run.
+        device: one of ``DEVICES``.
+    """
+    work = run.at(config.chunk_ms / 1000)
+    rows = [
+        (
+            role,
+            f"{100 * stage.share:.0f} %",
+            *(f"{figure:.1f}" for figure in (stage.steps, stage.prefill, stage.weights / 1e9)),
+            f"{1000 * stage.seconds:.0f} ms",
+        )
+        for role, stage in stages(config, work, device).items()
+    ]
+    headers = ("computed", "chunks", "steps", "prefill tokens", "GB read", "seconds")
+    yield str(tabulate(rows, headers, "plain", disable_numparse=True))
+    yield ""
+    yield (
+        f"computed for {device}: real-time factor {rtf(config, work, device):.2f} at chunks of "
+        f"{config.chunk_ms} ms, for speech as in the run: live tails of {run.tail_s:.1f} s with "
+        f"{run.tail_words:.1f} words"
+    )
+    chunk = smallest_chunk(config, run, device)
+    if chunk is None:
+        yield f"no chunk up to {CHUNKS_MS[-1]} ms keeps it at {KEEPS_UP} or below"
+    else:
+        yield f"the shortest that keeps it at {KEEPS_UP} or below: --set chunk_ms={chunk}"
+    if math.isclose(run.chunk_s, work.chunk_s, rel_tol=0.05):
+        yield f"measured in the run, whatever it ran on: {run.rtf:.2f}"
