@@ -5,8 +5,8 @@ Layout (the one of the IWSLT 2026 MCIF dev set)::
     DIR/audio-segments.yaml      list of {wav, offset, duration}, grouped by recording, seconds
     DIR/ref/{de,it,zh}.txt       one line per segment, in the same order
     DIR/ref/en.txt               the transcript, for word error rates and COMET; optional
-    DIR/wav/*                    one unsegmented talk each (or beside the YAML). Simulstream wants
-                                 16 kHz mono 16-bit WAV; other audio is converted into the run
+    DIR/wav/*                    one unsegmented talk each (or in DIR/audio, or beside the YAML).
+                                 Simulstream wants 16 kHz mono 16-bit WAV; other audio is converted
     DIR/contexts/TALK.txt        names and terms of a talk, for the recogniser; optional
 """
 
@@ -26,6 +26,7 @@ from alignatt_agent.recordings import AudioError
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError
 
 SEGMENTATION = "audio-segments.yaml"
+FOLDERS = ("wav", "audio")
 SUFFIXES = (".wav", ".flac", ".mp3", ".mp4", ".m4a", ".mkv", ".webm", ".ogg", ".opus", ".aac")
 """Kinds of files that are looked for under the name of a recording."""
 _TOLERANCE_S = 0.5
@@ -215,12 +216,12 @@ def find_wav(root: Path, name: str) -> Path:
         DevSetError: it is in none of the known places.
     """
     base = Path(name).name
-    places = [root / "wav" / base, root / name, root / base]
+    places = [*(root / folder / base for folder in FOLDERS), root / name, root / base]
     others = [place.with_suffix(suffix) for suffix in SUFFIXES for place in places]
     for place in (*places, *others):
         if place.is_file():
             return place
-    raise DevSetError(f"{base} is neither in {root / 'wav'} nor in {root}")
+    raise DevSetError(f"{base} is neither in {root / FOLDERS[0]} nor in {root}")
 
 
 def wav_seconds(path: Path) -> float:
@@ -287,6 +288,8 @@ def _check_references(paths: Iterable[Path], segments: int, notes: list[str]) ->
                 f"{path} has {len(lines)} lines, {SEGMENTATION} has {segments} segments; "
                 f"they must agree line by line"
             )
+        if quoted := sum(line[:1] == line[-1:] == '"' and '""' in line for line in lines):
+            notes.append(f"{path.name}: {quoted} lines are quoted as in a CSV file; so they score")
         empty = [number for number, line in enumerate(lines, 1) if not line]
         if empty and len(empty) == len(lines):
             problems.append(f"{path} holds nothing but empty lines")

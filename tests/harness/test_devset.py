@@ -28,6 +28,17 @@ def test_recordings_beside_the_segmentation(devset):
     assert len(load_devset(devset, ["de"]).talks) == 2
 
 
+def test_the_archive_that_iwslt_gives(devset):
+    """Recordings in ``audio/``; references as they came out of a table."""
+    (devset / "wav").rename(devset / "audio")
+    path = devset / "ref" / "de.txt"
+    first, *others = path.read_text().splitlines()
+    path.write_text("\n".join([f'"Das ""{first}"" da"', *others]) + "\n")
+    loaded = load_devset(devset, ["de"])
+    assert [item.wav.parent.name for item in loaded.talks] == ["audio", "audio"]
+    assert loaded.notes == ("de.txt: 1 lines are quoted as in a CSV file; so they score",)
+
+
 @pytest.mark.parametrize(("rate", "channels"), [(44_100, 1), (16_000, 2), (8_000, 1)])
 def test_wrong_format(devset, rate, channels):
     write_talk(devset / "wav" / "talk1.wav", talk(30), rate, channels)
