@@ -130,7 +130,8 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
 
     @classmethod
     def _start_engines(cls, resolved: Resolved) -> Engines:
-        return cls._lent or cascade.load_engines(resolved.checkpoints, resolved.heads)
+        recognizer = resolved.config.speech.recognizer
+        return cls._lent or cascade.load_engines(resolved.checkpoints, resolved.heads, recognizer)
 
     @classmethod
     def _check_contexts(cls, resolved: Resolved, contexts: Sequence[str] | None = None) -> None:

@@ -17,10 +17,23 @@ from alignatt_agent.config.agent_config import ModelsConfig
 from alignatt_agent.config.languages import Language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.engine import pool
-from alignatt_agent.engine.speech_models import SpeechModel, TimingModel
+from alignatt_agent.engine.served_model import ServedModel
+from alignatt_agent.engine.speech_models import (
+    AudioModel,
+    EncoderDecoderModel,
+    SpeechModel,
+    TimingModel,
+)
 from alignatt_agent.policy import build_policy
 from alignatt_agent.schedule import AsynchronousBooth, OverlappedBooth
 from alignatt_agent.speech.aligner import QwenAligner
+from alignatt_agent.speech.front_ends import (
+    GEMMA4_AUDIO,
+    WHISPER,
+    GemmaPrompt,
+    PlainRecognizer,
+    WhisperPrompt,
+)
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.speech.recognizer import QwenRecognizer
 from alignatt_agent.stopwatch import Stopwatch
@@ -167,7 +180,9 @@ _lock = threading.Lock()
 _assembled: tuple[str, Engines] | None = None
 
 
-def load_engines(checkpoints: ModelsConfig, heads: Sequence[tuple[int, int]]) -> Engines:
+def load_engines(
+    checkpoints: ModelsConfig, heads: Sequence[tuple[int, int]], recognizer: str = "qwen3-asr"
+) -> Engines:
     """Start the three engines of this process and warm them up.
 
     Calls with equal arguments return the same engines. An engine that died, or whose arguments
@@ -176,6 +191,7 @@ def load_engines(checkpoints: ModelsConfig, heads: Sequence[tuple[int, int]]) ->
     Args:
         checkpoints: where the models are and how their engines run.
         heads: every ``(layer, head)`` whose attention rows any draft will ask for.
+        recognizer: family of the recogniser, see ``SpeechConfig``.
 
     Raises:
         EngineError: an engine did not start; the message names its model and the cause.
@@ -184,7 +200,7 @@ def load_engines(checkpoints: ModelsConfig, heads: Sequence[tuple[int, int]]) ->
     global _assembled
     wanted = sorted(set(heads))
     with _lock:
-        key = json.dumps([checkpoints.model_dump(mode="json"), wanted])
+        key = json.dumps([checkpoints.model_dump(mode="json"), wanted, recognizer])
         if _assembled is not None and _assembled[0] == key and pool.all_alive():
             return _assembled[1]
         _assembled = None
@@ -197,7 +213,7 @@ def load_engines(checkpoints: ModelsConfig, heads: Sequence[tuple[int, int]]) ->
             atexit.register(shutdown)
         text = served["translation"].config.hf_text_config
         engines = Engines(
-            asr=QwenRecognizer(SpeechModel(served["asr"])),
+            asr=serve_recognizer(recognizer, served["asr"]),
             aligner=QwenAligner(TimingModel(served["aligner"])),
             translation=pool.draft_engine(served["translation"], wanted),
             tokenizer=served["translation"].tokenizer(),
@@ -207,6 +223,21 @@ def load_engines(checkpoints: ModelsConfig, heads: Sequence[tuple[int, int]]) ->
         _warm_up(engines, wanted)
         _assembled = (key, engines)
         return engines
+
+
+def serve_recognizer(family: str, served: ServedModel) -> Recognizer:
+    """Return the recogniser of a family on its engine.
+
+    Raises:
+        ChatTemplateError: its checkpoint has no template or tokens that can ask it.
+    """
+    if family == WHISPER:
+        whisper = EncoderDecoderModel(served)
+        return PlainRecognizer(whisper, WhisperPrompt(whisper.tokenizer, whisper.name))
+    if family == GEMMA4_AUDIO:
+        model = AudioModel(served)
+        return PlainRecognizer(model, GemmaPrompt(model.tokenizer, model.name, model.window))
+    return QwenRecognizer(SpeechModel(served))
 
 
 def shutdown() -> None:

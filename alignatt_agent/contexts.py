@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.engine.options import MAX_CONTEXT
-from alignatt_agent.speech.prompt import ContextError, recognition_prompt
+from alignatt_agent.speech.front_ends import front_end_prompt
+from alignatt_agent.speech.prompt import ContextError
 
 
 def check_contexts(
@@ -30,8 +31,9 @@ def check_contexts(
     # A new piece of half the longest tail is heard before a tail that is too long is cut.
     longest_s = longest_s or 1.5 * speech.max_tail_s
     for text in texts:
-        prompt = recognition_prompt(models.asr.path)
-        prompt.check_context(text, _window(models.asr), longest_s)
+        window = _window(models.asr)
+        prompt = front_end_prompt(speech.recognizer, models.asr.path, window)
+        prompt.check_context(text, window, longest_s)
     if texts:
         from transformers import AutoTokenizer
 

@@ -48,7 +48,7 @@ def opened(
         raise ConfigError(f"{', '.join(names)} name different models; measure them one by one")
     heads = {head for item in found.values() for head in item.heads}
     try:
-        yield found, load_engines(first.checkpoints, sorted(heads))
+        yield found, load_engines(first.checkpoints, sorted(heads), first.config.speech.recognizer)
     finally:
         shutdown()
 

@@ -20,6 +20,7 @@ from alignatt_agent.checks.parity_rows import Gap
 from alignatt_agent.checks.speech_layout import write_json
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig
 from alignatt_agent.config.checkpoints import ROLES, CheckpointError, locate_one
+from alignatt_agent.config.gpu_shares import SHARE
 from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.config.resources import find_path
@@ -31,8 +32,6 @@ SPEECH = {"asr": "micro_models/qwen3-asr", "aligner": "micro_models/qwen3-aligne
 
 OTHERS = ("de", "zh")
 """Targets of configurations without head sets: one of each kind of script."""
-
-_SHARE = "gpu_memory_utilization"
 
 
 @dataclass(slots=True)
@@ -109,9 +108,9 @@ def stand_in(config: AgentConfig, folder: Path) -> AgentConfig:
                 published_layouts.write(model.path, path)
             else:
                 _publish(find_path(SPEECH[role]), path)
-        engine = {key: value for key, value in model.engine.items() if key != _SHARE}
+        engine = {key: value for key, value in model.engine.items() if key != SHARE}
         if not engine_on_cpu():
-            engine[_SHARE] = 0.1
+            engine[SHARE] = 0.1
         models[role] = ModelConfig(path=str(path), dtype="float32", engine=engine)
     return config.model_copy(update={"models": ModelsConfig(**models)})
 
@@ -233,7 +232,8 @@ def _compare(resolved: Resolved) -> tuple[float | None, list[str]]:
     """Compare rows of the loaded engine with Transformers' eager attention on the same ids."""
     if not resolved.heads:
         return None, []
-    engines = cascade.load_engines(resolved.checkpoints, resolved.heads)
+    recognizer = resolved.config.speech.recognizer
+    engines = cascade.load_engines(resolved.checkpoints, resolved.heads, recognizer)
     gap = Gap()
     reference = TransformersEngine(resolved.checkpoints.translation.path)
     for case in doctor_engines.cases(resolved, engines.tokenizer):

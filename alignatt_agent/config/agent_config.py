@@ -46,6 +46,18 @@ class ModelsConfig(Strict):
     aligner: ModelConfig
     translation: ModelConfig
 
+    @property
+    def asr_is_translation(self) -> bool:
+        """Whether the translation model hears with its own audio tower, in the same engine."""
+        asr, translation = self.asr, self.translation
+        return (asr.path, asr.revision) == (translation.path, translation.revision)
+
+    @property
+    def engine_roles(self) -> tuple[str, ...]:
+        """The roles that have an engine of their own."""
+        roles = tuple(type(self).model_fields)
+        return roles[1:] if self.asr_is_translation else roles
+
 
 class PolicyConfig(Strict):
     """The gate of AlignAtt (Eqs. 2-7); the defaults are the paper's setting.
@@ -152,6 +164,15 @@ class AgentConfig(Strict):
     @classmethod
     def _language_codes(cls, value: dict[str, str]) -> dict[str, str]:
         return {language(code).code: name for code, name in value.items()}
+
+    @model_validator(mode="after")
+    def _one_checkpoint_where_one_model_hears(self) -> AgentConfig:
+        if self.speech.recognizer == "gemma4-audio" and not self.models.asr_is_translation:
+            raise ValueError(
+                "speech.recognizer gemma4-audio is the audio tower of models.translation: write "
+                f"path {self.models.translation.path} and its revision under models.asr, too"
+            )
+        return self
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any], origin: str = "configuration") -> AgentConfig:

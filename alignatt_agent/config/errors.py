@@ -24,6 +24,8 @@ def explain(model: type[BaseModel], error: dict[str, Any]) -> str:
     """Say what is wrong with one key, and name the nearest known one."""
     location = [str(part) for part in error["loc"]]
     dotted = ".".join(location)
+    if not location:  # several keys together
+        return str(error["msg"])
     if error["type"] != "extra_forbidden":
         return f"{dotted}: {error['msg']} (got {error['input']!r})"
     for part in location[:-1]:

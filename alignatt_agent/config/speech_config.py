@@ -18,7 +18,8 @@ class SpeechConfig(Strict):
     """The speech side.
 
     Attributes:
-        recognizer: family of ``models.asr``.
+        recognizer: family of ``models.asr``; ``gemma4-audio`` is the translation model's own audio
+            tower, so ``models.asr`` names the same checkpoint, and one engine serves both.
         context: names and terms that the talk may hold, for the recogniser's system turn: a list,
             the path of a text file, or the path of a folder with ``TALK.txt`` for every talk
             (then also a mapping of talks to lists). Files are read at once, so that a resolved
@@ -31,7 +32,7 @@ class SpeechConfig(Strict):
             prefix at a word boundary.
     """
 
-    recognizer: Literal["qwen3-asr"] = "qwen3-asr"
+    recognizer: Literal["qwen3-asr", "whisper", "gemma4-audio"] = "qwen3-asr"
     context: tuple[str, ...] | dict[str, tuple[str, ...]] | None = None
     min_start_s: float = Field(default=2.0, ge=0)
     hold_back_ms: float = Field(default=0.0, ge=0)

@@ -18,6 +18,9 @@ from alignatt_agent.engine.row_requests import HeadsToCapture
 MAX_CONTEXT = 4096
 """Default length of a request with its answer, in tokens; a minute of audio takes 800."""
 
+MAX_STREAMS = 32
+"""Default number of requests that run at once."""
+
 EAGER_ON_CUDA = frozenset({"translation"})
 """Engines that run without CUDA graphs on a GPU: attention rows were not compared with
 Transformers under graphs there so far, and the speech engines capture none."""
@@ -42,9 +45,17 @@ _BY_ROLE: Mapping[str, Mapping[str, Any]] = {
     "translation": {"enable_prefix_caching": True, "language_model_only": True},
 }
 
+_HEARING: Mapping[str, Any] = {
+    **_AUDIO,
+    "limit_mm_per_prompt": {"audio": 1, "image": 0, "video": 0},
+    "enable_prefix_caching": True,
+    "language_model_only": False,
+}
+"""A translation model that hears, too; its other towers are not loaded."""
+
 
 def engine_arguments(
-    role: str, model: ModelConfig, heads: Sequence[tuple[int, int]]
+    role: str, model: ModelConfig, heads: Sequence[tuple[int, int]], hears: bool = False
 ) -> dict[str, Any]:
     """Arguments of vLLM's ``AsyncEngineArgs``; the configuration's ``engine:`` has the last word.
 
@@ -52,6 +63,7 @@ def engine_arguments(
         role: ``"asr"``, ``"aligner"`` or ``"translation"``.
         model: the checkpoint and its ``engine:`` section.
         heads: heads to capture, for the translation model.
+        hears: whether the translation model is the recogniser, too.
 
     Raises:
         ValueError: a head does not exist, or vLLM does not know a key of ``engine:``.
@@ -64,13 +76,14 @@ def engine_arguments(
         "revision": model.revision,
         "tokenizer_revision": model.revision,
         "dtype": model.dtype,
-        "max_model_len": min(MAX_CONTEXT, text.max_position_embeddings),
-        "max_num_seqs": 32,
+        "max_model_len": min(MAX_CONTEXT, _longest(text)),
+        "max_num_seqs": MAX_STREAMS,
         # Compiling takes 45 s at the first start on a CPU.
         "enforce_eager": on_cpu() or role in EAGER_ON_CUDA,
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
         **_BY_ROLE[role],
+        **(_HEARING if hears else {}),
     }
     if role == "translation" and heads:
         _check_heads(heads, text)
@@ -149,6 +162,11 @@ def _text_config(model: ModelConfig) -> Any:
 
     config = get_config(model.path, trust_remote_code=False, revision=model.revision)
     return config.get_text_config()
+
+
+def _longest(text: Any) -> int:
+    """Positions of a model; Whisper calls them otherwise."""
+    return int(getattr(text, "max_position_embeddings", 0) or text.max_target_positions)
 
 
 def _check_heads(heads: Sequence[tuple[int, int]], text: Any) -> None:

@@ -16,6 +16,7 @@ import threading
 import time
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 from alignatt_agent.engine import crashes
 
@@ -33,7 +34,9 @@ _PLACEHOLDERS = (
 
 def register() -> None:
     """Prepare a vLLM process; harmless when called again."""
-    _stand_in_for_torchvision()
+    if "torchvision" not in sys.modules and importlib.util.find_spec("torchvision") is None:
+        _stand_in_for_torchvision()
+        _stand_in_for_video_processors()
     owner = int(os.environ.get(OWNER, "0"))
     if owner and owner != os.getpid():
         crashes.listen()
@@ -70,9 +73,7 @@ def _exists(process: int) -> bool:
 
 
 def _stand_in_for_torchvision() -> None:
-    """Put empty modules under torchvision's names; a real torchvision is left alone."""
-    if "torchvision" in sys.modules or importlib.util.find_spec("torchvision") is not None:
-        return
+    """Put empty modules under torchvision's names."""
     # Transformers looks for the distribution once and remembers the answer. It has to look
     # before the placeholders exist, or it would offer image processors that cannot work.
     from transformers.utils import is_torchvision_available
@@ -91,3 +92,24 @@ def _stand_in_for_torchvision() -> None:
     # Transformers' image processor of Gemma-4 names it in an annotation.
     for name in ("torchvision.transforms.functional", "torchvision.transforms.v2.functional"):
         sys.modules[name].InterpolationMode = type("InterpolationMode", (), {})  # type: ignore[attr-defined]
+
+
+def _stand_in_for_video_processors() -> None:
+    """Have processors of several media do without video, whose part needs a real torchvision.
+
+    Gemma-4's is asked for as soon as the model hears.
+    """
+    from transformers.feature_extraction_utils import FeatureExtractionMixin
+    from transformers.models.auto.video_processing_auto import AutoVideoProcessor
+    from transformers.processing_utils import ProcessorMixin
+
+    class NoVideo(FeatureExtractionMixin):  # type: ignore[misc]  # it can be written as JSON
+        model_input_names: tuple[str, ...] = ()
+
+    check = ProcessorMixin.check_argument_for_proper_class
+
+    def lenient(processor: Any, name: str, argument: Any) -> Any:
+        return NoVideo if isinstance(argument, NoVideo) else check(processor, name, argument)
+
+    AutoVideoProcessor.from_pretrained = lambda *_, **__: NoVideo()
+    ProcessorMixin.check_argument_for_proper_class = lenient

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
-from alignatt_agent.config.checkpoints import ROLES
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment, on_cpu
 from alignatt_agent.engine.served_model import ServedModel
@@ -20,7 +19,11 @@ _served: dict[str, tuple[str, ServedModel]] = {}
 
 
 def start(
-    role: str, model: ModelConfig, heads: Sequence[tuple[int, int]] = (), **overrides: Any
+    role: str,
+    model: ModelConfig,
+    heads: Sequence[tuple[int, int]] = (),
+    hears: bool = False,
+    **overrides: Any,
 ) -> ServedModel:
     """Start one engine for its caller, who shuts it down.
 
@@ -28,6 +31,7 @@ def start(
         role: ``"asr"``, ``"aligner"`` or ``"translation"``.
         model: a located checkpoint and how its engine runs.
         heads: heads to capture, for the translation model.
+        hears: whether the translation model is the recogniser, too.
         overrides: arguments of vLLM that have the last word.
 
     Raises:
@@ -35,7 +39,8 @@ def start(
     """
     _require_vllm()
     with engine_environment():
-        return ServedModel(_title(role, model), {**_arguments(role, model, heads), **overrides})
+        arguments = _arguments(role, model, heads, hears)
+        return ServedModel(_title(role, model), {**arguments, **overrides})
 
 
 def draft_engine(served: ServedModel, heads: Sequence[tuple[int, int]]) -> DraftEngine:
@@ -44,7 +49,7 @@ def draft_engine(served: ServedModel, heads: Sequence[tuple[int, int]]) -> Draft
 
 
 def pooled(models: ModelsConfig, heads: Sequence[tuple[int, int]]) -> dict[str, ServedModel]:
-    """Return the three engines of this process by role; start those that are not there.
+    """Return the engines of this process by role; start those that are not there.
 
     One that died, or whose arguments changed, is started again; the others keep running.
 
@@ -58,10 +63,12 @@ def pooled(models: ModelsConfig, heads: Sequence[tuple[int, int]]) -> dict[str, 
     _require_vllm()
     specs: dict[str, str] = {}
     missing = []
-    for role in ROLES:
+    for role in set(_served) - set(models.engine_roles):
+        _served.pop(role)[1].shutdown()
+    for role in models.engine_roles:
         model: ModelConfig = getattr(models, role)
         captured = list(heads) if role == "translation" else []
-        specs[role] = json.dumps([model.model_dump(mode="json"), captured])
+        specs[role] = json.dumps([model.model_dump(mode="json"), captured, _hears(models, role)])
         spec, served = _served.get(role, ("", None))
         if served is None or spec != specs[role] or not served.alive:
             missing.append(role)
@@ -75,18 +82,22 @@ def pooled(models: ModelsConfig, heads: Sequence[tuple[int, int]]) -> dict[str, 
         _served[role] = (specs[role], ServedModel(title, arguments))
 
     with engine_environment():
-        arguments = {role: _arguments(role, getattr(models, role), heads) for role in missing}
+        arguments = {
+            role: _arguments(role, getattr(models, role), heads, _hears(models, role))
+            for role in missing
+        }
         # On a GPU an engine measures free memory while it starts, so there they start in turn.
-        with ThreadPoolExecutor(len(ROLES) if on_cpu() else 1) as threads:
+        with ThreadPoolExecutor(len(specs) if on_cpu() else 1) as threads:
             started = [threads.submit(serve, role, arguments[role]) for role in missing]
     for future in started:
         future.result()
-    return {role: _served[role][1] for role in ROLES}
+    mine = {role: _served[role][1] for role in models.engine_roles}
+    return {"asr": mine["translation"], **mine}
 
 
 def all_alive() -> bool:
-    """Whether the three engines are there and can serve requests."""
-    return len(_served) == len(ROLES) and all(model.alive for _, model in _served.values())
+    """Whether engines are there, and all can serve requests."""
+    return bool(_served) and all(model.alive for _, model in _served.values())
 
 
 def end_all() -> None:
@@ -106,9 +117,15 @@ def _require_vllm() -> None:
         raise EngineError(str(error)) from error
 
 
-def _arguments(role: str, model: ModelConfig, heads: Sequence[tuple[int, int]]) -> dict[str, Any]:
+def _hears(models: ModelsConfig, role: str) -> bool:
+    return role == "translation" and models.asr_is_translation
+
+
+def _arguments(
+    role: str, model: ModelConfig, heads: Sequence[tuple[int, int]], hears: bool
+) -> dict[str, Any]:
     try:
-        return engine_arguments(role, model, heads)
+        return engine_arguments(role, model, heads, hears)
     except (OSError, ValueError) as error:
         raise EngineError(f"{_title(role, model)}: {error}") from error
 

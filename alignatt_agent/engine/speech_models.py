@@ -12,16 +12,15 @@ from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.types import FloatArray
 
 
-class SpeechModel:
+class AudioModel:
     """A served model that continues a prompt with audio in it.
 
     Args:
-        model: the served Qwen3-ASR.
+        model: the served model.
 
     Attributes:
         name: what error messages call it.
         tokenizer: the one of the engine.
-        processor: Transformers' processor of the checkpoint.
     """
 
     def __init__(self, model: ServedModel) -> None:
@@ -29,7 +28,11 @@ class SpeechModel:
         self._stops = stop_ids(model)
         self.name = model.name
         self.tokenizer = model.tokenizer()
-        self.processor = model.processor()
+
+    @property
+    def window(self) -> int:
+        """Longest request with its answer, in tokens."""
+        return int(self._model.config.max_model_len)
 
     def generate(
         self, token_ids: Sequence[int], audio: FloatArray, max_tokens: int
@@ -39,9 +42,36 @@ class SpeechModel:
         Returns:
             The new ids without the end-of-turn id, and whether that came.
         """
-        prompt = {"prompt_token_ids": list(token_ids), "multi_modal_data": {"audio": audio}}
-        output = self._model.generate(prompt, greedy(max_tokens, self._stops))
+        output = self._model.generate(
+            self._request(list(token_ids), audio), greedy(max_tokens, self._stops)
+        )
         return strip_stop(output, self._stops)
+
+    def _request(self, token_ids: list[int], audio: FloatArray) -> dict[str, Any]:
+        return {"prompt_token_ids": token_ids, "multi_modal_data": {"audio": audio}}
+
+
+class SpeechModel(AudioModel):
+    """The served Qwen3-ASR.
+
+    Args:
+        model: the served model.
+
+    Attributes:
+        processor: Transformers' processor of the checkpoint.
+    """
+
+    def __init__(self, model: ServedModel) -> None:
+        super().__init__(model)
+        self.processor = model.processor()
+
+
+class EncoderDecoderModel(AudioModel):
+    """A served model that hears with its encoder and continues ids with its decoder: Whisper."""
+
+    def _request(self, token_ids: list[int], audio: FloatArray) -> dict[str, Any]:
+        heard = {"prompt": "", "multi_modal_data": {"audio": audio}}
+        return {"encoder_prompt": heard, "decoder_prompt": {"prompt_token_ids": token_ids}}
 
 
 class TimingModel:

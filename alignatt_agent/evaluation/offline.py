@@ -177,7 +177,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     longest = arguments.piece_s or (MICRO_PIECE_S if is_micro(choice) else PIECE_S)
     check_contexts(choice.resolved, longest)
     try:
-        engines = load_engines(choice.resolved.checkpoints, ())
+        engines = load_engines(
+            choice.resolved.checkpoints, (), choice.resolved.config.speech.recognizer
+        )
         rows = run(choice, engines, devset, codes, output, longest)
         shutdown()
         if arguments.comet:

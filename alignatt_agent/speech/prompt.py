@@ -60,7 +60,7 @@ class RecognitionPrompt:
         turns: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "audio"}]}]
         if context:
             turns.insert(0, {"role": "system", "content": context})
-            self._check_plain(context)
+            check_plain(self._tokenizer, context, self._name)
         text = self._rendered(turns)
         if context and context not in text:
             squeezed = "".join(context.split()) in "".join(text.split())
@@ -119,13 +119,23 @@ class RecognitionPrompt:
                 "shorten it, raise models.asr.engine.max_model_len or lower speech.max_tail_s"
             )
 
-    def _check_plain(self, context: str) -> None:
-        for token in self._tokenizer.get_added_vocab():
-            if token in context:
-                raise ContextError(
-                    f"speech.context holds {token!r}, which {self._name} takes for a command; "
-                    "remove it"
-                )
+
+def check_plain(tokenizer: Any, context: str, name: str) -> None:
+    """Refuse a context that holds a control token.
+
+    Args:
+        tokenizer: of the recogniser.
+        context: names and terms.
+        name: what error messages call the checkpoint.
+
+    Raises:
+        ContextError: it does.
+    """
+    for token in tokenizer.get_added_vocab():
+        if token in context:
+            raise ContextError(
+                f"speech.context holds {token!r}, which {name} takes for a command; remove it"
+            )
 
 
 def longest_answer(seconds: float) -> int:

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -31,8 +32,11 @@ assert not is_torchvision_available()
 OWNED = """
 import os, subprocess, sys, time
 os.environ["ALIGNATT_ENGINE_OWNER"] = str(os.getpid())
-child = "from alignatt_agent.engine.plugin import register; register(); import time; time.sleep(60)"
-print(subprocess.Popen([sys.executable, "-c", child]).pid, flush=True)
+child = (
+    "import os, time; from alignatt_agent.engine.plugin import register; register();"
+    "print(os.getpid(), flush=True); time.sleep(60)"
+)
+subprocess.Popen([sys.executable, "-c", child])
 time.sleep(60)
 """
 
@@ -70,9 +74,16 @@ def test_an_engine_process_does_not_outlive_its_owner():
     owner = subprocess.Popen([sys.executable, "-c", OWNED], stdout=subprocess.PIPE)
     assert owner.stdout is not None
     assert int(owner.stdout.readline()) > 0
+    print(f"gone {seconds_until_gone(owner):.1f} s after its owner was killed")
+
+
+def seconds_until_gone(owner):
+    """Kill the owner; its engine holds the pipe until it ends, and looks once a second."""
+    begin = time.monotonic()
     owner.kill()
     owner.wait()
     owner.communicate(timeout=45)
+    return time.monotonic() - begin
 
 
 def test_engines_are_spawned_where_vllm_would_fork(checkpoints, tmp_path):
@@ -87,10 +98,8 @@ def test_engines_are_spawned_where_vllm_would_fork(checkpoints, tmp_path):
     )
     assert owner.stdout is not None
     (engine,) = map(int, owner.stdout.readline().split())
-    owner.kill()
-    owner.wait()
     try:
-        owner.communicate(timeout=45)  # the engine holds the pipe until it ends
+        print(f"gone {seconds_until_gone(owner):.1f} s after its owner was killed")
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(engine, signal.SIGKILL)

@@ -1,0 +1,273 @@
+"""Recognisers other than Qwen3-ASR: Whisper, and the translation model's own audio tower.
+
+Both hear at most 30 s at once and decode every transcript from nothing; longer audio is cut where
+it is quietest. Word times come from the forced aligner, as for any recogniser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+from transformers.models.qwen3_asr.processing_qwen3_asr import _detect_and_fix_repetitions
+
+from alignatt_agent.config.languages import Language, LanguageError
+from alignatt_agent.config.languages import language as find_language
+from alignatt_agent.speech.prompt import (
+    ChatTemplateError,
+    ContextError,
+    RecognitionPrompt,
+    check_plain,
+    longest_answer,
+    recognition_prompt,
+)
+from alignatt_agent.speech.recognizer import SHORTEST_S, padded
+from alignatt_agent.types import SAMPLE_RATE, FloatArray
+
+WHISPER, GEMMA4_AUDIO = "whisper", "gemma4-audio"
+
+LONGEST_S = 30.0
+"""Audio of one request, in seconds."""
+
+_SEARCHED_S, _FRAME_S = 4.0, 0.02
+"""Longer audio is cut at the quietest frame of the end of a piece."""
+
+_AUDIO_TOKENS_PER_S = 25
+"""Of Gemma's encoder: one every 40 ms."""
+
+_WINDOW = 448
+"""Whisper's tokens of context, control and transcript together; half is for the context."""
+
+
+class Hearer(Protocol):
+    """A model that continues token ids about audio.
+
+    Attributes:
+        tokenizer: turns the ids of answers into text.
+    """
+
+    tokenizer: Any
+
+    def generate(
+        self, token_ids: Sequence[int], audio: FloatArray, max_tokens: int
+    ) -> tuple[list[int], bool]:
+        """Return the new token ids, and whether the model ended its answer by itself."""
+
+
+class FrontEndPrompt(Protocol):
+    """What a recogniser is asked."""
+
+    def ids(self, language: str, context: str = "") -> tuple[int, ...]:
+        """Return the token ids of a request in a language, by its name, with names and terms."""
+
+    def room(self, ids: tuple[int, ...]) -> int:
+        """Return how many tokens an answer may have."""
+
+    def check_context(self, context: str, window: int, longest_s: float) -> None:
+        """Refuse a context that cannot be given, see ``RecognitionPrompt.check_context``."""
+
+
+class PlainRecognizer:
+    """Transcribes a waveform, with the language forced; every transcript is decoded anew.
+
+    Args:
+        model: the served model.
+        prompt: its requests.
+    """
+
+    def __init__(self, model: Hearer, prompt: FrontEndPrompt) -> None:
+        self._model, self._prompt = model, prompt
+
+    def transcribe(self, audio: FloatArray, language: str, context: str = "") -> str | None:
+        """Return the transcript of ``audio``, ``[samples]``; too short audio gives ``""``.
+
+        ``None`` is an answer that reached its bound, which is not to be believed. What a believed
+        one repeats 20 times or more is said once.
+
+        Raises:
+            LanguageError: the model does not know the language.
+            ContextError: the context cannot be given to the model.
+            EngineError: the engine failed.
+        """
+        name = find_language(language).check_spoken(live=False).name
+        if len(audio) / SAMPLE_RATE < SHORTEST_S:
+            return ""
+        ids = self._prompt.ids(name, context)
+        texts = []
+        for piece in pieces(audio):
+            longest = min(longest_answer(len(piece) / SAMPLE_RATE), self._prompt.room(ids))
+            answer, ended = self._model.generate(ids, padded(piece), longest)
+            if not ended:
+                return None
+            text = self._model.tokenizer.decode(answer, skip_special_tokens=True)
+            texts.append(_detect_and_fix_repetitions(text).strip())
+        return " ".join(filter(None, texts))
+
+
+def pieces(audio: FloatArray) -> Iterator[FloatArray]:
+    """Cut audio, ``[samples]``, into pieces of at most ``LONGEST_S``, where it is quietest."""
+    longest, frame = round(LONGEST_S * SAMPLE_RATE), round(_FRAME_S * SAMPLE_RATE)
+    searched = round(_SEARCHED_S * SAMPLE_RATE)
+    while len(audio) > longest:
+        end = audio[longest - searched : longest].reshape(-1, frame)
+        quietest = int(np.argmin(np.square(end).mean(axis=1)))
+        cut = longest - searched + quietest * frame + frame // 2
+        yield audio[:cut]
+        audio = audio[cut:]
+    yield audio
+
+
+class WhisperPrompt:
+    """Requests to Whisper: what its decoder goes on from.
+
+    Args:
+        tokenizer: of the checkpoint.
+        name: what error messages call it.
+        window: longest request with its answer, in tokens.
+    """
+
+    def __init__(self, tokenizer: Any, name: str, window: int = _WINDOW) -> None:
+        self._tokenizer, self._name, self._window = tokenizer, name, window
+        self.ids = lru_cache(maxsize=64)(self._ids)
+
+    def _ids(self, language: str, context: str = "") -> tuple[int, ...]:
+        """Return the decoder's ids: the context as what was said before, language, task.
+
+        Raises:
+            LanguageError: the checkpoint has no token for the language.
+            ContextError: the context is too long or holds a control token.
+        """
+        spoken = find_language(language)
+        begin, task, plain = map(
+            self._control, ("<|startoftranscript|>", "<|transcribe|>", "<|notimestamps|>")
+        )
+        return (*self._earlier(context), begin, self._language(spoken), task, plain)
+
+    def _language(self, spoken: Language) -> int:
+        found = self._tokenizer.get_vocab().get(f"<|{spoken.code}|>")
+        if found is None:
+            raise LanguageError(f"{self._name} has no token for {spoken.name} ({spoken.code})")
+        return int(found)
+
+    def _earlier(self, context: str) -> tuple[int, ...]:
+        if not context:
+            return ()
+        check_plain(self._tokenizer, context, self._name)
+        text = " " + ", ".join(context.split("\n"))
+        ids = tuple(self._tokenizer.encode(text, add_special_tokens=False))
+        room = self._window // 2 - 1
+        if len(ids) > room:
+            raise ContextError(
+                f"speech.context takes {len(ids)} tokens of {self._name}, which has room for "
+                f"{room}: shorten it"
+            )
+        return (self._control("<|startofprev|>"), *ids)
+
+    def _control(self, token: str) -> int:
+        found = self._tokenizer.get_vocab().get(token)
+        if found is None:
+            raise ChatTemplateError(
+                f"{self._name}: its tokenizer has no {token}; expected a multilingual Whisper"
+            )
+        return int(found)
+
+    def room(self, ids: tuple[int, ...]) -> int:
+        """Return how many tokens an answer may have."""
+        return self._window - len(ids)
+
+    def check_context(self, context: str, window: int, longest_s: float) -> None:
+        """Refuse a context that is too long for the decoder, however long the audio is.
+
+        Raises:
+            ContextError: it is too long, or holds a control token.
+        """
+        self._earlier(context)
+
+
+class GemmaPrompt:
+    """Requests to the audio tower of the translation model, in our own words.
+
+    Args:
+        tokenizer: of the checkpoint.
+        name: what error messages call it.
+        window: longest request with its answer, in tokens.
+
+    Raises:
+        ChatTemplateError: the checkpoint has no token for audio, or no template that keeps it.
+    """
+
+    def __init__(self, tokenizer: Any, name: str, window: int) -> None:
+        self._tokenizer, self._name, self._window = tokenizer, name, window
+        self._audio: str = getattr(tokenizer, "audio_token", None) or ""
+        if not self._audio:
+            raise ChatTemplateError(f"{name}: its tokenizer has no token for audio")
+        self.ids = lru_cache(maxsize=64)(self._ids)
+        self.ids("English")
+
+    def _ids(self, language: str, context: str = "") -> tuple[int, ...]:
+        """Return the prompt's ids; audio is one placeholder among them.
+
+        Raises:
+            ChatTemplateError: the template does not keep the placeholder.
+            ContextError: the context holds a control token.
+        """
+        check_plain(self._tokenizer, context, self._name)
+        terms = ", ".join(context.split("\n"))
+        names = f" Names and terms that may occur: {terms}." if context else ""
+        asked = f"Write down what is said, in {language} and word for word, nothing else.{names}\n"
+        text = self._tokenizer.apply_chat_template(
+            [{"role": "user", "content": asked + self._audio}],
+            tokenize=False,
+            add_generation_prompt=True,
+            enable_thinking=False,
+        )
+        if text.count(self._audio) != 1:
+            raise ChatTemplateError(
+                f"{self._name}: its chat template writes {self._audio} {text.count(self._audio)} "
+                "times for one recording; choose another speech.recognizer"
+            )
+        return tuple(self._tokenizer.encode(text, add_special_tokens=False))
+
+    def room(self, ids: tuple[int, ...]) -> int:
+        """Return how many tokens an answer may have beside the longest audio."""
+        return self._window - len(ids) - round(_AUDIO_TOKENS_PER_S * LONGEST_S)
+
+    def check_context(self, context: str, window: int, longest_s: float) -> None:
+        """Refuse a context that leaves no room for 30 s of audio and its transcript.
+
+        Raises:
+            ContextError: it is too long, or holds a control token.
+        """
+        ids = self.ids("English", context)
+        audio = round(_AUDIO_TOKENS_PER_S * LONGEST_S)
+        left = window - len(ids) - audio - longest_answer(LONGEST_S)
+        if left < 0:
+            raise ContextError(
+                f"speech.context takes {-left} tokens of {self._name} too many beside "
+                f"{LONGEST_S:.0f} s of audio: shorten it or raise its max_model_len"
+            )
+
+
+def front_end_prompt(
+    recognizer: str, checkpoint: str, window: int
+) -> RecognitionPrompt | WhisperPrompt | GemmaPrompt:
+    """Return the prompt of a recogniser that is not served, from its checkpoint's directory.
+
+    Args:
+        recognizer: ``speech.recognizer``.
+        checkpoint: directory of ``models.asr``.
+        window: longest request with its answer, in tokens.
+
+    Raises:
+        ChatTemplateError: its files cannot make a request.
+    """
+    if recognizer not in (WHISPER, GEMMA4_AUDIO):
+        return recognition_prompt(checkpoint)
+    from transformers import AutoTokenizer
+
+    tokenizer, name = AutoTokenizer.from_pretrained(checkpoint), f"asr model {checkpoint}"
+    if recognizer == WHISPER:
+        return WhisperPrompt(tokenizer, name)
+    return GemmaPrompt(tokenizer, name, window)
