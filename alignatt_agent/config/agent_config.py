@@ -14,49 +14,14 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from alignatt_agent.config.errors import ConfigError as ConfigError
 from alignatt_agent.config.errors import Strict, explain
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.models_config import ModelConfig as ModelConfig
+from alignatt_agent.config.models_config import ModelsConfig as ModelsConfig
 from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.config.resources import find_resource
 from alignatt_agent.config.speech_config import SpeechConfig
 from alignatt_agent.types import SAMPLE_RATE
 
 AGENT_CLASS = "alignatt_agent.agent.AlignAttAgent"
-
-
-class ModelConfig(Strict):
-    """One checkpoint and how its engine runs.
-
-    Attributes:
-        path: id on the Hugging Face hub, or a directory (relative ones are looked up in the
-            working directory and in the checkout).
-        revision: commit of a hub id; pin it.
-        dtype: computation type of the engine; ``float16`` for GPUs older than Ampere.
-        engine: further arguments of vLLM's ``EngineArgs``: device limits.
-    """
-
-    path: str = Field(min_length=1)
-    revision: str | None = None
-    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "auto"
-    engine: dict[str, Any] = Field(default_factory=dict)
-
-
-class ModelsConfig(Strict):
-    """The three checkpoints of the cascade."""
-
-    asr: ModelConfig
-    aligner: ModelConfig
-    translation: ModelConfig
-
-    @property
-    def asr_is_translation(self) -> bool:
-        """Whether the translation model hears with its own audio tower, in the same engine."""
-        asr, translation = self.asr, self.translation
-        return (asr.path, asr.revision) == (translation.path, translation.revision)
-
-    @property
-    def engine_roles(self) -> tuple[str, ...]:
-        """The roles that have an engine of their own."""
-        roles = tuple(type(self).model_fields)
-        return roles[1:] if self.asr_is_translation else roles
 
 
 class PolicyConfig(Strict):
