@@ -78,8 +78,10 @@ def opened(source: str, rate: int | None = None) -> AbstractContextManager[Piece
         return _microphone()
     if source != STDIN:
         return Recording(source, rate=rate)
+    # A buffered reader would wait for 32 KiB, a second of sound, before it gives any.
+    stream = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
     try:
-        return Recording(sys.stdin.buffer, "standard input", rate)
+        return Recording(stream, "standard input", rate)
     except AudioError as error:
         raise AudioError(
             f"{error}; raw samples need --raw RATE, and an MP4 whose index is at its end cannot be "

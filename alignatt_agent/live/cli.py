@@ -177,13 +177,16 @@ def choose(
     if name is not None:
         config = load_config(name, overrides)
         if is_embedded(config.models) and not _of_the_world(source):
-            print(f"note: {name} knows only {_SMALL}; it will say nonsense", file=sys.stderr)
+            print(f"note: {name} knows only {_SMALL}; the rest is nonsense", file=sys.stderr)
         return _resolved(config, targets)
     try:
         return _resolved(load_config(REAL, overrides), targets)
     except CheckpointError as error:
         if _of_the_world(source):
-            print(f"note: a talk of {_SMALL}: --config {WORLD}", file=sys.stderr)
+            print(
+                f"note: without real models, with those that know this talk: --config {WORLD}",
+                file=sys.stderr,
+            )
             return _resolved(load_config(WORLD, overrides), targets)
         raise WorldError(
             f"the models of {REAL}, which is taken without --config, are not on this machine: "
@@ -280,8 +283,10 @@ def _progress(
     )
     if seconds is None:
         form = "{n:.1f} s of sound [{elapsed}]"
-    bar = tqdm(total=seconds, bar_format=form, disable=not shown)
-    with bar:
+    often = 0.5 if sys.stderr.isatty() else 10
+    with tqdm(
+        total=seconds, bar_format=form, disable=not shown, smoothing=0.05, mininterval=often
+    ) as bar:
         for chunk in chunks:
             yield chunk
             heard = chunk.size / SAMPLE_RATE

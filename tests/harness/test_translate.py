@@ -201,7 +201,7 @@ def test_without_real_models_only_their_own_world_is_translated(run, capsys):
     source = str(fakes.Path("micro_models/devset/wav/talk-a.wav"))
     resolved = translate.choose(None, {}, [translate.language("de")], _checkout(source))
     assert resolved.config.models.asr.path == "micro_models/qwen3-asr"
-    assert "a talk of their own small world" in capsys.readouterr().err
+    assert "with those that know this talk: --config micro-low" in capsys.readouterr().err
 
 
 def test_embedded_models_on_other_sound_are_warned_of(capsys):
