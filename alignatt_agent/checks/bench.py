@@ -14,7 +14,7 @@ from tabulate import tabulate
 from transformers import AutoTokenizer
 from transformers.utils import logging
 
-from alignatt_agent.checks import bench_contenders, bench_streams
+from alignatt_agent.checks import bench_booth, bench_contenders, bench_streams
 from alignatt_agent.checks.bench_contenders import CAPTURE, PLAIN, Contender, Size, contenders
 from alignatt_agent.checks.bench_rounds import (
     COLD,
@@ -30,7 +30,7 @@ from alignatt_agent.checks.doctor_config import weight_bytes
 from alignatt_agent.evaluation.signature import device, versions
 from alignatt_agent.types import Prompt
 
-PARTS = ("engine", "early-stop", "streams")
+PARTS = ("engine", "early-stop", "streams", "booth")
 
 EARLY_STOP = (
     "config", "target", "drafts", "chunks", "identical", "tokens",
@@ -56,6 +56,9 @@ drafts have to agree, the gate on single drafts is measured, too.
 
 streams: many at once on the same engines; each has to emit what it emits alone.
 
+booth: all targets from one hearing against a stream for each, as simulstream-eval and alignatt
+translate do it; share is the part of the time, share_of_stages what the streams' stage times say.
+
 examples
   everything, about an hour on two free cores:
     alignatt bench --output outputs/bench
@@ -64,7 +67,7 @@ examples
   what 10,000 requests leave behind in the engine:
     alignatt bench --output outputs/bench --only engine --sizes micro --requests 10000
 
-writes OUT/engine.json, OUT/early_stop.json and OUT/streams.json
+writes OUT/engine.json, OUT/early_stop.json, OUT/streams.json and OUT/booth.json
 
 exit status: 0 measured, and streams emit what they have to; 1 they do not, or something failed;
 2 nothing was started
@@ -97,10 +100,11 @@ def build_parser() -> argparse.ArgumentParser:
     engine.add_argument("--requests", type=int, metavar="N",
         help="requests that must leave nothing behind; default 1000, with --quick 100",
     )  # fmt: skip
-    streams = parser.add_argument_group("early-stop, streams")
+    streams = parser.add_argument_group("early-stop, streams, booth")
     streams.add_argument(
         "--config", nargs="+", default=["micro-low", "micro-high"],
-        help="configurations of the same models; streams takes the first; default %(default)s",
+        help="configurations of the same models; other parts than early-stop take the first; "
+        "default %(default)s",
     )  # fmt: skip
     streams.add_argument("--target", nargs="+", default=["de", "it", "zh"], help="languages")
     streams.add_argument("--devset", type=Path, default=Path("micro_models/devset"))
@@ -124,17 +128,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     if set(arguments.only) == {"engine"}:
         return 0
     with bench_streams.opened(arguments.config, arguments.target) as (configs, engines):
-        good = True
+        good, first = True, configs[arguments.config[0]]
+        talks = bench_streams.talks(arguments.devset, arguments.target)
+        chosen = talks[:1] if arguments.quick else talks
         if "early-stop" in arguments.only:
-            talks = bench_streams.talks(arguments.devset, arguments.target)
-            chosen = talks[:1] if arguments.quick else talks
             rows = list(bench_streams.early_stop(configs, engines, arguments.target, chosen))
             _write(arguments.output / "early_stop.json", rows)
             print(tabulate([row.values() for row in rows], EARLY_STOP, floatfmt=".2f"))
             good = bench_streams.saves(rows)
         if "streams" in arguments.only:
             found = bench_streams.together(
-                configs[arguments.config[0]],
+                first,
                 engines,
                 bench_streams.excerpts(
                     arguments.devset, arguments.target, arguments.streams, arguments.seconds
@@ -143,6 +147,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             _write(arguments.output / "streams.json", found)
             print(tabulate([found], "keys"))
             good &= found["identical"] == found["streams"] and found["units"] > 0
+        if "booth" in arguments.only:
+            found = bench_booth.one_ear(first, engines, arguments.target, chosen)
+            _write(arguments.output / "booth.json", found)
+            print(tabulate([found], "keys"))
+            good &= found["identical"] and found["units"] > 0
     return 0 if good else 1
 
 

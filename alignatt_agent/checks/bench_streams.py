@@ -125,7 +125,7 @@ def _hear(resolved: Resolved, engines: Engines, audio: FloatArray) -> list[Speec
     config = resolved.config
     source = language(config.source_language).code
     tail = LiveTail(engines.asr, engines.aligner, source, config.speech)
-    return [*map(tail.push, _chunks(resolved, audio)), tail.finish()]
+    return [*map(tail.push, chunks(resolved, audio)), tail.finish()]
 
 
 @dataclass
@@ -178,11 +178,12 @@ def _stream(resolved: Resolved, engines: Engines, job: Job) -> list[tuple[str, .
     source = language(resolved.config.source_language)
     session = build_session(resolved, engines, source, language(target))
     return [
-        *(session.step(chunk).units for chunk in _chunks(resolved, audio)),
+        *(session.step(chunk).units for chunk in chunks(resolved, audio)),
         session.finish().units,
     ]
 
 
-def _chunks(resolved: Resolved, audio: FloatArray) -> Iterator[FloatArray]:
+def chunks(resolved: Resolved, audio: FloatArray) -> Iterator[FloatArray]:
+    """Cut audio, ``[samples]``, into the chunks of a configuration."""
     size = SAMPLE_RATE * resolved.config.chunk_ms // 1000
     return (audio[begin : begin + size] for begin in range(0, len(audio), size))

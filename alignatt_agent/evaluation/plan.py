@@ -120,7 +120,8 @@ def plan(
         spoken = choice.config.source_language if choice.config else language(source or "en").code
         checked = load_devset(devset, codes, output / "audio", spoken)
         root = output / name if len(configs) > 1 else output
-        shared = codes if len(codes) > 1 and not paced and choice.resolved is not None else ()
+        in_turn = choice.config is not None and choice.config.schedule == "sync"
+        shared = codes if len(codes) > 1 and in_turn and not paced else ()
         runs += [
             Run(
                 name=choice.name,

@@ -40,7 +40,7 @@ def bench(tmp_path, monkeypatch):
     """``alignatt bench`` without the engine's part, on fake engines."""
     engines, ended = fakes.FakeEngines(), []
     engines.translation = StoppingEngine(Counting(engines.tokenizer))
-    monkeypatch.setattr(bench_streams, "load_engines", lambda checkpoints, heads: engines)
+    monkeypatch.setattr(bench_streams, "load_engines", lambda *_: engines)
     monkeypatch.setattr(bench_streams, "shutdown", lambda: ended.append(True))
     policy = {"top_k": 2, "normalise": "none", "median_width": 1, "border_margin": 0, "n": 1}
     config = fakes.write_config(tmp_path, policy=policy, speech={"hold_back_ms": 600})
@@ -52,7 +52,7 @@ def bench(tmp_path, monkeypatch):
         status = cli.main([str(word) for word in words])
         assert ended.pop()
         found = [tmp_path / "out" / f"{name}.json" for name in ("early_stop", "streams")]
-        return status, *(json.loads(path.read_text()) for path in found)
+        return status, *(json.loads(path.read_text()) for path in found if path.is_file())
 
     run.engines = engines
     return run
@@ -70,6 +70,14 @@ def test_early_stop_saves_steps_and_streams_do_not_disturb_each_other(bench, cap
     out = capsys.readouterr().out
     assert "steps a token" in out
     assert "seconds_together" in out
+
+
+def test_one_ear_says_what_streams_of_each_language_say(bench, tmp_path):
+    bench("--only", "booth", "--target", "de", "zh")
+    found = json.loads((tmp_path / "out" / "booth.json").read_text())
+    assert (found["targets"], found["identical"]) == (2, True)
+    assert found["units"] > 30
+    assert 0 < found["share_of_stages"] < 1
 
 
 def test_an_early_stop_that_changes_what_is_emitted_fails(bench):
