@@ -7,12 +7,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from simulstream.metrics.logger import METRICS_LOGGER
 from simulstream.server.speech_processors import SpeechProcessor
 from simulstream.server.speech_processors.incremental_output import IncrementalOutput
 
@@ -21,6 +19,8 @@ from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.languages import Language, LanguageError, language
 from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.contexts import check_contexts
+from alignatt_agent.keep_up import KeepUp
+from alignatt_agent.talk_names import TALK_NAMES
 from alignatt_agent.types import SAMPLE_RATE, EngineError, Step
 
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     _clock: ClassVar[Callable[[], float]] = time.perf_counter
     _between: ClassVar[Callable[[Engines], Engines] | None] = None
     _loading: ClassVar[threading.Lock] = threading.Lock()
-    _addressed: ClassVar[AlignAttAgent | None] = None
 
     def __init__(self, config: SimpleNamespace) -> None:
         super().__init__(config)
@@ -64,14 +63,15 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         self._config = self._resolved.config
         self._lock = threading.RLock()
         self._session: Session | None = None
+        self._keep_up: KeepUp | None = None
         self._source: Language | None = None
         self._target: Language | None = None
         self._context: str | None = None
-        self._talk = ""
+        self.talk = ""  # stem of the name of the recording, if Simulstream logs it
         self._set_default_languages()
         if isinstance(self._config.speech.context, dict):
-            METRICS_LOGGER.addFilter(_TALK_NAMES)
-            AlignAttAgent._addressed = self
+            TALK_NAMES.follow()
+            TALK_NAMES.addressed = self
 
     @property
     def speech_chunk_size(self) -> float:
@@ -185,7 +185,10 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         """
         with self._lock:
             try:
-                units = self._traced(self._open_session().step(waveform))
+                session = self._open_session()
+                live = self._keep_up
+                steps = live.step(waveform) if live else [session.step(waveform)]
+                units = self._traced(steps)
             except Exception as error:
                 self._report("process_chunk", error)
                 # A short piece comes from inside MessageProcessor.end_of_stream, where an
@@ -202,7 +205,9 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             for _ in range(FINISH_ATTEMPTS if self._session is not None else 0):
                 assert self._session is not None
                 try:
-                    units += self._traced(self._session.finish())
+                    live = self._keep_up
+                    steps = live.finish() if live else [self._session.finish()]
+                    units += self._traced(steps)
                     break
                 except Exception as error:
                     self._report("end_of_stream", error)
@@ -217,8 +222,10 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     def clear(self) -> None:
         """Forget the stream and return to the configured languages; safe at any time."""
         with self._lock:
-            self._session = self._context = None
-            self._talk = ""
+            if self._keep_up is not None:
+                self._keep_up.stop()
+            self._session = self._keep_up = self._context = None
+            self.talk = ""
             self._set_default_languages()
 
     def _set_default_languages(self) -> None:
@@ -229,7 +236,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     def _choose(self, name: str, spoken: bool = False) -> Language | None:
         with self._lock:
             self._session = None
-            AlignAttAgent._addressed = self
+            TALK_NAMES.addressed = self
             try:
                 return language(name).check_spoken() if spoken else language(name)
             except LanguageError:
@@ -246,6 +253,9 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
                     "or set target_language in the configuration"
                 )
             self._session = self._new_session(self._source, self._target)
+            if self._config.keep_up:
+                args = self._session, self._lock, self.speech_chunk_size, self._report
+                self._keep_up = KeepUp(*args, type(self)._clock)
         return self._session
 
     def _new_session(self, source: Language, target: Language) -> Session:
@@ -260,15 +270,16 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             engines = between(engines)
         context = self._context
         if context is None:
-            context = self._config.speech.context_of(self._talk)
+            context = self._config.speech.context_of(self.talk)
         clock = type(self)._clock
         return cascade.build_session(self._resolved, engines, source, target, clock, context)
 
-    def _traced(self, step: Step) -> tuple[str, ...]:
+    def _traced(self, steps: Sequence[Step]) -> tuple[str, ...]:
         observer = type(self).observer
         if observer is not None:
-            observer(step)
-        return step.units
+            for step in steps:
+                observer(step)
+        return tuple(unit for step in steps for unit in step.units)
 
     def _output(self, units: Sequence[str]) -> IncrementalOutput:
         # Scorers count units by Unicode white space: no unit may contain any.
@@ -281,25 +292,6 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         LOGGER.error(
             "%s failed; what was emitted before stays. %s", *message.split(": ", 1), exc_info=error
         )
-
-
-class _TalkNames(logging.Filter):
-    """Reads in Simulstream's log which recording comes; a processor is not told.
-
-    The line follows, in the same thread, directly on the client's choice of languages; without
-    one there is a single processor.
-    """
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Look at one line of the log."""
-        line = json.loads(record.getMessage())
-        if "metadata" in line and AlignAttAgent._addressed is not None:
-            name = str(line["metadata"].get("wav_name", ""))
-            AlignAttAgent._addressed._talk = Path(name).stem
-        return True
-
-
-_TALK_NAMES = _TalkNames()
 
 
 def _engine_key(resolved: Resolved) -> str:

@@ -81,6 +81,9 @@ class AgentConfig(Strict):
         detokenizer_type: how scorers join our units; ``simuleval`` needs no download.
         latency_unit: ``word`` or ``char``; follows the target language when that is given.
         chunk_ms: audio per step.
+        keep_up: for live streams: hear audio that waits in one step, so that a device that is too
+            slow gives longer steps instead of a growing lag. Not for evaluations, whose audio is
+            there at once.
         source_language: code or name.
         target_language: code or name; a client's choice overrides it.
         max_draft_tokens: longest draft per step.
@@ -100,6 +103,7 @@ class AgentConfig(Strict):
     detokenizer_type: Literal["simuleval"] = "simuleval"
     latency_unit: Literal["word", "char"] = "word"
     chunk_ms: int = Field(default=850, ge=20)
+    keep_up: bool = False
     source_language: str = "en"
     target_language: str | None = None
     max_draft_tokens: int = Field(default=16, ge=1)
@@ -189,13 +193,15 @@ class AgentConfig(Strict):
         # What was signed before a key came keeps its hash as long as the key says nothing new.
         later = {
             key
-            for key in ("prompt", "schedule")
+            for key in ("prompt", "schedule", "keep_up")
             if getattr(self, key) == AgentConfig.model_fields[key].default
         }
         content = self.model_dump(exclude={"target_language", "latency_unit"} | later)
         for key in ("recognizer", "context"):
             if content["speech"][key] == SpeechConfig.model_fields[key].default:
                 del content["speech"][key]
+        if self.speech.commit == "agreed":
+            del content["speech"]["commit"]
         if self.policy.normalise == "none" and self.policy.median_width == 1:
             del content["policy"]["median"]
         text = json.dumps(content, sort_keys=True)

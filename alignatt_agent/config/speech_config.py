@@ -28,6 +28,9 @@ class SpeechConfig(Strict):
         hold_back_ms: a word becomes accessible this long after its end; more waits longer and
             reads a more reliable transcript.
         stable_only: only words that two successive hypotheses agree on are accessible.
+        commit: when a sentence of the live tail is closed. ``agreed``: two successive hypotheses
+            agree on its end (the paper's rule); ``ended``: its words are also over and held back,
+            and the next sentence has begun or the speaker pauses.
         max_tail_s: longest audio that is transcribed again; a longer tail commits its stable
             prefix at a word boundary.
     """
@@ -37,6 +40,7 @@ class SpeechConfig(Strict):
     min_start_s: float = Field(default=2.0, ge=0)
     hold_back_ms: float = Field(default=0.0, ge=0)
     stable_only: bool = False
+    commit: Literal["agreed", "ended"] = "ended"
     max_tail_s: float = Field(default=30.0, ge=5)
 
     @field_validator("recognizer", mode="before")

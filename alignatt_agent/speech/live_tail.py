@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,9 @@ import numpy.typing as npt
 
 from alignatt_agent.config.speech_config import SpeechConfig
 from alignatt_agent.running_text import split_words
-from alignatt_agent.speech.sentences import last_sentence_end, split_sentences
+from alignatt_agent.speech.commits import committed, forced
+from alignatt_agent.speech.hypothesis import Hypothesis
+from alignatt_agent.speech.sentences import split_sentences
 from alignatt_agent.speech.waveform import Intake, in_range, loudness
 from alignatt_agent.speech.word_times import time_words
 from alignatt_agent.stopwatch import Stopwatch
@@ -39,7 +40,6 @@ SILENCE_KEPT_S = 0.5
 """Silence that stays in the tail, for the onset of the next word."""
 SHORTEST_S = 0.1
 """Shorter tails hold no word, and feature extractors fail on them."""
-_ROUNDING_S = 1e-6
 
 
 class LiveTail:
@@ -80,12 +80,9 @@ class LiveTail:
         self._audio: FloatArray = np.zeros(0, dtype=np.float32)
         self._received = 0  # samples since the start of the stream
         self._heard = 0  # ... that the latest hypothesis has seen
-        self._agreed = 0.0  # time of the hypothesis before: stable words were over by then
         self._settled_s = 0.0  # end of the latest committed word
         self._open: list[Word] = []  # committed, but their sentence goes on
-        self._tail: list[Word] = []  # the hypothesis of the live tail
-        self._ended = 0  # leading tail words whose end is older than the hold-back
-        self._stable = 0  # leading tail words that the previous hypothesis had, too
+        self._tail = Hypothesis()
         self._missed = False  # the latest transcript of audible audio was empty
         self._doubted = False  # some transcript could not be believed
         self._closed: list[tuple[Word, ...]] = []
@@ -124,10 +121,9 @@ class LiveTail:
         self._hear_inbox()
         if self._heard < self._received:
             self._transcribe()
-        sentences, rest = split_sentences([*self._open, *self._tail], None)
+        sentences, rest = split_sentences([*self._open, *self._tail.words], None)
         closed = (*self._closed, *sentences, *([tuple(rest)] if rest else []))
-        self._closed, self._open, self._tail = [], [], []
-        self._ended = self._stable = 0
+        self._closed, self._open, self._tail = [], [], Hypothesis()
         self._trim(self.now)
         return self._update(closed)
 
@@ -169,60 +165,48 @@ class LiveTail:
             items = self._aligner.align(audio, text, self._language)
         start, now = self._start, self.now
         spans = time_words(texts, items, self.tail_s)
-        latest = now - self._config.hold_back_ms / 1000 + _ROUNDING_S
-        self._stable = _common_prefix([word.text for word in self._tail], texts)
-        self._tail = [
+        words = [
             Word(text, *(min(max(start + time, self._settled_s), now) for time in span))
             for text, span in zip(texts, spans, strict=True)
         ]
-        # Unclipped ends, in order: a word that goes on past the audio is not accessible.
-        self._ended = sum(start + end <= latest for _, end in spans)
-        self._agreed = min(self._heard / SAMPLE_RATE, now)
+        ends = [start + end for _, end in spans]
+        self._tail = self._tail.revised(words, ends, now, self._heard / SAMPLE_RATE)
         self._heard, self._missed = self._received, False
 
     def _hear_nothing(self, level: float) -> None:
         """Drop silence; one empty transcript of audible audio does not take back its words."""
         self._heard = self._received
         if level < QUIET_RMS:
-            self._tail, self._missed = [], False
+            self._tail, self._missed = Hypothesis(), False
             self._trim(self.now - SILENCE_KEPT_S)
-        elif self._tail and not self._missed:
+        elif self._tail.words and not self._missed:
             self._missed = True
-            return
         else:
-            self._tail, self._missed = [], True
-        self._ended = self._stable = 0
+            self._tail, self._missed = Hypothesis(), True
 
     def _commit(self) -> None:
-        """Commit up to the last sentence end that two hypotheses agree on."""
-        count = last_sentence_end([word.text for word in self._tail], self._stable)
-        if self._open_s(count) > self._config.max_tail_s:
-            count = max(count, self._stable, self._settled())
+        """Commit whole sentences, and words of a tail that is too long."""
+        tail, limit = self._tail, self._config.max_tail_s
+        hold_back_s = self._config.hold_back_ms / 1000
+        count = committed(tail, self._config.commit, hold_back_s)
+        rest = tail.words[count - 1].end if count else self._start
+        if self.now - rest > limit:
+            count = max(count, forced(tail, hold_back_s, self.now - limit / 2))
         if count:
             self._settle(count)
-
-    def _open_s(self, count: int) -> float:
-        """Return how much audio stays when ``count`` words of the tail are committed."""
-        return self.now - (self._tail[count - 1].end if count else self._start)
-
-    def _settled(self) -> int:
-        """Return how many words lie in the older part of a tail that is too long."""
-        middle = self.now - self._config.max_tail_s / 2
-        return sum(word.end <= middle for word in self._tail)
 
     def _settle(self, count: int) -> None:
         # Half-way to what follows: word times err, and a rest of the last word at the head of the
         # tail makes recognisers invent words (micro dev set, en-de: BLEU 70.6 without, 87.8 with).
-        self._settled_s = end = self._tail[count - 1].end
-        follows = self._tail[count].start if count < len(self._tail) else self._agreed
+        words = self._tail.words
+        self._settled_s = end = words[count - 1].end
+        follows = words[count].start if count < len(words) else self._tail.before
         cut = (end + max(end, follows)) / 2
         if cut <= self._start:  # Useless times; what was committed must not be heard again.
-            cut = self._start + self.tail_s * count / len(self._tail)
-        self._open += self._tail[:count]
-        self._tail = self._tail[count:]
-        self._stable = max(0, self._stable - count)
-        self._ended = max(0, self._ended - count)
-        following = self._tail[0].text if self._tail else None
+            cut = self._start + self.tail_s * count / len(words)
+        self._open += words[:count]
+        self._tail = self._tail.after(count)
+        following = words[count].text if count < len(words) else None
         sentences, self._open = split_sentences(self._open, following)
         self._closed += sentences
         self._trim(cut)
@@ -231,7 +215,7 @@ class LiveTail:
         """Keep the tail and the open utterance short, whatever the engines return."""
         limit = self._config.max_tail_s
         if self.tail_s > limit:
-            wanted = min([self.now - limit / 2, *(word.start for word in self._tail[:1])])
+            wanted = min([self.now - limit / 2, *(word.start for word in self._tail.words[:1])])
             cut = max(wanted, self.now - limit)
             LOGGER.warning("%.1f s of audio without settled words are dropped", cut - self._start)
             self._trim(cut)
@@ -251,14 +235,9 @@ class LiveTail:
             self._audio = self._audio[drop:].copy()
 
     def _update(self, sentences: tuple[tuple[Word, ...], ...]) -> SpeechUpdate:
-        ready = min(self._ended, self._stable) if self._config.stable_only else self._ended
-        settled = len(self._open)
-        live = SourceView((*self._open, *self._tail), settled + ready)
-        return SpeechUpdate(sentences, live, settled, settled + self._stable)
-
-
-def _common_prefix(old: Sequence[str], new: Sequence[str]) -> int:
-    for count, (a, b) in enumerate(zip(old, new, strict=False)):
-        if a != b:
-            return count
-    return min(len(old), len(new))
+        settled, stable = len(self._open), self._tail.stable
+        ready = self._tail.ended(self._config.hold_back_ms / 1000)
+        if self._config.stable_only:
+            ready = min(ready, stable)
+        live = SourceView((*self._open, *self._tail.words), settled + ready)
+        return SpeechUpdate(sentences, live, settled, settled + stable)

@@ -19,6 +19,21 @@ CLICKS = 0.001
 """Louder samples that are at most this share of the audio do not set its level."""
 
 
+def mono(chunk: npt.NDArray[Any]) -> npt.NDArray[np.floating[Any]]:
+    """Return ``chunk`` as an array.
+
+    Raises:
+        ValueError: it is not a mono waveform of floating-point samples.
+    """
+    samples = np.asarray(chunk)
+    if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
+        raise ValueError(
+            "expected mono audio as floating-point samples of shape [samples] in [-1, 1] at "
+            f"{SAMPLE_RATE} Hz, got shape {list(samples.shape)} of {samples.dtype}"
+        )
+    return samples
+
+
 class Intake:
     """Turns what a client sends into safe samples; warns once per stream and kind of damage."""
 
@@ -31,12 +46,7 @@ class Intake:
         Raises:
             ValueError: the chunk is not a mono waveform of floating-point samples.
         """
-        samples = np.asarray(chunk)
-        if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
-            raise ValueError(
-                "expected mono audio as floating-point samples of shape [samples] in [-1, 1] at "
-                f"{SAMPLE_RATE} Hz, got shape {list(samples.shape)} of {samples.dtype}"
-            )
+        samples = mono(chunk)
         with np.errstate(over="ignore"):
             sound = np.array(samples, dtype=np.float32)
         if not np.isfinite(sound).all():

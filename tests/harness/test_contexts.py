@@ -195,9 +195,11 @@ def test_a_resolved_configuration_needs_no_files(tmp_path):
     assert again.digest() == config.digest() != load_config("micro-low").digest()
 
 
-def test_configurations_without_context_keep_the_hash_that_was_signed():
-    assert load_config("micro-low").digest() == "5d2c9f3a480a"
-    assert load_config("micro-low", {"speech.context": ["a"]}).digest() != "5d2c9f3a480a"
+def test_configurations_that_use_no_later_key_keep_the_hash_that_was_signed():
+    old = {"speech.commit": "agreed"}
+    assert load_config("micro-low", old).digest() == "5d2c9f3a480a"
+    for later in ({"speech.context": ["a"]}, {"speech.commit": "ended"}, {"keep_up": True}):
+        assert load_config("micro-low", old | later).digest() != "5d2c9f3a480a"
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ class Settings:
     min_start_s: float = 0.0
     hold_back_ms: float = 0.0
     stable_only: bool = False
+    commit: str = "ended"
     max_tail_s: float = 30.0
 
 

@@ -49,11 +49,12 @@ class Said:
 
 
 class Stream:
-    """A live tail that is fed seconds of clock audio."""
+    """A live tail that is fed seconds of clock audio; it commits by the paper's rule."""
 
     def __init__(self, *hypotheses, **settings):
         self.said = Said(list(hypotheses))
-        self.tail = LiveTail(self.said, self.said, "en", Settings(**settings))
+        config = Settings(**{"commit": "agreed", **settings})
+        self.tail = LiveTail(self.said, self.said, "en", config)
         self.samples = 0
 
     def hear(self, seconds):
@@ -374,12 +375,15 @@ class Chaos:
     hold_back_ms=st.sampled_from([0, 250, 1000]),
     stable_only=st.booleans(),
     max_tail_s=st.sampled_from([5.0, 30.0]),
+    commit=st.sampled_from(["agreed", "ended"]),
 )
-def test_random_hypotheses(seed, chunks, hold_back_ms, stable_only, max_tail_s):
+def test_random_hypotheses(seed, chunks, hold_back_ms, stable_only, max_tail_s, commit):
     """Commits lie in what two hypotheses share, times are absolute and ordered, cost is bounded."""
     rng = random.Random(seed)
     chaos = Chaos(rng)
-    config = Settings(hold_back_ms=hold_back_ms, stable_only=stable_only, max_tail_s=max_tail_s)
+    config = Settings(
+        hold_back_ms=hold_back_ms, stable_only=stable_only, max_tail_s=max_tail_s, commit=commit
+    )
     tail = LiveTail(chaos, chaos, "en", config)
     opened = 0  # committed words of the open utterance
     live, latest = [], 0.0
@@ -425,8 +429,9 @@ def test_random_hypotheses(seed, chunks, hold_back_ms, stable_only, max_tail_s):
     chunk=st.sampled_from([0.3, 0.85, 1.5]),
     error_rate=st.sampled_from([0.0, 0.5]),
     fail=st.booleans(),
+    commit=st.sampled_from(["agreed", "ended"]),
 )
-def test_a_script_comes_out_whole(seed, chunk, error_rate, fail):
+def test_a_script_comes_out_whole(seed, chunk, error_rate, fail, commit):
     """With wrong tails, split words, 80 ms bins and failing engines: each word once, on time."""
     rng = random.Random(seed)
     script, time = [], 0.2
@@ -437,7 +442,8 @@ def test_a_script_comes_out_whole(seed, chunk, error_rate, fail):
         time = end + (rng.uniform(0.2, 1.0) if mark else 0.0)
     recognizer = ScriptRecognizer(script, rng, error_rate)
     recognizer.failing = {2, 5, 6} if fail else set()
-    tail = LiveTail(recognizer, ScriptAligner(recognizer), "en", Settings(min_start_s=2.0))
+    config = Settings(min_start_s=2.0, commit=commit)
+    tail = LiveTail(recognizer, ScriptAligner(recognizer), "en", config)
     closed, samples, total = [], 0, int((time + 1.5) * SAMPLE_RATE)
     while samples < total:
         begin, samples = samples, min(total, samples + int(chunk * SAMPLE_RATE))

@@ -1,0 +1,65 @@
+"""What the recogniser says in the live tail, and for how long it has said so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from alignatt_agent.types import Word
+
+ROUNDING_S = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """The words of the live tail; all times are absolute seconds.
+
+    Attributes:
+        words: with times inside what was heard.
+        ends: their ends as timed, in order; one past ``at`` is that of a word that goes on.
+        since: when each word was first said, with all words before it as they are now.
+        at: how much audio was heard.
+        before: how much of it the hypothesis before had heard.
+    """
+
+    words: tuple[Word, ...] = ()
+    ends: tuple[float, ...] = ()
+    since: tuple[float, ...] = ()
+    at: float = 0.0
+    before: float = 0.0
+
+    @property
+    def texts(self) -> list[str]:
+        """Return the words without their times."""
+        return [word.text for word in self.words]
+
+    @property
+    def stable(self) -> int:
+        """Return how many leading words the hypothesis before had, too."""
+        return sum(since < self.at for since in self.since)
+
+    def ended(self, hold_back_s: float) -> int:
+        """Return how many leading words were over ``hold_back_s`` before the end of the audio."""
+        return sum(end <= self.at - hold_back_s + ROUNDING_S for end in self.ends)
+
+    def revised(
+        self, words: Sequence[Word], ends: Sequence[float], at: float, before: float
+    ) -> Hypothesis:
+        """Return the next hypothesis; words that stay keep the time since when they were said."""
+        same = common_prefix(self.texts, [word.text for word in words])
+        since = self.since[:same] + (at,) * (len(words) - same)
+        return Hypothesis(tuple(words), tuple(ends), since, at, before)
+
+    def after(self, count: int) -> Hypothesis:
+        """Return what stays when the first ``count`` words are committed."""
+        return replace(
+            self, words=self.words[count:], ends=self.ends[count:], since=self.since[count:]
+        )
+
+
+def common_prefix(old: Sequence[str], new: Sequence[str]) -> int:
+    """Return how many leading words two transcripts share."""
+    for count, (a, b) in enumerate(zip(old, new, strict=False)):
+        if a != b:
+            return count
+    return min(len(old), len(new))
