@@ -61,15 +61,18 @@ def locate_one(model: ModelConfig) -> Path:
     Raises:
         CheckpointError: it is not there or not complete.
     """
-    found: Path | None = None
-    with contextlib.suppress(FileNotFoundError):
-        found = find_path(model.path)
-    if found is None and _is_hub_id(model):
-        found = _cached_snapshot(model)
+    found = find_files(model)
     if found is None:
         raise CheckpointError(f"{_title(model)} is not on this machine; {_remedy(model)}")
     _require_complete(found, model)
     return found
+
+
+def find_files(model: ModelConfig) -> Path | None:
+    """Return the local directory of a checkpoint, complete or not; ``None`` where there is none."""
+    with contextlib.suppress(FileNotFoundError):
+        return find_path(model.path)
+    return _cached_snapshot(model) if _is_hub_id(model) else None
 
 
 def fingerprint(path: Path) -> str:

@@ -8,11 +8,12 @@ unaltered log of one run, append-only, in whole chunks and whole units.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from alignatt_agent.evaluation.devset import DevSet
 from alignatt_agent.evaluation.log import CLOCK_S, Log, LogError, TalkLog
+from alignatt_agent.evaluation.subwords import REMEDIES, kind_of_pieces
 
 SHOWN = 3
 """How many lines a message names."""
@@ -44,7 +45,12 @@ class Finding:
 
 
 def check_log(
-    log: Log, where: str, talks: Mapping[str, float], unit: str, chunk_ms: int | None = None
+    log: Log,
+    where: str,
+    talks: Mapping[str, float],
+    unit: str,
+    chunk_ms: int | None = None,
+    joined: Sequence[str] = (),
 ) -> list[Finding]:
     """Apply every rule that needs no scorer.
 
@@ -56,8 +62,10 @@ def check_log(
         unit: ``word`` or ``char``.
         chunk_ms: audio per step of a submission, whose further claims are checked, too; without
             it only what would be scored wrongly is found.
+        joined: kinds of pieces that the scorers join (``subwords.joined_pieces``).
     """
     found = [*_readable(log, where), *_one_run(log, where, chunk_ms is not None)]
+    found += _pieces(log, where, unit, joined)
     found += _all_talks(log, where, talks)
     for talk in log.talks:
         place = f"{where}:{talk.line}"
@@ -74,13 +82,14 @@ def check_log(
     return found
 
 
-def refuse(log: Log, devset: DevSet, unit: str) -> list[str]:
+def refuse(log: Log, devset: DevSet, unit: str, joined: Sequence[str] = ()) -> list[str]:
     """Refuse a log that would be scored wrongly.
 
     Args:
         log: of either format.
         devset: what was streamed.
         unit: ``word`` or ``char``.
+        joined: kinds of pieces that the scorers join.
 
     Returns:
         Warnings: talks without any output, which are scored correctly but hardly meant.
@@ -89,7 +98,7 @@ def refuse(log: Log, devset: DevSet, unit: str) -> list[str]:
         LogError: all other findings, or nothing was emitted at all.
     """
     expected = {talk.name: talk.last_offset for talk in devset.talks}
-    found = check_log(log, log.path.name, expected, unit)
+    found = check_log(log, log.path.name, expected, unit, joined=joined)
     silent = [item.message for item in found if item.rule == "empty-talk"]
     problems = [
         f"{item.where}: {item.message}; {item.fix}" for item in found if item.rule != "empty-talk"
@@ -144,6 +153,18 @@ def _all_talks(log: Log, where: str, talks: Mapping[str, float]) -> Iterator[Fin
     if unknown:
         message = f"talks that the segmentation does not have: {', '.join(unknown)}"
         yield Finding("unknown-talk", where, message, "stream this dev set and nothing else")
+
+
+def _pieces(log: Log, where: str, unit: str, joined: Sequence[str]) -> Iterator[Finding]:
+    texts = [talk.instance["prediction"] for talk in log.talks if talk.instance is not None]
+    units = [part for text in texts for part in str(text).split()]
+    found = kind_of_pieces(units or [token for talk in log.talks for token in talk.tokens])
+    if found is None or found[0] in joined:
+        return
+    kind, example = found
+    message = f"the units are {kind} pieces, e.g. {example!r}, which would be joined as {unit}s"
+    fix = "write the joined text as prediction" if texts else REMEDIES[kind]
+    yield Finding("units", where, message, fix)
 
 
 def _instance(instance: Mapping[str, list[float]], place: str, unit: str) -> Iterator[Finding]:

@@ -39,6 +39,12 @@ examples
   score a log that is already there, ours or another system's (Simulstream or OmniSTEval JSONL):
     simulstream-eval --score-only metrics.jsonl --target de --devset DIR --output OUT
 
+  the same where its units are pieces of words; spm.yaml says what joins them, for SentencePiece
+  "detokenizer_type: simuleval" and "latency_unit: spm", for any other tokenizer
+  "detokenizer_type: hf" and "hf_model_name: FOLDER" of it:
+    simulstream-eval --score-only metrics.jsonl --log-config spm.yaml --target de --devset DIR \\
+        --output OUT
+
 a dev set is
     DIR/audio-segments.yaml   list of {wav, offset, duration}, seconds, grouped by recording
     DIR/ref/TARGET.txt        one reference per segment

@@ -12,6 +12,8 @@ from typing import Any
 
 from omnisteval import alignment, cli
 
+from alignatt_agent.evaluation.detokenizer import take_any_tokenizer
+
 LARGE = 20_000_000
 """Pairs of units from which the compiled alignment takes over; below it takes seconds anyway."""
 
@@ -33,6 +35,7 @@ def align_sequences(
 def main() -> None:
     """Run the official command line."""
     alignment.align_sequences = align_sequences
+    take_any_tokenizer()
     cli.main()
 
 

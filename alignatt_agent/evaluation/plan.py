@@ -20,6 +20,7 @@ from alignatt_agent.evaluation.resolve import AgentChoice, choose_agent
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import check_scorer, omnisteval_command
 from alignatt_agent.evaluation.signature import HEARING, sign, sign_log
+from alignatt_agent.evaluation.subwords import check_vocabulary, locate_tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,12 @@ class Run:
     def streamed(self) -> bool:
         """Whether an earlier call with an equal signature streamed it to its end."""
         return self.files.metrics.is_file() and _read(self.files.finished) == self.signature
+
+    def scorer_settings(self) -> dict[str, Any]:
+        """Return the YAML that the scorers join units by; empty where the log holds text."""
+        if not self.files.config.is_file():
+            return {"detokenizer_type": "simuleval"}
+        return dict(yaml.safe_load(self.files.config.read_text(encoding="utf-8")))
 
     @property
     def scored(self) -> bool:
@@ -123,6 +130,8 @@ def plan(
                 "hands over a whole talk: set keep_up=false, or deliver by the clock with --paced"
             )
         spoken = choice.config.source_language if choice.config else language(source or "en").code
+        if choice.config is None:
+            locate_tokenizer(choice.raw, config or agent)
         checked = load_devset(devset, codes, output / "audio", spoken)
         root = output / name if len(configs) > 1 else output
         in_turn = choice.config is not None and choice.config.schedule == "sync"
@@ -181,7 +190,7 @@ def plan_log(
     parsed = parse_log(log)
     settings = None
     if parsed.format == "simulstream":
-        settings = _scorer_settings(log_config or log.with_name(files.config.name), code)
+        settings = _scorer_settings(log_config or log.with_name(files.config.name), code, parsed)
     files.clean()
     shutil.copyfile(log, files.metrics)
     for path in (files.records, files.clock):
@@ -193,8 +202,8 @@ def plan_log(
     return Run(str(log), checked, spoken, code, files, signature, log=parsed)
 
 
-def _scorer_settings(config: Path, target: str) -> str:
-    """Return the YAML that the scorers join units by."""
+def _scorer_settings(config: Path, target: str, log: Log) -> str:
+    """Return the YAML that the scorers join the units of a log by."""
     unit = language(target).latency_unit
     settings: dict[str, Any] = {"detokenizer_type": "simuleval", "latency_unit": unit}
     if config.is_file():
@@ -206,6 +215,9 @@ def _scorer_settings(config: Path, target: str) -> str:
                 f"{config} has no detokenizer_type (hf, canary or simuleval), so the units of the "
                 f"log cannot be joined; name an evaluation YAML with --log-config"
             )
+        settings = locate_tokenizer(settings, config)
+        units = [token for talk in log.talks for token in talk.tokens]
+        check_vocabulary(settings, units, config)
     return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
 
 

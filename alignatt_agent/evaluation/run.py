@@ -29,6 +29,7 @@ from alignatt_agent.evaluation.results import (
     write_result,
 )
 from alignatt_agent.evaluation.score import score
+from alignatt_agent.evaluation.subwords import joined_pieces
 from alignatt_agent.types import AlignAttError
 
 LOGGER = logging.getLogger(__name__)
@@ -196,7 +197,8 @@ def score_run(run: Run) -> Result:
     if run.scored:
         return read_result(run.files.folder)
     log = run.log or parse_log(run.files.metrics)
-    for warning in refuse(log, run.devset, language(run.target).latency_unit):
+    unit, joined = language(run.target).latency_unit, joined_pieces(run.scorer_settings())
+    for warning in refuse(log, run.devset, unit, joined):
         print(f"simulstream-eval: {run.label}: warning: {warning}", file=sys.stderr)
     scores = score(run.files, run.devset, run.target, log)
     measured = measure(run.files, run.devset, run.target, scores, log)

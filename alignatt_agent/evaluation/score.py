@@ -167,7 +167,7 @@ def stream_laal(files: RunFiles, devset: DevSet, target: str) -> dict[str, float
         ScoringError: the scorer failed.
     """
     command = [
-        *(sys.executable, "-m", "simulstream.metrics.score_latency"),
+        *(sys.executable, "-m", "alignatt_agent.evaluation.detokenizer"),
         *("--eval-config", str(files.config), "--log-file", str(files.metrics)),
         *("--reference", str(devset.references[target])),
         *("--audio-definition", str(devset.segmentation)),
