@@ -26,6 +26,10 @@ DEVSET = "micro_models/devset"
 
 SUBJECTS = (TRAINED, "gemma4-random", "gemma3", "qwen3", "hunyuan", "llama")
 
+OTHERS = ("gpt-oss", "cohere2", "olmoe")
+"""Models that are run when they are named: one with attention sinks, and two of which vLLM and
+Transformers make different models."""
+
 BUDGET = 128
 """Tokens per step of the engines: longer prompts are cut into chunks."""
 
@@ -129,7 +133,7 @@ class Subject:
     """A model of the matrix.
 
     Attributes:
-        name: one of ``SUBJECTS``.
+        name: one of ``SUBJECTS`` or ``OTHERS``.
         path: checkpoint.
         heads: heads to capture, all the model has.
         cases: what to draft from; some prompts fit into one step, others do not.
@@ -171,15 +175,15 @@ def subject(name: str, folder: Path) -> Subject:
     """Prepare a model of the matrix.
 
     Args:
-        name: one of ``SUBJECTS``.
+        name: one of ``SUBJECTS`` or ``OTHERS``.
         folder: where random models are written.
 
     Raises:
         ValueError: the name is unknown.
         FileNotFoundError: the embedded model is not there.
     """
-    if name not in SUBJECTS:
-        raise ValueError(f"unknown model {name!r}; known: {list(SUBJECTS)}")
+    if name not in SUBJECTS + OTHERS:
+        raise ValueError(f"unknown model {name!r}; known: {[*SUBJECTS, *OTHERS]}")
     if name == TRAINED:
         path = find_path("micro_models/gemma4")
         cases = _sentences(path)

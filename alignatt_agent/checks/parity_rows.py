@@ -10,13 +10,17 @@ import numpy as np
 
 from alignatt_agent.checks.parity_cases import Answer, Ask
 from alignatt_agent.policy import AlignAtt
-from alignatt_agent.types import AttentionRows, Draft, StopReason
+from alignatt_agent.types import AttentionRows, Draft, FloatArray, StopReason
 
 MAX_FP32 = 1e-4
 """Largest difference that a row may have in float32."""
 
 MEAN_BF16 = 4e-4
 """Largest mean difference in bfloat16 on a trained model, as in the paper."""
+
+MAX_LOGPROB = 1e-2
+"""Largest difference that log-probabilities of the same tokens may have in float32. Where it is
+larger, vLLM and Transformers compute different models, and rows cannot be compared."""
 
 FRONTIERS = 8
 """Gates decide with this many frontiers, evenly spread over the source."""
@@ -149,6 +153,8 @@ class Cell:
         fp32: gap to Transformers eager in float32.
         floor: gap of Transformers eager in the same type to float32.
         verdicts: what gates decide on the rows.
+        logprob_gap: largest difference of a log-probability to Transformers in float32, of those
+            that vLLM returned.
         same_ids: requests whose sampled ids are the same without capture.
         same_logprobs: requests whose log-probabilities are bit-identical without capture.
         problems: what keeps the cell from passing.
@@ -165,6 +171,7 @@ class Cell:
     fp32: Gap = field(default_factory=Gap)
     floor: Gap = field(default_factory=Gap)
     verdicts: Verdicts = field(default_factory=Verdicts)
+    logprob_gap: float = 0.0
     same_ids: int = 0
     same_logprobs: int = 0
     problems: list[str] = field(default_factory=list)
@@ -187,6 +194,14 @@ class Cell:
             found.append("no row was compared")
         found += missed("token ids with and without capture", self.same_ids, self.requests)
         found += missed("logprobs with and without capture", self.same_logprobs, self.requests)
+        # Written so that what is not a number fails.
+        if self.dtype == "float32" and not self.logprob_gap <= MAX_LOGPROB:
+            found.append(
+                f"vLLM and Transformers compute different models: log-probabilities of the same "
+                f"tokens differ by {self.logprob_gap:.1e} > {MAX_LOGPROB:.0e}, so their rows "
+                f"cannot be compared"
+            )
+            return
         if self.dtype == "float32":
             found += self.same_dtype.missed_exactness()
         elif self.trained:
@@ -198,6 +213,13 @@ class Cell:
             found.append("a prompt did not hit the prefix cache")
         if self.situation in ("alone", "chunked") and any(cached):
             found.append("a prompt hit the prefix cache")
+
+    def add_logprobs(self, answer: Answer, expected: FloatArray) -> None:
+        """Count in the log-probabilities of an answer; ``expected`` is ``[tokens, vocabulary]``."""
+        for found, row in zip(answer.logprobs, expected, strict=True):
+            tokens, values = zip(*found, strict=True)
+            gap = np.abs(np.array(values) - row[list(tokens)]).max()
+            self.logprob_gap = float(np.maximum(self.logprob_gap, gap))
 
     def summary(self) -> dict[str, Any]:
         """Return the cell as JSON has it."""

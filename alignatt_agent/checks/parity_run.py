@@ -26,7 +26,7 @@ from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment
 from alignatt_agent.engine.transformers_engine import Seam, TransformersEngine
-from alignatt_agent.types import AttentionRows, Prompt, Readout
+from alignatt_agent.types import AttentionRows, FloatArray, Prompt, Readout
 
 LOGPROBS = 5
 """Log-probabilities that come with every token."""
@@ -154,6 +154,7 @@ class References:
     Attributes:
         engine: returns the engine of a type and seam.
         rows: returns the rows of token ids after a prompt, for a readout, type and seam.
+        logprobs: returns the log-probabilities of token ids after a prompt, in float32.
     """
 
     def __init__(self, path: Path, device: str = "cpu") -> None:
@@ -165,8 +166,12 @@ class References:
         ) -> AttentionRows:
             return self.engine(dtype, seam).rows(prompt, ids, readout)
 
+        def logprobs(prompt: Prompt, ids: tuple[int, ...]) -> FloatArray:
+            return self.engine("float32", "eager").logprobs(prompt, ids)
+
         self.engine = cache(engine)
         self.rows = cache(rows)
+        self.logprobs = cache(logprobs)
 
 
 def measure(
@@ -234,6 +239,7 @@ def fill(
     for ask, answer in zip(asks, captured, strict=True):
         if answer.rows is None or ask.readout is None or not answer.token_ids:
             continue
+        cell.add_logprobs(answer, references.logprobs(ask.case.prompt, answer.sampled))
         asked = (ask.case.prompt, answer.token_ids, ask.readout)
         same = references.rows(*asked, cell.dtype, "eager")
         fused = references.rows(*asked, cell.dtype, "sdpa")

@@ -12,10 +12,13 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedTokenizerFast
+from transformers.models.cohere2 import Cohere2Config
 from transformers.models.gemma3 import Gemma3TextConfig
 from transformers.models.gemma4 import Gemma4TextConfig
+from transformers.models.gpt_oss import GptOssConfig
 from transformers.models.hunyuan_v1_dense import HunYuanDenseV1Config
 from transformers.models.llama import LlamaConfig
+from transformers.models.olmoe import OlmoeConfig
 from transformers.models.qwen3 import Qwen3Config
 
 VOCABULARY = 512
@@ -56,6 +59,20 @@ _SLIDING: Mapping[str, Any] = {
     "sliding_window": 64,
     "tie_word_embeddings": True,
 }
+_EXPERTS: Mapping[str, Any] = {"num_experts_per_tok": 2, "intermediate_size": 64}
+_GPT_OSS: Mapping[str, Any] = {
+    **_EXPERTS,
+    "num_local_experts": 4,
+    "sliding_window": 64,
+    "layer_types": ["sliding_attention", "full_attention"] * 2,
+    "max_position_embeddings": 131072,
+}
+_COHERE2: Mapping[str, Any] = {
+    "sliding_window": 64,
+    "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
+    "tie_word_embeddings": True,
+    "logit_scale": 1.0,
+}
 _GEMMA4: Mapping[str, Any] = {
     **_SLIDING,
     "global_head_dim": 64,
@@ -69,6 +86,9 @@ TIED_EMBEDDINGS = 0.05
 
 _SHARPENED: Mapping[str, float] = {"gemma3": 2.0, "qwen3": 2.0, "hunyuan": 2.0}
 """Added to the scale of normalised queries, whose attention would be almost uniform."""
+
+_SINK = 24.0
+"""Added to the scores of attention sinks, which would take next to nothing."""
 
 GEMMA4_200M: Mapping[str, Any] = {
     "vocab_size": 16384,
@@ -93,6 +113,15 @@ _CONFIGS: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "qwen3": (Qwen3Config, {}),
     "hunyuan": (HunYuanDenseV1Config, {}),
     "llama": (LlamaConfig, {}),
+    # Attention sinks.
+    "gpt-oss": (GptOssConfig, _GPT_OSS),
+    # vLLM's window is one position wider than Transformers'.
+    "cohere2": (Cohere2Config, _COHERE2),
+    # Transformers clips queries, keys and values, vLLM does not.
+    "olmoe": (
+        OlmoeConfig,
+        {**_EXPERTS, "num_attention_heads": 4, "num_experts": 4, "clip_qkv": 1.0},
+    ),
 }
 ARCHITECTURES = tuple(_CONFIGS)
 
@@ -132,6 +161,9 @@ def season(model: Any, architecture: str) -> None:
     if model.config.get_text_config().tie_word_embeddings:
         # Otherwise a token is most similar to itself and every draft repeats one.
         model.get_input_embeddings().weight.data.mul_(TIED_EMBEDDINGS)
+    for name, weight in model.named_parameters():
+        if name.endswith(".sinks"):
+            weight.data.add_(_SINK)
     if architecture in _SHARPENED:
         for name, weight in model.named_parameters():
             if name.endswith(("q_norm.weight", "query_layernorm.weight")):

@@ -49,7 +49,7 @@ class CpuReplay:
                 tap.layer.sliding_window or 0,
                 float(impl.scale),
                 float(getattr(impl, "logits_soft_cap", None) or 0.0),
-                np.zeros(0, np.float32) if sinks is None else sinks[tap.heads].float().numpy(),
+                _floats(sinks, tap.heads),
                 column,
             )
             stage = memory(tap.stage).reshape(tap.stage.shape)
@@ -91,6 +91,14 @@ class CpuReplay:
     ) -> FloatArray:
         """Copy single rows, of these heads; ``[rows, heads, width]``."""
         return np.stack([row[i, :, :width] for row, i in rows])[:, heads]
+
+
+def _floats(sinks: torch.Tensor | None, heads: torch.Tensor) -> FloatArray:
+    """Scores of the sinks of some heads; they are parameters of the model."""
+    if sinks is None:
+        return np.zeros(0, np.float32)
+    picked: FloatArray = sinks.detach()[heads].float().numpy()
+    return picked
 
 
 def memory(tensor: torch.Tensor) -> Any:

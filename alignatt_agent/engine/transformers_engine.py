@@ -13,10 +13,18 @@ from typing import Any, Literal, NoReturn
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from alignatt_agent.engine.transformers_rows import QK_FAST, EagerTape, FusedTape, Tape, recording
-from alignatt_agent.types import AttentionRows, Draft, EngineError, Gate, Prompt, Readout
+from alignatt_agent.types import (
+    AttentionRows,
+    Draft,
+    EngineError,
+    FloatArray,
+    Gate,
+    Prompt,
+    Readout,
+)
 
 Seam = Literal["eager", "sdpa"]
 
@@ -30,6 +38,7 @@ class TransformersEngine:
         dtype: torch's name of the computation type.
         seam: ``"eager"`` or ``"sdpa"``, see above.
         device: torch's name of the device.
+        random: draw weights in the configuration's shape instead of loading any.
 
     Attributes:
         model: the Transformers model.
@@ -45,15 +54,20 @@ class TransformersEngine:
         dtype: str = "float32",
         seam: Seam = "eager",
         device: str = "cpu",
+        random: bool = False,
     ) -> None:
         self.name = f"translation model {path} (Transformers, {seam}, {dtype})"
         self._seam = seam
-        self.model: Any = AutoModelForCausalLM.from_pretrained(
-            path,
-            revision=revision,
-            dtype=getattr(torch, dtype),
-            attn_implementation="eager" if seam == "eager" else QK_FAST,
-        )
+        options: dict[str, Any] = {
+            "dtype": getattr(torch, dtype),
+            "attn_implementation": "eager" if seam == "eager" else QK_FAST,
+        }
+        if random:
+            config = AutoConfig.from_pretrained(path, revision=revision)
+            with torch.device(device):
+                self.model: Any = AutoModelForCausalLM.from_config(config, **options)
+        else:
+            self.model = AutoModelForCausalLM.from_pretrained(path, revision=revision, **options)
         self.model.to(device).eval()
         try:
             self.tokenizer = AutoTokenizer.from_pretrained(path, revision=revision)
@@ -126,12 +140,20 @@ class TransformersEngine:
         self._forward(ids if readout.row == "emitted" else ids[:-1], tape, use_cache=False)
         return _cut(tape.rows(len(ids)), prompt)
 
-    def _forward(self, ids: list[int], tape: Tape | None, **options: Any) -> Any:
+    @torch.inference_mode()
+    def logprobs(self, prompt: Prompt, token_ids: Sequence[int]) -> FloatArray:
+        """Return ``[tokens, vocabulary]`` log-probabilities where each of ``token_ids`` stands."""
+        ids = [*prompt.token_ids, *token_ids[:-1]]
+        output = self._forward(ids, None, keep=len(token_ids), use_cache=False)
+        found: FloatArray = torch.log_softmax(output.logits[0].float(), -1).cpu().numpy()
+        return found
+
+    def _forward(self, ids: list[int], tape: Tape | None, keep: int = 1, **options: Any) -> Any:
         with recording(tape):
             output = self.model(
                 input_ids=torch.tensor([ids], device=self.model.device),
                 output_attentions=isinstance(tape, EagerTape),
-                logits_to_keep=1,
+                logits_to_keep=keep,
                 **options,
             )
         if tape is not None:

@@ -109,6 +109,7 @@ class LayerNotes:
         self._keys: list[torch.Tensor] = []
         self._seen: list[tuple[int, torch.Tensor]] = []
         self._scale, self._cap, self._length = 1.0, 0.0, 0
+        self._sinks: torch.Tensor | None = None
 
     def note(
         self,
@@ -118,6 +119,7 @@ class LayerNotes:
         mask: torch.Tensor | None,
         scale: float | None,
         cap: float | None,
+        sinks: torch.Tensor | None,
     ) -> None:
         """Keep the new keys and the last ``wanted`` queries of one pass.
 
@@ -128,12 +130,14 @@ class LayerNotes:
             mask: ``[1, 1, new, K]``, true where a query sees a key; ``None`` is plain causal.
             scale: factor on the scores; ``None`` is ``D ** -0.5``.
             cap: scores are squashed to ``(-cap, cap)``.
+            sinks: ``[heads]`` scores of attention sinks, which take mass and have no position.
         """
         new, known = query.shape[2], key.shape[2]
         groups = query.shape[1] // key.shape[1]
         self._length += new
         self._scale = query.shape[-1] ** -0.5 if scale is None else scale
         self._cap = cap or 0.0
+        self._sinks = None if sinks is None else sinks[self._heads].float()
         self._keys.append(key[0, [head // groups for head in self._heads], known - new :])
         if not wanted:
             return
@@ -159,8 +163,16 @@ class LayerNotes:
         for begin, seen in self._seen:
             visible[row : row + len(seen), begin : begin + seen.shape[1]] = seen
             row += len(seen)
-        rows = torch.softmax(scores.masked_fill(~visible, float("-inf")), -1)
+        rows = _weights(scores.masked_fill(~visible, float("-inf")), self._sinks)
         return pad(rows, (0, length))[..., :length].transpose(0, 1)
+
+
+def _weights(scores: torch.Tensor, sinks: torch.Tensor | None) -> torch.Tensor:
+    """Softmax of ``[..., heads, queries, positions]``, of which ``[heads]`` sinks take a share."""
+    if sinks is None:
+        return torch.softmax(scores, -1, dtype=torch.float32)
+    extra = sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:-1], 1)
+    return torch.softmax(torch.cat([scores, extra], -1), -1, dtype=torch.float32)[..., :-1]
 
 
 _tape: ContextVar[FusedTape | None] = ContextVar("alignatt_tape", default=None)
@@ -177,13 +189,12 @@ def _attend(
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
     """Transformers' SDPA, with what a tape wants noted on the way."""
-    if options.get("s_aux") is not None:
-        raise NotImplementedError("the sdpa seam does not know attention sinks; take eager")
+    sinks = options.pop("s_aux", None)
     tape = _tape.get()
     if tape is not None:
-        tape.note_layer(module.layer_idx, query, key, attention_mask, scaling, softcap)
-    if softcap:
-        return _capped(query, key, value, attention_mask, scaling, softcap), None
+        tape.note_layer(module.layer_idx, query, key, attention_mask, scaling, softcap, sinks)
+    if softcap or sinks is not None:
+        return _by_hand(query, key, value, attention_mask, scaling, softcap, sinks), None
     options.pop("output_attentions", None)
     output, _ = sdpa_attention_forward(
         module, query, key, value, attention_mask, scaling=scaling, **options
@@ -191,22 +202,24 @@ def _attend(
     return output, None
 
 
-def _capped(
+def _by_hand(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
     mask: torch.Tensor | None,
     scale: float | None,
-    cap: float,
+    cap: float | None,
+    sinks: torch.Tensor | None,
 ) -> torch.Tensor:
-    """Attention with squashed scores, which torch's SDPA does not have."""
+    """Attention with squashed scores or sinks, which torch's SDPA does not have."""
     groups, (new, known) = query.shape[1] // key.shape[1], (query.shape[2], key.shape[2])
     key, value = repeat_kv(key, groups), repeat_kv(value, groups)
     scores = query @ key.transpose(2, 3) * (query.shape[-1] ** -0.5 if scale is None else scale)
-    scores = torch.tanh(scores / cap) * cap
+    if cap:
+        scores = torch.tanh(scores / cap) * cap
     if mask is None:
         mask = torch.ones(new, known, dtype=torch.bool, device=key.device).tril(known - new)
-    weights = torch.softmax(scores.masked_fill(~mask, float("-inf")), -1, dtype=torch.float32)
+    weights = _weights(scores.masked_fill(~mask, float("-inf")), sinks)
     return (weights.to(query.dtype) @ value).transpose(1, 2).contiguous()
 
 

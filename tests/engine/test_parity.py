@@ -55,6 +55,9 @@ class FakeReferences(parity_run.References):
             return fused
         return exact if dtype == "float32" else same
 
+    def logprobs(self, prompt, ids) -> np.ndarray:
+        return np.full((len(ids), 32), -0.5)
+
 
 def judged(
     captured: Answer,
@@ -107,6 +110,44 @@ def test_other_output_without_capture_is_flagged():
     off = ((0, float(np.nextafter(-0.5, 0))),)
     logprobs = answer(None, logprobs=(off, *ours.logprobs[1:]))
     assert judged(ours, logprobs) == ["logprobs with and without capture: 0 of 1 the same"]
+
+
+def test_other_models_are_named_and_rows_not_blamed():
+    """Log-probabilities are compared first."""
+    wrong = shifted(some_rows(), 0.1)
+    off = (((0, -0.6),), *answer(None).logprobs[1:])
+    (problem,) = judged(answer(wrong, logprobs=off))
+    assert _matches(r"different models: log-probabilities .* differ by 1\.0e-01 > 1e-02", problem)
+    (problem,) = judged(answer(wrong, logprobs=(((0, np.nan),), *off[1:])))
+    assert "different models" in problem
+    assert any("dA" in problem for problem in judged(answer(wrong)))
+
+
+def test_transformers_that_clip_are_another_model(tmp_path):
+    """What parity of OLMoE meets: vLLM leaves ``clip_qkv`` out."""
+    from alignatt_agent.engine.transformers_engine import TransformersEngine
+
+    clipped = random_models.write("olmoe", tmp_path / "clipped")
+    plain = random_models.write("olmoe", tmp_path / "plain", clip_qkv=None)
+    prompt = Prompt(tuple(range(10, 60)), 4, tuple(range(WIDTH)))
+    ask = Ask(Case(prompt, HEADS[:2]), TOKENS, Readout(HEADS, "predicting"))
+    problems = []
+    for path in (clipped, plain):
+        engine = TransformersEngine(str(path))
+        draft = engine.draft(prompt, TOKENS, ask.readout)
+        found = engine.logprobs(prompt, draft.token_ids).argmax(-1)
+        assert tuple(found) == draft.token_ids
+        rows = engine.logprobs(prompt, draft.token_ids)
+        logprobs = tuple(((int(row.argmax()), float(row.max())),) for row in rows)
+        served = answer(
+            draft.rows, sampled=draft.token_ids, token_ids=draft.token_ids, logprobs=logprobs
+        )
+        cell = Cell("olmoe", False, "eager", "float32", "alone")
+        parity_run.fill(cell, [ask], [served], [served], parity_run.References(plain))
+        problems.append(cell.problems)
+    assert problems[1] == []
+    assert len(problems[0]) == 1
+    assert "different models" in problems[0][0]
 
 
 def test_bfloat16_is_held_to_the_paper_or_to_the_noise_floor():

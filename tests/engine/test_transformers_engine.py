@@ -124,6 +124,18 @@ def test_soft_caps_change_rows_and_both_seams_know_them(tmp_path):
     assert np.abs(drafts[0].source - drafts[1].source).max() > 0.01
 
 
+def test_sinks_take_mass_and_both_seams_know_them(tmp_path):
+    readout = Readout(((0, 1), (1, 6), (3, 3)), "emitted")
+    path = str(random_models.write("gpt-oss", tmp_path))
+    engines = [TransformersEngine(path, seam=seam) for seam in ("eager", "sdpa")]
+    for prompt in PROMPTS:
+        first, second = (engine.draft(prompt, 6, readout) for engine in engines)
+        assert_same(second, first)
+        rows = first.rows
+        total = rows.source.sum(-1) + rows.prompt + rows.suffix
+        assert 0.2 < (1 - total).max() < 1  # what the sinks took
+
+
 def test_bad_requests_are_refused(eager):
     with pytest.raises(EngineError, match=r"heads \[\(6, 0\)\] were asked for in 6 layers of 8"):
         eager.draft(PROMPTS[0], 4, Readout(((6, 0),), "emitted"))
