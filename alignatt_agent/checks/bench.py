@@ -14,6 +14,7 @@ from tabulate import tabulate
 from transformers import AutoTokenizer
 from transformers.utils import logging
 
+from alignatt_agent.cascade import Engines
 from alignatt_agent.checks import bench_booth, bench_contenders, bench_streams
 from alignatt_agent.checks.bench_contenders import CAPTURE, PLAIN, Contender, Size, contenders
 from alignatt_agent.checks.bench_rounds import (
@@ -27,6 +28,7 @@ from alignatt_agent.checks.bench_rounds import (
     race_figures,
 )
 from alignatt_agent.checks.doctor_config import weight_bytes
+from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.evaluation.signature import device, versions
 from alignatt_agent.types import Prompt
 
@@ -54,7 +56,8 @@ early-stop: decoding steps and milliseconds per emitted token with whole drafts 
 that end inside the engine where the gate closes; every emission has to be the same. Where several
 drafts have to agree, the gate on single drafts is measured, too.
 
-streams: many at once on the same engines; each has to emit what it emits alone.
+streams: many at once on the same engines; each has to emit what it emits alone. With --paced the
+audio comes by the clock; lag is the time from the end of a chunk's audio to its emission.
 
 booth: all targets from one hearing against a stream for each, as simulstream-eval and alignatt
 translate do it; share is the part of the time, share_of_stages what the streams' stage times say.
@@ -64,6 +67,8 @@ examples
     alignatt bench --output outputs/bench
   some minutes, to see that it works:
     alignatt bench --output outputs/bench --quick
+  how many speakers this machine keeps up with, and how late it is for more of them:
+    alignatt bench --output outputs/bench --only streams --streams 1 2 4 8 16 32 --paced
   what 10,000 requests leave behind in the engine:
     alignatt bench --output outputs/bench --only engine --sizes micro --requests 10000
 
@@ -108,7 +113,12 @@ def build_parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     streams.add_argument("--target", nargs="+", default=["de", "it", "zh"], help="languages")
     streams.add_argument("--devset", type=Path, default=Path("micro_models/devset"))
-    streams.add_argument("--streams", type=int, default=16, help="how many; default %(default)s")
+    streams.add_argument(
+        "--streams", type=int, nargs="+", default=[16], metavar="N",
+        help="how many at once, one number after the other; default %(default)s",
+    )  # fmt: skip
+    text = "deliver the audio by the clock and measure the lag of what is emitted"
+    streams.add_argument("--paced", action="store_true", help=text)
     streams.add_argument("--seconds", type=float, default=30.0, help="of each; default %(default)s")
     return parser
 
@@ -119,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.disable_progress_bar()
     if arguments.quick:
         arguments.target, arguments.config = arguments.target[:1], arguments.config[:1]
-        arguments.streams, arguments.seconds = 4, 10.0
+        arguments.streams, arguments.seconds = arguments.streams[:1], 10.0
     arguments.output.mkdir(parents=True, exist_ok=True)
     if "engine" in arguments.only:
         report = engine_report(arguments)
@@ -137,16 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(tabulate([row.values() for row in rows], EARLY_STOP, floatfmt=".2f"))
             good = bench_streams.saves(rows)
         if "streams" in arguments.only:
-            found = bench_streams.together(
-                first,
-                engines,
-                bench_streams.excerpts(
-                    arguments.devset, arguments.target, arguments.streams, arguments.seconds
-                ),
-            )
-            _write(arguments.output / "streams.json", found)
-            print(tabulate([found], "keys"))
-            good &= found["identical"] == found["streams"] and found["units"] > 0
+            good &= _streams(arguments, first, engines)
         if "booth" in arguments.only:
             found = bench_booth.one_ear(first, engines, arguments.target, chosen)
             _write(arguments.output / "booth.json", found)
@@ -155,9 +156,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if good else 1
 
 
-def _write(path: Path, document: Any) -> None:
+def _streams(arguments: argparse.Namespace, resolved: Resolved, engines: Engines) -> bool:
+    """Measure many streams at once; returns whether each emitted what it emits alone."""
+    counts = sorted(set(arguments.streams))
+    jobs = bench_streams.excerpts(arguments.devset, arguments.target, counts[-1], arguments.seconds)
+    rows = []
+    for row in bench_streams.together(resolved, engines, jobs, counts, arguments.paced):
+        rows.append(row)
+        _write(arguments.output / "streams.json", {"device": device(), "rows": rows}, quiet=True)
+    print(tabulate(rows, "keys", floatfmt=".3g"))
+    if arguments.paced:
+        most = bench_streams.knee(rows)
+        chunk = f"chunks of {resolved.config.chunk_ms} ms"
+        print(f"kept up with: {most} streams (95 % of {chunk} are done before the next is there)")
+    return all(row["identical"] == row["streams"] and row["units"] > 0 for row in rows)
+
+
+def _write(path: Path, document: Any, quiet: bool = False) -> None:
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    print(f"\nwritten to {path}")
+    if not quiet:
+        print(f"\nwritten to {path}")
 
 
 def engine_report(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -2,20 +2,22 @@
 
 Every talk of a dev set is translated with whole drafts and with drafts that end inside the engine
 where the gate closes. Excerpts of the talks are then translated one after the other and all
-together, every stream in a thread and a language of its own.
+together, every stream in a thread and a language of its own; paced ones hear by the clock.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import soundfile
 from tqdm import tqdm
 
@@ -155,32 +157,114 @@ def _translate(
 
 
 # ------------------------------------------------------------------ many streams
-def together(resolved: Resolved, engines: Engines, jobs: Sequence[Job]) -> dict[str, Any]:
-    """Translate excerpts one by one and all at once, and count those that emit the same."""
-    begin = time.perf_counter()
-    alone = [_stream(resolved, engines, job) for job in tqdm(jobs, desc="one by one")]
-    middle = time.perf_counter()
-    with ThreadPoolExecutor(len(jobs)) as pool:
-        crowd = list(pool.map(lambda job: _stream(resolved, engines, job), jobs))
-    end = time.perf_counter()
-    return {
-        "streams": len(jobs),
-        "identical": sum(one == other for one, other in zip(alone, crowd, strict=True)),
-        "units": sum(len(units) for output in alone for units in output),
-        "seconds_one_by_one": round(middle - begin, 1),
-        "seconds_together": round(end - middle, 1),
+@dataclass
+class Spoken:
+    """What a stream emitted.
+
+    Attributes:
+        units: of each chunk; of the end of the stream last.
+        lags: seconds from the end of each chunk's audio to its emission; none unless paced.
+    """
+
+    units: list[tuple[str, ...]] = field(default_factory=list)
+    lags: list[float] = field(default_factory=list)
+
+
+def together(
+    resolved: Resolved, engines: Engines, jobs: Sequence[Job], counts: Sequence[int], paced: bool
+) -> Iterator[dict[str, Any]]:
+    """Translate excerpts one by one, and then as many at once as each count says.
+
+    Args:
+        resolved: the configuration.
+        engines: what all streams share.
+        jobs: as many as the largest count.
+        counts: how many streams at once.
+        paced: deliver the audio by the clock, as speakers do who began at different moments.
+
+    Yields:
+        For each count: how many streams emitted the same as alone, audio translated per second,
+        and where paced the lag of emissions and whether the streams were kept up with.
+    """
+    alone = [speak(resolved, engines, job) for job in tqdm(jobs, desc="one by one")]
+    chunk_s = resolved.config.chunk_ms / 1000
+    for count in counts:
+        begin = time.perf_counter()
+        starts = [begin + chunk_s * place / count if paced else None for place in range(count)]
+        with ThreadPoolExecutor(count) as pool:
+            crowd = list(pool.map(partial(speak, resolved, engines), jobs[:count], starts))
+        seconds = time.perf_counter() - begin
+        yield crowd_figures(jobs[:count], alone, crowd, seconds, chunk_s)
+
+
+def crowd_figures(
+    jobs: Sequence[Job],
+    alone: Sequence[Spoken],
+    crowd: Sequence[Spoken],
+    seconds: float,
+    chunk_s: float,
+) -> dict[str, Any]:
+    """Return what ``together`` yields of streams that took ``seconds`` in all."""
+    audio_s = sum(len(audio) for audio, _ in jobs) / SAMPLE_RATE
+    pairs = zip(alone, crowd, strict=False)
+    found: dict[str, Any] = {
+        "streams": len(crowd),
+        "identical": sum(one.units == other.units for one, other in pairs),
+        "units": sum(len(units) for stream in crowd for units in stream.units),
+        "audio_s": round(audio_s, 1),
+        "seconds": round(seconds, 1),
+        "audio_s_per_s": round(audio_s / seconds, 2),
     }
+    lags = [lag for stream in crowd for lag in stream.lags]
+    if lags:
+        p50, p95 = (float(value) for value in np.percentile(lags, [50, 95]))
+        # What is done before the next chunk is there leaves nothing to catch up with.
+        found |= {"lag_p50_s": round(p50, 3), "lag_p95_s": round(p95, 3), "kept_up": p95 <= chunk_s}
+    return found
 
 
-def _stream(resolved: Resolved, engines: Engines, job: Job) -> list[tuple[str, ...]]:
-    """Return what each chunk of an excerpt emits."""
+def knee(rows: Sequence[Mapping[str, Any]]) -> int:
+    """Return the most streams that were kept up with, and all smaller numbers too; 0 for none."""
+    most = 0
+    for row in sorted(rows, key=lambda row: int(row["streams"])):
+        if not row.get("kept_up"):
+            break
+        most = int(row["streams"])
+    return most
+
+
+def speak(
+    resolved: Resolved,
+    engines: Engines,
+    job: Job,
+    start: float | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Spoken:
+    """Translate an excerpt.
+
+    Args:
+        resolved: the configuration.
+        engines: of the stream.
+        job: audio and target language.
+        start: when its speech began, by ``clock``; ``None`` delivers all audio at once.
+        clock: seconds.
+        sleep: waits so many seconds.
+    """
     audio, target = job
     source = language(resolved.config.source_language)
     session = build_session(resolved, engines, source, language(target))
-    return [
-        *(session.step(chunk).units for chunk in chunks(resolved, audio)),
-        session.finish().units,
-    ]
+    found, heard = Spoken(), 0
+    for chunk in chunks(resolved, audio):
+        heard += len(chunk)
+        due = None if start is None else start + heard / SAMPLE_RATE
+        if due is not None and (early := due - clock()) > 0:
+            sleep(early)
+        found.units.append(session.step(chunk).units)
+        if due is not None:
+            found.lags.append(clock() - due)
+    found.units.append(session.finish().units)
+    return found
 
 
 def chunks(resolved: Resolved, audio: FloatArray) -> Iterator[FloatArray]:

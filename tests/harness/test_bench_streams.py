@@ -8,7 +8,10 @@ from dataclasses import replace
 import pytest
 
 from alignatt_agent import cli
+from alignatt_agent.cascade import Session
 from alignatt_agent.checks import bench_streams
+from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.config.resolved import resolve
 from alignatt_agent.types import AttentionRows
 from tests.harness import fakes
 from tests.pure.fakes import StoppingEngine
@@ -65,11 +68,58 @@ def test_early_stop_saves_steps_and_streams_do_not_disturb_each_other(bench, cap
     assert (row["target"], row["drafts_that_agree"], row["identical"]) == ("de", 1, True)
     assert row["tokens"] > 20
     assert row["steps_per_token_early"] < row["steps_per_token_whole"]
-    assert (streams["streams"], streams["identical"]) == (5, 5)
-    assert streams["units"] > 10
+    (row,) = streams["rows"]
+    assert (row["streams"], row["identical"], row["audio_s"]) == (5, 5, 15.0)
+    assert row["units"] > 10
+    assert "lag_p95_s" not in row
     out = capsys.readouterr().out
     assert "steps a token" in out
-    assert "seconds_together" in out
+    assert "audio_s_per_s" in out
+
+
+def test_paced_streams_say_how_many_are_kept_up_with(bench, capsys):
+    status, _, streams = bench("--streams", "3", "1", "--seconds", "1.5", "--paced")
+    assert status == 0
+    assert [(row["streams"], row["identical"]) for row in streams["rows"]] == [(1, 1), (3, 3)]
+    for row in streams["rows"]:
+        assert 0 <= row["lag_p50_s"] <= row["lag_p95_s"]
+        assert row["seconds"] >= 1.5
+    assert "kept up with: " in capsys.readouterr().out
+
+
+def test_lag_is_measured_from_the_end_of_a_chunk_and_a_backlog_is_seen(tmp_path, monkeypatch):
+    """A step takes 1.2 s of a clock of our own; chunks of 1 s come at 1, 2, 2.5 s."""
+    engines = fakes.FakeEngines()
+    resolved = resolve(load_config(str(fakes.write_config(tmp_path, chunk_ms=1000))), ["de"])
+    now = [0.0]
+
+    class Slow(Session):
+        def step(self, chunk):
+            now[0] += 1.2
+            return super().step(chunk)
+
+    monkeypatch.setattr("alignatt_agent.cascade.Session", Slow)
+
+    def sleep(seconds):
+        now[0] += seconds
+
+    job = (fakes.talk(5)[:40_000], "de")
+    spoken = bench_streams.speak(resolved, engines, job, 0.0, lambda: now[0], sleep)
+    assert spoken.lags == pytest.approx([1.2, 1.4, 2.1])
+    found = bench_streams.crowd_figures([job], [spoken], [spoken], 5.0, 1.0)
+    assert (found["lag_p50_s"], found["kept_up"], found["audio_s_per_s"]) == (1.4, False, 0.5)
+    at_once = bench_streams.speak(resolved, engines, job)
+    assert (at_once.units, at_once.lags) == (spoken.units, [])
+
+
+def test_the_knee_is_the_last_number_before_the_first_that_is_too_much():
+    def rows(*kept):
+        return [{"streams": 2**i, "kept_up": good} for i, good in enumerate(kept)]
+
+    assert bench_streams.knee(rows(True, True, False, True)) == 2
+    assert bench_streams.knee(rows(False, True)) == 0
+    assert bench_streams.knee(rows(True, True)[::-1]) == 2
+    assert bench_streams.knee([{"streams": 4}]) == 0
 
 
 def test_one_ear_says_what_streams_of_each_language_say(bench, tmp_path):
