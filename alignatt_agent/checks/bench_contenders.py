@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -39,6 +39,9 @@ CONFIG = "micro-low"
 ENGINES = ((True, False), (False, False), (True, True), (False, True), (False, False))
 """The engines that run side by side: with capture or without, eager or compiled."""
 
+SEAMS: tuple[Seam, ...] = ("eager", "sdpa")
+"""The references that take part."""
+
 HEADS = 8
 """How many heads are captured, as in the paper."""
 
@@ -58,12 +61,14 @@ class Size:
         model: the checkpoint.
         heads: the captured ones.
         seconds: length of a race at full length.
+        gpu_share: of the memory of a GPU, for each engine.
     """
 
     name: str
     model: ModelConfig
     heads: Heads
     seconds: float
+    gpu_share: float = 0.8 / len(ENGINES)
 
 
 def micro() -> Size:
@@ -160,8 +165,15 @@ def _policy() -> AlignAtt:
 
 
 @contextmanager
-def contenders(size: Size) -> Iterator[list[Contender]]:
-    """Start all contenders; no token ends a turn.
+def contenders(
+    size: Size, engines: Sequence[int] = range(len(ENGINES)), seams: Sequence[Seam] = SEAMS
+) -> Iterator[list[Contender]]:
+    """Start contenders; no token ends a turn.
+
+    Args:
+        size: which model.
+        engines: places in ``ENGINES`` of those to start.
+        seams: of the Transformers engines to load.
 
     There are two plain compiled engines: two processes of the very same engine differ by some
     percent, more than capture costs, and how these differ is the noise floor of what is said of
@@ -169,11 +181,11 @@ def contenders(size: Size) -> Iterator[list[Contender]]:
     """
     options: dict[str, Any] = {"max_model_len": CONTEXT}
     if not on_cpu():
-        options[SHARE] = 0.8 / len(ENGINES)
+        options[SHARE] = size.gpu_share
     started: list[ServedModel] = []
 
-    def start(engine: tuple[bool, bool]) -> Contender:
-        capture, eager = engine
+    def start(place: int) -> Contender:
+        capture, eager = ENGINES[place]
         heads, mode = size.heads if capture else (), "eager" if eager else "compiled"
         served = pool.start("translation", size.model, heads, enforce_eager=eager, **options)
         started.append(served)
@@ -181,22 +193,9 @@ def contenders(size: Size) -> Iterator[list[Contender]]:
         return Contender(f"{CAPTURE if capture else PLAIN}, {mode}", drafts, served=served)
 
     try:
-        with engine_environment(), ThreadPoolExecutor(len(ENGINES) if on_cpu() else 1) as threads:
-            idle, plain, slow, slow_plain, again = threads.map(start, ENGINES)
-        rows = Readout(size.heads, "predicting")
-        # Those that share an engine are not neighbours, whoever comes first.
-        yield [
-            replace(idle, name=f"{IDLE}, compiled"),
-            plain,
-            replace(idle, readout=rows),
-            replace(again, name=f"{AGAIN}, compiled"),
-            replace(idle, name=f"{EARLY}, compiled", readout=rows, gated=True),
-            Contender(EAGER_HF, _reference(size, "eager"), rows),
-            replace(slow, readout=rows),
-            slow_plain,
-            replace(slow, name=f"{EARLY}, eager", readout=rows, gated=True),
-            Contender(FUSED_HF, _reference(size, "sdpa"), rows),
-        ]
+        with engine_environment(), ThreadPoolExecutor(len(engines) if on_cpu() else 1) as threads:
+            found = dict(zip(engines, threads.map(start, engines), strict=True))
+        yield _listed(size, found, seams)
     finally:
         for engine in started:  # side by side: each takes seconds
             engine.stop()
@@ -204,10 +203,44 @@ def contenders(size: Size) -> Iterator[list[Contender]]:
             engine.shutdown()
 
 
+def _listed(size: Size, found: Mapping[int, Contender], seams: Sequence[Seam]) -> list[Contender]:
+    """Return what the engines are asked for, by place in ``ENGINES``, and the references."""
+    rows = Readout(size.heads, "predicting")
+    capture, slow = ({"readout": rows}, 0), ({"readout": rows}, 2)
+    # Those that share an engine are not neighbours, whoever comes first.
+    ways: list[tuple[dict[str, Any], int] | Seam] = [
+        ({"name": f"{IDLE}, compiled"}, 0),
+        ({}, 1),
+        capture,
+        ({"name": f"{AGAIN}, compiled"}, 4),
+        ({"name": f"{EARLY}, compiled", "readout": rows, "gated": True}, 0),
+        "eager",
+        slow,
+        ({}, 3),
+        ({"name": f"{EARLY}, eager", "readout": rows, "gated": True}, 2),
+        "sdpa",
+    ]
+    listed = []
+    for way in ways:
+        if isinstance(way, str):
+            if way in seams:
+                name = EAGER_HF if way == "eager" else FUSED_HF
+                listed.append(Contender(name, _reference(size, way), rows))
+        elif way[1] in found:
+            listed.append(replace(found[way[1]], **way[0]))
+    return listed
+
+
 def _reference(size: Size, seam: Seam) -> TransformersEngine:
     """Load the model into this process, on the device that vLLM uses."""
     device = "cpu" if on_cpu() else "cuda"
-    engine = TransformersEngine(size.model.path, dtype=size.model.dtype, seam=seam, device=device)
+    engine = TransformersEngine(
+        size.model.path,
+        dtype=size.model.dtype,
+        seam=seam,
+        device=device,
+        random=size.model.engine.get("load_format") == "dummy",
+    )
     engine.stops = frozenset()
     return engine
 

@@ -178,23 +178,25 @@ def _gpu(name: str, gpu: Gpu, cuda: str | None) -> Check:
 
 
 # ------------------------------------------------------------------ facts
-def look_around() -> Machine:
-    """Collect the facts; takes some seconds, because torch is imported."""
+def look_around(import_torch: bool = True) -> Machine:
+    """Collect the facts; takes some seconds where torch is imported."""
     requirements = tuple(metadata.requires(PACKAGE) or ())
     names = {Requirement(line).name for line in requirements} | {"torchvision"}
     installed = {}
     for name in names:
         with contextlib.suppress(metadata.PackageNotFoundError):
             installed[name] = metadata.version(name)
-    torch_error = _import_error("torch")
+    torch_error = _import_error("torch") if import_torch else ""
     return Machine(
         python=platform.python_version(),
         requires_python=metadata.metadata(PACKAGE)["Requires-Python"] or "",
         requirements=requirements,
         installed=installed,
         torch_error=torch_error,
-        torch_cuda=None if torch_error else importlib.import_module("torch").version.cuda,
-        torchvision_error=_import_error("torchvision") if "torchvision" in installed else "",
+        torch_cuda=_torch_cuda() if import_torch and not torch_error else None,
+        torchvision_error=_import_error("torchvision")
+        if import_torch and "torchvision" in installed
+        else "",
         cores=len(os.sched_getaffinity(0)),
         free_memory=free_memory(),
         kv_space=os.environ.get("VLLM_CPU_KVCACHE_SPACE") or None,
@@ -205,6 +207,11 @@ def look_around() -> Machine:
 def free_memory() -> int:
     """Bytes of main memory that can be had without swapping."""
     return int(psutil.virtual_memory().available)
+
+
+def _torch_cuda() -> str | None:
+    release: str | None = importlib.import_module("torch").version.cuda
+    return release
 
 
 def _import_error(module: str) -> str:

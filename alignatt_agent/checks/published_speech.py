@@ -21,6 +21,7 @@ from alignatt_agent.checks.speech_layout import (
     as_aligner,
     original_names,
     save_model,
+    save_settings,
     thinker_config,
     write_json,
 )
@@ -66,7 +67,7 @@ def write_recognizer(folder: Path, seed: int = 0) -> Path:
     Returns:
         ``folder``.
     """
-    ids = _save_tokenizer(folder)
+    ids = save_tokenizer(folder)
     model = tiny(ids, seed)
     weights = original_names(model.state_dict())
     del weights[LM_HEAD]  # tied to the embeddings
@@ -85,7 +86,7 @@ def write_aligner(folder: Path, seed: int = 0, bins: int = 400) -> Path:
     Returns:
         ``folder``.
     """
-    ids = _save_tokenizer(folder)
+    ids = save_tokenizer(folder)
     model = tiny(ids, seed)
     weights = original_names(model.state_dict())
     generator = torch.Generator().manual_seed(seed)
@@ -103,6 +104,7 @@ def tiny(ids: Mapping[str, int], seed: int) -> Qwen3ASRForConditionalGeneration:
         seed: of the weights.
     """
     config = Qwen3ASRConfig(
+        **special_ids(ids),
         audio_config={
             "d_model": 64,
             "encoder_layers": 2,
@@ -124,14 +126,20 @@ def tiny(ids: Mapping[str, int], seed: int) -> Qwen3ASRForConditionalGeneration:
             "max_position_embeddings": 4096,
             "tie_word_embeddings": True,
         },
-        audio_token_id=ids["<|audio_pad|>"],
-        timestamp_token_id=ids["<timestamp>"],
-        eos_token_id=ids["<|im_end|>"],
-        pad_token_id=ids["<|endoftext|>"],
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return Qwen3ASRForConditionalGeneration(config).eval()
+
+
+def special_ids(ids: Mapping[str, int]) -> dict[str, int]:
+    """Return the entries of a ``Qwen3ASRConfig`` that name special tokens."""
+    return {
+        "audio_token_id": ids["<|audio_pad|>"],
+        "timestamp_token_id": ids["<timestamp>"],
+        "eos_token_id": ids["<|im_end|>"],
+        "pad_token_id": ids["<|endoftext|>"],
+    }
 
 
 def _save(
@@ -141,7 +149,19 @@ def _save(
     write_json(folder / "chat_template.json", {"chat_template": _TEMPLATE})
 
 
-def _save_tokenizer(folder: Path) -> dict[str, int]:
+def save_description(config: dict[str, Any], ids: Mapping[str, int], folder: Path) -> None:
+    """Write what is published beside weights and tokenizer, for weights of bfloat16.
+
+    Args:
+        config: as ``thinker_config`` returns it.
+        ids: of the special tokens.
+        folder: that exists.
+    """
+    save_settings(config, "bfloat16", ids, folder)
+    write_json(folder / "chat_template.json", {"chat_template": _TEMPLATE})
+
+
+def save_tokenizer(folder: Path) -> dict[str, int]:
     """Write ``vocab.json``, ``merges.txt`` and their configuration; return ids of added tokens."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer: Tokenizer = random_models.byte_level([])

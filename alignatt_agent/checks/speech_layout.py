@@ -149,10 +149,14 @@ def save_model(
         ids: of the special tokens.
         folder: that exists.
     """
-    config["thinker_config"]["dtype"] = str(next(iter(weights.values())).dtype).removeprefix(
-        "torch."
-    )
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
+    save_settings(config, dtype, ids, folder)
+
+
+def save_settings(config: dict[str, Any], dtype: str, ids: Mapping[str, int], folder: Path) -> None:
+    """Write everything but tokenizer and weights, whose type is ``dtype``; see ``save_model``."""
+    config["thinker_config"]["dtype"] = dtype
     stop = [ids["<|endoftext|>"], ids["<|im_end|>"]]
     write_json(folder / "config.json", config)
     write_json(

@@ -10,9 +10,14 @@ from pathlib import Path
 import pytest
 
 from alignatt_agent.cli import COMMANDS, usage
+from tests.harness.test_gpu_scripts import load_script
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
+DOCUMENTS = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted(ROOT.glob("docs/*.md")),
+    ROOT / "benchmarks" / "gpu" / "README.md",
+]
 ELSEWHERE = (
     *(".", "cat", "ffmpeg", "ls", "simulstream_server", "simulstream_wavs_client", "hf"),
     *("hostname:", "port:", "pool_size:", "acquire_timeout:", "metrics:", "END"),
@@ -29,7 +34,9 @@ def _commands() -> list[tuple[str, str]]:
         lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
         lines += [line for line in inline if " --" in line and not re.search(r" [A-Z]+\b", line)]
         found += [
-            (path.name, line.strip()) for line in lines if line.strip() and line.strip()[0] != "#"
+            (path.relative_to(ROOT).as_posix(), line.strip())
+            for line in lines
+            if line.strip() and line.strip()[0] != "#"
         ]
     return found
 
@@ -45,7 +52,9 @@ def test_the_readme_begins_with_the_one_command():
 @pytest.mark.parametrize(("document", "line"), COMMAND_LINES)
 def test_every_command_line_can_be_typed(document, line):
     program, *words = shlex.split(line, comments=True)
-    program = Path(program).name or program
+    if "=" in program:
+        program, *words = words
+    path, program = program, Path(program).name or program
     if program == "make":
         makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
         targets = set(re.findall(r"^([a-z-]+):", makefile, flags=re.M))
@@ -57,6 +66,8 @@ def test_every_command_line_can_be_typed(document, line):
         assert name in COMMANDS or name.startswith("-")
         if name in COMMANDS and words:
             _parse(name, words)
+    elif path.startswith("benchmarks/"):
+        load_script(path).build_parser().parse_args(words)
     else:
         assert program in ELSEWHERE
 

@@ -1,0 +1,195 @@
+"""A dev run on tape, and engines of other dimensions that do the same work for it.
+
+Random weights say nothing, so what they would say is forced: the embedded models are streamed once
+and every answer goes on a tape. When the tape is played, each call gives a model of real dimensions
+a request of the same size (the same audio, as many prompt tokens, as many decoding steps) and then
+returns what was recorded. The cascade decides the same, at another speed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from alignatt_agent.cascade import Engines
+from alignatt_agent.config.languages import language as find_language
+from alignatt_agent.engine.drafts import DraftEngine, greedy
+from alignatt_agent.engine.served_model import ServedModel
+from alignatt_agent.engine.speech_models import SpeechModel, TimingModel
+from alignatt_agent.speech.aligner import QwenAligner
+from alignatt_agent.speech.prompt import RecognitionPrompt
+from alignatt_agent.speech.recognizer import SHORTEST_S, padded
+from alignatt_agent.types import (
+    SAMPLE_RATE,
+    AlignedItem,
+    Draft,
+    FloatArray,
+    Gate,
+    Prompt,
+    Readout,
+)
+
+Heads = tuple[tuple[int, int], ...]
+
+
+@dataclass
+class Tape:
+    """Answers of one stream in the order of its calls.
+
+    Attributes:
+        transcripts: with the decoding steps of each.
+        times: of the words of each transcript.
+        drafts: with the steps of each.
+    """
+
+    transcripts: deque[tuple[str | None, int]]
+    times: deque[list[AlignedItem]]
+    drafts: deque[Draft]
+
+    @classmethod
+    def blank(cls) -> Tape:
+        """Return an empty one."""
+        return cls(deque(), deque(), deque())
+
+    def copy(self) -> Tape:
+        """Return one that is played apart from this one."""
+        return Tape(self.transcripts.copy(), self.times.copy(), self.drafts.copy())
+
+
+# ------------------------------------------------------------------ recording
+def record(engines: Engines, tape: Tape, count_tokens: Callable[[str], int]) -> Engines:
+    """Return ``engines`` whose answers go on ``tape``."""
+    return replace(
+        engines,
+        asr=_RecordedRecognizer(engines.asr, tape, count_tokens),
+        aligner=_RecordedAligner(engines.aligner, tape),
+        translation=_RecordedDrafts(engines.translation, tape),
+    )
+
+
+class _RecordedRecognizer:
+    def __init__(self, engine: Any, tape: Tape, count_tokens: Callable[[str], int]) -> None:
+        self._engine, self._tape, self._count = engine, tape, count_tokens
+
+    def transcribe(self, audio: FloatArray, language: str, context: str = "") -> str | None:
+        text: str | None = self._engine.transcribe(audio, language, context)
+        self._tape.transcripts.append((text, self._count(text or "") + 1))
+        return text
+
+
+class _RecordedAligner:
+    def __init__(self, engine: Any, tape: Tape) -> None:
+        self._engine, self._tape = engine, tape
+
+    def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
+        items: list[AlignedItem] = self._engine.align(audio, text, language)
+        self._tape.times.append(items)
+        return items
+
+
+class _RecordedDrafts:
+    def __init__(self, engine: Any, tape: Tape) -> None:
+        self._engine, self._tape = engine, tape
+
+    def draft(
+        self,
+        prompt: Prompt,
+        max_tokens: int,
+        readout: Readout | None = None,
+        gate: Gate | None = None,
+        resumed: Draft | None = None,
+    ) -> Draft:
+        draft: Draft = self._engine.draft(prompt, max_tokens, readout, gate, resumed)
+        self._tape.drafts.append(draft)
+        return draft
+
+
+# ------------------------------------------------------------------ playing
+@dataclass(frozen=True)
+class Machines:
+    """Served models of other dimensions.
+
+    Attributes:
+        asr: recogniser.
+        aligner: forced aligner.
+        translation: whose workers capture ``heads``.
+        heads: as many as drafts ask for.
+    """
+
+    asr: ServedModel
+    aligner: ServedModel
+    translation: ServedModel
+    heads: Heads
+
+    def play(self, engines: Engines, tape: Tape, stream: int = 0) -> Engines:
+        """Return engines that work here and answer what is on ``tape``.
+
+        Args:
+            engines: those of the recording; only their tokenizer is used.
+            tape: of this stream.
+            stream: its number; no two streams share a cached prefix.
+        """
+        return replace(
+            engines,
+            asr=_PlayedRecognizer(self.asr, tape),
+            aligner=_PlayedAligner(self.aligner, tape),
+            translation=_PlayedDrafts(self.translation, self.heads, tape, stream),
+        )
+
+
+class _PlayedRecognizer:
+    def __init__(self, served: ServedModel, tape: Tape) -> None:
+        model = SpeechModel(served)
+        self._served, self._tape = served, tape
+        self._prompt = RecognitionPrompt(model.processor, model.tokenizer, model.name)
+
+    def transcribe(self, audio: FloatArray, language: str, context: str = "") -> str | None:
+        text, steps = self._tape.transcripts.popleft()
+        if len(audio) / SAMPLE_RATE >= SHORTEST_S:
+            ids = self._prompt.ids(find_language(language).name, context)
+            request = {
+                "prompt_token_ids": list(ids),
+                "multi_modal_data": {"audio": padded(audio)},
+            }
+            self._served.generate(request, greedy(steps, frozenset()))
+        return text
+
+
+class _PlayedAligner:
+    def __init__(self, served: ServedModel, tape: Tape) -> None:
+        self._aligner, self._tape = QwenAligner(TimingModel(served)), tape
+
+    def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
+        self._aligner.align(audio, text, language)
+        return self._tape.times.popleft()
+
+
+class _PlayedDrafts:
+    def __init__(self, served: ServedModel, heads: Heads, tape: Tape, stream: int) -> None:
+        self._drafts = DraftEngine(served, heads, frozenset())
+        self._heads, self._tape, self._stream = heads, tape, stream
+
+    def draft(
+        self,
+        prompt: Prompt,
+        max_tokens: int,
+        readout: Readout | None = None,
+        gate: Gate | None = None,
+        resumed: Draft | None = None,
+    ) -> Draft:
+        recorded = self._tape.drafts.popleft()
+        begun: Sequence[int] = resumed.token_ids if resumed else ()
+        steps = recorded.steps - (resumed.steps if resumed else 0)
+        own = (prompt.token_ids[0], 10 + self._stream)
+        asked = replace(prompt, token_ids=(*own, *prompt.token_ids[2:], *begun))
+        if readout is None:
+            self._drafts.draft(asked, max(1, steps))
+            return recorded
+        # A row at an emitted token takes a step more, which the recorded ones had, too.
+        spare = 1 if readout.row == "emitted" else 0
+        wanted = Readout(self._heads, readout.row)
+        open_gate = replace(gate, frontier=len(prompt.token_word) + max_tokens) if gate else None
+        self._drafts.draft(asked, max(1, steps - spare), wanted, open_gate)
+        return recorded

@@ -1,0 +1,202 @@
+"""The scripts for a GPU: parts are kept, limited and left alone; bundles come apart whole."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+GPU = ROOT / "benchmarks" / "gpu"
+
+PARTS = """
+import subprocess, sys, time
+from pathlib import Path
+from context import Context
+from parts_class import Part
+
+def good(context, value):
+    with (context.output / "calls").open("a") as calls:
+        calls.write("good ")
+    return {"value": value, "summary": f"found {value}"}
+
+def fails(context):
+    raise RuntimeError("no such kernel")
+
+def misses(context):
+    return {"ratio": 3, "problem": "3 times too slow"}
+
+def hangs(context):
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    (context.output / "child").write_text(str(child.pid))
+    time.sleep(60)
+
+def dies(context):
+    import os
+    os.kill(os.getpid(), 9)
+
+PARTS = (
+    Part("fails", "", "parts:fails", {}, 1, {}),
+    Part("misses", "", "parts:misses", {}, 1, {}),
+    Part("hangs", "", "parts:hangs", {}, 1, {}),
+    Part("dies", "", "parts:dies", {}, 1, {}),
+    Part("good", "", "parts:good", {"value": 7}, 1, {"COLOUR": "red"}),
+)
+"""
+
+
+def load_script(path):
+    """Import a script by its path from the checkout, with its neighbours in reach."""
+    sys.path.insert(0, str(GPU))
+    try:
+        name = f"gpu_{Path(path).name}"
+        loader = SourceFileLoader(name, str(ROOT / path))
+        module = module_from_spec(spec_from_loader(name, loader))
+        loader.exec_module(module)
+    finally:
+        sys.path.remove(str(GPU))
+    return module
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run the script with parts of our own; returns exit status, messages and JSON by part."""
+    folder = tmp_path / "a" / "b" / "gpu"
+    folder.mkdir(parents=True)
+    for name in ("run", "orchestrate.py", "context.py"):
+        shutil.copy(GPU / name, folder)
+    text = (folder / "orchestrate.py").read_text()
+    (folder / "orchestrate.py").write_text(text.replace("LIMIT_S = 470", "LIMIT_S = 4"))
+    shutil.copy(GPU / "parts.py", folder / "parts_class.py")
+    (folder / "parts.py").write_text(PARTS)
+
+    def call(*options):
+        command = [sys.executable, folder / "run", "--output", tmp_path / "out", *options]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        found = {
+            path.stem: json.loads(path.read_text()) for path in (tmp_path / "out").glob("*.json")
+        }
+        return done.returncode, done.stdout + done.stderr, found
+
+    return call
+
+
+def test_a_part_that_fails_hangs_or_dies_leaves_the_rest(run, tmp_path):
+    status, text, found = run()
+    assert status == 1, text
+    assert {name: part["summary"] for name, part in found.items()} == {
+        "fails": "FAILED: RuntimeError: no such kernel",
+        "misses": "FAILED: 3 times too slow",
+        "hangs": "FAILED: not done after 4 s",
+        "dies": "FAILED: exit status -9",
+        "good": "found 7",
+    }
+    assert found["misses"]["result"] == {"ratio": 3}
+    assert found["good"]["result"] == {"value": 7}
+    assert found["good"]["environment"] == {"COLOUR": "red"}
+    assert found["good"]["unpinned"] == []
+    assert "RuntimeError: no such kernel" in (tmp_path / "out" / "fails.log").read_text()
+    child = int((tmp_path / "out" / "child").read_text())
+    stat = Path(f"/proc/{child}/stat")
+    assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+    with tarfile.open(tmp_path / "out" / "results.tar.xz") as archive:
+        assert {"good.json", "fails.log"} <= set(archive.getnames())
+
+
+def test_what_succeeded_is_kept_and_the_time_is(run, tmp_path):
+    calls = tmp_path / "out" / "calls"
+    assert run("--only", "good")[0] == 0
+    status, text, _ = run("--only", "good")
+    assert (status, text.strip()) == (0, "good: kept")
+    assert calls.read_text() == "good "
+    status, text, _ = run("--only", "good", "--again", "--minutes", "0.01")
+    assert status == 3
+    assert "good: not started, " in text
+    assert run("--only", "good", "--again")[0] == 0
+    assert calls.read_text() == "good good "
+
+
+def test_other_versions_need_the_switch_and_are_recorded(run, tmp_path, monkeypatch):
+    """A distribution of vLLM that is not the pinned one comes first on the path."""
+    fake = tmp_path / "site" / "transformers-1.0.dist-info"
+    fake.mkdir(parents=True)
+    (fake / "METADATA").write_text("Metadata-Version: 2.1\nName: transformers\nVersion: 1.0\n")
+    monkeypatch.setenv("PYTHONPATH", str(fake.parent))
+    status, text, found = run("--only", "good")
+    assert (status, found) == (2, {})
+    assert "transformers: 1.0, supported is" in text
+    status, text, found = run("--only", "good", "--unpinned")
+    assert status == 0, text
+    assert found["good"]["unpinned"][0].startswith("transformers: 1.0")
+
+
+def test_the_parts_name_functions_that_exist():
+    sys.path.insert(0, str(GPU))
+    try:
+        from parts import PARTS as real
+
+        for part in real:
+            module, _, function = part.module.partition(":")
+            source = (GPU / f"{module}.py").read_text()
+            assert re.search(rf"^def {function}\(\s*context: Context", source, flags=re.M)
+    finally:
+        sys.path.remove(str(GPU))
+        sys.modules.pop("parts", None)
+    assert len({part.name for part in real}) == len(real)
+    assert sum(part.seconds for part in real[:7]) < 25 * 60
+
+
+# ------------------------------------------------------------------ the bundle
+def test_all_that_is_carried_is_locked():
+    bundle = load_script("benchmarks/gpu/bundle")
+    pins = dict(bundle.locked())
+    assert pins["vllm"] == "0.32.0"
+    assert [name for name in bundle.carried() if name not in pins] == []
+
+
+def test_a_bundle_comes_apart_whole(tmp_path):
+    bundle = load_script("benchmarks/gpu/bundle")
+    wheel = tmp_path / "vllm-1-py3-none-any.whl"
+    files = {
+        "vllm/__init__.py": b"x = 1\n",
+        "vllm/_C_stable_libtorch.abi3.so": bytes(range(256)) * 400,
+        "vllm/_moe_C.abi3.so": b"left out",
+        "vllm/vllm_flash_attn/_vllm_fa2_C.abi3.so": b"left out",
+        "vllm/vllm_flash_attn/__init__.py": b"",
+        "vllm/third_party/pynvml.py": b"y = 2\n",
+        "other/module.so": b"of another package",
+        "vllm-1.dist-info/METADATA": b"Name: vllm\n",
+    }
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    site, output = tmp_path / "site", tmp_path / "bundle"
+    output.mkdir()
+    bundle.unpack_wheel(wheel, site)
+    parts = bundle.pack(site, output, 300)
+    assert len(parts) > 2
+    assert all(path.stat().st_size <= 300 for path in parts)
+    bundle.write_manifest(output, parts, "3.12", {"vllm": "1"})
+    command = [sys.executable, GPU / "unpack", output, tmp_path / "there"]
+    subprocess.run(command, check=True, capture_output=True)
+    there = {
+        path.relative_to(tmp_path / "there").as_posix(): path.read_bytes()
+        for path in (tmp_path / "there").rglob("*")
+        if path.is_file()
+    }
+    assert there == {name: data for name, data in files.items() if data != b"left out"}
+
+    parts[1].write_bytes(b"damaged")
+    parts[2].unlink()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"missing or damaged in {output}: bundle.01, bundle.02" in done.stderr
