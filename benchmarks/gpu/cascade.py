@@ -21,10 +21,10 @@ CONFIG = "micro-low"
 
 CHUNKS_MS = (250, 500, 850, 1500)
 STREAMS = (1, 2, 4, 8, 16, 32, 64)
-SHARES = {"asr": 0.16, "aligner": 0.10, "translation": 0.40}
-"""Of the GPU's memory, as the configurations of real models have it."""
+REAL = "default-low"
+"""Configuration of the real models, whose shares of the GPU's memory are taken."""
 
-ROLES = tuple(SHARES)
+ROLES = ("asr", "aligner", "translation")
 
 
 def chunks(context: Context) -> Result:
@@ -97,20 +97,26 @@ def machines(context: Context, sequences: int) -> Iterator[tuple[Machines, dict[
     Yields:
         The engines, and by role the memory that each took, in bytes.
     """
+    from alignatt_agent.checks.memory_plan import plan
+    from alignatt_agent.config.agent_config import load_config
     from alignatt_agent.engine import pool
 
     models, heads = _models(context)
+    planned = plan(load_config(REAL), _card_bytes())
+    shares = planned.written
     served: dict[str, Any] = {}
     taken = {}
     try:
         for role in ROLES:
             before = gpu_memory_used()
             options = {"max_num_seqs": max(4, sequences), "max_model_len": 2048}
-            share = context.engine(SHARES[role], **options)
+            share = context.engine(shares[role], **options)
             captured = heads if role == "translation" else ()
             begin = time.monotonic()
             served[role] = pool.start(role, models[role], captured, **share)
-            taken[role] = _taken(served[role], role, before, time.monotonic() - begin)
+            spent = time.monotonic() - begin
+            need = planned.needs[role]
+            taken[role] = _taken(served[role], before, spent, need, shares[role])
         yield Machines(served["asr"], served["aligner"], served["translation"], heads), taken
     finally:
         for model in served.values():
@@ -140,22 +146,26 @@ def _models(context: Context) -> tuple[dict[str, Any], Any]:
 _NAMES = {"asr": "recognizer", "aligner": "aligner", "translation": "translation"}
 
 
-def _taken(served: Any, role: str, before: int | None, seconds: float) -> dict[str, Any]:
+def _card_bytes() -> float:
+    """Memory of the GPU; without one, that of the card that the plan is computed for."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return 80.0 * 2**30
+    return float(torch.cuda.get_device_properties(0).total_memory)
+
+
+def _taken(served: Any, before: int | None, seconds: float, need: Any, share: float) -> Any:
+    """Return what an engine took, beside what was planned for it."""
+    found = {"start_s": round(seconds, 1), "planned_least_bytes": int(need.least)}
     after = gpu_memory_used()
     if before is None or after is None:
         size = sum(psutil.Process(pid).memory_info().rss for pid in served.pids)
-        return {"bytes": size, "start_s": round(seconds, 1)}
-    import torch
-
-    share = SHARES[role] * torch.cuda.get_device_properties(0).total_memory
-    used = after - before
+        return {"bytes": size, **found}
+    limit = share * _card_bytes()
     # Graphs and the context of a process come on top of what vLLM plans: a GiB is let pass.
-    return {
-        "bytes": used,
-        "share_bytes": int(share),
-        "over": used > share + 2**30,
-        "start_s": round(seconds, 1),
-    }
+    over = after - before > limit + 2**30
+    return {"bytes": after - before, "share_bytes": int(limit), "over": over, **found}
 
 
 # ------------------------------------------------------------------ the run on tape
