@@ -214,7 +214,7 @@ def _with_chunks(resolved: Any, chunk_ms: int) -> Any:
 def _stages(resolved: Any, engines: Any, job: Any) -> dict[str, Any]:
     """Return the seconds of each stage of a stream, and of each of its steps."""
     from alignatt_agent.cascade import build_session
-    from alignatt_agent.checks.bench_streams import chunks_of
+    from alignatt_agent.checks.bench_streams import chunks as cut
     from alignatt_agent.config.languages import language
 
     audio, target = job
@@ -222,7 +222,7 @@ def _stages(resolved: Any, engines: Any, job: Any) -> dict[str, Any]:
     session = build_session(resolved, engines, source, language(target))
     stages: dict[str, float] = defaultdict(float)
     steps = []
-    for chunk in [*chunks_of(resolved, audio), None]:
+    for chunk in [*cut(resolved, audio), None]:
         begin = time.perf_counter()
         step = session.finish() if chunk is None else session.step(chunk)
         steps.append(time.perf_counter() - begin)
