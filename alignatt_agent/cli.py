@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -89,6 +90,9 @@ def run(name: str, argv: Sequence[str], called: str | None = None) -> int:
     except AlignAttError as error:
         print(f"{called}: {error}", file=sys.stderr)
         return error.exit_status
+    except BrokenPipeError:  # whoever read our output has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KeyboardInterrupt:
         print(f"\n{called}: interrupted; the same command goes on or starts again", file=sys.stderr)
         return 130

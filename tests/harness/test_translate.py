@@ -6,6 +6,7 @@ import contextlib
 import io
 import itertools
 import json
+import subprocess
 import sys
 import threading
 import time
@@ -217,6 +218,21 @@ def _checkout(path):
     from alignatt_agent.config.resources import find_path
 
     return str(find_path(path))
+
+
+def test_whoever_reads_our_output_may_go_away():
+    code = (
+        "import sys, types; from alignatt_agent import cli; "
+        "module = sys.modules['alignatt_agent.endless'] = types.ModuleType('endless'); "
+        "module.main = lambda argv: [print(k, flush=True) for k in range(10**6)]; "
+        "cli.COMMANDS['endless'] = ('endless', ''); sys.exit(cli.run('endless', []))"
+    )
+    talker = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert talker.stdout.readline() == "0\n"
+    talker.stdout.close()
+    assert (talker.wait(60), talker.stderr.read()) == (1, "")
 
 
 def test_help_shows_examples(capsys):
