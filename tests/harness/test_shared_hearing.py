@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -56,23 +57,25 @@ def test_later_targets_recall_what_was_heard(call, heard):
         assert "hearing" not in scores[1]["signature"]
 
 
-def test_the_time_of_the_hearing_counts_in_every_target(call):
+def test_the_time_of_the_hearing_counts_in_every_target(call, monkeypatch):
+    inner = fakes.FakeRecognizer.transcribe
+
+    def slow(self, audio, language, context=""):
+        time.sleep(0.02)
+        return inner(self, audio, language, context)
+
+    monkeypatch.setattr(fakes.FakeRecognizer, "transcribe", slow)
     assert call(configs=("low",), targets=("de", "zh"))[0] == 0
-    german, chinese = (
-        list(read_steps(call.root / "out" / t / "steps.jsonl")) for t in ("de", "zh")
-    )
-    assert sum(step.seconds["asr"] for step in german) > 0
-    for one, other in zip(german, chinese, strict=True):
-        for stage in ("asr", "aligner"):
-            # The recalled time is that of the engine, without what hashing the sound took.
-            assert 0 <= one.seconds[stage] - other.seconds[stage] < 0.1 or other.seconds[stage] > 0
-        assert one.heard == other.heard
-    logged = [
-        line["computation_time"]
-        for line in lines(call.root / "out" / "zh")[1:]
-        if "computation_time" in line
-    ]
-    assert sum(logged) >= sum(sum(step.seconds.values()) for step in chinese) - 1e-3
+    out = call.root / "out"
+    german, chinese = (list(read_steps(out / target / "steps.jsonl")) for target in ("de", "zh"))
+    logged = [line for line in lines(out / "zh") if "total_audio_processed" in line]
+    assert [step.heard for step in chinese] == [step.heard for step in german]
+    heard = [step for step in chinese if step.heard.live.words]
+    assert len(heard) > 5
+    assert all(step.seconds["asr"] >= 0.02 for step in heard)
+    assert sum(line["computation_time"] for line in logged) >= 0.02 * len(heard)
+    for step in (*german, *chinese):
+        assert len(step.times) == len(step.units)
 
 
 @pytest.mark.parametrize(
