@@ -13,6 +13,7 @@ from alignatt_agent.types import AlignAttError
 
 COMMANDS = {
     "translate": ("live.cli", "a recording, stream or microphone to text, subtitles or JSON lines"),
+    "serve": ("serve.cli", "a talk becomes a page and captions in several languages"),
     "eval": ("evaluation.cli", "stream a dev set through the cascade, score it, print a table"),
     "offline": ("evaluation.offline", "the quality ceiling: everything heard before it is said"),
     "asr": ("evaluation.asr", "the speech side of a run: word errors, latency, the live tail"),

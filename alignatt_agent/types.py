@@ -224,6 +224,7 @@ class Judged:
         decision: what may be emitted and why no more.
         edge: how many leading source words an attention peak may lie on. With a negative margin
             an accessible word can be off limits.
+        emitted: how many leading tokens of the draft are emitted by now, in whole units.
     """
 
     accepted: str
@@ -231,6 +232,7 @@ class Judged:
     words: tuple[int, ...]
     decision: Decision
     edge: int
+    emitted: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,7 @@ def _draft(judged: Judged) -> dict[str, Any]:
         "words": list(judged.words),
         "masses": [round(mass, 4) for mass in decision.accessible_mass],
         "edge": judged.edge,
+        "emitted": judged.emitted,
     }
 
 
@@ -135,6 +136,7 @@ def _judged(draft: dict[str, Any], reason: str) -> Judged:
         tuple(draft.get("words", ())),
         decision,
         draft.get("edge", 0),
+        draft.get("emitted", 0),
     )
 
 

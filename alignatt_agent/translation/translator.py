@@ -133,10 +133,11 @@ class Translator:
         if accessible <= 0 or (self._drafted_for(source) and accessible == self._accessible):
             return Emission()
         drafted, decision = self._judged(source, accessible)
-        self.judged = self._trace(drafted, decision, accessible)
         self._follow(source)
         self._drafted, self._accessible = drafted, accessible
-        return self._accept(drafted, decision, accessible == len(source), view.words)
+        emission = self._accept(drafted, decision, accessible == len(source), view.words)
+        self.judged = self._trace(drafted, decision, accessible)
+        return emission
 
     def complete(self, words: Sequence[Word]) -> Emission:
         """Translate a closed sentence to its end and open the next utterance.
@@ -238,6 +239,7 @@ class Translator:
             words=tuple(words[peak] for peak in decision.peaks),
             decision=decision,
             edge=words[border] if border < len(words) else len(drafted.source),
+            emitted=len(self._accepted) - len(drafted.prefix),
         )
 
     def _context(self, drafted: _Drafted) -> DraftContext:

@@ -90,7 +90,7 @@ def test_a_step_tells_what_was_heard_drafted_decided_and_how_long_it_took():
     assert "".join(judged.tokens) == " WE SHOW IT. THEN WE READ"
     assert judged.words == (0, 1, 1, 2, 2, 3, 3, 4, 5)
     assert (judged.decision.accepted, judged.decision.reason) == (8, StopReason.SOURCE_FRONTIER)
-    assert judged.edge == 5
+    assert (judged.edge, judged.emitted) == (5, 8)
     assert step.units == ("WE", "SHOW", "IT.", "THEN", "WE")
     assert (step.accepted, step.passes) == (8, 0)
     # Every reading of the clock is a second later; each engine is asked once.

@@ -1,0 +1,1 @@
+"""``alignatt serve``: one speaker, many languages, many viewers, on one port."""

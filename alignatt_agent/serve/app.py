@@ -1,0 +1,204 @@
+"""The ASGI application: pages, sockets, server-sent events and health on one port."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from sse_starlette.event import ServerSentEvent
+from sse_starlette.sse import AppStatus, EventSourceResponse
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from alignatt_agent.serve.access import RefusedError
+from alignatt_agent.serve.service import STOP_S, Service
+from alignatt_agent.serve.transcripts import FORMATS, transcript
+from alignatt_agent.serve.wires import mt, own, realtime, simulstream
+from alignatt_agent.serve.wires.connection import Connection
+
+PAGES = Path(__file__).parent / "pages"
+
+HEARTBEAT_S = 15
+"""Proxies close connections on which nothing comes."""
+
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; img-src 'self'; media-src 'self' blob:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'self'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "permissions-policy": "microphone=(self)",
+}
+"""Nothing comes from elsewhere, and no address, which may hold a token, goes there."""
+
+
+def create_app(service: Service) -> Starlette:
+    """Return the application; any ASGI server runs it.
+
+    Args:
+        service: its engines are loaded.
+    """
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        AppStatus.enable_automatic_graceful_drain = False  # viewers see the end first
+        watching = asyncio.create_task(service.watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await service.drain()
+
+    async def events(request: Request) -> Response:
+        service.limits.check(request, viewing=True)
+        name = request.query_params.get("room", "")
+        since = request.headers.get("last-event-id") or request.query_params.get("since", "")
+        service.admit(name)
+
+        async def said() -> AsyncIterator[ServerSentEvent]:
+            with service.viewer(name) as room:
+                async for event in room.follow(since):
+                    yield ServerSentEvent(event.text, id=event.id)
+
+        return EventSourceResponse(
+            said(), ping=HEARTBEAT_S, send_timeout=2 * HEARTBEAT_S, shutdown_grace_period=STOP_S
+        )
+
+    async def health(request: Request) -> Response:
+        found = service.health()
+        try:
+            service.limits.check(request, viewing=True)
+        except RefusedError:  # a load balancer has no token, and needs none for this
+            found = {"status": found["status"], "token": True}
+        return JSONResponse(found, 200 if found["status"] == "ok" else 503)
+
+    async def download(request: Request) -> Response:
+        service.limits.check(request, viewing=True)
+        query = request.query_params
+        name, target = query.get("room", ""), query.get("target", "")
+        kind = query.get("format", "srt")
+        room = service.rooms.find(name)
+        if room is None:
+            raise RefusedError("room", f"nothing was said in a room {name[:80]!r}", status=404)
+        if kind not in FORMATS:
+            expected = ", ".join(FORMATS)
+            raise RefusedError(
+                "format", f"unknown format {kind[:20]!r}; known: {expected}", status=400
+            )
+        content = transcript(room, target, kind)
+        return Response(
+            content,
+            media_type=FORMATS[kind],
+            headers={"content-disposition": f'attachment; filename="{room.name}.{target}.{kind}"'},
+        )
+
+    routes: list[BaseRoute] = [
+        WebSocketRoute("/", _socket(service, _speak)),  # where Simulstream's client connects
+        WebSocketRoute("/ws", _socket(service, _speak)),
+        WebSocketRoute("/v1/realtime/translations", _socket(service, _realtime)),
+        WebSocketRoute("/mt", _socket(service, _translate)),
+        Route("/", _page("page.html")),
+        Route("/captions", _page("captions.html")),
+        Route("/events", events),
+        Route("/health", health),
+        Route("/transcript", download),
+        Mount("/pages", StaticFiles(directory=PAGES)),
+    ]
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(_SafeHeaders)],
+        exception_handlers={RefusedError: _refused},
+        lifespan=lifespan,
+    )
+
+
+Wire = Callable[[Connection, Service, WebSocket], Awaitable[None]]
+
+
+def _socket(service: Service, wire: Wire) -> Callable[[WebSocket], Awaitable[None]]:
+    async def endpoint(socket: WebSocket) -> None:
+        # A browser is told why only once the connection is open.
+        await socket.accept()
+        connection = Connection(socket, service)
+        with contextlib.suppress(WebSocketDisconnect):
+            await wire(connection, service, socket)
+
+    return endpoint
+
+
+async def _speak(connection: Connection, service: Service, socket: WebSocket) -> None:
+    """Our own messages or Simulstream's: the first message tells."""
+    try:
+        service.limits.check(socket)
+        first = await connection.receive()
+        if isinstance(first, bytes) or "type" not in first:
+            await simulstream.serve(connection, service, first)
+        else:
+            await own.serve(connection, service, first)
+    except RefusedError as error:
+        await own.refuse(connection, error)
+        await connection.close(error.close, str(error))
+    else:
+        await connection.close()
+
+
+async def _realtime(connection: Connection, service: Service, socket: WebSocket) -> None:
+    session = realtime.Session(connection, service, socket.query_params.get("model", ""))
+    try:
+        service.limits.check(socket)
+        await session.serve()
+    except RefusedError as error:
+        await session.refuse(error)
+        await connection.close(error.close, str(error))
+    else:
+        await connection.close()
+
+
+async def _translate(connection: Connection, service: Service, socket: WebSocket) -> None:
+    try:
+        service.limits.check(socket)
+        await mt.serve(connection, service)
+    except RefusedError as error:
+        await mt.refuse(connection, error, service)
+        await connection.close(error.close, str(error))
+
+
+def _page(name: str) -> Callable[[Request], Awaitable[Response]]:
+    async def page(_: Request) -> Response:
+        return FileResponse(PAGES / name, headers={"cache-control": "no-cache"})
+
+    return page
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RefusedError)
+    headers = {"retry-after": "10"} if error.status == 503 else {}
+    content: dict[str, Any] = {"error": error.code, "message": str(error)}
+    return JSONResponse(content, error.status, headers)
+
+
+class _SafeHeaders:
+    """Puts ``HEADERS`` on every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def safe(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, safe if scope["type"] == "http" else send)

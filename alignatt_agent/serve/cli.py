@@ -1,0 +1,139 @@
+"""``alignatt serve``: a talk becomes a page and captions in several languages."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from argparse import Namespace
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from alignatt_agent.config.agent_config import load_config, parse_overrides
+from alignatt_agent.config.errors import ConfigError
+from alignatt_agent.config.resolved import resolve
+from alignatt_agent.config.resources import known_resources
+from alignatt_agent.serve.access import LOCAL_HOSTS, Limits, is_loopback
+
+EPILOG = """\
+examples
+  the embedded models (they know nothing but the small world of micro_models/devset):
+    alignatt serve --config micro-low
+
+  then http://127.0.0.1:8080/ is the page: microphone or file in, translations out, and why they
+  wait. Name a room there, "talk" say, and anybody may look on, late ones too:
+    http://127.0.0.1:8080/captions?room=talk&target=de      for OBS, a beamer, a phone
+    http://127.0.0.1:8080/transcript?room=talk&target=de&format=srt      srt, vtt, txt, jsonl
+
+  captions for a whole lecture hall; microphones need https, which a proxy gives (docs/serve.md):
+    alignatt serve --config default-low --host 0.0.0.0 --token SECRET --viewer-token hall7
+    alignatt serve --config default-low --origin https://captions.example.org
+
+  programs speak to it, too:
+    /ws            our messages, or Simulstream's: simulstream_wavs_client --uri ws://...
+    /v1/realtime/translations      OpenAI's SDK, client.realtime.translations.connect(...)
+    /mt            WhisperLiveKit's translation back-end
+    /events?room=talk      what viewers see, as server-sent events
+    /health        200 while streams can be served
+
+Audio is never stored. Text is in memory until ten minutes after the last one left the room, never
+on a disk. Ctrl-C lets every speaker's last words be translated, then stops.
+
+exit status: 0 stopped; 1 the engines failed; 2 nothing was started
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
+    names = ", ".join(known_resources("agent_configs", ".yaml"))
+    parser = argparse.ArgumentParser(
+        prog="alignatt serve",
+        description="Translate talks live: a page for the speaker, captions for everybody else.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--config", required=True, help=f"name ({names}) or path of a YAML configuration")
+    text = "override a key of the configuration, e.g. policy.name=none; repeatable"
+    add("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help=text)
+    text = "address to listen on; others than this machine's own need --token; default %(default)s"
+    add("--host", default="127.0.0.1", help=text)
+    add("--port", type=int, default=8080, help="default %(default)s")
+    text = "what speakers have to show (?token=..., or Authorization: Bearer ...)"
+    add("--token", default=os.environ.get("ALIGNATT_TOKEN"), help=f"{text}; ALIGNATT_TOKEN")
+    text = "what viewers may show instead, e.g. in a link on the wall"
+    add("--viewer-token", metavar="TOKEN", help=text)
+    text = "address of a page that may connect, or under which a proxy serves this one; repeatable"
+    add("--origin", action="append", default=[], metavar="URL", help=text)
+    text = "streams at a time; more are told to come later; default %(default)s"
+    add("--max-speakers", type=int, default=2, metavar="N", help=text)
+    add("--max-viewers", type=int, default=200, metavar="N", help="default %(default)s")
+    text = "disconnect a speaker from whom nothing comes for so long; default %(default)g"
+    add("--idle", type=float, default=60.0, metavar="SECONDS", help=text)
+    text = "remember what was said in a room after the last one left; default %(default)g"
+    add("--keep", type=float, default=600.0, metavar="SECONDS", help=text)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    arguments = build_parser().parse_args(argv)
+    limits = read_limits(arguments)
+    config = load_config(arguments.config, parse_overrides(arguments.overrides))
+    resolved = resolve(config)
+    # What takes seconds to import comes after what can be wrong with the command line.
+    from alignatt_agent import cascade
+    from alignatt_agent.serve.engines import PooledEngines, SharedEngines
+    from alignatt_agent.serve.server import Server, listen
+    from alignatt_agent.serve.service import Service
+
+    taken = listen(arguments.host, arguments.port)
+    try:
+        print(f"loading the engines of {arguments.config} ...", flush=True)
+        engines = SharedEngines(resolved, PooledEngines())
+        engines.load()
+        for warning in resolved.other_prompts():
+            print(f"warning: {warning}", flush=True)
+        host, port = taken.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        into = ", ".join(resolved.head_sets) or "any language"
+        print(f"http://{shown}:{port}/ hears {config.source_language}, says {into}", flush=True)
+        server = Server(Service(engines, limits))
+        server.run(sockets=[taken])
+    finally:
+        taken.close()
+        cascade.shutdown()
+    return 0
+
+
+def read_limits(arguments: Namespace) -> Limits:
+    """Return who may come.
+
+    Raises:
+        ConfigError: strangers could come, or a limit makes no sense.
+    """
+    local = is_loopback(arguments.host)
+    if not local and not arguments.token:
+        raise ConfigError(
+            f"--host {arguments.host} lets others in: say what they have to show with --token, "
+            "e.g. --token $(openssl rand -hex 16)"
+        )
+    if arguments.viewer_token and not arguments.token:
+        raise ConfigError("--viewer-token has no meaning without --token: everybody may come")
+    for origin in arguments.origin:
+        parts = urlsplit(origin)
+        if parts.scheme not in ("http", "https") or not parts.netloc or parts.path not in ("", "/"):
+            raise ConfigError(f"--origin has to be like https://talks.example.org, got {origin!r}")
+    for name in ("max_speakers", "max_viewers", "idle", "keep"):
+        if getattr(arguments, name) <= 0:
+            option = name.replace("_", "-")
+            raise ConfigError(f"--{option} has to be more than 0, got {getattr(arguments, name)}")
+    return Limits(
+        token=arguments.token,
+        viewer_token=arguments.viewer_token,
+        origins=tuple(origin.rstrip("/") for origin in arguments.origin),
+        hosts=LOCAL_HOSTS if local and not arguments.token else (),
+        max_speakers=arguments.max_speakers,
+        max_viewers=arguments.max_viewers,
+        idle_s=arguments.idle,
+        keep_s=arguments.keep,
+    )

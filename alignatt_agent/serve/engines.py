@@ -1,0 +1,137 @@
+"""The engines that all speakers share: loaded, watched, started again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol
+
+from alignatt_agent import cascade
+from alignatt_agent.booth import Booth
+from alignatt_agent.config.languages import Language
+from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.contexts import check_contexts
+from alignatt_agent.engine import pool
+from alignatt_agent.serve.access import LATER, RefusedError
+from alignatt_agent.types import AlignAttError
+
+LOGGER = logging.getLogger(__name__)
+
+LONGEST_PAUSE_S = 60.0
+"""Between two attempts to start engines that do not start."""
+
+
+class Loader(Protocol):
+    """Where engines come from."""
+
+    def load(self, resolved: Resolved) -> cascade.Engines:
+        """Start the engines, or those of them that died."""
+
+    def alive(self) -> bool:
+        """Whether all can serve requests."""
+
+
+class PooledEngines:
+    """The vLLM engines of this process."""
+
+    def load(self, resolved: Resolved) -> cascade.Engines:
+        """Start the engines, or those of them that died."""
+        check_contexts(resolved)
+        return cascade.load_engines(resolved.checkpoints, resolved.heads)
+
+    def alive(self) -> bool:
+        """Whether all can serve requests."""
+        return pool.all_alive()
+
+
+class SharedEngines:
+    """Engines for all streams of a server.
+
+    Args:
+        resolved: the configuration.
+        loader: where they come from.
+
+    Attributes:
+        resolved: the configuration.
+        state: what they do.
+        error: what happened last, if anything went wrong.
+    """
+
+    def __init__(self, resolved: Resolved, loader: Loader) -> None:
+        self.resolved = resolved
+        self.state: Literal["starting", "ok"] = "starting"
+        self.error: str | None = None
+        self._loader = loader
+        self._engines: cascade.Engines | None = None
+        self._mending: asyncio.Task[None] | None = None
+
+    def load(self) -> None:
+        """Start the engines and compare the head sets with them; takes up to minutes.
+
+        Raises:
+            AlignAttError: they do not start or do not fit; the message says which and why.
+        """
+        self.state = "starting"
+        engines = self._loader.load(self.resolved)
+        self.resolved.check_shape(engines.num_layers, engines.num_heads)
+        self._engines = engines
+        self.state, self.error = "ok", None
+
+    def healthy(self) -> bool:
+        """Whether streams can be served now."""
+        return self.state == "ok" and self._loader.alive()
+
+    def booth(self, source: Language, targets: Sequence[Language], context: str) -> Booth:
+        """Return the booth of a new stream.
+
+        Raises:
+            RefusedError: the engines are not there.
+            HeadSetError: the configuration has no head set for a direction.
+        """
+        return cascade.build_booth(self.resolved, self.engines(), source, targets, context=context)
+
+    def engines(self) -> cascade.Engines:
+        """Return the engines.
+
+        Raises:
+            RefusedError: they are not there.
+        """
+        if self._engines is None or not self.healthy():
+            reason = f" ({self.error})" if self.error else ""
+            raise RefusedError("engine", f"the engines are being started{reason}: try again", LATER)
+        return self._engines
+
+    def mend(self, died: Callable[[], None] = lambda: None) -> None:
+        """See to it that engines which died are started again; returns at once.
+
+        Args:
+            died: called when they are found dead.
+        """
+        if self.state == "ok" and not self._loader.alive():
+            LOGGER.error("an engine died; the engines are started again")
+            self.state, self._engines = "starting", None
+            self._mending = asyncio.create_task(self._mend())
+            died()
+
+    async def _mend(self) -> None:
+        pause = 1.0
+        while True:
+            try:
+                await asyncio.to_thread(self.load)
+            except AlignAttError as error:
+                self.error = str(error)
+                LOGGER.error("they do not start: %s", error)
+            except Exception as error:
+                self.error = f"{type(error).__name__}: {error}"
+                LOGGER.exception("they do not start")
+            else:
+                LOGGER.warning("the engines work again")
+                return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    async def stop(self) -> None:
+        """Give up mending."""
+        if self._mending is not None:
+            self._mending.cancel()

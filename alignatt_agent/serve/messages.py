@@ -1,0 +1,115 @@
+"""What a step of the cascade tells clients.
+
+Times are seconds from the start of the talk. With ``detail`` ``text`` a client gets what was said
+and how the server keeps up, with ``words`` also what was heard, with ``why`` also the drafts and
+why they wait.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from alignatt_agent.booth import BoothStep
+from alignatt_agent.serve.access import RefusedError
+from alignatt_agent.serve.rooms import Message
+from alignatt_agent.types import Judged, SpeechUpdate, Step, Word
+
+PROTOCOL = 1
+"""Version of our own messages."""
+
+Detail = Literal["text", "words", "why"]
+
+DETAIL: dict[Detail, frozenset[str]] = {
+    "text": frozenset({"ready", "said", "status", "error", "end"}),
+    "words": frozenset({"ready", "said", "status", "error", "end", "heard"}),
+    "why": frozenset({"ready", "said", "status", "error", "end", "heard", "draft"}),
+}
+"""Types of messages that a client of each detail gets."""
+
+
+def of_step(step: BoothStep, offset_s: float = 0.0) -> list[Message]:
+    """Return what one chunk gave.
+
+    Args:
+        step: what was heard and what it became in every language.
+        offset_s: seconds of the talk before this stream.
+    """
+    audio_s = round(step.audio_s + offset_s, 2)
+    found = [_heard(step.heard, audio_s, offset_s)]
+    for target, own in step.steps.items():
+        if own.judged is not None:
+            found.append(_draft(target, own.judged))
+        if own.units:
+            found.append(_said(target, own, audio_s, offset_s))
+    for target, error in step.failures.items():
+        found.append(warning(error, target))
+    return found
+
+
+def warning(error: Exception, target: str | None = None) -> Message:
+    """Return the message of a step that failed and is tried again with the next audio."""
+    message = f"{error}; it is tried again"
+    return {"type": "error", "code": "step", "message": message, "target": target, "final": False}
+
+
+def refusal(error: RefusedError) -> Message:
+    """Return the last message but one of a stream that cannot go on."""
+    return {"type": "error", "code": error.code, "message": str(error), "final": True}
+
+
+def for_viewers(message: Message) -> bool:
+    """Whether viewers see a message, and those who come later."""
+    return message["type"] in ("ready", "said", "end") or bool(message.get("final"))
+
+
+def _heard(heard: SpeechUpdate, audio_s: float, offset_s: float) -> Message:
+    live = heard.live
+    words = [
+        [*_timed(word, offset_s), _state(place, heard)] for place, word in enumerate(live.words)
+    ]
+    return {
+        "type": "heard",
+        "audio_s": audio_s,
+        "words": words,
+        "accessible": live.accessible,
+        "closed": [[_timed(word, offset_s) for word in words] for words in heard.sentences],
+    }
+
+
+def _state(place: int, heard: SpeechUpdate) -> str:
+    if place < heard.settled:
+        return "settled"
+    return "stable" if place < heard.stable else "new"
+
+
+def _draft(target: str, judged: Judged) -> Message:
+    decision = judged.decision
+    mass = decision.accessible_mass
+    return {
+        "type": "draft",
+        "target": target,
+        "tokens": [
+            [
+                text,
+                judged.words[k] if k < len(judged.words) else None,
+                round(float(mass[k]), 3) if k < len(mass) else None,
+            ]
+            for k, text in enumerate(judged.tokens)
+        ],
+        "said": judged.emitted,
+        "accepted": decision.accepted,
+        "reason": decision.reason.value,
+        "edge": judged.edge,
+    }
+
+
+def _said(target: str, step: Step, audio_s: float, offset_s: float) -> Message:
+    units = [
+        [unit, round(spoken.start + offset_s, 2), round(spoken.end + offset_s, 2)]
+        for unit, spoken in zip(step.units, step.times, strict=True)
+    ]
+    return {"type": "said", "target": target, "audio_s": audio_s, "units": units}
+
+
+def _timed(word: Word, offset_s: float) -> list[str | float]:
+    return [word.text, round(word.start + offset_s, 2), round(word.end + offset_s, 2)]

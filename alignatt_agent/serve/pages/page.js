@@ -1,0 +1,117 @@
+import { Line } from './line.js'
+import { openSound } from './sound.js'
+import { View } from './view.js'
+
+const $ = id => document.getElementById(id)
+const asked = new URLSearchParams(location.search)
+const carried = asked.has('token') ? { token: asked.get('token') } : {}
+const address = (path, query = {}) => `${path}?${new URLSearchParams({ ...query, ...carried })}`
+const socketAddress = () => {
+  const url = new URL(address('ws'), location.href)
+  url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:'
+  return url.href
+}
+let view, line, sound, awake, restored
+
+async function setUp() {
+  let health
+  try {
+    const answer = await fetch(address('health'))
+    health = await answer.json()
+  } catch { return fail('The server does not answer. Is it running?') }
+  if (!health.targets) return fail('This server needs a token: add ?token=… to the address.')
+  const known = new Map(health.targets.map(item => [item.code, item]))
+  view = new View(known, carried)
+  for (const { code, name } of known.values()) {
+    const label = document.createElement('label'), box = document.createElement('input')
+    Object.assign(box, { type: 'checkbox', name: 'target', value: code })
+    label.append(box, code === health.source ? `${name} (captions)` : name)
+    $('targets').append(label)
+  }
+  $('targets').querySelector('input').checked = true
+  $('room').value = asked.get('room') ?? ''
+  $('start').disabled = false
+  view.state('', health.status === 'ok' ? 'ready' : 'the engines are being started …')
+  restore()
+}
+
+// After a reload: what was said in the talk of this tab, its last words included.
+function restore() {
+  const talk = JSON.parse(sessionStorage.getItem('talk') ?? 'null')
+  if (!talk) return
+  restored = new EventSource(address('events', { room: talk.room }))
+  restored.onmessage = ({ data }) => {
+    const message = JSON.parse(data)
+    view.show(message)
+    view.state('', talk.over ? 'The last talk of this page.' : 'The talk so far. Start goes on with it.')
+  }
+}
+
+function fail(text) { $('state').className = 'error'; $('state').textContent = text }
+
+function rest() {
+  sound?.stop(); sound = null
+  awake?.release?.(); awake = null
+  $('level').value = 0
+  $('start').disabled = false; $('stop').disabled = true
+}
+
+$('setup').onsubmit = async event => {
+  event.preventDefault()
+  const targets = [...document.querySelectorAll('[name=target]:checked')].map(box => box.value)
+  if (!targets.length) return fail('Choose at least one language.')
+  $('start').disabled = true
+  const kind = document.querySelector('[name=input]:checked').value
+  const stop = () => { if (!$('stop').disabled) $('stop').click() }
+  try {
+    sound = await openSound(kind, $('file').files[0], pcm => line?.send(pcm), level => { $('level').value = level }, stop)
+  } catch (error) {
+    $('start').disabled = false
+    return fail(error.name === 'NotAllowedError' ? 'The browser did not allow the microphone.' : `No audio: ${error.message}`)
+  }
+  const talk = JSON.parse(sessionStorage.getItem('talk') ?? '{}')
+  const start = { type: 'start', targets, sample_rate: sound.rate, detail: 'why', live: true }
+  if ($('room').value) start.room = $('room').value
+  if (talk.session && !talk.over && (!start.room || start.room === talk.room)) start.session = talk.session
+  if ($('context').value.trim()) start.context = $('context').value
+  restored?.close(); restored = null
+  view.state('', 'connecting …')
+  const remember = over => {
+    const { room, session } = line.start
+    sessionStorage.setItem('talk', JSON.stringify({ room, session, over }))
+  }
+  line = new Line(socketAddress(), start, {
+    on(message) {
+      if (message.type === 'ready') { remember(false); sound?.go() }
+      view.show(message)
+      if (message.type === 'end') remember(true)
+    },
+    lost: text => view.state('error', `${text}. Trying again …`),
+    over(text) { rest(); if (text) { sessionStorage.removeItem('talk'); fail(text) } },
+  })
+  $('stop').disabled = false
+  awake = await navigator.wakeLock?.request('screen').catch(() => null)
+}
+
+$('stop').onclick = () => {
+  $('stop').disabled = true
+  view.state('live', 'translating the last words …')
+  sound?.stop()
+  line.stop()
+}
+
+for (const input of document.querySelectorAll('[name=input]')) {
+  input.onchange = () => { $('file').hidden = document.querySelector('[name=input]:checked').value !== 'file' }
+}
+
+let size = Number(localStorage.getItem('size')) || 1.25
+const resize = by => {
+  size = Math.min(4, Math.max(0.9, size + by))
+  document.documentElement.style.setProperty('--size', `${size}rem`)
+  localStorage.setItem('size', size)
+}
+$('smaller').onclick = () => resize(-0.15)
+$('larger').onclick = () => resize(0.15)
+resize(0)
+$('details').onchange = ({ target }) => document.body.classList.toggle('plain', !target.checked)
+setUp()

@@ -1,0 +1,70 @@
+"""uvicorn with our limits, and a stop that lets speakers finish."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import uvicorn
+
+from alignatt_agent.config.errors import ConfigError
+from alignatt_agent.serve.access import MAX_MESSAGE
+from alignatt_agent.serve.app import create_app
+from alignatt_agent.serve.service import STOP_S, Service
+
+PING_S = 20.0
+"""A client that does not answer for so long is gone."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take an address before anything heavy is loaded; nothing connects to it yet.
+
+    Raises:
+        ConfigError: it is taken, or not one of this machine.
+    """
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        taken = socket.socket(family, kind)
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(address)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {host}:{port} ({error.strerror}): stop what uses the port, or take "
+            "another one with --port"
+        ) from None
+    return taken
+
+
+class Server(uvicorn.Server):
+    """uvicorn, but what was heard is said before connections are closed.
+
+    Args:
+        service: what all connections share.
+    """
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(
+            uvicorn.Config(
+                create_app(service),
+                ws_max_size=MAX_MESSAGE,
+                ws_ping_interval=PING_S,
+                ws_ping_timeout=PING_S,
+                ws_per_message_deflate=False,
+                access_log=False,  # addresses may hold tokens
+                log_level="warning",
+                server_header=False,
+                timeout_graceful_shutdown=5,
+            )
+        )
+        self._service = service
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop taking connections, let the streams end, then close what is open."""
+        for server in self.servers:
+            server.close()
+        draining = asyncio.ensure_future(self._service.drain())
+        for _ in range(round(10 * (STOP_S + 1))):
+            if draining.done() or self.force_exit:
+                break
+            await asyncio.sleep(0.1)
+        await super().shutdown(sockets)

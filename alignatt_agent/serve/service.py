@@ -1,0 +1,296 @@
+"""What all connections of a server share: engines, rooms, limits, and the way to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from alignatt_agent.config.languages import Language, LanguageError, language
+from alignatt_agent.contexts import check_contexts
+from alignatt_agent.serve import messages
+from alignatt_agent.serve.access import GOING, LATER, Limits, RefusedError
+from alignatt_agent.serve.engines import SharedEngines
+from alignatt_agent.serve.intake import Intake
+from alignatt_agent.serve.rooms import Message, Room, Rooms, check_name
+from alignatt_agent.serve.stream import Stream
+from alignatt_agent.types import AlignAttError, EngineError
+
+STOP_S = 10.0
+"""Time for streams to say what they have heard when the server stops."""
+
+SWEEP_S = 30.0
+"""How often rooms that nobody is in are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a speaker asks for.
+
+    Attributes:
+        source: the spoken language, code or name; ``None`` for the configured one.
+        targets: languages to translate into; the spoken one gives captions of the speech.
+        rate: sampling rate of the audio, in Hz.
+        live: hear all audio that waits in one step.
+        room: what viewers ask for; ``None`` for a room that nobody can guess.
+        session: of a talk that is to go on.
+        context: names and terms of the talk; ``None`` for the configured ones.
+    """
+
+    source: str | None
+    targets: Sequence[str]
+    rate: float
+    live: bool
+    room: str | None = None
+    session: str | None = None
+    context: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """A stream, its room and what its speaker is told first."""
+
+    stream: Stream
+    room: Room
+    targets: tuple[Language, ...]
+    ready: Message
+
+    def join(self, units: Sequence[str]) -> str:
+        """Return units of the first target as a client has to append them."""
+        return "".join(f" {unit}" if self.targets[0].spaced else unit for unit in units)
+
+
+@dataclass(slots=True)
+class Service:
+    """What the connections of a server share.
+
+    Args:
+        engines: the cascade.
+        limits: who may come, and how many.
+
+    Attributes:
+        rooms: where something is or was said.
+        closing: set when the server stops: streams end.
+        viewers: how many look on.
+    """
+
+    engines: SharedEngines
+    limits: Limits
+    rooms: Rooms = field(init=False)
+    closing: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    viewers: int = field(init=False, default=0)
+    _speakers: int = field(init=False, default=0)
+    _streams: set[Stream] = field(init=False, default_factory=set)
+    _threads: ThreadPoolExecutor = field(init=False)
+    _quiet: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.rooms = Rooms(self.limits.keep_s)
+        self._threads = ThreadPoolExecutor(self.limits.max_speakers, "step")
+        self._quiet.set()
+
+    # ------------------------------------------------------------------ speakers
+    @contextlib.contextmanager
+    def slot(self) -> Iterator[None]:
+        """Count a speaker.
+
+        Raises:
+            RefusedError: as many as can be served are speaking, or the server stops.
+        """
+        if self.closing.is_set():
+            raise RefusedError("closing", "the server stops", GOING)
+        if self._speakers >= self.limits.max_speakers:
+            message = f"{self._speakers} speakers are being translated: try again later"
+            raise RefusedError("busy", message, LATER)
+        self._speakers += 1
+        self._quiet.clear()
+        try:
+            yield
+        finally:
+            self._speakers -= 1
+            if not self._speakers:
+                self._quiet.set()
+
+    @contextlib.asynccontextmanager
+    async def speech(
+        self, wish: Wish, deliver: Callable[[list[Message]], Awaitable[None]]
+    ) -> AsyncIterator[Speech]:
+        """Open a stream for a speaker; it ends with the context.
+
+        Args:
+            wish: what is asked for.
+            deliver: gets what the speaker is told, after the viewers.
+
+        Raises:
+            RefusedError: it cannot be granted; the message says why.
+        """
+        with self.slot():
+            source, targets = self.languages(wish.source, wish.targets)
+            intake = Intake(wish.rate)
+            context = await self.context(wish.context, wish.room or "")
+            booth = self.engines.booth(source, targets, context)
+            room = self.rooms.take(wish.room, wish.session)
+
+            async def everybody(found: list[Message]) -> None:
+                for message in found:
+                    if messages.for_viewers(message):
+                        room.publish(message)
+                await deliver(found)
+
+            config = self.engines.resolved.config
+            stream = Stream(
+                booth=booth,
+                intake=intake,
+                chunk_ms=config.chunk_ms,
+                live=wish.live,
+                offset_s=room.audio_s,
+                deliver=everybody,
+                healthy=self.engines.healthy,
+                threads=self._threads,
+            )
+            ready = {
+                "type": "ready",
+                "protocol": messages.PROTOCOL,
+                "room": room.name,
+                "resumed": wish.session is not None,
+                "source": source.code,
+                "targets": [target.code for target in targets],
+                "languages": [_describe(target.code) for target in targets],
+                "chunk_ms": config.chunk_ms,
+                "policy": config.policy.name,
+                "model": config.models.translation.path,
+            }
+            room.publish(ready)
+            self._streams.add(stream)
+            try:
+                yield Speech(stream, room, targets, ready | {"session": room.session})
+            finally:
+                self._streams.discard(stream)
+                room.audio_s = stream.audio_s
+                room.speaking = False
+                self.rooms.leave(room)
+
+    def languages(
+        self, source: str | None, targets: Sequence[str]
+    ) -> tuple[Language, tuple[Language, ...]]:
+        """Return the languages that a client asks for by code or name.
+
+        Args:
+            source: the spoken one; ``None`` for the configured one.
+            targets: those to translate into.
+
+        Raises:
+            RefusedError: one of them is not known, or not served here.
+        """
+        spoken = language(self.engines.resolved.config.source_language)
+        try:
+            given = spoken if source is None else language(source)
+            wanted = tuple({item.code: item for item in map(language, targets)}.values())
+        except LanguageError as error:
+            raise RefusedError("language", str(error)) from None
+        if given != spoken:
+            raise RefusedError("language", f"this server hears {spoken.name}, not {given.name}")
+        known = self.targets()
+        wrong = [item.name for item in wanted if item.code not in known]
+        if wrong or not wanted:
+            asked = f"cannot translate into {', '.join(wrong)}" if wrong else "no target language"
+            raise RefusedError("language", f"{asked}; this server has: {', '.join(known)}")
+        return spoken, wanted
+
+    def targets(self) -> list[str]:
+        """Return the codes of the languages that a speaker may ask for, the spoken one last."""
+        resolved = self.engines.resolved
+        return list(dict.fromkeys([*resolved.head_sets, resolved.config.source_language]))
+
+    async def context(self, given: str | None, talk: str = "") -> str:
+        """Return the names and terms of a talk.
+
+        Args:
+            given: those of the client; ``None`` for the configured ones.
+            talk: what the configured ones are looked up by.
+
+        Raises:
+            RefusedError: the models cannot take them.
+        """
+        resolved = self.engines.resolved
+        if given is None:
+            return resolved.config.speech.context_of(talk)
+        try:
+            await asyncio.to_thread(check_contexts, resolved, contexts=[given])
+        except AlignAttError as error:
+            raise RefusedError("context", str(error)) from None
+        return given
+
+    def died(self) -> None:
+        """The engines are gone: tell every speaker, whether he needs them now or not."""
+        error = EngineError("an engine died")
+        for stream in list(self._streams):
+            stream.fail(error)
+
+    # ------------------------------------------------------------------ viewers
+    def admit(self, name: str) -> None:
+        """Refuse a viewer whom ``viewer`` could not take.
+
+        Raises:
+            RefusedError: there are too many, or this cannot be the name of a room.
+        """
+        check_name(name)
+        if self.viewers >= self.limits.max_viewers:
+            raise RefusedError("busy", f"{self.viewers} viewers are here: try again later", LATER)
+
+    @contextlib.contextmanager
+    def viewer(self, name: str) -> Iterator[Room]:
+        """Count a viewer of a room, which does not have to be there yet."""
+        room = self.rooms.enter(name)
+        self.viewers += 1
+        room.viewers += 1
+        try:
+            yield room
+        finally:
+            self.viewers -= 1
+            room.viewers -= 1
+            self.rooms.leave(room)
+
+    # ------------------------------------------------------------------ the server
+    def health(self) -> dict[str, Any]:
+        """Return what the server does; sees to it that dead engines are started again."""
+        self.engines.mend(self.died)
+        resolved = self.engines.resolved
+        return {
+            "status": "ok" if self.engines.healthy() else self.engines.state,
+            "error": self.engines.error,
+            "source": resolved.config.source_language,
+            "targets": [_describe(code) for code in self.targets()],
+            "model": resolved.config.models.translation.path,
+            "chunk_ms": resolved.config.chunk_ms,
+            "speakers": self._speakers,
+            "max_speakers": self.limits.max_speakers,
+            "viewers": self.viewers,
+            "max_viewers": self.limits.max_viewers,
+        }
+
+    async def watch(self) -> None:
+        """Forget rooms that are over and start engines that died, until cancelled."""
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            self.rooms.sweep()
+            self.engines.mend(self.died)
+
+    async def drain(self) -> None:
+        """End all streams, say what they heard, and let the viewers go; harmless when repeated."""
+        self.closing.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOP_S):
+                await self._quiet.wait()
+        for room in self.rooms:
+            room.close()
+        await self.engines.stop()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _describe(code: str) -> dict[str, Any]:
+    known = language(code)
+    return {"code": code, "name": known.name, "spaced": known.spaced, "rtl": known.rtl}

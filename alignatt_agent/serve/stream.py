@@ -1,0 +1,221 @@
+"""One speaker: audio in, steps of the cascade in a thread, messages out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from alignatt_agent.booth import BoothStep
+from alignatt_agent.serve import messages
+from alignatt_agent.serve.access import BROKEN, LATER, RefusedError
+from alignatt_agent.serve.intake import Intake
+from alignatt_agent.serve.rooms import Message
+from alignatt_agent.stopwatch import STAGES
+from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
+
+LOGGER = logging.getLogger(__name__)
+
+MAX_WAITING_S = 5.0
+"""Audio that may wait. A client that sends more is not read until some was heard: TCP slows it."""
+
+ATTEMPTS = 3
+"""Steps that may fail one after the other before a stream is given up."""
+
+
+class Hearing(Protocol):
+    """Hears one speaker and translates into several languages; a ``Booth``."""
+
+    def step(self, chunk: FloatArray) -> BoothStep:
+        """Hear a chunk, ``[samples]``."""
+
+    def finish(self) -> BoothStep:
+        """Translate everything that was said to its end; may be repeated after failures."""
+
+
+class Stream:
+    """One speaker's audio on its way through the cascade.
+
+    Args:
+        booth: hears and translates.
+        intake: makes the client's audio 16 kHz.
+        chunk_ms: audio per step.
+        live: hear all audio that waits in one step, so that a slow machine takes longer steps
+            instead of falling behind; otherwise every step hears exactly ``chunk_ms``.
+        offset_s: seconds of the talk before this stream.
+        deliver: gets the messages of each step.
+        healthy: whether the engines can serve requests.
+        threads: where steps run.
+    """
+
+    def __init__(
+        self,
+        booth: Hearing,
+        intake: Intake,
+        chunk_ms: int,
+        live: bool,
+        offset_s: float,
+        deliver: Callable[[list[Message]], Awaitable[None]],
+        healthy: Callable[[], bool],
+        threads: Executor,
+    ) -> None:
+        self._booth = booth
+        self._intake = intake
+        self._grid = chunk_ms * SAMPLE_RATE // 1000
+        self._live = live
+        self._offset_s = offset_s
+        self._deliver = deliver
+        self._healthy = healthy
+        self._threads = threads
+        self._queue: deque[FloatArray] = deque()
+        self._waiting = 0  # samples in the queue
+        self._heard = 0
+        self._busy_s = 0.0
+        self._ended = False
+        self._failures = 0
+        self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._arrived, self._taken = asyncio.Event(), asyncio.Event()
+
+    @property
+    def audio_s(self) -> float:
+        """Seconds of the talk that were heard."""
+        return self._offset_s + self._heard / SAMPLE_RATE
+
+    async def feed(self, data: bytes) -> None:
+        """Take audio of the client; waits while too much of it has not been heard yet.
+
+        Raises:
+            RefusedError: it is no whole number of samples.
+        """
+        self._put(self._intake(data))
+        while self._waiting > MAX_WAITING_S * SAMPLE_RATE:
+            self._taken.clear()
+            await self._taken.wait()
+
+    def end(self) -> None:
+        """Nothing more comes: what waits is heard, and everything is translated to its end."""
+        if not self._ended:
+            self._ended = True
+            self._put(self._intake.finish())
+            self._arrived.set()
+
+    def fail(self, error: EngineError) -> None:
+        """The engines are gone, whether this stream needs them now or not."""
+        if not self._failed.done():
+            self._failed.set_exception(_gone(error))
+
+    async def run(self) -> None:
+        """Hear and translate until the end of the stream.
+
+        Raises:
+            RefusedError: the engines failed for good; what was said before stays.
+        """
+        running = asyncio.ensure_future(self._run())
+        try:
+            await asyncio.wait({running, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+            if self._failed.done() and not running.done():
+                self._failed.result()
+            await running
+        finally:
+            running.cancel()
+            if self._failed.done():
+                self._failed.exception()  # seen, if both happened at once
+            else:
+                self._failed.cancel()
+
+    def _put(self, samples: FloatArray) -> None:
+        if samples.size:
+            self._queue.append(samples)
+            self._waiting += samples.size
+            self._arrived.set()
+
+    async def _run(self) -> None:
+        while True:
+            while self._waiting < self._grid and not self._ended:
+                self._arrived.clear()
+                await self._arrived.wait()
+            if not self._waiting:
+                break
+            chunk = self._take()
+            await self._attempt(partial(self._booth.step, chunk), chunk.size)
+        for _ in range(ATTEMPTS):
+            if await self._attempt(self._booth.finish):
+                break
+
+    def _take(self) -> FloatArray:
+        """Return the audio of the next step."""
+        audio = np.concatenate(self._queue)
+        longest = round(MAX_WAITING_S * SAMPLE_RATE) if self._live else self._grid
+        chunk, rest = audio[:longest], audio[longest:]
+        self._queue.clear()
+        if rest.size:
+            self._queue.append(rest)
+        self._waiting = rest.size
+        self._taken.set()
+        return chunk
+
+    async def _attempt(self, call: Callable[[], BoothStep], samples: int = 0) -> bool:
+        """Make one step and deliver what it gave; returns whether all of it succeeded."""
+        begin = time.perf_counter()
+        self._heard += samples
+        step: BoothStep | None = None
+        failures: list[Exception] = []
+        try:
+            step = await asyncio.get_running_loop().run_in_executor(self._threads, call)
+            failures += step.failures.values()
+        except EngineError as error:
+            failures.append(error)
+        except Exception as error:
+            LOGGER.exception("a step failed")
+            message = f"the step failed ({type(error).__name__}: {error})"
+            raise RefusedError("internal", message, BROKEN) from error
+        seconds = time.perf_counter() - begin
+        self._busy_s += seconds
+        gone = bool(failures) and not self._healthy()
+        await self._deliver([*self._told(step, failures, gone), self._status(seconds, step)])
+        if gone:
+            raise _gone(failures[0])
+        self._failures = 0 if step is not None and step.steps else self._failures + 1
+        if failures:
+            LOGGER.warning("a step failed, it is tried again with the next audio: %s", failures[0])
+            if self._failures >= ATTEMPTS:
+                raise RefusedError("engine", f"{failures[0]}; the stream is given up", BROKEN)
+        return not failures
+
+    def _told(
+        self, step: BoothStep | None, failures: Sequence[Exception], gone: bool
+    ) -> list[Message]:
+        if step is None:
+            return [] if gone else [messages.warning(failures[0])]
+        found = messages.of_step(step, self._offset_s)
+        return [message for message in found if not gone or message["type"] != "error"]
+
+    def _status(self, seconds: float, step: BoothStep | None) -> Message:
+        heard_s = self._heard / SAMPLE_RATE
+        steps = step.steps.values() if step is not None else ()
+        return {
+            "type": "status",
+            "audio_s": round(self.audio_s, 2),
+            "behind_s": round(self._waiting / SAMPLE_RATE, 2),
+            "step_ms": round(1000 * seconds),
+            # Languages are translated side by side: the slowest one is what a step waits for.
+            "stages": {
+                stage: round(1000 * max(own.seconds.get(stage, 0.0) for own in steps))
+                for stage in STAGES
+                if steps
+            },
+            "rtf": round(self._busy_s / heard_s, 2) if heard_s else 0.0,
+        }
+
+
+def _gone(error: Exception) -> RefusedError:
+    return RefusedError(
+        "engine", f"{error}; the engines are being started again, go on in a minute", LATER
+    )

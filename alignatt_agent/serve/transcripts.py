@@ -1,0 +1,62 @@
+"""What was said in a room, as a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from alignatt_agent.config.languages import language
+from alignatt_agent.live.subtitles import Said, layout, spoken_cues, srt, vtt
+from alignatt_agent.running_text import join_words
+from alignatt_agent.serve.access import RefusedError
+from alignatt_agent.serve.rooms import Room
+from alignatt_agent.types import Spoken
+
+FORMATS = {
+    "srt": "application/x-subrip",
+    "vtt": "text/vtt",
+    "txt": "text/plain",
+    "jsonl": "application/jsonl",
+}
+"""Media types of the formats."""
+
+
+def transcript(room: Room, target: str, kind: str) -> str:
+    """Return what was said in one language so far; times are those of the speech.
+
+    Args:
+        room: where it was said.
+        target: code of the language; that of the speaker gives what was heard.
+        kind: one of ``FORMATS``.
+
+    Raises:
+        RefusedError: nothing was said in this language.
+    """
+    units = list(_said(room, target))
+    if not units:
+        raise RefusedError("target", f"nothing was said in {target[:20]!r} yet", status=404)
+    if kind == "txt":
+        return join_words([unit.text for unit in units]) + "\n"
+    if kind == "jsonl":
+        return "".join(_line(target, unit) for unit in units)
+    form = layout(language(target).spaced)
+    cues = spoken_cues(units, form)
+    return srt(cues) if kind == "srt" else vtt(cues)
+
+
+def _said(room: Room, target: str) -> Iterator[Said]:
+    for message in room.messages():
+        if message["type"] == "said" and message["target"] == target:
+            for text, start, end in message["units"]:
+                yield Said(text, Spoken(start, end), message["audio_s"])
+
+
+def _line(target: str, unit: Said) -> str:
+    content = {
+        "target": target,
+        "text": unit.text,
+        "start": unit.spoken.start,
+        "end": unit.spoken.end,
+        "emission_time": unit.at,
+    }
+    return json.dumps(content, ensure_ascii=False) + "\n"

@@ -1,0 +1,1 @@
+"""What clients speak: our own messages, Simulstream's, OpenAI's and WhisperLiveKit's."""

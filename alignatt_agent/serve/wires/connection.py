@@ -1,0 +1,126 @@
+"""A WebSocket that is not trusted, and a speaker at its other end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Coroutine
+from typing import Any
+
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
+
+from alignatt_agent.serve.access import GOING, MAX_MESSAGE, TOO_BIG, RefusedError
+from alignatt_agent.serve.rooms import Message
+from alignatt_agent.serve.service import Service
+from alignatt_agent.serve.stream import Stream
+
+SEND_S = 30.0
+"""A client that does not read for so long is gone."""
+
+REASON = 120
+"""Longest reason of a closed WebSocket, in bytes of UTF-8 (RFC 6455 allows 123)."""
+
+
+class Connection:
+    """A client's WebSocket.
+
+    Args:
+        socket: not accepted yet.
+        service: what all connections share.
+    """
+
+    def __init__(self, socket: WebSocket, service: Service) -> None:
+        self._socket = socket
+        self._service = service
+        self._gone = False
+
+    async def receive(self) -> bytes | dict[str, Any]:
+        """Return the next message: audio, or a JSON object.
+
+        Raises:
+            RefusedError: it is too long or no JSON object, or none comes.
+            WebSocketDisconnect: the client is gone.
+        """
+        idle_s = self._service.limits.idle_s
+        try:
+            # Not wait_for: until Python 3.12 it may swallow a cancellation.
+            async with asyncio.timeout(idle_s):
+                message = await self._socket.receive()
+        except TimeoutError:
+            raise RefusedError("idle", f"nothing was sent for {idle_s:g} s") from None
+        if message["type"] == "websocket.disconnect":
+            self._gone = True
+            raise WebSocketDisconnect(message.get("code", 1005))
+        data: bytes | str | None = message.get("bytes")
+        if data is None:
+            data = message.get("text") or ""
+        if len(data) > MAX_MESSAGE:
+            expected = f"a message has to be shorter than {MAX_MESSAGE} bytes"
+            raise RefusedError("message-size", f"{expected}, got {len(data)}", TOO_BIG)
+        return data if isinstance(data, bytes) else _json(data)
+
+    async def send(self, message: Message) -> None:
+        """Send a message; one that is gone gets nothing."""
+        if self._gone:
+            return
+        try:
+            async with asyncio.timeout(SEND_S):
+                await self._socket.send_json(message)
+        except (TimeoutError, WebSocketDisconnect, WebSocketDisconnected, OSError, RuntimeError):
+            self._gone = True
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        """Close the connection with a reason."""
+        short = reason.encode()[:REASON].decode(errors="ignore")
+        with contextlib.suppress(WebSocketDisconnect, WebSocketDisconnected, OSError, RuntimeError):
+            if not self._gone:
+                await self._socket.close(code, short)
+        self._gone = True
+
+    async def attend(self, stream: Stream, listening: Coroutine[Any, Any, None]) -> None:
+        """Listen to a speaker until he stops, leaves or cannot be heard any more.
+
+        What was heard is said in any case, to the viewers and to a speaker who is still there.
+
+        Args:
+            stream: his stream.
+            listening: feeds it; returns when he stops.
+
+        Raises:
+            RefusedError: what he sent cannot be taken, or the engines failed, or the server stops.
+            WebSocketDisconnect: he left.
+        """
+        service = self._service
+        running = asyncio.ensure_future(stream.run())
+        hearing = asyncio.ensure_future(listening)
+        closing = asyncio.ensure_future(service.closing.wait())
+        try:
+            await asyncio.wait({running, hearing, closing}, return_when=asyncio.FIRST_COMPLETED)
+            stopped = closing.done() and not hearing.done()
+            if not running.done():
+                stream.end()
+                await asyncio.wait({running})
+            try:
+                running.result()
+            except RefusedError:
+                service.engines.mend(service.died)
+                raise
+            if hearing.done():
+                hearing.result()
+            if stopped:
+                raise RefusedError("closing", "the server stops", GOING)
+        finally:
+            for task in (running, hearing, closing):
+                task.cancel()
+            await asyncio.gather(running, hearing, closing, return_exceptions=True)
+
+
+def _json(text: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict):
+        raise RefusedError("json", f"a text message has to be a JSON object, got {text[:40]!r}")
+    return data

@@ -1,0 +1,182 @@
+"""WhisperLiveKit's translation protocol, version 1 (``alignatt-mt-server``).
+
+A client that recognises speech itself sends ``init``, then ``update`` with the words of the open
+utterance (``words`` may be relied on, those of ``tail`` may not); it gets ``translation`` with the
+text that is committed, which never changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+
+from alignatt_agent.booth import Follower
+from alignatt_agent.serve.access import RefusedError
+from alignatt_agent.serve.service import Service
+from alignatt_agent.serve.wires.connection import Connection
+from alignatt_agent.types import Emission, EngineError, SourceView, Word
+
+PROTOCOL = 1
+
+MAX_WORDS = 2_000
+"""Words of one utterance."""
+
+Heard = Annotated[tuple[tuple[str, float | None, float | None], ...], Field(max_length=MAX_WORDS)]
+"""Words with their start and end in milliseconds."""
+
+
+class Init(BaseModel):
+    """The first message of a client; its ``overrides`` have no meaning here."""
+
+    type: Literal["init"]
+    protocol_version: Literal[1]
+    source_lang: str
+    target_lang: str
+    preset: str | None = None
+    context_text: str | None = Field(default=None, max_length=20_000)
+
+
+class Tail(BaseModel):
+    """Words that may still change."""
+
+    words: Heard = ()
+
+
+class Update(BaseModel):
+    """The open utterance, or its end."""
+
+    type: Literal["update"]
+    seq: int
+    utterance_id: int | str
+    words: Heard = ()
+    tail: Tail | None = None
+    clock_ms: float = 0.0
+    is_final: bool = False
+
+
+_MESSAGE: TypeAdapter[Init | Update] = TypeAdapter(
+    Annotated[Init | Update, Field(discriminator="type")]
+)
+
+
+async def serve(connection: Connection, service: Service) -> None:
+    """Serve one client until it leaves.
+
+    Raises:
+        RefusedError: it cannot be granted.
+        WebSocketDisconnect: the client left.
+    """
+    init = _parse(await connection.receive())
+    if not isinstance(init, Init):
+        raise RefusedError("bad_protocol", "the first message has to be init")
+    with service.slot():
+        source, (target,) = service.languages(init.source_lang, [init.target_lang])
+        if target.code == source.code:
+            raise RefusedError(
+                "unsupported_direction", "the translation has to be another language"
+            )
+        context = await service.context(init.context_text)
+        booth = service.engines.booth(source, [target], context)
+        await connection.send(
+            {
+                "type": "init_ok",
+                "protocol_version": PROTOCOL,
+                "direction": f"{source.code}-{target.code}",
+                "preset": init.preset or service.engines.resolved.config.policy.name,
+                "model": service.engines.resolved.config.models.translation.path,
+            }
+        )
+        utterance = _Utterance(booth.interpreters[target.code].translator, target.spaced)
+        while True:
+            update = _parse(await connection.receive())
+            if not isinstance(update, Update):
+                raise RefusedError("bad_protocol", "this session has begun already")
+            try:
+                answer = await asyncio.to_thread(utterance.follow, update)
+            except EngineError as error:
+                service.engines.mend(service.died)
+                failed = {"type": "error", "code": "processing_failed", "message": str(error)}
+                answer = failed | {"seq": update.seq}
+            await connection.send(answer)
+
+
+async def refuse(connection: Connection, error: RefusedError, service: Service) -> None:
+    """Say why the connection is closed, in the words of the protocol."""
+    source, *_ = reversed(service.targets())
+    content: dict[str, Any] = {"type": "error", "code": error.code, "message": str(error)}
+    if error.code == "language":
+        content["code"] = "unsupported_direction"
+        known = (code for code in service.targets() if code != source)
+        content["supported"] = [f"{source}-{code}" for code in known]
+    await connection.send(content)
+
+
+class _Utterance:
+    """What was said of the open utterance.
+
+    Args:
+        translator: of one stream.
+        spaced: whether the target language separates words by white space.
+    """
+
+    def __init__(self, translator: Follower, spaced: bool) -> None:
+        self._translator = translator
+        self._space = " " if spaced else ""
+        self._text = ""
+
+    def follow(self, update: Update) -> dict[str, Any]:
+        """Translate what the client heard; returns the answer.
+
+        Raises:
+            EngineError: an engine failed; the client may send the same again.
+        """
+        words = _words(update.words, update.clock_ms)
+        emission = self._translate(words, update)
+        delta = "".join(f"{self._space}{unit}" for unit in emission.units)
+        self._text += delta
+        answer = {
+            "type": "translation",
+            "seq": update.seq,
+            "utterance_id": update.utterance_id,
+            "final": update.is_final,
+            "forced_final": False,
+            "committed_text": self._text.strip(),
+            "committed_delta": delta,
+            "buffer_text": "",
+            "covered_source_units": self._covered(),
+        }
+        if update.is_final:
+            self._text = ""
+        return answer
+
+    def _translate(self, words: tuple[Word, ...], update: Update) -> Emission:
+        if update.is_final:
+            return self._translator.complete(words)
+        tail = _words(update.tail.words if update.tail else (), update.clock_ms)
+        return self._translator.update(SourceView(words + tail, len(words)))
+
+    def _covered(self) -> int | None:
+        judged = self._translator.judged
+        looked = judged.words[: judged.emitted] if judged else ()
+        return 1 + max(looked) if looked else None
+
+
+def _words(given: Heard, clock_ms: float) -> tuple[Word, ...]:
+    return tuple(
+        Word(part, (clock_ms if start is None else start) / 1000, (end or clock_ms) / 1000)
+        for text, start, end in given
+        for part in text.split()
+    )
+
+
+def _parse(message: bytes | dict[str, Any]) -> Init | Update:
+    if isinstance(message, bytes):
+        raise RefusedError("bad_protocol", "expected JSON, got binary data")
+    try:
+        return _MESSAGE.validate_python(message)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise RefusedError("bad_protocol", f"{where or 'message'}: {first['msg']}") from None

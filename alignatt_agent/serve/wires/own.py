@@ -1,0 +1,102 @@
+"""Our own messages.
+
+A client sends ``start``, then audio as binary messages (16-bit little-endian mono), then ``stop``.
+It gets ``ready``, what ``messages`` tells of every step, and ``end``; or ``error`` and a close code
+with the reason. A speaker whose connection was lost starts again with the ``session`` of ``ready``:
+the talk goes on, and nothing that was said is said again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from alignatt_agent.config.errors import Strict, explain
+from alignatt_agent.serve.access import RefusedError
+from alignatt_agent.serve.messages import DETAIL, Detail, refusal
+from alignatt_agent.serve.rooms import Message
+from alignatt_agent.serve.service import Service, Wish
+from alignatt_agent.serve.stream import Stream
+from alignatt_agent.serve.wires.connection import Connection
+from alignatt_agent.types import SAMPLE_RATE
+
+
+class Start(Strict):
+    """The first message of a speaker; see ``Wish``."""
+
+    type: Literal["start"]
+    targets: tuple[str, ...] = Field(max_length=16)
+    source: str | None = None
+    sample_rate: int | float = SAMPLE_RATE
+    detail: Detail = "text"
+    room: str | None = None
+    session: str | None = None
+    live: bool = True
+    context: str | None = Field(default=None, max_length=20_000)
+
+
+async def serve(connection: Connection, service: Service, first: dict[str, Any]) -> None:
+    """Serve one speaker.
+
+    Args:
+        connection: his connection.
+        service: what all connections share.
+        first: the message that he began with.
+
+    Raises:
+        RefusedError: it cannot be granted, or cannot go on.
+        WebSocketDisconnect: he left.
+    """
+    start = _parse(first)
+    wanted = DETAIL[start.detail]
+
+    async def deliver(found: list[Message]) -> None:
+        for message in found:
+            if message["type"] in wanted:
+                await connection.send(message)
+
+    wish = Wish(
+        source=start.source,
+        targets=start.targets,
+        rate=start.sample_rate,
+        live=start.live,
+        room=start.room,
+        session=start.session,
+        context=start.context,
+    )
+    async with service.speech(wish, deliver) as speech:
+        await connection.send(speech.ready)
+        try:
+            await connection.attend(speech.stream, _listen(connection, speech.stream))
+        except RefusedError as error:
+            speech.room.publish(refusal(error))
+            raise
+        end = {"type": "end", "audio_s": round(speech.stream.audio_s, 2)}
+        speech.room.publish(end)
+    await connection.send(end)
+
+
+async def refuse(connection: Connection, error: RefusedError) -> None:
+    """Say why the connection is closed, in our own words."""
+    await connection.send(refusal(error))
+
+
+async def _listen(connection: Connection, stream: Stream) -> None:
+    while True:
+        message = await connection.receive()
+        if isinstance(message, bytes):
+            await stream.feed(message)
+        elif message.get("type") == "stop":
+            return
+        else:
+            kind = str(message.get("type"))[:40]
+            raise RefusedError("message", f"expected audio or a message of type stop, got {kind!r}")
+
+
+def _parse(message: dict[str, Any]) -> Start:
+    try:
+        return Start.model_validate(message)
+    except ValidationError as error:
+        problems = "; ".join(explain(Start, dict(item))[:200] for item in error.errors()[:3])
+        raise RefusedError("start", f"the message start is not valid: {problems}") from None

@@ -1,0 +1,132 @@
+"""OpenAI's realtime translation (``/v1/realtime/translations``), text only.
+
+Its transcript deltas are append-only, as all our output is. Audio is 24 kHz 16-bit little-endian
+mono in base64. ``session.input_transcript.delta`` comes for every finished sentence, if asked for.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import copy
+import secrets
+import time
+from typing import Any
+
+from alignatt_agent.serve.access import BROKEN, RefusedError
+from alignatt_agent.serve.rooms import Message
+from alignatt_agent.serve.service import Service, Speech, Wish
+from alignatt_agent.serve.wires.connection import Connection
+
+RATE = 24_000
+"""Sampling rate of the protocol, in Hz."""
+
+LONGEST_S = 86_400
+"""When a session expires that nobody ends."""
+
+
+class Session:
+    """One session of the protocol.
+
+    Args:
+        connection: the client's.
+        service: what all connections share.
+        model: what the client calls the model; anything will do.
+    """
+
+    def __init__(self, connection: Connection, service: Service, model: str) -> None:
+        self._connection = connection
+        self._service = service
+        self._events = 0
+        self._settings: dict[str, Any] = {
+            "id": f"sess_{secrets.token_hex(8)}",
+            "type": "translation",
+            "model": model or service.engines.resolved.config.models.translation.path,
+            "expires_at": int(time.time()) + LONGEST_S,
+            "audio": {"input": {}, "output": {"language": None}},
+        }
+
+    async def serve(self) -> None:
+        """Serve the client to the end.
+
+        Raises:
+            RefusedError: it cannot be granted, or cannot go on.
+            WebSocketDisconnect: the client left.
+        """
+        await self._send("session.created", session=self._settings)
+        first = await self._wait_for_audio()
+        if first is None:
+            return await self._close()
+        language = self._settings["audio"]["output"].get("language")
+        wish = Wish(None, [] if language is None else [str(language)], RATE, live=True)
+
+        async def deliver(found: list[Message]) -> None:
+            for message in found:
+                await self._tell(message, speech)
+
+        async def listen() -> None:
+            data: bytes | None = first
+            while data is not None:
+                await speech.stream.feed(data)
+                data = await self._wait_for_audio()
+
+        async with self._service.speech(wish, deliver) as speech:
+            await self._connection.attend(speech.stream, listen())
+        return await self._close()
+
+    async def refuse(self, error: RefusedError) -> None:
+        """Say why the connection is closed, in the words of the protocol."""
+        kind = "server_error" if error.close == BROKEN else "invalid_request_error"
+        await self._send("error", error={"type": kind, "code": error.code, "message": str(error)})
+
+    async def _wait_for_audio(self) -> bytes | None:
+        """Return the next piece of audio; ``None`` when the client ends the session."""
+        while True:
+            event = await self._connection.receive()
+            kind = "binary" if isinstance(event, bytes) else event.get("type")
+            if kind == "session.close":
+                return None
+            if kind == "session.input_audio_buffer.append":
+                assert isinstance(event, dict)
+                return _decoded(event.get("audio"))
+            if kind != "session.update":
+                raise RefusedError("event", f"unknown event {str(kind)[:60]!r}")
+            assert isinstance(event, dict)
+            await self._update(event.get("session"))
+
+    async def _update(self, wanted: Any) -> None:
+        audio = wanted.get("audio") if isinstance(wanted, dict) else None
+        settings = copy.deepcopy(self._settings)
+        for side in ("input", "output"):
+            given = audio.get(side) if isinstance(audio, dict) else None
+            if isinstance(given, dict):
+                settings["audio"][side] |= given
+        self._settings = settings
+        await self._send("session.updated", session=settings)
+
+    async def _tell(self, message: Message, speech: Speech) -> None:
+        elapsed = round(1000 * message.get("audio_s", 0.0))
+        if message["type"] == "said":
+            delta = speech.join([unit for unit, *_ in message["units"]])
+            await self._send("session.output_transcript.delta", delta=delta, elapsed_ms=elapsed)
+        wanted = self._settings["audio"]["input"].get("transcription")
+        if message["type"] == "heard" and wanted:
+            for sentence in message["closed"]:
+                delta = "".join(f" {word}" for word, *_ in sentence)
+                end = round(1000 * sentence[-1][2])
+                await self._send("session.input_transcript.delta", delta=delta, elapsed_ms=end)
+
+    async def _close(self) -> None:
+        await self._send("session.closed")
+
+    async def _send(self, kind: str, **content: Any) -> None:
+        self._events += 1
+        event_id = f"event_{self._events}"
+        await self._connection.send({"type": kind, "event_id": event_id, **content})
+
+
+def _decoded(audio: Any) -> bytes:
+    try:
+        return base64.b64decode(audio, validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        raise RefusedError("audio", "audio has to be base64 of 24 kHz 16-bit mono PCM") from None

@@ -1,0 +1,75 @@
+"""Simulstream's messages, so that its clients work here as they are.
+
+Text tells ``sample_rate``, ``source_lang`` and ``target_lang`` of what follows; binary messages are
+16-bit little-endian mono audio; ``end_of_stream`` ends a stream, and another may follow. Every step
+of exactly ``chunk_ms`` is answered with what is new. Its ``metrics_metadata`` is ignored: scores
+come from Simulstream's own server, which writes the log.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from alignatt_agent.serve.rooms import Message
+from alignatt_agent.serve.service import Service, Wish
+from alignatt_agent.serve.stream import Stream
+from alignatt_agent.serve.wires.connection import Connection
+from alignatt_agent.types import SAMPLE_RATE
+
+
+async def serve(connection: Connection, service: Service, first: bytes | dict[str, Any]) -> None:
+    """Serve one speaker after the other until the client leaves.
+
+    Args:
+        connection: the client's.
+        service: what all connections share.
+        first: the message that it began with.
+
+    Raises:
+        RefusedError: it cannot be granted, or cannot go on.
+        WebSocketDisconnect: the client left.
+    """
+    settings: dict[str, Any] = {}
+    message = first
+    while True:
+        if isinstance(message, bytes):
+            await _stream(connection, service, settings, message)
+            settings = {}
+        elif "end_of_stream" in message:
+            await _done(connection)
+        else:
+            settings |= message
+        message = await connection.receive()
+
+
+async def _stream(
+    connection: Connection, service: Service, settings: dict[str, Any], first: bytes
+) -> None:
+    target = settings.get("target_lang") or service.engines.resolved.config.target_language
+    source = settings.get("source_lang")
+    wish = Wish(
+        source=None if source is None else str(source),
+        targets=[] if target is None else [str(target)],
+        rate=settings.get("sample_rate", SAMPLE_RATE),
+        live=False,
+    )
+
+    async def deliver(found: list[Message]) -> None:
+        units = [unit for item in found if item["type"] == "said" for unit, *_ in item["units"]]
+        await connection.send({"new": speech.join(units), "deleted": ""})
+
+    async with service.speech(wish, deliver) as speech:
+        await connection.attend(speech.stream, _listen(connection, speech.stream, first))
+    await _done(connection)
+
+
+async def _listen(connection: Connection, stream: Stream, first: bytes) -> None:
+    message: bytes | dict[str, Any] = first
+    while isinstance(message, bytes) or "end_of_stream" not in message:
+        if isinstance(message, bytes):
+            await stream.feed(message)
+        message = await connection.receive()
+
+
+async def _done(connection: Connection) -> None:
+    await connection.send({"end_of_processing": True})
