@@ -117,6 +117,10 @@ class Interpreter:
         return emission
 
 
+Heard = tuple[SpeechUpdate, float, Mapping[str, float]]
+"""What was heard, the seconds of audio so far, and the seconds of each stage of the hearing."""
+
+
 @dataclass(frozen=True, slots=True)
 class BoothStep:
     """What a chunk became in every language; each is either in ``steps`` or in ``failures``.
@@ -188,10 +192,7 @@ class Booth:
     def _advance(self, hear: Callable[[], SpeechUpdate]) -> BoothStep:
         return self._follow(*self._hear(hear))
 
-    def _hear(
-        self, hear: Callable[[], SpeechUpdate]
-    ) -> tuple[SpeechUpdate, float, Mapping[str, float]]:
-        """Return what was heard, the audio so far and the seconds of each stage."""
+    def _hear(self, hear: Callable[[], SpeechUpdate]) -> Heard:
         self._watch.start()
         heard = hear()
         return heard, self._live_tail.now, self._watch.read()

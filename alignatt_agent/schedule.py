@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from alignatt_agent.booth import Booth, BoothStep, Interpreter, added, interpret
+from alignatt_agent.booth import Booth, BoothStep, Heard, Interpreter, added, interpret
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.stopwatch import STAGES, Stopwatch
 from alignatt_agent.types import Emission, SourceView, SpeechUpdate, Step
@@ -103,7 +103,7 @@ class AsynchronousBooth(Booth):
         super().__init__(live_tail, interpreters, watch)
         self._said = said
         self._desk = threading.Condition()
-        self._waiting: dict[str, tuple[SpeechUpdate, float, Mapping[str, float]]] = {}
+        self._waiting: dict[str, Heard] = {}
         self._busy: set[str] = set()
 
     def reset(self) -> None:
@@ -150,14 +150,21 @@ class AsynchronousBooth(Booth):
 
     def _work(self, name: str) -> None:
         """Translate until nothing waits."""
-        while True:
-            with self._desk:
-                job = self._waiting.pop(name, None)
-                if job is None:
-                    self._busy.discard(name)
-                    self._desk.notify_all()
-                    return
-            self._said(name, interpret(self.interpreters[name], *job))
+        try:
+            while job := self._next(name):
+                self._said(name, interpret(self.interpreters[name], *job))
+        except BaseException:  # of ``said``
+            self._next(name, stop=True)
+            raise
+
+    def _next(self, name: str, stop: bool = False) -> Heard | None:
+        """Take what waits for an interpreter, which is free when nothing does."""
+        with self._desk:
+            if not stop and name in self._waiting:
+                return self._waiting.pop(name)
+            self._busy.discard(name)
+            self._desk.notify_all()
+            return None
 
 
 def _joined(before: Step | None, last: Step) -> Step:
