@@ -207,7 +207,9 @@ def _of_the_world(source: str) -> bool:
 
 def _resolved(config: AgentConfig, targets: Sequence[Language]) -> Resolved:
     spoken = language(config.source_language)
-    return resolve(config, [target.code for target in targets if target.code != spoken.code])
+    return resolve(
+        config.returning(), [target.code for target in targets if target.code != spoken.code]
+    )
 
 
 class Run:
