@@ -12,7 +12,6 @@ import logging
 import re
 import sys
 import threading
-from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +27,7 @@ from micro_world.measure import measure
 RATE = 16_000
 ROOT = Path(__file__).resolve().parents[2]
 DEVSET = ROOT / "micro_models" / "devset"
-TARGETS = ("de", "it", "zh")
+TARGETS = {"de": "German", "it": "it", "zh": "Chinese"}
 
 
 def stream(agent, audio, target="de"):
@@ -45,17 +44,17 @@ def stream(agent, audio, target="de"):
 
 
 def official_runs(root: Path) -> None:
+    """Stream each target with the arguments of ``simulstream_inference``."""
     METRICS_LOGGER.setLevel(logging.INFO)
-    for target in TARGETS:
-        inference.main(
-            Namespace(
-                speech_processor_config=str(root / f"{target}.yaml"),
-                wav_list_file=str(root / "wavs.txt"),
-                tgt_lang=target,
-                src_lang="en",
-                metrics_log_file=str(root / f"{target}.jsonl"),
-            )
-        )
+    for target, name in TARGETS.items():
+        sys.argv = [
+            "simulstream_inference",
+            *("--speech-processor-config", str(root / f"{target}.yaml")),
+            *("--wav-list-file", str(root / "wavs.txt")),
+            *("--tgt-lang", name, "--src-lang", "English"),
+            *("--metrics-log-file", str(root / f"{target}.jsonl")),
+        ]
+        inference.cli_main()
 
 
 def side_by_side(config, audio):
@@ -112,7 +111,7 @@ def quick_start(wav: Path) -> str:
 
 
 def main() -> None:
-    root, out = Path(sys.argv[1]), Path(sys.argv[2])
+    root, out = (Path(given) for given in sys.argv[1:])
     official_runs(root)
     config = yaml_config(str(root / "de.yaml"))
     AlignAttAgent.load_model(config)

@@ -155,19 +155,6 @@ def test_odd_audio(driven):
     assert driven["failures"] == []
 
 
-def test_simulstream_inference_command(driven, short_talk):
-    log = short_talk.root / "command.jsonl"
-    command = [
-        str(BIN / "simulstream_inference"),
-        *("--speech-processor-config", str(short_talk.root / "de.yaml")),
-        *("--wav-list-file", str(short_talk.root / "wavs.txt")),
-        *("--tgt-lang", "German", "--src-lang", "English", "--metrics-log-file", str(log)),
-    ]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    assert result.returncode == 0, result.stderr[-4000:]
-    assert emissions(log) == emissions(short_talk.root / "de.jsonl")
-
-
 def test_quick_start_of_the_readme(driven):
     assert len(driven["quick start"].split()) > 20
 
