@@ -15,7 +15,12 @@ from transformers import AutoTokenizer
 from transformers.utils import logging
 
 from alignatt_agent.cascade import Engines
-from alignatt_agent.checks import bench_booth, bench_contenders, bench_streams
+from alignatt_agent.checks import (
+    bench_booth,
+    bench_contenders,
+    bench_schedules,
+    bench_streams,
+)
 from alignatt_agent.checks.bench_contenders import CAPTURE, PLAIN, Contender, Size, contenders
 from alignatt_agent.checks.bench_rounds import (
     COLD,
@@ -32,7 +37,7 @@ from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.evaluation.signature import device, versions
 from alignatt_agent.types import Prompt
 
-PARTS = ("engine", "early-stop", "streams", "booth")
+PARTS = ("engine", "early-stop", "streams", "booth", "schedules")
 
 EARLY_STOP = (
     "config", "target", "drafts", "chunks", "identical", "tokens",
@@ -62,6 +67,9 @@ audio comes by the clock; lag is the time from the end of a chunk's audio to its
 booth: all targets from one hearing against a stream for each, as simulstream-eval and alignatt
 translate do it; share is the part of the time, share_of_stages what the streams' stage times say.
 
+schedules: the lag of units by the clock (median, 95 %, mean, and how much it grew from the first to
+the last quarter) where stages run in turn, overlap, or never wait, with engines slowed by sleeps.
+
 examples
   everything, about an hour on two free cores:
     alignatt bench --output outputs/bench
@@ -69,10 +77,12 @@ examples
     alignatt bench --output outputs/bench --quick
   how many speakers this machine keeps up with, and how late it is for more of them:
     alignatt bench --output outputs/bench --only streams --streams 1 2 4 8 16 32 --paced
+  what overlapping stages gain, on a whole talk, also where stages in turn are too slow:
+    alignatt bench --output outputs/bench --only schedules --seconds 73 --loads 0.5 0.8 1.2
   what 10,000 requests leave behind in the engine:
     alignatt bench --output outputs/bench --only engine --sizes micro --requests 10000
 
-writes OUT/engine.json, OUT/early_stop.json, OUT/streams.json and OUT/booth.json
+writes OUT/engine.json, OUT/early_stop.json, OUT/streams.json, OUT/booth.json, OUT/schedules.json
 
 exit status: 0 measured, and streams emit what they have to; 1 they do not, or something failed;
 2 nothing was started
@@ -105,7 +115,7 @@ def build_parser() -> argparse.ArgumentParser:
     engine.add_argument("--requests", type=int, metavar="N",
         help="requests that must leave nothing behind; default 1000, with --quick 100",
     )  # fmt: skip
-    streams = parser.add_argument_group("early-stop, streams, booth")
+    streams = parser.add_argument_group("early-stop, streams, booth, schedules")
     streams.add_argument(
         "--config", nargs="+", default=["micro-low", "micro-high"],
         help="configurations of the same models; other parts than early-stop take the first; "
@@ -120,6 +130,10 @@ def build_parser() -> argparse.ArgumentParser:
     text = "deliver the audio by the clock and measure the lag of what is emitted"
     streams.add_argument("--paced", action="store_true", help=text)
     streams.add_argument("--seconds", type=float, default=30.0, help="of each; default %(default)s")
+    streams.add_argument(
+        "--loads", type=float, nargs="+", default=bench_schedules.LOADS, metavar="RTF",
+        help="schedules: real-time factors that stages in turn are slowed to; default %(default)s",
+    )  # fmt: skip
     return parser
 
 
@@ -153,6 +167,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             _write(arguments.output / "booth.json", found)
             print(tabulate([found], "keys"))
             good &= found["identical"] and found["units"] > 0
+        if "schedules" in arguments.only:
+            jobs = bench_streams.excerpts(arguments.devset, arguments.target, 1, arguments.seconds)
+            rows = list(bench_schedules.schedules(first, engines, jobs[0], arguments.loads))
+            _write(arguments.output / "schedules.json", {"device": device(), "rows": rows})
+            print(tabulate(rows, "keys"))
     return 0 if good else 1
 
 

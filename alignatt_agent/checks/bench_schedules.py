@@ -17,7 +17,7 @@ import numpy as np
 
 from alignatt_agent.booth import BoothStep
 from alignatt_agent.cascade import Engines, build_booth
-from alignatt_agent.checks.bench_streams import Job, _chunks
+from alignatt_agent.checks.bench_streams import Job, chunks
 from alignatt_agent.config.agent_config import Schedule
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
@@ -134,7 +134,7 @@ def _translate(
         said=ready,
     )
     heard = 0
-    for chunk in _chunks(resolved, audio):
+    for chunk in chunks(resolved, audio):
         heard += len(chunk)
         if paced:
             time.sleep(max(0.0, begin + heard / SAMPLE_RATE - time.perf_counter()))

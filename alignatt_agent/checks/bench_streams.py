@@ -158,7 +158,7 @@ def _translate(
 
 # ------------------------------------------------------------------ many streams
 @dataclass
-class Spoken:
+class Emitted:
     """What a stream emitted.
 
     Attributes:
@@ -199,8 +199,8 @@ def together(
 
 def crowd_figures(
     jobs: Sequence[Job],
-    alone: Sequence[Spoken],
-    crowd: Sequence[Spoken],
+    alone: Sequence[Emitted],
+    crowd: Sequence[Emitted],
     seconds: float,
     chunk_s: float,
 ) -> dict[str, Any]:
@@ -240,7 +240,7 @@ def speak(
     start: float | None = None,
     clock: Callable[[], float] = time.perf_counter,
     sleep: Callable[[float], None] = time.sleep,
-) -> Spoken:
+) -> Emitted:
     """Translate an excerpt.
 
     Args:
@@ -254,7 +254,7 @@ def speak(
     audio, target = job
     source = language(resolved.config.source_language)
     session = build_session(resolved, engines, source, language(target))
-    found, heard = Spoken(), 0
+    found, heard = Emitted(), 0
     for chunk in chunks(resolved, audio):
         heard += len(chunk)
         due = None if start is None else start + heard / SAMPLE_RATE
