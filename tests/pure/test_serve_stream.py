@@ -77,7 +77,7 @@ class FakeBooth:
 
     def step(self, chunk):
         self.entered.set()
-        self.permission.acquire()
+        self.permission.acquire(timeout=20)  # a test that failed must not keep the process
         self.sizes.append(len(chunk))
         return self._answer()
 
