@@ -150,6 +150,7 @@ def _interpreter(
         spaced=target.spaced,
         max_draft_tokens=config.max_draft_tokens,
         early_stop=config.early_stop,
+        verify=config.verify_drafts,
         watch=watch,
     )
     return Interpreter(translator, watch)
@@ -254,7 +255,7 @@ def _warm_up(engines: Engines, heads: Sequence[tuple[int, int]]) -> None:
     It also shows at start-up, not in mid-stream, that rows arrive.
     """
     audio = np.random.default_rng(0).standard_normal(2 * SAMPLE_RATE).astype(np.float32) * 0.01
-    engines.asr.transcribe(audio, "en")
+    engines.asr.transcribe(audio, "en", expected="warm up")
     engines.aligner.align(audio, "warm up", "en")
     prompt = Prompt(tuple(engines.tokenizer.encode("warm up " * 8))[:16], 1, (0, 0))
     for row in ("predicting", "emitted"):

@@ -6,8 +6,8 @@ Token positions count from the first token of the prompt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, Protocol
 
@@ -59,6 +59,57 @@ class SourceView:
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """A model's greedy continuation of a prompt with audio.
+
+    Attributes:
+        token_ids: new ids without the end-of-turn id.
+        ended: whether the model ended its turn by itself.
+        steps: forward passes that it took, one for each sampled token.
+        requests: how often the engine was asked.
+    """
+
+    token_ids: tuple[int, ...]
+    ended: bool
+    steps: int = 0
+    requests: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """What a recogniser heard.
+
+    Attributes:
+        text: what was said; ``None`` if no transcript can be believed.
+        steps: forward passes that it took, one for each sampled token.
+        requests: how often the engine was asked.
+    """
+
+    text: str | None
+    steps: int = 0
+    requests: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Transcripts:
+    """How many transcripts were made, and what they cost.
+
+    Attributes:
+        count: transcripts.
+        requests: how often the engine was asked.
+        steps: forward passes, one for each sampled token.
+    """
+
+    count: int = 0
+    requests: int = 0
+    steps: int = 0
+
+    def __add__(self, more: Transcript) -> Transcripts:
+        requests, steps = self.requests + more.requests, self.steps + more.steps
+        return Transcripts(self.count + 1, requests, steps)
+
+
+@dataclass(frozen=True, slots=True)
 class SpeechUpdate:
     """Result of one chunk on the speech side.
 
@@ -69,12 +120,14 @@ class SpeechUpdate:
         settled: leading words of ``live`` that are committed and will not be heard again.
         stable: leading words of ``live`` that two successive hypotheses agree on, settled ones
             included; what follows is new.
+        transcripts: what the recogniser did; two updates that differ in it only are equal.
     """
 
     sentences: tuple[tuple[Word, ...], ...]
     live: SourceView
     settled: int = 0
     stable: int = 0
+    transcripts: Transcripts = field(default=Transcripts(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,13 +325,17 @@ class AlignedItem:
 class Recognizer(Protocol):
     """Speech recognition of a whole waveform."""
 
-    def transcribe(self, audio: FloatArray, language: str, context: str = "") -> str | None:
-        """Return the transcript of ``audio``, ``[samples]``; ``None`` if none can be believed.
+    def transcribe(
+        self, audio: FloatArray, language: str, context: str = "", expected: str = ""
+    ) -> Transcript:
+        """Return the transcript of ``audio``, ``[samples]``.
 
         Args:
             audio: what was said.
             language: code of the spoken language.
             context: names and terms that may occur.
+            expected: what the transcript probably begins with, as an earlier one does. It saves
+                time and changes nothing; a recogniser may as well ignore it.
         """
 
 
@@ -326,6 +383,7 @@ class TranslationEngine(Protocol):
         readout: Readout | None = None,
         gate: Gate | None = None,
         resumed: Draft | None = None,
+        expected: Sequence[int] = (),
     ) -> Draft:
         """Continue ``prompt`` greedily by at most ``max_tokens`` tokens.
 
@@ -340,6 +398,8 @@ class TranslationEngine(Protocol):
                 as well ignore it.
             resumed: an earlier draft of the same prompt, with the rows of the same readout, to go
                 on from; it is the beginning of the result.
+            expected: how the draft probably goes on after that, as an earlier one did. It saves
+                steps and changes nothing; an engine may as well ignore it.
 
         Raises:
             EngineError: the engine failed or returned fewer rows than tokens.

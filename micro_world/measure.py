@@ -48,7 +48,7 @@ def speech(engines: Engines, devset: Path) -> dict[str, float]:
     for audio, gold in tqdm(list(segments(devset)), desc="speech"):
         text = " ".join(word.text for word in gold)
         references.append(text)
-        hypotheses.append(engines.asr.transcribe(audio, "en") or "")
+        hypotheses.append(engines.asr.transcribe(audio, "en").text or "")
         items = engines.aligner.align(audio, text, "en")
         if len(items) != len(gold):
             raise RuntimeError(f"the aligner returned {len(items)} items for {len(gold)} words")

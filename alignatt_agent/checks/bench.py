@@ -41,7 +41,8 @@ PARTS = ("engine", "early-stop", "streams", "booth", "schedules")
 
 EARLY_STOP = (
     "config", "target", "drafts", "chunks", "identical", "tokens",
-    "steps a token", "early", "ms a token", "early",
+    "steps a transcript", "verified", "steps a token", "early", "verified",
+    "ms a token", "early", "verified",
 )  # fmt: skip
 """Heads of the table of early stop."""
 
@@ -57,9 +58,10 @@ The prompts are 60, 180 and 420 tokens long, half of them with an accepted prefi
 to 20 tokens and never end by themselves. All engines are started several times, since two
 processes of the very same engine differ by some percent; memory is read after many requests.
 
-early-stop: decoding steps and milliseconds per emitted token with whole drafts and with drafts
-that end inside the engine where the gate closes; every emission has to be the same. Where several
-drafts have to agree, the gate on single drafts is measured, too.
+early-stop: decoding steps and milliseconds per emitted token with whole drafts, with drafts that
+end inside the engine where the gate closes, and with the last draft verified besides; decoding
+steps per transcript with and without verification. Everything heard and emitted has to be the
+same. Where several drafts have to agree, the gate on single drafts is measured, too.
 
 streams: many at once on the same engines; each has to emit what it emits alone. With --paced the
 audio comes by the clock; lag is the time from the end of a chunk's audio to its emission.

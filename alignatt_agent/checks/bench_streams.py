@@ -79,38 +79,55 @@ def early_stop(
     targets: Sequence[str],
     listed: Sequence[FloatArray],
 ) -> Iterator[dict[str, Any]]:
-    """Translate talks, ``[samples]`` each, with whole drafts and with early stop.
+    """Translate talks, ``[samples]`` each: whole drafts, early stop, and verification besides.
 
-    The speech side is heard once. Where several drafts have to agree, each token is drafted as
-    often and drafts go on past the gate; the gate on single drafts is then measured, too.
+    The speech side is heard once with and once without verification. Where several drafts have to
+    agree, each token is drafted as often and drafts go on past the gate; the gate on single drafts
+    is then measured, too.
 
     Yields:
-        For each configuration, target and number of drafts that agree: whether emissions are
-        identical, and steps and milliseconds per emitted token.
+        For each configuration, target and number of drafts that agree: whether everything heard
+        and emitted is identical, steps per transcript, and steps and milliseconds per emitted
+        token.
     """
     for name, resolved in configs.items():
-        heard = [_hear(resolved, engines, audio) for audio in tqdm(listed, desc=f"{name}: hear")]
+        plain, heard = (_hear(resolved, engines, listed, verify) for verify in (False, True))
         policy = resolved.config.policy
         drafts = (policy.n, 1) if policy.name == "alignatt" and policy.n > 1 else (policy.n,)
         runs = [(target, n) for target in targets for n in drafts]
         for target, n in tqdm(runs, desc=f"{name}: early stop"):
-            ways = []
-            for early in (False, True):
-                changed = {"early_stop": early, "policy": policy.model_copy(update={"n": n})}
+            ways = {}
+            for way, early, verify in (
+                ("whole", False, False),
+                ("early", True, False),
+                ("verified", True, True),
+            ):
+                changed: dict[str, Any] = {"early_stop": early, "verify_drafts": verify}
+                changed["policy"] = policy.model_copy(update={"n": n})
                 config = resolved.config.model_copy(update=changed)
-                ways.append(_translate(replace(resolved, config=config), engines, target, heard))
-            whole, short = ways
+                ways[way] = _translate(
+                    replace(resolved, config=config), engines, target, heard.updates
+                )
+            whole = ways["whole"]
+            same = all(found.units == whole.units for found in ways.values())
+            per_token = {way: max(1, found.tokens) for way, found in ways.items()}
             yield {
                 "config": name,
                 "target": target,
                 "drafts_that_agree": n,
                 "chunks": len(whole.units),
-                "identical": whole.units == short.units,
-                "tokens": short.tokens,
-                "steps_per_token_whole": whole.steps / max(1, whole.tokens),
-                "steps_per_token_early": short.steps / max(1, short.tokens),
-                "ms_per_token_whole": 1000 * whole.seconds / max(1, whole.tokens),
-                "ms_per_token_early": 1000 * short.seconds / max(1, short.tokens),
+                "identical": same and plain.updates == heard.updates,
+                "tokens": whole.tokens,
+                "steps_per_transcript": plain.steps / max(1, plain.count),
+                "steps_per_transcript_verified": heard.steps / max(1, heard.count),
+                **{
+                    f"steps_per_token_{way}": found.steps / per_token[way]
+                    for way, found in ways.items()
+                },
+                **{
+                    f"ms_per_token_{way}": 1000 * found.seconds / per_token[way]
+                    for way, found in ways.items()
+                },
             }
 
 
@@ -123,11 +140,28 @@ def saves(rows: Sequence[dict[str, Any]]) -> bool:
     )
 
 
-def _hear(resolved: Resolved, engines: Engines, audio: FloatArray) -> list[SpeechUpdate]:
-    config = resolved.config
+@dataclass
+class _Heard:
+    """What each chunk of each talk gave on the speech side, and what it cost."""
+
+    updates: list[list[SpeechUpdate]] = field(default_factory=list)
+    count: int = 0
+    steps: int = 0
+
+
+def _hear(
+    resolved: Resolved, engines: Engines, listed: Sequence[FloatArray], verify: bool
+) -> _Heard:
+    config, found = resolved.config, _Heard()
     source = language(config.source_language).code
-    tail = LiveTail(engines.asr, engines.aligner, source, config.speech)
-    return [*map(tail.push, chunks(resolved, audio)), tail.finish()]
+    speech = config.speech.model_copy(update={"verify": verify})
+    for audio in tqdm(listed, desc="hear, verified" if verify else "hear"):
+        tail = LiveTail(engines.asr, engines.aligner, source, speech)
+        updates = [*map(tail.push, chunks(resolved, audio)), tail.finish()]
+        found.updates.append(updates)
+        found.count += sum(update.transcripts.count for update in updates)
+        found.steps += sum(update.transcripts.steps for update in updates)
+    return found
 
 
 @dataclass

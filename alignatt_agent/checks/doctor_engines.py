@@ -15,6 +15,7 @@ import numpy as np
 from alignatt_agent.cascade import serve_recognizer
 from alignatt_agent.checks.doctor_config import weight_bytes
 from alignatt_agent.checks.doctor_machine import GIB, Check, free_memory
+from alignatt_agent.checks.doctor_verify import verification
 from alignatt_agent.checks.parity_rows import Gap
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.languages import language
@@ -109,6 +110,7 @@ def _translation(resolved: Resolved, served: ServedModel) -> Iterator[Check]:
     yield from guarded("rows", lambda: parity(drafts, model, asked, dtype))
     yield from guarded("token identity", lambda: identity(drafts, asked, longest))
     yield from guarded("early stop", lambda: early_stop(drafts, asked, policy, longest))
+    yield from guarded("verified drafts", lambda: verification(drafts, asked, longest, dtype))
     yield from guarded("speed", lambda: speed(drafts, asked, longest, config.chunk_ms))
 
 
@@ -231,7 +233,7 @@ def _end_to_end(family: str, asr: ServedModel, aligner: ServedModel) -> Check:
     name, samples = "end to end", np.random.default_rng(0).standard_normal(SAMPLE_RATE)
     audio = (samples * 0.01).astype(np.float32)
     start = time.monotonic()
-    text = serve_recognizer(family, asr).transcribe(audio, "en")
+    text = serve_recognizer(family, asr).transcribe(audio, "en").text
     items = QwenAligner(TimingModel(aligner)).align(audio, "hello world", "en")
     elapsed = time.monotonic() - start
     times = [bound for item in items for bound in (item.start, item.end)]

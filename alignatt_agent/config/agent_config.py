@@ -92,6 +92,8 @@ class AgentConfig(Strict):
             ``async`` lets no stage wait for another, for servers that push what is ready.
         early_stop: end a draft inside the engine at the first token that the gate rejects; what is
             emitted is the same, in fewer decoding steps.
+        verify_drafts: check the last draft against the new source in one pass and decode from the
+            first difference; what is emitted is the same, in fewer decoding steps.
         models: checkpoints.
         head_sets: head set (name or path) of each target language code.
         prompt: what the translation model reads around the source.
@@ -109,6 +111,7 @@ class AgentConfig(Strict):
     max_draft_tokens: int = Field(default=16, ge=1)
     schedule: Schedule = "sync"
     early_stop: bool = True
+    verify_drafts: bool = True
     models: ModelsConfig
     head_sets: dict[str, str] = Field(default_factory=dict)
     prompt: PromptConfig = PromptConfig()
@@ -193,11 +196,11 @@ class AgentConfig(Strict):
         # What was signed before a key came keeps its hash as long as the key says nothing new.
         later = {
             key
-            for key in ("prompt", "schedule", "keep_up")
+            for key in ("prompt", "schedule", "keep_up", "verify_drafts")
             if getattr(self, key) == AgentConfig.model_fields[key].default
         }
         content = self.model_dump(exclude={"target_language", "latency_unit"} | later)
-        for key in ("recognizer", "context"):
+        for key in ("recognizer", "context", "verify"):
             if content["speech"][key] == SpeechConfig.model_fields[key].default:
                 del content["speech"][key]
         if self.speech.commit == "agreed":

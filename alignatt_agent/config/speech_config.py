@@ -33,6 +33,8 @@ class SpeechConfig(Strict):
             and the next sentence has begun or the speaker pauses.
         max_tail_s: longest audio that is transcribed again; a longer tail commits its stable
             prefix at a word boundary.
+        verify: check the last transcript against the longer audio in one pass and decode from the
+            first difference, instead of decoding all of it again; the transcript is the same.
     """
 
     recognizer: Literal["qwen3-asr", "whisper", "gemma4-audio"] = "qwen3-asr"
@@ -42,6 +44,7 @@ class SpeechConfig(Strict):
     stable_only: bool = False
     commit: Literal["agreed", "ended"] = "ended"
     max_tail_s: float = Field(default=30.0, ge=5)
+    verify: bool = True
 
     @field_validator("recognizer", mode="before")
     @classmethod

@@ -62,6 +62,7 @@ class RememberedDrafts:
         readout: Readout | None = None,
         gate: Gate | None = None,
         resumed: Draft | None = None,
+        expected: Sequence[int] = (),
     ) -> Draft:
         """Return the whole draft of ``prompt``, see ``types.TranslationEngine``.
 
@@ -81,7 +82,9 @@ class RememberedDrafts:
             max_tokens,
             repr((asked.row, asked.heads) if asked else None),
         )
-        whole = self._memo.recall(key, lambda: self._engine.draft(prompt, max_tokens, asked))
+        whole = self._memo.recall(
+            key, lambda: self._engine.draft(prompt, max_tokens, asked, expected=expected)
+        )
         if readout is None or asked is None or readout.heads == asked.heads:
             return whole
         assert whole.rows is not None

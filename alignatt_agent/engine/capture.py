@@ -11,7 +11,7 @@ that leave a sliding window are freed while a request still decodes.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,10 @@ from alignatt_agent.engine.key_layout import Keys
 from alignatt_agent.engine.replay import Replay
 from alignatt_agent.engine.replay_cpu import DTYPES, CpuReplay
 from alignatt_agent.engine.row_requests import SOURCE, Ledger, Work
+from alignatt_agent.engine.verify import read_greedy
+
+Found = tuple[list[int], bytes, int | None, float, int, bool]
+"""What ``Capture.fetch`` hands over; remote calls carry builtins only."""
 
 
 @dataclass
@@ -63,11 +67,12 @@ class Tap:
 
 
 class Capture:
-    """Attention rows of one worker.
+    """Attention rows of one worker, and the verification of expected tokens.
 
     Args:
         config: the worker's vLLM configuration; the model is loaded.
-        heads: ``(layer, head)`` pairs, numbered over all tensor-parallel ranks.
+        heads: ``(layer, head)`` pairs, numbered over all tensor-parallel ranks; none of a model
+            that only verifies.
         device: where the model runs.
 
     Raises:
@@ -78,7 +83,7 @@ class Capture:
     def __init__(
         self, config: VllmConfig, heads: Sequence[tuple[int, int]], device: torch.device
     ) -> None:
-        supported_modes.check_engine(config)
+        supported_modes.check_engine(config, rows=bool(heads))
         self._config = config
         self._heads = [(int(layer), int(head)) for layer, head in heads]
         self._tokens = config.scheduler_config.max_num_batched_tokens
@@ -197,6 +202,17 @@ class Capture:
         return work
 
     @torch.inference_mode()
+    def verify(self, runner: Any, counts: Mapping[str, int]) -> None:
+        """Compare expected tokens with the model's, after the forward pass and before ``finish``.
+
+        Args:
+            runner: the worker's model runner.
+            counts: tokens that the step fed, by request.
+        """
+        if self.ledger.due:
+            read_greedy(runner, counts, self.ledger.due)
+
+    @torch.inference_mode()
     def finish(self, work: list[Work], total: int) -> None:
         """Compute the wanted rows, after the forward pass and before sampling.
 
@@ -226,21 +242,26 @@ class Capture:
             item.live.replay_s += share
 
     # ------------------------------------------------------------------ results
-    def fetch(self, key: str) -> tuple[list[int], bytes, int | None, float] | None:
-        """Hand over and forget the rows of a request.
+    def fetch(self, key: str) -> Found | None:
+        """Hand over and forget what is known of a request.
 
         Returns:
             Shape and float32 bytes of ``[rows, heads, 2 + S]``, over the heads that the request
             asked for; heads of other ranks are zero, rows that were not seen are missing from
-            the end, and a rank without any of the heads has no shape. Then the token that the
-            gate kept from being sampled, if any, and the seconds that the rows took. ``None``
-            when the request is unknown.
+            the end, and a rank without any of the heads has no shape. Then the token that greedy
+            decoding would have taken where the request was ended, if it was, the seconds that
+            the rows took, how many of the expected tokens are verified, and whether the gate
+            closed. ``None`` when the request is unknown.
         """
         live = self.ledger.take(key)
         if live is None:
             return None
+        next_token, agreed = live.next_token, 0
+        if live.expected is not None:
+            agreed = live.expected.agreed
+            next_token = live.expected.next_token if live.expected.over else next_token
         if not self.taps:
-            return [], b"", None, 0.0
+            return [], b"", next_token, 0.0, agreed, live.rejected
         width = live.end - live.start + 2
         result = np.zeros((len(live.rows), len(live.heads), width), np.float32)
         columns = self._columns
@@ -251,4 +272,5 @@ class Capture:
             picked = self._replay.gather([live.rows[row] for row in seen], theirs, width)
             result[:, ours] = np.nan
             result[np.ix_(seen, ours)] = picked
-        return list(result.shape), result.tobytes(), live.next_token, live.replay_s
+        shape, data = list(result.shape), result.tobytes()
+        return shape, data, next_token, live.replay_s, agreed, live.rejected

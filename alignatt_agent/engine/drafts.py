@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
 
-from alignatt_agent.engine.row_requests import EXTRA, PROMPT, SOURCE, SUFFIX, wish
+from alignatt_agent.engine.fetched import fetch
+from alignatt_agent.engine.row_requests import EXTRA, PROMPT, SOURCE, SUFFIX, new_key, wish
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.types import (
     AttentionRows,
@@ -24,7 +23,7 @@ from alignatt_agent.types import (
 
 
 class DraftEngine:
-    """The translation engine of the cascade (``nouns.TranslationEngine``).
+    """The translation engine of the cascade (``types.TranslationEngine``).
 
     Args:
         model: a served model whose workers capture attention.
@@ -38,9 +37,6 @@ class DraftEngine:
         self._model = model
         self._places = {head: place for place, head in enumerate(heads)}
         self._stops = stops
-        # Unique among all that ever asked this model: a stale request must never be taken for ours.
-        self._name = uuid.uuid4().hex
-        self._numbers = itertools.count()
 
     def draft(
         self,
@@ -49,46 +45,93 @@ class DraftEngine:
         readout: Readout | None = None,
         gate: Gate | None = None,
         resumed: Draft | None = None,
+        expected: Sequence[int] = (),
     ) -> Draft:
-        """Continue ``prompt`` greedily, see ``nouns.TranslationEngine``."""
+        """Continue ``prompt`` greedily, see ``types.TranslationEngine``."""
         begun = resumed or Draft((), False)
-        room = max_tokens - len(begun.token_ids)
-        if room < 1:
+        if max_tokens <= len(begun.token_ids):
             self._fail(
                 f"a draft of {max_tokens} tokens was asked for, after {len(begun.token_ids)} tokens"
             )
         if gate is not None and readout is None:
             self._fail("a gate needs a readout")
+        if readout is not None and begun.token_ids:
+            shape = len(begun.token_ids), len(readout.heads), len(prompt.token_word)
+            if begun.rows is None or begun.rows.source.shape != shape:
+                self._fail(
+                    "a draft can only be resumed with the rows of the same prompt and readout"
+                )
+        # Without heads the engine is a plain one, which verifies nothing.
+        known = tuple(expected) if self._places else ()
+        begun, unfinished = self._continued(prompt, max_tokens, readout, gate, begun, known)
+        if unfinished:
+            begun, _ = self._continued(prompt, max_tokens, readout, gate, begun)
+        if not begun.token_ids and not begun.ended:
+            self._fail(f"no room for a draft after a prompt of {len(prompt.token_ids)} tokens")
+        return begun
+
+    def _continued(
+        self,
+        prompt: Prompt,
+        max_tokens: int,
+        readout: Readout | None,
+        gate: Gate | None,
+        begun: Draft,
+        expected: Sequence[int] = (),
+        cached: bool = True,
+    ) -> tuple[Draft, bool]:
+        """Send one request that continues ``begun``, unless verification needs another one.
+
+        Returns:
+            The draft, and whether it has to be decoded further: the model says something else
+            than was expected. That token is the last one; where its row is the one at the token
+            (``emitted``), it is still missing.
+        """
+        emitted = readout is not None and readout.row == "emitted"
+        ids = [*prompt.token_ids, *begun.token_ids]
         # The row at the last token exists only once that token was fed, which takes a token more.
-        spare = 1 if readout is not None and readout.row == "emitted" else 0
-        key = ""
-        extra: dict[str, Any] = {}
-        if readout is not None:
-            key, extra = self._ask(prompt, len(begun.token_ids), room, readout)
-            extra[EXTRA]["gate"] = _scan_settings(gate, begun) if gate else None
-        output = self._model.generate(
-            {"prompt_token_ids": [*prompt.token_ids, *begun.token_ids]},
-            greedy(room + spare, self._stops, extra),
-        )
-        steps = begun.steps + len(output.outputs[0].token_ids)
+        room = max_tokens + emitted - len(begun.token_ids)
+        if expected:  # the engine always samples a token
+            window = self._model.config.max_model_len - len(ids)
+            expected = expected[: max(0, min(room, window) - 1)]
+        key, extra = new_key(), None
+        if readout is not None or expected:
+            extra = {EXTRA: self._wish(key, prompt, begun, room, readout, gate, expected)}
+        sampling = greedy(room - len(expected), self._stops, extra)
+        if not cached:
+            sampling.skip_reading_prefix_cache = True
+        output = self._model.generate({"prompt_token_ids": [*ids, *expected]}, sampling)
         tokens, ended = strip_stop(output, self._stops)
-        fetched = self._fetch(key) if readout is not None else None
-        cut = fetched is not None and fetched.next_token is not None
-        if fetched is not None and fetched.next_token is not None:
-            ended = False
-            if not spare:
-                tokens.append(fetched.next_token)
-        elif spare and not ended:
+        steps = begun.steps + len(output.outputs[0].token_ids)
+        if extra is None:
+            return Draft((*begun.token_ids, *tokens), ended, steps=steps), False
+
+        found = fetch(self._model, key)
+        follows = [] if found.next_token is None else [found.next_token]
+        verified = found.agreed == len(expected)
+        if not verified and not follows:
+            # A cached position has neither query nor hidden state: computed again.
+            if not cached:
+                self._fail(f"{len(expected) - found.agreed} expected tokens were not computed")
+            begun = replace(begun, steps=steps)
+            return self._continued(prompt, max_tokens, readout, gate, begun, expected, cached=False)
+        if verified:
+            tokens, ended = [*expected, *tokens], ended and not follows
+        else:  # what was sampled after the last verified token is of no use
+            tokens, ended = [*expected[: found.agreed]], follows[0] in self._stops
+        cut = found.rejected and bool(follows) and not ended
+        unfinished = not verified and not cut and not ended
+        if unfinished or (cut and not emitted):
+            tokens += follows
+        elif emitted and not cut and not ended:
             del tokens[-1:]  # its row does not exist yet
-        if not tokens and not ended:
-            length = len(prompt.token_ids) + len(begun.token_ids)
-            self._fail(f"no room for a draft after a prompt of {length} tokens")
-        rows = None
-        replay_s = begun.replay_s
-        if readout is not None and fetched is not None:
-            replay_s += fetched.replay_s
-            rows = self._joined(begun, self._checked(fetched.rows, prompt, len(tokens), readout))
-        return Draft(begun.token_ids + tuple(tokens), ended, rows, cut, steps, replay_s)
+        token_ids = (*begun.token_ids, *tokens)
+        rows: AttentionRows | None = None
+        if readout is not None:
+            count = len(token_ids) - (emitted and unfinished)
+            rows = self._joined(begun, found.rows, count, prompt, readout)
+        replay_s = begun.replay_s + found.replay_s
+        return Draft(token_ids, ended, rows, cut, steps, replay_s), unfinished
 
     def rows(self, prompt: Prompt, token_ids: Sequence[int], readout: Readout) -> AttentionRows:
         """Read the rows of given target tokens in one pass (teacher forcing).
@@ -101,16 +144,27 @@ class DraftEngine:
         Raises:
             EngineError: the engine failed, or does not capture these heads.
         """
-        key, extra = self._ask(prompt, 0, len(token_ids), readout)
-        sampling = greedy(1, self._stops, extra)
+        key = new_key()
+        asked = self._wish(key, prompt, Draft((), False), len(token_ids), readout)
+        sampling = greedy(1, self._stops, {EXTRA: asked})
         sampling.skip_reading_prefix_cache = True  # a cached position has no query
         self._model.generate({"prompt_token_ids": [*prompt.token_ids, *token_ids]}, sampling)
-        return self._checked(self._fetch(key).rows, prompt, len(token_ids), readout)
+        found = fetch(self._model, key)
+        return self._joined(Draft((), False), found.rows, len(token_ids), prompt, readout)
 
-    def _ask(
-        self, prompt: Prompt, begun: int, count: int, readout: Readout
-    ) -> tuple[str, dict[str, Any]]:
-        """Return a new key and the request's extra arguments for ``count`` rows."""
+    def _wish(
+        self,
+        key: str,
+        prompt: Prompt,
+        begun: Draft,
+        count: int,
+        readout: Readout | None,
+        gate: Gate | None = None,
+        expected: Sequence[int] = (),
+    ) -> dict[str, Any]:
+        """Return what a request asks of the workers; ``count`` rows after those of ``begun``."""
+        if readout is None:
+            return wish(key, expected=expected)
         length = len(prompt.token_ids)
         if not 0 <= prompt.source_start < prompt.source_end <= length:
             self._fail(
@@ -123,84 +177,55 @@ class DraftEngine:
                 f"heads {unknown or 'none'} were asked for, but the engine was started for "
                 f"{sorted(self._places)}"
             )
-        key = f"{self._name}-{next(self._numbers)}"
-        return key, {
-            EXTRA: wish(
-                key=key,
-                start=prompt.source_start,
-                end=prompt.source_end,
-                prompt=length,
-                first=length + begun - (readout.row == "predicting"),
-                count=count,
-                heads=[self._places[head] for head in readout.heads],
-            )
-        }
+        held = len(begun.rows.source) if begun.rows is not None else 0
+        return wish(
+            key=key,
+            start=prompt.source_start,
+            end=prompt.source_end,
+            prompt=length,
+            first=length + held - (readout.row == "predicting"),
+            count=count + len(begun.token_ids) - held,
+            heads=[self._places[head] for head in readout.heads],
+            gate=_scan_settings(gate, begun) if gate else None,
+            expected=expected,
+        )
 
-    def _fetch(self, key: str) -> _Fetched:
-        total: FloatArray | None = None
-        next_token: int | None = None
-        replay_s = 0.0
-        for answer in self._model.ask_workers("alignatt_fetch", key):
-            if answer is None:
-                self._fail("a worker does not know the request whose rows were asked for")
-            shape, data, token, seconds = answer
-            next_token = token if next_token is None else next_token
-            replay_s = max(replay_s, seconds)  # ranks compute side by side
-            if not shape:
-                continue
-            part = np.frombuffer(data, np.float32).reshape(shape)
-            if total is not None and part.shape != total.shape:
-                self._fail(f"workers captured rows of shapes {total.shape} and {part.shape}")
-            total = part if total is None else total + part
+    def _joined(
+        self,
+        begun: Draft,
+        total: FloatArray | None,
+        count: int,
+        prompt: Prompt,
+        readout: Readout,
+    ) -> AttentionRows:
+        """Return ``count`` rows: those of ``begun``, and new ones, ``[rows, heads, 2 + S]``."""
         if total is None:
             self._fail("no worker captures the heads that it was started for")
-        return _Fetched(total, next_token, replay_s)
-
-    def _checked(
-        self, total: FloatArray, prompt: Prompt, tokens: int, readout: Readout
-    ) -> AttentionRows:
-        if total.shape[0] < tokens:
-            self._fail(f"{total.shape[0]} attention rows came for {tokens} tokens")
-        total = total[:tokens]
+        before = begun.rows
+        count -= len(before.source) if before is not None else 0
+        if total.shape[0] < count:
+            self._fail(f"{total.shape[0]} attention rows came for {count} tokens")
+        total = total[:count]
         if total.shape[1:] != (len(readout.heads), 2 + len(prompt.token_word)):
             self._fail(f"attention rows came in shape {total.shape[1:]}")
         if not np.isfinite(total).all():
             bad = sorted(set(np.nonzero(~np.isfinite(total))[0].tolist()))
             self._fail(f"the attention rows of draft tokens {bad} were not captured")
-        return AttentionRows(
+        rows = AttentionRows(
             source=np.ascontiguousarray(total[..., SOURCE]),
             prompt=np.ascontiguousarray(total[..., PROMPT]),
             suffix=np.ascontiguousarray(total[..., SUFFIX]),
         )
-
-    def _joined(self, begun: Draft, rows: AttentionRows) -> AttentionRows:
-        if not begun.token_ids:
+        if before is None:
             return rows
-        if begun.rows is None or begun.rows.source.shape[1:] != rows.source.shape[1:]:
-            self._fail("a draft can only be resumed with the rows of the same prompt and readout")
         return AttentionRows(
-            np.concatenate([begun.rows.source, rows.source]),
-            np.concatenate([begun.rows.prompt, rows.prompt]),
-            np.concatenate([begun.rows.suffix, rows.suffix]),
+            np.concatenate([before.source, rows.source]),
+            np.concatenate([before.prompt, rows.prompt]),
+            np.concatenate([before.suffix, rows.suffix]),
         )
 
     def _fail(self, cause: str) -> NoReturn:
         raise EngineError(f"{self._model.name}: {cause}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Fetched:
-    """What the workers hand over.
-
-    Attributes:
-        rows: ``[rows, heads, 2 + S]``.
-        next_token: the token that was not sampled.
-        replay_s: seconds that the rows took.
-    """
-
-    rows: FloatArray
-    next_token: int | None
-    replay_s: float
 
 
 def _scan_settings(gate: Gate, begun: Draft) -> dict[str, Any]:

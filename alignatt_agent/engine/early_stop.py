@@ -1,8 +1,9 @@
-"""Ends a draft where its gate closes, inside the worker, before the next token is sampled.
+"""Ends a request inside the worker, before the next token is sampled.
 
 The rows of a step are ready when its logits are. Once a scan over them rejects a token, nothing
 after it can be emitted, so the model's turn is ended by force; the scan of the finished draft
-decides exactly as it would have on the whole one.
+decides exactly as it would have on the whole one. The same happens where the model does not say
+what was expected of it: what it would say after that is of no use.
 
 vLLM has two model runners with a logits-processor interface each.
 """
@@ -34,14 +35,14 @@ class EarlyStopV1(AdapterLogitsProcessor):  # type: ignore[misc]
     def new_req_logits_processor(
         self, params: Any
     ) -> Callable[[Sequence[int], torch.Tensor], torch.Tensor] | None:
-        """Return the function for a request; ``None`` without a gate."""
-        key = gated(params)
+        """Return the function for a request; ``None`` if it cannot end early."""
+        key = key_of(params)
         if key is None:
             return None
         stops = list(params.stop_token_ids)
 
         def process(_: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
-            end_if_rejected(key, stops, logits)
+            end_if_over(key, stops, logits)
             return logits
 
         return process
@@ -55,9 +56,9 @@ class EarlyStopV2(V2Processor):  # type: ignore[misc]
         self._wanted: dict[int, tuple[str, list[int]]] = {}
 
     def add_request(self, req_idx: int, sampling_params: Any) -> bool:
-        """Note the request in a slot, or that the slot now holds one without a gate."""
+        """Note the request in a slot, or that the slot now holds one that cannot end early."""
         self._wanted.pop(req_idx, None)
-        key = gated(sampling_params)
+        key = key_of(sampling_params)
         if key is not None:
             self._wanted[req_idx] = (key, list(sampling_params.stop_token_ids))
         return key is not None
@@ -67,29 +68,30 @@ class EarlyStopV2(V2Processor):  # type: ignore[misc]
         for row, request in enumerate(ctx.idx_mapping_np.tolist()):
             if request in self._wanted:
                 key, stops = self._wanted[request]
-                end_if_rejected(key, stops, logits[row])
+                end_if_over(key, stops, logits[row])
         return logits
 
 
-def gated(params: Any) -> str | None:
-    """Key of a request that has a gate."""
+def key_of(params: Any) -> str | None:
+    """Key of a request that has a gate or expected tokens."""
     wish = (params.extra_args or {}).get(EXTRA) if params is not None else None
-    return wish["key"] if wish and wish["gate"] else None
+    return wish["key"] if wish and (wish["gate"] or wish["expected"]) else None
 
 
-def end_if_rejected(key: str, stops: Sequence[int], logits: torch.Tensor) -> None:
-    """Force the end of a turn in ``logits``, ``[vocabulary]``, once the scan has rejected a token.
+def end_if_over(key: str, stops: Sequence[int], logits: torch.Tensor) -> None:
+    """Force the end of a turn in ``logits``, ``[vocabulary]``, once a request is over.
 
-    The token that greedy decoding would have taken is kept for the host. A turn that the model
-    ends by itself is left alone.
+    Where the scan has rejected a sampled token, the next one that greedy decoding would have
+    taken is kept for the host. A turn that the model ends by itself is left alone.
     """
     live = LIVE.get(key)
-    if live is None or not live.rejected:
+    if live is None or not live.over:
         return
-    token = int(logits.argmax())
-    if token in stops:
-        return
-    if live.next_token is None:  # asynchronous scheduling runs one step more
-        live.next_token = token
+    if not live.over_before_sampling:
+        token = int(logits.argmax())
+        if token in stops:
+            return
+        if live.next_token is None:  # asynchronous scheduling runs one step more
+            live.next_token = token
     logits.fill_(float("-inf"))
     logits[stops[0]] = 0.0

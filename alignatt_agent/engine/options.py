@@ -85,8 +85,9 @@ def engine_arguments(
         **_BY_ROLE[role],
         **(_HEARING if hears else {}),
     }
-    if role == "translation" and heads:
+    if heads:
         _check_heads(heads, text)
+    if heads or role == "asr":  # which verifies earlier transcripts, without any rows
         arguments["worker_cls"] = "alignatt_agent.engine.worker.CaptureWorker"
         arguments["additional_config"] = HeadsToCapture(tuple(heads))
     if on_cpu():

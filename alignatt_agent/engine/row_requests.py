@@ -1,9 +1,10 @@
-"""Book-keeping of the requests whose rows a worker captures; no tensors, no vLLM imports."""
+"""Book-keeping of the requests that want rows or have expected tokens; no tensors, no vLLM."""
 
 from __future__ import annotations
 
 import itertools
 import time
+import uuid
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from alignatt_agent.engine.verify import Due, Expected
 from alignatt_agent.policy.alignatt import Scan
 from alignatt_agent.types import FloatArray
 
@@ -28,17 +30,28 @@ MAX_WAIT_S = 60.0
 """Rows of a finished request are dropped after this time, e.g. because it was aborted."""
 
 
+# Unique among all that ever asked an engine: a stale request must never be taken for ours.
+_PROCESS = uuid.uuid4().hex
+_numbers = itertools.count()
+
+
+def new_key() -> str:
+    """Return a name for a request that no other one ever had."""
+    return f"{_PROCESS}-{next(_numbers)}"
+
+
 def wish(
     key: str,
-    start: int,
-    end: int,
-    prompt: int,
-    first: int,
-    count: int,
-    heads: list[int],
+    start: int = 0,
+    end: int = 0,
+    prompt: int = 0,
+    first: int = 0,
+    count: int = 0,
+    heads: Sequence[int] = (),
     gate: dict[str, Any] | None = None,
+    expected: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """Build the entry that asks a worker for rows.
+    """Build the entry that asks a worker for rows, or to verify tokens, or for both.
 
     Args:
         key: name under which the rows are fetched; unique among the requests of an engine.
@@ -50,6 +63,8 @@ def wish(
         heads: places of the wanted heads in the engine's list.
         gate: arguments of ``policy.alignatt.Scan`` and, as ``earlier``, shape and float32 bytes
             of the rows before ``first``; the draft ends at the first token that it rejects.
+        expected: the last tokens of the request's prompt, to be verified; the request ends where
+            the model says anything else.
     """
     return {
         "key": key,
@@ -58,8 +73,9 @@ def wish(
         "prompt": prompt,
         "first": first,
         "count": count,
-        "heads": heads,
+        "heads": list(heads),
         "gate": gate,
+        "expected": list(expected),
     }
 
 
@@ -80,10 +96,11 @@ class HeadsToCapture:
 
 @dataclass
 class Live:
-    """One request that wants rows; the fields of ``wish`` and what was captured so far.
+    """One request that wants rows or has expected tokens: ``wish``, and what was seen so far.
 
     Attributes:
         gate: see ``wish``.
+        expected: the tokens to verify.
         blocks: block ids of each cache group.
         epoch: changes whenever ``blocks`` does.
         number: unique in this process.
@@ -102,6 +119,7 @@ class Live:
     count: int
     heads: list[int]
     gate: dict[str, Any] | None = None
+    expected: Expected | None = None
     blocks: list[list[int]] = field(default_factory=list)
     epoch: int = 0
     number: int = field(default_factory=itertools.count().__next__)
@@ -113,10 +131,23 @@ class Live:
     _scan: Scan | None = None
     _scanned: int = 0
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing that is sampled from now on counts."""
+        return self.rejected or (self.expected is not None and self.expected.over)
+
+    @property
+    def over_before_sampling(self) -> bool:
+        """Whether the request was over among its expected tokens."""
+        return self.expected is not None and self.expected.over
+
     def scan(self, number: int, row: FloatArray) -> None:
         """Feed a row, ``[heads, source]``, to the gate; rows seen before change nothing."""
         if self.gate is None or self.rejected or number != self._scanned:
             return
+        position = self.first + number
+        if self.expected is not None and not self.expected.holds(position):
+            return  # the row of a token that the model does not say
         if self._scan is None:
             settings = dict(self.gate)
             shape, data = settings.pop("earlier")
@@ -125,6 +156,8 @@ class Live:
                 self._scan.judge(earlier)
         self._scanned += 1
         self.rejected = self._scan.judge(row) is not None
+        if self.rejected and self.expected is not None:
+            self.expected.cut(position)
 
     def replace_blocks(self, groups: Sequence[Sequence[int]]) -> None:
         """Note the block table of a request that starts, or starts again."""
@@ -157,13 +190,18 @@ class Work:
 
 
 LIVE: WeakValueDictionary[str, Live] = WeakValueDictionary()
-"""All requests of this process that want rows, for the logits processor."""
+"""All requests of this process that can end early, for the logits processor."""
 
 
 class Ledger:
-    """Requests that want rows, from their first step until their rows are fetched."""
+    """Requests that want rows or verification, from their first step until they are fetched.
+
+    Attributes:
+        due: expected tokens that the step scheduled last can verify.
+    """
 
     def __init__(self) -> None:
+        self.due: list[Due] = []
         self._running: dict[str, Live] = {}
         self._by_key: OrderedDict[str, Live] = OrderedDict()
 
@@ -175,10 +213,12 @@ class Ledger:
         for request in scheduled.finished_req_ids:
             self._finish(request)
         work: list[Work] = []
+        self.due = []
         counts = scheduled.num_scheduled_tokens
         for new in scheduled.scheduled_new_reqs:
             live = self._open(new)
             if live is not None:
+                self._verify(live, new.req_id, new.num_computed_tokens, counts[new.req_id])
                 _wanted(live, new.num_computed_tokens, counts[new.req_id], work)
         if self._running:
             cached = scheduled.scheduled_cached_reqs
@@ -192,8 +232,15 @@ class Ledger:
                     live.replace_blocks(blocks)
                 elif blocks is not None:
                     live.append_blocks(blocks)
+                self._verify(live, request, computed, counts[request])
                 _wanted(live, computed, counts[request], work)
         return work
+
+    def _verify(self, live: Live, request: str, computed: int, count: int) -> None:
+        if live.expected is not None:
+            positions = live.expected.due(computed, count)
+            if positions:
+                self.due.append(Due(live.expected, request, computed, positions))
 
     def _open(self, new: Any) -> Live | None:
         extra = new.sampling_params.extra_args if new.sampling_params else None
@@ -202,7 +249,10 @@ class Ledger:
             return None
         live = self._by_key.get(asked["key"])
         if live is None or live.finished is not None:
-            live = LIVE[asked["key"]] = self._by_key[asked["key"]] = Live(**asked)
+            expected = asked["expected"]
+            known = Expected(expected, len(new.prompt_token_ids)) if expected else None
+            live = LIVE[asked["key"]] = Live(**{**asked, "expected": known})
+            self._by_key[asked["key"]] = live
         # Model runner V2 sends a preempted request that resumes as a new one.
         live.replace_blocks(new.block_ids)
         self._running[new.req_id] = live
@@ -230,6 +280,8 @@ class Ledger:
 
 def _wanted(live: Live, computed: int, count: int, work: list[Work]) -> None:
     """Append the rows among the ``count`` positions after ``computed``."""
+    if live.over_before_sampling:
+        return
     begin = max(computed, live.first)
     end = min(computed + count, live.first + live.count)
     work.extend(Work(live, position) for position in range(begin, end))

@@ -226,7 +226,7 @@ class ServedModel:
             engine_args = AsyncEngineArgs(**arguments)
             config = engine_args.create_engine_config()
         if isinstance(config.additional_config, HeadsToCapture):
-            check_engine(config)
+            check_engine(config, rows=bool(config.additional_config.heads))
             config.model_config.logits_processors = [processor_name(config.use_v2_model_runner)]
         self._report = CrashReport(config.instance_id)
         self._engine = AsyncLLM.from_vllm_config(

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from alignatt_agent.engine.drafts import greedy, strip_stop
+from alignatt_agent.engine.fetched import fetch
+from alignatt_agent.engine.row_requests import EXTRA, new_key, wish
 from alignatt_agent.engine.served_model import ServedModel
-from alignatt_agent.types import FloatArray
+from alignatt_agent.types import Answer, FloatArray
 
 
 class AudioModel:
@@ -35,17 +37,49 @@ class AudioModel:
         return int(self._model.config.max_model_len)
 
     def generate(
-        self, token_ids: Sequence[int], audio: FloatArray, max_tokens: int
-    ) -> tuple[list[int], bool]:
+        self,
+        token_ids: Sequence[int],
+        audio: FloatArray,
+        max_tokens: int,
+        expected: Sequence[int] = (),
+    ) -> Answer:
         """Continue ``token_ids`` greedily.
 
-        Returns:
-            The new ids without the end-of-turn id, and whether that came.
+        Args:
+            token_ids: the prompt, with a placeholder for the audio.
+            audio: ``[samples]``.
+            max_tokens: longest answer.
+            expected: how the answer probably begins. It is verified in the prefill, and decoding
+                goes on where the model says something else: one request, or two. The answer is
+                the same, up to the numerics of prefill against decoding.
+
+        Raises:
+            EngineError: the engine failed.
         """
-        output = self._model.generate(
-            self._request(list(token_ids), audio), greedy(max_tokens, self._stops)
-        )
-        return strip_stop(output, self._stops)
+        kept: list[int] = []
+        known = list(expected)[: max_tokens - 1]  # the engine always samples a token
+        steps = requests = 0
+        while True:
+            key = new_key()
+            output = self._model.generate(
+                self._request([*token_ids, *kept, *known], audio),
+                greedy(
+                    max_tokens - len(kept) - len(known),
+                    self._stops,
+                    {EXTRA: wish(key, expected=known)} if known else None,
+                ),
+            )
+            requests += 1
+            steps += len(output.outputs[0].token_ids)
+            tokens, ended = strip_stop(output, self._stops)
+            found = fetch(self._model, key) if known else None
+            if found is None or found.agreed == len(known):
+                return Answer((*kept, *known, *tokens), ended, steps, requests)
+            kept, known = known[: found.agreed], []
+            if found.next_token in self._stops:
+                return Answer(tuple(kept), True, steps, requests)
+            # None is a position that was not computed; it is decoded.
+            kept += [] if found.next_token is None else [found.next_token]
 
     def _request(self, token_ids: list[int], audio: FloatArray) -> dict[str, Any]:
         return {"prompt_token_ids": token_ids, "multi_modal_data": {"audio": audio}}

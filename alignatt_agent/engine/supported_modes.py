@@ -42,11 +42,12 @@ def check_vllm() -> None:
         )
 
 
-def check_engine(config: Any) -> None:
-    """Refuse by name an engine whose rows were never verified.
+def check_engine(config: Any, rows: bool = True) -> None:
+    """Refuse by name an engine whose rows, or whose hidden states, were never compared.
 
     Args:
         config: vLLM's ``VllmConfig``.
+        rows: whether attention rows are read, not only the greedy tokens of positions.
 
     Raises:
         NotImplementedError: naming every unverified mode that is switched on.
@@ -61,14 +62,15 @@ def check_engine(config: Any) -> None:
         "a KV connector": config.kv_transfer_config is not None,
         "kv_sharing_fast_prefill": cache.kv_sharing_fast_prefill,
         "speculative decoding": config.speculative_config is not None,
+    }
+    keys = {
         "multi-head latent attention": config.model_config.use_mla,
         f"quantised KV cache ({cache.cache_dtype})": _quantised(cache.cache_dtype),
     }
-    found = [name for name, on in unverified.items() if on]
+    found = [name for name, on in (unverified | (keys if rows else {})).items() if on]
     if found:
-        raise NotImplementedError(
-            f"attention rows were never verified with {', '.join(found)}; switch it off"
-        )
+        what = "attention rows were" if rows else "the greedy tokens of a prompt's positions were"
+        raise NotImplementedError(f"{what} never verified with {', '.join(found)}; switch it off")
 
 
 def check_layer(layer: Any) -> None:

@@ -86,8 +86,12 @@ class TransformersEngine:
         readout: Readout | None = None,
         gate: Gate | None = None,
         resumed: Draft | None = None,
+        expected: Sequence[int] = (),
     ) -> Draft:
-        """Continue ``prompt`` greedily, see ``nouns.TranslationEngine``; ``gate`` is ignored."""
+        """Continue ``prompt`` greedily, see ``types.TranslationEngine``.
+
+        ``gate`` and ``expected`` are ignored.
+        """
         if max_tokens < 1:
             self._fail(f"a draft of {max_tokens} tokens was asked for")
         if resumed is not None and (resumed.ended or len(resumed.token_ids) >= max_tokens):

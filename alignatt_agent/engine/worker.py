@@ -1,4 +1,4 @@
-"""vLLM worker that captures attention rows. Runs inside vLLM's own processes."""
+"""vLLM worker that captures attention rows and verifies tokens. Runs in vLLM's own processes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from vllm.platforms import current_platform
 
-from alignatt_agent.engine.capture import Capture
+from alignatt_agent.engine.capture import Capture, Found
 from alignatt_agent.engine.row_requests import HeadsToCapture
 
 if TYPE_CHECKING:
@@ -36,16 +36,17 @@ class CaptureWorker(_Worker):  # type: ignore[misc]
         """Run one step; rows are ready when this returns, before the step is sampled."""
         work = self._capture.begin(scheduler_output)
         output = super().execute_model(scheduler_output)
+        self._capture.verify(self.model_runner, scheduler_output.num_scheduled_tokens)
         if work:
             self._capture.finish(work, scheduler_output.total_num_scheduled_tokens)
         return output
 
-    def alignatt_fetch(self, key: str) -> tuple[list[int], bytes, int | None, float] | None:
-        """Remote call: hand over the rows of a request, see ``Capture.fetch``."""
+    def alignatt_fetch(self, key: str) -> Found | None:
+        """Remote call: hand over what is known of a request, see ``Capture.fetch``."""
         return self._capture.fetch(key)
 
     def alignatt_held(self) -> int:
-        """Remote call: number of requests whose rows are held."""
+        """Remote call: number of requests that wait to be fetched."""
         return len(self._capture.ledger)
 
     def alignatt_describe(self) -> dict[str, Any]:

@@ -9,12 +9,12 @@ from typing import Any, Protocol, TypeVar
 
 from alignatt_agent.cascade import Engines
 from alignatt_agent.evaluation.cache import key_of
-from alignatt_agent.types import AlignedItem, Aligner, FloatArray, Recognizer
+from alignatt_agent.types import AlignedItem, Aligner, FloatArray, Recognizer, Transcript
 
 T = TypeVar("T")
 
 # A pickle names its class, but not the fields: results of an older form must not be recalled.
-_FORM = repr((AlignedItem, AlignedItem.__slots__))
+_FORM = repr([(kind, kind.__slots__) for kind in (AlignedItem, Transcript)])
 
 
 class Memory(Protocol):
@@ -81,13 +81,14 @@ class RememberedRecognizer:
     def __init__(self, engine: Recognizer, memory: Memory, name: str = "") -> None:
         self._engine, self._memory, self._name = engine, memory, name
 
-    def transcribe(self, audio: FloatArray, language: str, context: str = "") -> str | None:
-        """Return the transcript of ``audio``, ``[samples]``."""
-        key = key_of("transcribe", self._name, audio.tobytes(), language, context)
-        found = self._memory.recall(
-            key, lambda: (self._engine.transcribe(audio, language, context),)
+    def transcribe(
+        self, audio: FloatArray, language: str, context: str = "", expected: str = ""
+    ) -> Transcript:
+        """Return the transcript of ``audio``, ``[samples]``, whatever was expected of it."""
+        key = key_of("transcribe", _FORM, self._name, audio.tobytes(), language, context)
+        return self._memory.recall(
+            key, lambda: self._engine.transcribe(audio, language, context, expected)
         )
-        return found[0]
 
 
 class RememberedAligner:

@@ -75,11 +75,12 @@ def talk_latencies(
 
 
 def inner(records: Iterable[TalkStep]) -> dict[str, Any]:
-    """Return stage times, reasons for stopping, and decoding steps per emitted token."""
+    """Return stage times, reasons for stopping, and decoding steps of both language models."""
     seconds = dict.fromkeys(STAGES, 0.0)
     reasons: Counter[str] = Counter()
     audio: dict[str, float] = {}
     chunks = steps = accepted = 0
+    transcripts, requests, heard_steps = 0, 0, 0
     for record in records:
         chunks += 1
         audio[record.talk] = record.audio_s
@@ -89,6 +90,9 @@ def inner(records: Iterable[TalkStep]) -> dict[str, Any]:
             reasons[record.judged.decision.reason.value] += 1
         steps += record.passes
         accepted += record.accepted
+        transcripts += record.heard.transcripts.count
+        requests += record.heard.transcripts.requests
+        heard_steps += record.heard.transcripts.steps
     heard = sum(audio.values())
     return {
         "stages": {
@@ -101,5 +105,9 @@ def inner(records: Iterable[TalkStep]) -> dict[str, Any]:
             "steps": steps,
             "accepted": accepted,
             "steps_per_accepted": round(steps / accepted, 3) if accepted else None,
+            "transcripts": transcripts,
+            "transcript_requests": requests,
+            "transcript_steps": heard_steps,
+            "steps_per_transcript": round(heard_steps / transcripts, 3) if transcripts else None,
         },
     }

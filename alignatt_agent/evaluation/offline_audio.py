@@ -134,7 +134,7 @@ def transcribe(
             end, following = recording.piece(begin)
             if recording.speaks(begin, end):
                 audio = recording.read(begin, end)
-                words = split_words(engines.asr.transcribe(audio, source, context) or "")
+                words = split_words(engines.asr.transcribe(audio, source, context).text or "")
                 if end < recording.frames:
                     words, again = _without_last_sentence(engines, audio, words, source)
                     following = following if again is None else begin + again

@@ -218,12 +218,14 @@ def _inside(results: Sequence[Result]) -> list[str]:
         times, decoding = result.measured["stages"]["ms_per_chunk"], result.measured["decoding"]
         stages = stages or list(times)
         ratio = _number(decoding["steps_per_accepted"], ".2f")
+        heard = _number(decoding.get("steps_per_transcript"), ".2f")
         stops = ", ".join(f"{name} {count}" for name, count in decoding["stops"].items())
         shown = [f"{value:.1f}" for value in times.values()]
-        rows.append([result.config, result.target, *shown, ratio, stops])
+        rows.append([result.config, result.target, *shown, heard, ratio, stops])
     head = ["configuration", "target", *(f"{stage}, ms" for stage in stages)]
     title = "Time per chunk and decoding"
-    return _section(title, [*head, "steps per emitted token", "stops"], rows)
+    ratios = ["steps per transcript", "steps per emitted token"]
+    return _section(title, [*head, *ratios, "stops"], rows)
 
 
 def _section(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from alignatt_agent.types import (
     Spoken,
     Step,
     StopReason,
+    Transcripts,
     Word,
 )
 
@@ -72,6 +73,7 @@ class Recorder:
             "stable": heard.stable,
             "reason": judged.decision.reason.value if judged else None,
             "draft": _draft(judged) if judged else None,
+            "transcripts": list(astuple(heard.transcripts)),
             "steps": step.passes,
             "accepted": step.accepted,
             "units": list(step.units),
@@ -86,7 +88,7 @@ class Recorder:
 
 
 def read_steps(path: Path) -> Iterator[TalkStep]:
-    """Read ``steps.jsonl``, one chunk at a time; earlier versions wrote no drafts, no times."""
+    """Read ``steps.jsonl``, one chunk at a time; earlier versions wrote less."""
     with path.open(encoding="utf-8") as stream:
         for text in stream:
             line = json.loads(text)
@@ -99,6 +101,7 @@ def read_steps(path: Path) -> Iterator[TalkStep]:
                     live,
                     line.get("settled", 0),
                     line.get("stable", 0),
+                    Transcripts(*line.get("transcripts", ())),
                 ),
                 judged=_judged(line.get("draft") or {}, line["reason"]) if line["reason"] else None,
                 units=tuple(line["units"]),

@@ -24,7 +24,7 @@ from alignatt_agent.speech.prompt import (
     recognition_prompt,
 )
 from alignatt_agent.speech.recognizer import SHORTEST_S, padded
-from alignatt_agent.types import SAMPLE_RATE, FloatArray
+from alignatt_agent.types import SAMPLE_RATE, Answer, FloatArray, Transcript
 
 WHISPER, GEMMA4_AUDIO = "whisper", "gemma4-audio"
 
@@ -50,10 +50,8 @@ class Hearer(Protocol):
 
     tokenizer: Any
 
-    def generate(
-        self, token_ids: Sequence[int], audio: FloatArray, max_tokens: int
-    ) -> tuple[list[int], bool]:
-        """Return the new token ids, and whether the model ended its answer by itself."""
+    def generate(self, token_ids: Sequence[int], audio: FloatArray, max_tokens: int) -> Answer:
+        """Continue ``token_ids``."""
 
 
 class FrontEndPrompt(Protocol):
@@ -80,11 +78,13 @@ class PlainRecognizer:
     def __init__(self, model: Hearer, prompt: FrontEndPrompt) -> None:
         self._model, self._prompt = model, prompt
 
-    def transcribe(self, audio: FloatArray, language: str, context: str = "") -> str | None:
-        """Return the transcript of ``audio``, ``[samples]``; too short audio gives ``""``.
+    def transcribe(
+        self, audio: FloatArray, language: str, context: str = "", expected: str = ""
+    ) -> Transcript:
+        """Return the transcript of ``audio``, ``[samples]``; of too short audio it is ``""``.
 
-        ``None`` is an answer that reached its bound, which is not to be believed. What a believed
-        one repeats 20 times or more is said once.
+        An answer that reached its bound is not to be believed. What a believed one repeats 20
+        times or more is said once. ``expected`` is ignored.
 
         Raises:
             LanguageError: the model does not know the language.
@@ -93,17 +93,19 @@ class PlainRecognizer:
         """
         name = find_language(language).check_spoken(live=False).name
         if len(audio) / SAMPLE_RATE < SHORTEST_S:
-            return ""
+            return Transcript("", requests=0)
         ids = self._prompt.ids(name, context)
-        texts = []
+        texts: list[str] = []
+        steps = requests = 0
         for piece in pieces(audio):
             longest = min(longest_answer(len(piece) / SAMPLE_RATE), self._prompt.room(ids))
-            answer, ended = self._model.generate(ids, padded(piece), longest)
-            if not ended:
-                return None
-            text = self._model.tokenizer.decode(answer, skip_special_tokens=True)
+            answer = self._model.generate(ids, padded(piece), longest)
+            steps, requests = steps + answer.steps, requests + answer.requests
+            if not answer.ended:
+                return Transcript(None, steps, requests)
+            text = self._model.tokenizer.decode(answer.token_ids, skip_special_tokens=True)
             texts.append(_detect_and_fix_repetitions(text).strip())
-        return " ".join(filter(None, texts))
+        return Transcript(" ".join(filter(None, texts)), steps, requests)
 
 
 def pieces(audio: FloatArray) -> Iterator[FloatArray]:

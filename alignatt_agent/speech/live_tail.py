@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignatt_agent.config.speech_config import SpeechConfig
-from alignatt_agent.running_text import split_words
+from alignatt_agent.running_text import join_words, split_words
 from alignatt_agent.speech.commits import committed, forced
 from alignatt_agent.speech.hypothesis import Hypothesis
 from alignatt_agent.speech.sentences import split_sentences
@@ -27,6 +27,7 @@ from alignatt_agent.types import (
     Recognizer,
     SourceView,
     SpeechUpdate,
+    Transcripts,
     Word,
 )
 
@@ -85,6 +86,7 @@ class LiveTail:
         self._tail = Hypothesis()
         self._missed = False  # the latest transcript of audible audio was empty
         self._doubted = False  # some transcript could not be believed
+        self._transcripts = Transcripts()  # since the last update
         self._closed: list[tuple[Word, ...]] = []
 
     @property
@@ -146,7 +148,7 @@ class LiveTail:
         level = loudness(audio)
         if self.tail_s >= SHORTEST_S and level >= SILENCE_RMS:
             with self._watch.stage("asr"):
-                text = self._recognizer.transcribe(audio, self._language, self._context)
+                text = self._heard_in(audio)
         if text is None:
             # As if this chunk had not been heard: the last hypothesis stays.
             if not self._doubted:
@@ -172,6 +174,12 @@ class LiveTail:
         ends = [start + end for _, end in spans]
         self._tail = self._tail.revised(words, ends, now, self._heard / SAMPLE_RATE)
         self._heard, self._missed = self._received, False
+
+    def _heard_in(self, audio: FloatArray) -> str | None:
+        known = join_words([word.text for word in self._tail.words]) if self._config.verify else ""
+        heard = self._recognizer.transcribe(audio, self._language, self._context, known)
+        self._transcripts += heard
+        return heard.text
 
     def _hear_nothing(self, level: float) -> None:
         """Drop silence; one empty transcript of audible audio does not take back its words."""
@@ -240,4 +248,5 @@ class LiveTail:
         if self._config.stable_only:
             ready = min(ready, stable)
         live = SourceView((*self._open, *self._tail.words), settled + ready)
-        return SpeechUpdate(sentences, live, settled, settled + stable)
+        made, self._transcripts = self._transcripts, Transcripts()
+        return SpeechUpdate(sentences, live, settled, settled + stable, made)

@@ -9,7 +9,7 @@ import numpy as np
 
 from alignatt_agent.config.languages import language as find_language
 from alignatt_agent.speech.prompt import RecognitionPrompt, longest_answer
-from alignatt_agent.types import SAMPLE_RATE, FloatArray
+from alignatt_agent.types import SAMPLE_RATE, Answer, FloatArray, Transcript
 
 SHORTEST_S = 0.1
 """Audio below this holds no word, in seconds."""
@@ -32,9 +32,13 @@ class Generator(Protocol):
     processor: Any
 
     def generate(
-        self, token_ids: Sequence[int], audio: FloatArray, max_tokens: int
-    ) -> tuple[list[int], bool]:
-        """Return the new token ids, and whether the model ended its answer by itself."""
+        self,
+        token_ids: Sequence[int],
+        audio: FloatArray,
+        max_tokens: int,
+        expected: Sequence[int] = (),
+    ) -> Answer:
+        """Continue ``token_ids``; ``expected`` is how the answer probably begins."""
 
 
 class QwenRecognizer:
@@ -51,11 +55,13 @@ class QwenRecognizer:
         self._model = model
         self._prompt = RecognitionPrompt(model.processor, model.tokenizer, model.name)
 
-    def transcribe(self, audio: FloatArray, language: str, context: str = "") -> str | None:
-        """Return the transcript of ``audio``, ``[samples]``; too short audio gives ``""``.
+    def transcribe(
+        self, audio: FloatArray, language: str, context: str = "", expected: str = ""
+    ) -> Transcript:
+        """Return the transcript of ``audio``, ``[samples]``; of too short audio it is ``""``.
 
-        ``None`` is an answer that reached its bound: no one speaks that fast, so it is not to be
-        believed. What a believed one repeats 20 times or more is said once, as Qwen does it.
+        An answer that reached its bound is not to be believed: no one speaks that fast. What a
+        believed one repeats 20 times or more is said once, as Qwen does it.
 
         Raises:
             LanguageError: the model does not know the language.
@@ -66,14 +72,15 @@ class QwenRecognizer:
         name = find_language(language).check_spoken(live=False).name
         seconds = len(audio) / SAMPLE_RATE
         if seconds < SHORTEST_S:
-            return ""
+            return Transcript("", requests=0)
         ids = self._prompt.ids(name, context)
-        answer, ended = self._model.generate(ids, padded(audio), longest_answer(seconds))
-        if not ended:
-            return None
-        text: str = self._model.tokenizer.decode(answer, skip_special_tokens=True)
-        transcript: str = self._model.processor.extract_transcription(text)
-        return transcript
+        known = self._model.tokenizer.encode(expected, add_special_tokens=False)
+        answer = self._model.generate(ids, padded(audio), longest_answer(seconds), known)
+        text: str | None = None
+        if answer.ended:
+            said = self._model.tokenizer.decode(answer.token_ids, skip_special_tokens=True)
+            text = self._model.processor.extract_transcription(said)
+        return Transcript(text, answer.steps, answer.requests)
 
 
 def padded(audio: FloatArray) -> FloatArray:

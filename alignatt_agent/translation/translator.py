@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from alignatt_agent.policy import Policy
 from alignatt_agent.stopwatch import Stopwatch
 from alignatt_agent.translation.borders import first_of_next, repeated_of
+from alignatt_agent.translation.drafter import Drafter
 from alignatt_agent.translation.prompt import PromptMaker
 from alignatt_agent.translation.revision import carry_over
 from alignatt_agent.translation.unit_times import looked_at, spans, spread
@@ -17,7 +18,6 @@ from alignatt_agent.types import (
     Draft,
     DraftContext,
     Emission,
-    Gate,
     Judged,
     Prompt,
     Readout,
@@ -69,10 +69,12 @@ class Translator:
         hold_open_word: do not emit the last word of a draft that the model ended by itself while
             the source does not end a clause. Recognisers punctuate a word only once they hear what
             follows, and a mark that comes later cannot be glued to a word that is already out.
+        early_stop: let the engine end a draft where the policy closes.
+        verify: let the engine verify what the last draft said, see ``Drafter``.
+        watch: counts the time of drafts.
 
     Attributes:
         judged: the draft that the latest update judged and its decision, if it judged any.
-        steps: forward passes of all drafts so far.
         emitted: tokens emitted so far.
     """
 
@@ -87,9 +89,10 @@ class Translator:
         max_draft_tokens: int,
         hold_open_word: bool = True,
         early_stop: bool = True,
+        verify: bool = True,
         watch: Stopwatch | None = None,
     ) -> None:
-        self._engine = engine
+        self._drafter = Drafter(engine, watch or Stopwatch(), verify)
         self._prompts = prompt_builder
         self._units = UnitDecoder(tokenizer, spaced)
         self._readout = readout
@@ -97,10 +100,9 @@ class Translator:
         self._max_draft_tokens = max_draft_tokens
         self._hold_open_word = hold_open_word
         self._early_stop = early_stop
-        self._watch = watch or Stopwatch()
         self._drafted: _Drafted | None = None
         self._accessible = 0  # words that the latest decision could rely on
-        self.steps = self.emitted = 0
+        self.emitted = 0
         self.reset()
 
     def reset(self) -> None:
@@ -108,6 +110,11 @@ class Translator:
         self.judged: Judged | None = None
         self._told = 0.0  # end of the speech whose units have times
         self._open((), (), ())
+
+    @property
+    def steps(self) -> int:
+        """Forward passes of all drafts so far."""
+        return self._drafter.steps
 
     @property
     def accepted(self) -> tuple[int, ...]:
@@ -158,7 +165,9 @@ class Translator:
         split = first_of_next(self._units, self._accepted, aligned, len(source))
         kept, rest = self._accepted[:split], self._accepted[split:]
 
-        finish, sources = self._final_pass(source, kept)
+        finish, sources = self._drafter.finish(
+            self._prompts, source, kept, self._max_draft_tokens, self._readout
+        )
         repeated = repeated_of(self._units, kept, rest, finish)
         kept, rest, finish = kept + rest[:repeated], rest[repeated:], finish[repeated:]
         emission = self._emission(kept, finish, sources[repeated:], words)
@@ -188,6 +197,7 @@ class Translator:
         self._aligned = aligned
         self._drafted = None
         self._accessible = 0
+        self._drafter.forget()
 
     def _drafted_for(self, source: tuple[str, ...]) -> bool:
         return self._drafted is not None and self._drafted.source == source
@@ -210,23 +220,15 @@ class Translator:
                 judged = len(decision.peaks) or len(draft.token_ids)
                 return replace(drafted, judged=judged), decision
             # The gate has opened since the engine stopped at it, or nothing is drafted yet.
-            begun = draft if draft.token_ids else None
-            draft = self._draft(drafted.prompt, self._max_draft_tokens, self._readout, gate, begun)
+            draft = self._drafter.draft(
+                drafted.prompt,
+                drafted.prefix,
+                self._max_draft_tokens,
+                self._readout,
+                gate,
+                draft if draft.token_ids else None,
+            )
             drafted = replace(drafted, draft=draft)
-
-    def _draft(
-        self,
-        prompt: Prompt,
-        max_tokens: int,
-        readout: Readout | None = None,
-        gate: Gate | None = None,
-        begun: Draft | None = None,
-    ) -> Draft:
-        with self._watch.stage("draft"):
-            draft = self._engine.draft(prompt, max_tokens, readout, gate, begun)
-        self._watch.move(draft.replay_s - (begun.replay_s if begun else 0.0), "draft", "replay")
-        self.steps += draft.steps - (begun.steps if begun else 0)
-        return draft
 
     def _trace(self, drafted: _Drafted, decision: Decision, accessible: int) -> Judged:
         words = drafted.prompt.token_word
@@ -301,21 +303,3 @@ class Translator:
             times = spread(len(units), begin, end)
         self._told = max(self._told, end)
         return Emission(units, times)
-
-    def _final_pass(
-        self, source: tuple[str, ...], kept: tuple[int, ...]
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the ungated greedy continuation of ``kept`` to the end of the model's turn.
-
-        With it comes the source word of each token, where rows tell them.
-        """
-        produced: tuple[int, ...] = ()
-        sources: tuple[int, ...] = ()
-        while True:
-            prompt = self._prompts.build(source, kept + produced)
-            room = 2 * len(prompt.token_word) + 32 - len(produced)
-            draft = self._draft(prompt, min(self._max_draft_tokens, room), self._readout)
-            produced += draft.token_ids
-            sources += looked_at(prompt, draft)
-            if draft.ended or not draft.token_ids or len(draft.token_ids) >= room:
-                return produced, sources

@@ -28,6 +28,7 @@ from alignatt_agent.checks.doctor_machine import (
     check_torchvision,
     check_versions,
 )
+from alignatt_agent.checks.doctor_verify import verification
 from alignatt_agent.config.agent_config import ModelConfig, PolicyConfig, load_config
 from alignatt_agent.config.gpu_shares import DEFAULT_SHARE, gpu_shares
 from alignatt_agent.config.prompt_config import PromptConfig
@@ -291,8 +292,11 @@ class Drafts:
     def __init__(self, fault=""):
         self.fault = fault
 
-    def draft(self, prompt, max_tokens, readout=None, gate=None):
+    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
         ids = tuple(range(max_tokens))
+        if expected:
+            ids = (*ids[:-1], 77) if self.fault == "verify" else ids
+            return Draft(ids, False, rows_of(max_tokens), steps=1)
         if readout is None:
             return Draft((9, *ids[1:]) if self.fault == "ids" else ids, False, steps=max_tokens)
         rows = rows_of(max_tokens)
@@ -313,6 +317,15 @@ def test_tokens_that_change_with_rows():
     assert doctor_engines.identity(Drafts(), CASES, 8).status == "ok"
     check = doctor_engines.identity(Drafts("ids"), CASES, 8)
     assert (check.status, check.found) == ("FAIL", "0 of 2 drafts")
+
+
+@pytest.mark.parametrize(
+    ("fault", "dtype", "status", "same"),
+    [("", "float32", "ok", 2), ("verify", "float32", "FAIL", 0), ("verify", "bfloat16", "warn", 0)],
+)
+def test_verified_drafts_that_differ(fault, dtype, status, same):
+    check = verification(Drafts(fault), CASES, 8, dtype)
+    assert (check.status, check.found) == (status, f"{same} of 2 are the decoded ones, 2/16 steps")
 
 
 def test_early_stop_that_decides_otherwise():

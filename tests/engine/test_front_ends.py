@@ -20,7 +20,7 @@ from alignatt_agent.speech.front_ends import (
     pieces,
 )
 from alignatt_agent.speech.prompt import ChatTemplateError, ContextError
-from alignatt_agent.types import Readout
+from alignatt_agent.types import Answer, Readout, Transcript
 from tests.engine.conftest import HEADS, make_prompt
 
 SECOND = np.zeros(16_000, dtype=np.float32)
@@ -42,7 +42,8 @@ class Model:
 
     def generate(self, token_ids, audio, max_tokens):
         self.asked.append((self.tokenizer.decode(token_ids), len(audio), max_tokens))
-        return self.tokenizer.encode(self.answers.pop(0), add_special_tokens=False), self.ended
+        ids = self.tokenizer.encode(self.answers.pop(0), add_special_tokens=False)
+        return Answer(tuple(ids), self.ended, 3, 1)
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +58,8 @@ def whisper_recognizer(tokenizer, *answers, ended=True):
 
 def test_whispers_language_is_forced(whisper):
     model, recognizer = whisper_recognizer(whisper, " Hello there. ", " Guten Tag.")
-    assert recognizer.transcribe(np.tile(SECOND, 4), "en") == "Hello there."
-    assert recognizer.transcribe(SECOND, "German") == "Guten Tag."
+    assert recognizer.transcribe(np.tile(SECOND, 4), "en").text == "Hello there."
+    assert recognizer.transcribe(SECOND, "German").text == "Guten Tag."
     prompts = [prompt for prompt, *_ in model.asked]
     assert prompts == [
         f"<|startoftranscript|><|{code}|><|transcribe|><|notimestamps|>" for code in ("en", "de")
@@ -94,16 +95,19 @@ def test_long_audio_is_cut_where_it_is_quiet(whisper):
     assert all(len(part) <= 30 * 16_000 for part in parts)
     np.testing.assert_array_equal(np.concatenate(parts), audio)
     model, recognizer = whisper_recognizer(whisper, " one", "", " two ")
-    assert recognizer.transcribe(audio, "en") == "one two"
+    assert recognizer.transcribe(audio, "en") == Transcript("one two", 9, 3)
     assert sum(samples for _, samples, _ in model.asked) == len(audio)
     assert [len(part) for part in pieces(SECOND)] == [16_000]
 
 
 def test_what_is_not_believed_or_said_once(whisper):
-    assert whisper_recognizer(whisper, "and so on", ended=False)[1].transcribe(SECOND, "en") is None
+    assert (
+        whisper_recognizer(whisper, "and so on", ended=False)[1].transcribe(SECOND, "en").text
+        is None
+    )
     looping = whisper_recognizer(whisper, "well " + "the " * 30 + "end")[1]
-    assert looping.transcribe(SECOND, "en") == "well the end"
-    assert whisper_recognizer(whisper)[1].transcribe(SECOND[:1599], "en") == ""
+    assert looping.transcribe(SECOND, "en").text == "well the end"
+    assert whisper_recognizer(whisper)[1].transcribe(SECOND[:1599], "en").text == ""
 
 
 def test_tokenizers_that_cannot_ask(checkpoints, whisper):
@@ -144,9 +148,9 @@ def test_whisper_on_vllm(tmp_path):
     try:
         model, audio = EncoderDecoderModel(served), noise(3)
         ids = WhisperPrompt(model.tokenizer, model.name).ids("English", "AlignAtt")
-        answer, _ = model.generate(ids, audio, 12)
+        answer = list(model.generate(ids, audio, 12).token_ids)
         recognizer = serve_recognizer("whisper", served)
-        text = recognizer.transcribe(audio, "en")
+        text = recognizer.transcribe(audio, "en").text
     finally:
         served.shutdown()
     processor = WhisperProcessor.from_pretrained(path)
@@ -179,9 +183,11 @@ def test_gemma_hears_and_translates_in_one_engine(checkpoints, tmp_path):
     audio = noise(3)
     hearer = AudioModel(pool._served["translation"][1])
     ids = GemmaPrompt(hearer.tokenizer, hearer.name, hearer.window).ids("English", "AlignAtt")
-    answers = [hearer.generate(ids, padded(heard), 12)[0] for heard in (audio, noise(3, 1), audio)]
+    answers = [
+        hearer.generate(ids, padded(heard), 12).token_ids for heard in (audio, noise(3, 1), audio)
+    ]
     assert answers[0] == answers[2] != answers[1]
-    text = engines.asr.transcribe(audio, "en", "AlignAtt")
+    text = engines.asr.transcribe(audio, "en", "AlignAtt").text
     assert text is None or isinstance(text, str)
     prompt = make_prompt(1, 90, 5, 40)
     draft = engines.translation.draft(prompt, 8, Readout(HEADS, "predicting"))

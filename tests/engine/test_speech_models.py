@@ -23,6 +23,7 @@ from alignatt_agent.speech.prompt import (
     recognition_prompt,
 )
 from alignatt_agent.speech.recognizer import QwenRecognizer
+from alignatt_agent.types import Answer, Transcript
 
 SECOND = np.zeros(16_000, dtype=np.float32)
 CONTEXTS = ["", "AlignAtt", "vLLM, Qwen3\nJoão  da Silva\n\tBLEU", "注意力, العربية, 語"]
@@ -51,9 +52,11 @@ class Model:
         self.answer, self.ended = answer, ended
         self.asked = []
 
-    def generate(self, token_ids, audio, max_tokens):
+    def generate(self, token_ids, audio, max_tokens, expected=()):
         self.asked.append((self.tokenizer.decode(token_ids), len(audio), max_tokens))
-        return self.tokenizer.encode(self.answer, add_special_tokens=False), self.ended
+        self.expected = self.tokenizer.decode(expected)
+        ids = self.tokenizer.encode(self.answer, add_special_tokens=False)
+        return Answer(tuple(ids), self.ended, 3, 2)
 
     def bins(self, token_ids, audio):
         self.asked.append((self.tokenizer.decode(token_ids), len(audio)))
@@ -81,7 +84,7 @@ def test_the_prompt_is_what_the_checkpoints_template_gives(processor, context):
 
 def test_the_published_template_has_a_system_turn_even_when_it_is_empty(processor):
     model = Model(processor, " Hello there. ")
-    assert QwenRecognizer(model).transcribe(np.tile(SECOND, 4), "en") == "Hello there."
+    assert QwenRecognizer(model).transcribe(np.tile(SECOND, 4), "en").text == "Hello there."
     ((prompt, samples, limit),) = model.asked
     assert prompt == (
         f"<|im_start|>system\n<|im_end|>\n<|im_start|>user\n{AUDIO}<|im_end|>\n{ENGLISH}"
@@ -180,7 +183,7 @@ def test_a_context_that_the_recogniser_cannot_take(processor):
 def test_short_audio_never_reaches_an_engine(processor):
     model = Model(processor, [])
     for samples in (0, 1, 1599):
-        assert QwenRecognizer(model).transcribe(SECOND[:samples], "en") == ""
+        assert QwenRecognizer(model).transcribe(SECOND[:samples], "en").text == ""
         assert QwenAligner(model).align(SECOND[:samples], "hello", "en") == []
     assert QwenAligner(model).align(SECOND, " , . ", "en") == []
     assert model.asked == []
@@ -194,7 +197,7 @@ def test_audio_below_half_a_second_is_padded(processor):
 
 def test_an_answer_that_did_not_end_is_not_believed(processor):
     model = Model(processor, "so it is", ended=False)
-    assert QwenRecognizer(model).transcribe(SECOND, "en") is None
+    assert QwenRecognizer(model).transcribe(SECOND, "en").text is None
 
 
 @pytest.mark.parametrize(
@@ -207,7 +210,14 @@ def test_an_answer_that_did_not_end_is_not_believed(processor):
     ],
 )
 def test_a_loop_is_said_once(processor, said, heard):
-    assert QwenRecognizer(Model(processor, said)).transcribe(SECOND, "en") == heard
+    assert QwenRecognizer(Model(processor, said)).transcribe(SECOND, "en").text == heard
+
+
+def test_what_is_expected_reaches_the_model_as_tokens(processor):
+    model = Model(processor, "我们 go on.")
+    heard = QwenRecognizer(model).transcribe(SECOND, "en", expected="我们 go")
+    assert heard == Transcript("我们 go on.", 3, 2)
+    assert model.expected == "我们 go"
 
 
 def test_languages_that_cannot_be_heard_are_named(processor):
@@ -216,7 +226,7 @@ def test_languages_that_cannot_be_heard_are_named(processor):
         recognizer.transcribe(SECOND, "xx")
     with pytest.raises(LanguageError, match="Ukrainian can be translated into, but is not among"):
         recognizer.transcribe(SECOND, "uk")
-    assert recognizer.transcribe(SECOND, "da") == ""
+    assert recognizer.transcribe(SECOND, "da").text == ""
     with pytest.raises(
         LanguageError, match=r"Danish can be heard off-line only .*trained on German"
     ):

@@ -88,7 +88,7 @@ def finished(tmp_path_factory):
     found.drafts = 0
     inner = fakes.FakeTranslation.draft
 
-    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None):
+    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
         found.drafts += 1
         before = resumed.replay_s if resumed else 0.0
         drafted = inner(self, prompt, max_tokens, readout, gate, resumed)

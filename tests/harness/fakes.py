@@ -20,7 +20,14 @@ from transformers import PreTrainedTokenizerFast
 
 from alignatt_agent import cli
 from alignatt_agent.agent import AlignAttAgent
-from alignatt_agent.types import SAMPLE_RATE, AlignedItem, AttentionRows, Draft, EngineError
+from alignatt_agent.types import (
+    SAMPLE_RATE,
+    AlignedItem,
+    AttentionRows,
+    Draft,
+    EngineError,
+    Transcript,
+)
 
 BLOCK = SAMPLE_RATE // 2
 SENTENCE = 6
@@ -75,9 +82,9 @@ def heard(audio: np.ndarray) -> list[tuple[int, float, float]]:
 class FakeRecognizer:
     contexts: list[str] = []
 
-    def transcribe(self, audio, language, context=""):
+    def transcribe(self, audio, language, context="", expected=""):
         self.contexts.append(context)
-        return " ".join(word(k) for k, _, _ in heard(audio))
+        return Transcript(" ".join(word(k) for k, _, _ in heard(audio)))
 
 
 class FakeAligner:
@@ -95,7 +102,7 @@ class FakeTranslation:
         self.released = threading.Event()
         self.released.set()
 
-    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None):
+    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
         self.entered.set()
         self.released.wait(30)
         if self.fail:

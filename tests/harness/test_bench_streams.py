@@ -18,17 +18,26 @@ from tests.pure.fakes import StoppingEngine
 
 
 class Counting(fakes.FakeTranslation):
-    """Takes a step a token."""
+    """Takes a step a token that is not expected."""
 
-    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None):
+    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
         draft = super().draft(prompt, max_tokens, readout)
-        return replace(draft, steps=len(draft.token_ids))
+        known = sum(a == b for a, b in zip(draft.token_ids, expected, strict=False))
+        return replace(draft, steps=1 + len(draft.token_ids) - known)
+
+
+class Listener(fakes.FakeRecognizer):
+    """Takes a step a character that is not expected."""
+
+    def transcribe(self, audio, language, context="", expected=""):
+        heard = super().transcribe(audio, language, context)
+        return replace(heard, steps=1 + len(heard.text) - len(expected))
 
 
 class Hasty(StoppingEngine):
     """Stops before the token that the gate rejects."""
 
-    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None):
+    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
         draft = super().draft(prompt, max_tokens, readout, gate, resumed)
         if not draft.cut:
             return draft
@@ -42,6 +51,7 @@ class Hasty(StoppingEngine):
 def bench(tmp_path, monkeypatch):
     """``alignatt bench`` without the engine's part, on fake engines."""
     engines, ended = fakes.FakeEngines(), []
+    engines.asr = Listener()
     engines.translation = StoppingEngine(Counting(engines.tokenizer))
     monkeypatch.setattr(bench_streams, "load_engines", lambda *_: engines)
     monkeypatch.setattr(bench_streams, "shutdown", lambda: ended.append(True))
@@ -68,6 +78,8 @@ def test_early_stop_saves_steps_and_streams_do_not_disturb_each_other(bench, cap
     assert (row["target"], row["drafts_that_agree"], row["identical"]) == ("de", 1, True)
     assert row["tokens"] > 20
     assert row["steps_per_token_early"] < row["steps_per_token_whole"]
+    assert row["steps_per_token_verified"] < row["steps_per_token_early"]
+    assert row["steps_per_transcript_verified"] < row["steps_per_transcript"]
     (row,) = streams["rows"]
     assert (row["streams"], row["identical"], row["audio_s"]) == (5, 5, 15.0)
     assert row["units"] > 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -56,11 +57,12 @@ def test_replay_is_told_from_the_rest_of_a_draft(finished):
 
 def test_streamed_errors_are_counted(call, monkeypatch):
     inner = fakes.FakeRecognizer.transcribe
-    monkeypatch.setattr(
-        fakes.FakeRecognizer,
-        "transcribe",
-        lambda self, *args: inner(self, *args).replace("word2", "bird2"),
-    )
+
+    def transcribe(self, *args):
+        heard = inner(self, *args)
+        return replace(heard, text=heard.text.replace("word2", "bird2"))
+
+    monkeypatch.setattr(fakes.FakeRecognizer, "transcribe", transcribe)
     assert call(configs=("low",), targets=("de",))[0] == 0
     found = json.loads((call.root / "out" / "de" / "scores.json").read_text())
     assert found["transcript"]["wer"] == pytest.approx(100 * 2 / 21, abs=0.01)

@@ -13,7 +13,7 @@ from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.evaluation.offline import run
 from alignatt_agent.evaluation.offline_audio import Recording, transcribe
 from alignatt_agent.evaluation.resolve import choose_agent
-from alignatt_agent.types import SAMPLE_RATE
+from alignatt_agent.types import SAMPLE_RATE, Transcript
 from tests.harness import fakes, logs
 
 
@@ -88,12 +88,12 @@ def test_what_a_recogniser_invents_where_audio_ends_is_dropped(tmp_path, inventi
     fakes.write_talk(tmp_path / "a.wav", fakes.talk(words))
 
     class Inventive(fakes.FakeRecognizer):
-        def transcribe(self, audio, language, context=""):
+        def transcribe(self, audio, language, context="", expected=""):
             # After a number, a full stop may be a decimal point.
-            heard = super().transcribe(audio, language).replace(".", "!").split()
+            heard = super().transcribe(audio, language).text.replace(".", "!").split()
             if heard[-1:] != [fakes.word(words - 1)]:
                 heard = [*heard[:-1], invention]
-            return " ".join(heard)
+            return Transcript(" ".join(heard))
 
     engines = fakes.FakeEngines()
     engines.asr = Inventive()

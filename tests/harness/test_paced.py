@@ -111,9 +111,9 @@ def test_real_clock_agrees_with_the_simulated_one(capsys, tmp_path, monkeypatch,
     monkeypatch.setattr("simulstream.server.message_processor.time", clock)
     inner = fakes.FakeRecognizer.transcribe
 
-    def transcribe(self, audio, language, context=""):
+    def transcribe(self, audio, language, context="", expected=""):
         clock.sleep(slow)
-        return inner(self, audio, language, context)
+        return inner(self, audio, language, context, expected)
 
     monkeypatch.setattr(fakes.FakeRecognizer, "transcribe", transcribe)
     arguments = ["--agent", config, "--target", "de", "--devset", devset]

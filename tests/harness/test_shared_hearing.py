@@ -19,9 +19,9 @@ def heard(monkeypatch):
     calls = []
     inner = fakes.FakeRecognizer.transcribe
 
-    def transcribe(self, audio, language, context=""):
+    def transcribe(self, audio, language, context="", expected=""):
         calls.append(audio.tobytes())
-        return inner(self, audio, language, context)
+        return inner(self, audio, language, context, expected)
 
     monkeypatch.setattr(fakes.FakeRecognizer, "transcribe", transcribe)
     return calls

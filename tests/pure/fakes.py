@@ -20,6 +20,7 @@ from alignatt_agent.types import (
     Gate,
     Prompt,
     Readout,
+    Transcript,
     Word,
 )
 
@@ -43,6 +44,7 @@ class Settings:
     stable_only: bool = False
     commit: str = "ended"
     max_tail_s: float = 30.0
+    verify: bool = True
 
 
 def make_rows(source: Sequence[Sequence[Sequence[float]]] | np.ndarray) -> AttentionRows:
@@ -99,6 +101,7 @@ class ScriptedEngine:
 
     drafts: list[Draft | Exception]
     calls: list[tuple[Prompt, int, Readout | None]] = field(default_factory=list)
+    expected: list[tuple[int, ...]] = field(default_factory=list)
 
     def draft(
         self,
@@ -107,8 +110,10 @@ class ScriptedEngine:
         readout: Readout | None = None,
         gate: Gate | None = None,
         resumed: Draft | None = None,
+        expected: Sequence[int] = (),
     ) -> Draft:
         self.calls.append((prompt, max_tokens, readout))
+        self.expected.append(tuple(expected))
         draft = self.drafts.pop(0)
         if isinstance(draft, Exception):
             raise draft
@@ -132,6 +137,7 @@ class RandomEngine:
         readout: Readout | None = None,
         gate: Gate | None = None,
         resumed: Draft | None = None,
+        expected: Sequence[int] = (),
     ) -> Draft:
         self.calls += 1
         if random.Random(f"{self.seed} {self.calls}").random() < self.failure_rate:
@@ -162,8 +168,9 @@ class StoppingEngine:
         readout: Readout | None = None,
         gate: Gate | None = None,
         resumed: Draft | None = None,
+        expected: Sequence[int] = (),
     ) -> Draft:
-        whole = self.inner.draft(prompt, max_tokens, readout)
+        whole = self.inner.draft(prompt, max_tokens, readout, expected=expected)
         begun = 0
         if resumed is not None:
             self.resumed += 1
@@ -181,7 +188,8 @@ class StoppingEngine:
                 rows = AttentionRows(
                     *(x[: t + 1] for x in (whole.rows.source, whole.rows.prompt, whole.rows.suffix))
                 )
-                return Draft(whole.token_ids[: t + 1], False, rows, cut=True, steps=t + 1)
+                steps = max(1, t + 1 - len(expected))
+                return Draft(whole.token_ids[: t + 1], False, rows, cut=True, steps=steps)
         return whole
 
 
@@ -212,6 +220,7 @@ class MonotoneEngine:
         readout: Readout | None = None,
         gate: Gate | None = None,
         resumed: Draft | None = None,
+        expected: Sequence[int] = (),
     ) -> Draft:
         self.calls += 1
         if self.calls in self.failing:
@@ -260,7 +269,9 @@ class ScriptRecognizer:
     spans: list[tuple[float, float]] = field(default_factory=list)
     last: list[tuple[str, Word]] = field(default_factory=list)
 
-    def transcribe(self, audio: FloatArray, language: str, context: str = "") -> str:
+    def transcribe(
+        self, audio: FloatArray, language: str, context: str = "", expected: str = ""
+    ) -> Transcript:
         begin, end = heard_span(audio)
         self.spans.append((begin, end))
         if len(self.spans) in self.failing:
@@ -273,7 +284,7 @@ class ScriptRecognizer:
                 # Never the same error twice: two hypotheses that agree are right here.
                 text = self.rng.choice(["uh{}", "wrong{}.", "x{}" + text]).format(len(self.spans))
             self.last.append((text, word))
-        return " ".join(text for text, _ in self.last)
+        return Transcript(" ".join(text for text, _ in self.last))
 
 
 @dataclass

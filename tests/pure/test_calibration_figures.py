@@ -40,7 +40,7 @@ class Engine:
     def __init__(self, ids):
         self._ids = ids
 
-    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None):
+    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
         source = np.zeros((len(PEAKS), 2, 5), np.float32)
         for token, peak in enumerate(PEAKS):
             source[token, :, peak] = 0.6

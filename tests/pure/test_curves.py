@@ -29,7 +29,7 @@ class CountingEngine:
     def __init__(self):
         self.asked = []
 
-    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None):
+    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
         self.asked.append(readout)
         rows = None
         if readout is not None:

@@ -10,7 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignatt_agent.speech.live_tail import SILENCE_KEPT_S, LiveTail
-from alignatt_agent.types import SAMPLE_RATE, AlignedItem, EngineError, Word
+from alignatt_agent.types import (
+    SAMPLE_RATE,
+    AlignedItem,
+    EngineError,
+    Transcript,
+    Transcripts,
+    Word,
+)
 from tests.pure.fakes import (
     ScriptAligner,
     ScriptRecognizer,
@@ -27,18 +34,20 @@ class Said:
     hypotheses: list[list[tuple[str, float, float]] | Exception | None]
     spans: list[tuple[float, float]] = field(default_factory=list)
     languages: set[str] = field(default_factory=set)
+    expected: list[str] = field(default_factory=list)
 
-    def transcribe(self, audio, language, context=""):
+    def transcribe(self, audio, language, context="", expected=""):
         self.spans.append(heard_span(audio))
         self.languages.add(language)
+        self.expected.append(expected)
         if self.hypotheses[0] is None:
-            return self.hypotheses.pop(0)
+            return Transcript(self.hypotheses.pop(0))
         if isinstance(self.hypotheses[0], Exception):
             raise self.hypotheses.pop(0)
         text = " ".join(word for word, _, _ in self.hypotheses[0])
         if not text:
             self.hypotheses.pop(0)
-        return text
+        return Transcript(text, steps=2)
 
     def align(self, audio, text, language):
         begin, _ = heard_span(audio)
@@ -64,6 +73,19 @@ class Stream:
 
 def texts(words):
     return " ".join(word.text for word in words)
+
+
+def test_the_recogniser_is_told_what_it_heard_last():
+    so, on = ("So.", 0.0, 0.4), ("went", 0.6, 0.9)
+    s = Stream([so], [so, on], [("我", 0.6, 0.9), ("们", 1.0, 1.4)], [], [], None, [on])
+    made = [s.hear(1.0).transcripts for _ in range(7)]
+    # A committed sentence is no longer heard; after silence or doubt there is less to expect.
+    assert s.said.expected == ["", "So.", "went", "我们", "我们", "", ""]
+    assert made == [Transcripts(1, 1, 2)] * 5 + [Transcripts(1, 1, 0), Transcripts(1, 1, 2)]
+    deaf = Stream([so], [so, on], verify=False)
+    for _ in range(2):
+        deaf.hear(1.0)
+    assert deaf.said.expected == ["", ""]
 
 
 def test_nothing_is_transcribed_before_the_minimum():
@@ -209,9 +231,9 @@ def test_quiet_noise_is_dropped_when_nothing_is_heard():
     class Nothing:
         lengths: list[int] = []
 
-        def transcribe(self, audio, language, context=""):
+        def transcribe(self, audio, language, context="", expected=""):
             self.lengths.append(audio.size)
-            return " "
+            return Transcript(" ")
 
     tail = LiveTail(Nothing(), None, "en", Settings())
     for _ in range(5):
@@ -254,9 +276,9 @@ def test_loud_audio_is_heard_at_one_level():
     heard = []
 
     class Listener:
-        def transcribe(self, audio, language, context=""):
+        def transcribe(self, audio, language, context="", expected=""):
             heard.append((audio, context))
-            return ""
+            return Transcript("")
 
     tail = LiveTail(Listener(), None, "en", Settings(), context="AlignAtt")
     quiet, loud = np.full(SAMPLE_RATE, 0.5, np.float32), np.full(SAMPLE_RATE, -4.0, np.float32)
@@ -349,12 +371,12 @@ class Chaos:
     rng: random.Random
     texts: list[str] = field(default_factory=list)
 
-    def transcribe(self, audio, language, context=""):
+    def transcribe(self, audio, language, context="", expected=""):
         if self.rng.random() < 0.1:
-            return None
+            return Transcript(None)
         self.texts = self.texts[: self.rng.randint(0, len(self.texts) + 3)]
         self.texts = self.texts + self.rng.choices(LEXICON, k=self.rng.randint(0, 4))
-        return " ".join(self.texts)
+        return Transcript(" ".join(self.texts))
 
     def align(self, audio, text, language):
         duration = audio.size / SAMPLE_RATE

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignatt_agent.policy import AlignAtt, EmitAll, HoldN, LocalAgreement
+from alignatt_agent.stopwatch import Stopwatch
+from alignatt_agent.translation.drafter import Drafter
 from alignatt_agent.translation.revision import carry_over
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.types import (
@@ -144,6 +146,49 @@ def test_the_final_pass_is_not_gated_and_goes_on_to_the_end():
     t.will_draft("it is", [" es", " ist"], [0, 1])
     assert t.update("it is", 1) == ["es"]
     assert t.prefix() == []
+
+
+def test_the_engine_is_told_what_the_last_draft_said():
+    t = Scripted()
+    ids = t.tokenizer.ids
+    t.will_draft("the house", [" das", " Haus", " ist"], [0, 1, 1])
+    t.will_draft("the house was", [" war", " rot"], [2, 2])
+    assert t.update("the house", 2) == ["das", "Haus"]
+    assert t.update("the house was", 3) == ["war"]
+    t.will_draft("the house was red", [" alt"], [3])
+    t.update("the house was red", 4)
+    t.will_draft("the house was red.", [" alt", "."], ended=True)
+    t.complete("the house was red.")
+    t.will_draft("it is", [" es", " ist"], [0, 1])
+    t.update("it is", 1)  # another utterance
+    assert t.engine.expected == [(), ids(" ist"), ids(" rot"), ids(" alt"), ()]
+
+
+def test_where_a_draft_was_cut_the_one_before_goes_on():
+    tokenizer = PieceTokenizer()
+    ids = tokenizer.ids
+    drafts = [
+        Draft(ids(" a", " b", " c"), True),
+        Draft(ids(" a", " b"), False, cut=True),
+        Draft(ids(" a", " x"), False, cut=True),
+        EngineError("it failed"),
+        Draft(ids(" a"), True),
+    ]
+    drafter = Drafter(engine := ScriptedEngine(drafts), Stopwatch(), verify=True)
+    prompt = Prompts().build(["a"])
+    drafter.draft(prompt, (), 8)
+    begun = drafter.draft(prompt, (), 8)
+    drafter.draft(prompt, (), 8, begun=begun)
+    with pytest.raises(EngineError):
+        drafter.draft(prompt, (), 8)
+    drafter.draft(prompt, ids(" b"), 8)
+    whole = ids(" a", " b", " c")
+    assert engine.expected == [(), whole, whole[2:], ids(" a", " x"), ()]
+
+    silent = Drafter(engine := ScriptedEngine([drafts[0], drafts[0]]), Stopwatch(), verify=False)
+    for _ in range(2):
+        silent.draft(prompt, (), 8)
+    assert engine.expected == [(), ()]
 
 
 def test_a_model_that_never_ends_is_bounded():

@@ -1,0 +1,129 @@
+"""Verifies tokens that are expected behind a prompt, in the prefill that feeds them.
+
+What the model says after each of them is read from the hidden states of their positions, so a
+continuation that is already known costs one forward pass and no decoding: speculative decoding
+with a whole earlier answer as the proposal. What was not computed is never assumed: a position
+whose keys came out of the prefix cache has no hidden state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+class Expected:
+    """The last tokens of a request's prompt, as far as they were verified.
+
+    Args:
+        tokens: what is expected.
+        length: number of tokens of the prompt, ``tokens`` included.
+
+    Attributes:
+        begin: position of the query that predicts the first token.
+        covered: whether every position so far was computed.
+    """
+
+    def __init__(self, tokens: Sequence[int], length: int) -> None:
+        self._tokens = list(tokens)
+        self._best: list[int] = []
+        self._cut = False
+        self.begin = length - len(self._tokens) - 1
+        self.covered = True
+
+    @property
+    def _differs(self) -> bool:
+        return bool(self._best) and self._best[-1] != self._tokens[len(self._best) - 1]
+
+    @property
+    def over(self) -> bool:
+        """Whether the model does not say all of the tokens, or a gate rejected one of them."""
+        return self._differs or self._cut or not self.covered
+
+    @property
+    def agreed(self) -> int:
+        """How many leading tokens are verified, and not rejected."""
+        return len(self._best) - (self._differs or self._cut)
+
+    @property
+    def next_token(self) -> int | None:
+        """What the model says after the agreed ones, where the request is over there."""
+        return self._best[-1] if self._differs or self._cut else None
+
+    def due(self, computed: int, count: int) -> range:
+        """Return the positions to verify among the ``count`` ones after ``computed``."""
+        at = self.begin + len(self._best)
+        end = self.begin + len(self._tokens)
+        if self.over or at == end:
+            return range(0)
+        self.covered = computed <= at
+        return range(at, min(computed + count, end)) if self.covered else range(0)
+
+    def note(self, best: Iterable[int]) -> None:
+        """Note the model's greedy tokens at the positions that were due, in order."""
+        for token in best:
+            if self._differs:
+                return
+            self._best.append(token)
+
+    def holds(self, position: int) -> bool:
+        """Whether the token at ``position`` is one that the model says."""
+        return not self.over or position <= self.begin + self.agreed
+
+    def cut(self, position: int) -> None:
+        """Note that a gate closed at the query of ``position``."""
+        seen = position - self.begin + 1
+        if seen <= len(self._best):
+            del self._best[seen:]
+            self._cut = True
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Positions of one request to verify in the current step.
+
+    Attributes:
+        expected: its expected tokens.
+        request: vLLM's id of the request.
+        computed: position of the first token that the step feeds.
+        positions: queries whose greedy token is wanted.
+    """
+
+    expected: Expected
+    request: str
+    computed: int
+    positions: range
+
+
+def read_greedy(runner: Any, counts: Mapping[str, int], due: Sequence[Due]) -> None:
+    """Read the greedy tokens that are due, after the forward pass and before sampling.
+
+    Both of vLLM's model runners keep the hidden states of a step until it is sampled, one row for
+    each token, request after request in the order of their batch; vLLM reads the log-probabilities
+    of prompts from there, too.
+
+    Args:
+        runner: the worker's model runner.
+        counts: tokens that the step feeds, by request.
+        due: what to read.
+    """
+    state = runner.execute_model_state
+    batch = state.input_batch if hasattr(state, "input_batch") else runner.input_batch
+    first: dict[str, int] = {}
+    total = 0
+    for request in batch.req_ids:
+        first[request] = total
+        total += counts[request]
+    places: list[int] = []
+    for item in due:
+        offset = first[item.request] - item.computed
+        places += [offset + position for position in item.positions]
+    logits = runner.model.compute_logits(state.hidden_states[places])
+    if logits is None:  # another rank has them, and samples
+        return
+    # As vLLM's sampler does it, so that equal scores are decided alike.
+    best = logits.float().argmax(-1).tolist()
+    for item in due:
+        item.expected.note(best[: len(item.positions)])
+        del best[: len(item.positions)]

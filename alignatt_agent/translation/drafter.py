@@ -1,0 +1,103 @@
+"""Asks the translation engine for drafts, and tells it what the last one said."""
+
+from __future__ import annotations
+
+from alignatt_agent.stopwatch import Stopwatch
+from alignatt_agent.translation.prompt import PromptMaker
+from alignatt_agent.translation.unit_times import looked_at
+from alignatt_agent.types import Draft, Gate, Prompt, Readout, TranslationEngine
+
+
+class Drafter:
+    """Drafts of one stream, counted and timed.
+
+    Most of a draft is what the draft before said of almost the same source. The engine gets that
+    as expected tokens, which it verifies in one pass.
+
+    Args:
+        engine: drafts continuations.
+        watch: counts the time of drafts.
+        verify: tell the engine what is expected.
+
+    Attributes:
+        steps: forward passes of all drafts so far.
+    """
+
+    def __init__(self, engine: TranslationEngine, watch: Stopwatch, verify: bool) -> None:
+        self._engine = engine
+        self._watch = watch
+        self._verify = verify
+        self._expected: tuple[int, ...] = ()
+        self.steps = 0
+
+    def forget(self) -> None:
+        """Expect nothing: another utterance begins."""
+        self._expected = ()
+
+    def draft(
+        self,
+        prompt: Prompt,
+        prefix: tuple[int, ...],
+        max_tokens: int,
+        readout: Readout | None = None,
+        gate: Gate | None = None,
+        begun: Draft | None = None,
+    ) -> Draft:
+        """Continue ``prompt``, which ends with the translation ``prefix`` of its source.
+
+        Args:
+            prompt: what to continue.
+            prefix: accepted tokens.
+            max_tokens: longest draft, tokens of ``begun`` included.
+            readout: attention rows to return.
+            gate: permission to stop where this gate closes.
+            begun: an earlier draft of the same prompt to go on from.
+
+        Raises:
+            EngineError: the engine failed.
+        """
+        before = begun or Draft((), False)
+        known = prefix + before.token_ids
+        same = self._verify and self._expected[: len(known)] == known
+        expected = self._expected[len(known) :] if same else ()
+        with self._watch.stage("draft"):
+            draft = self._engine.draft(prompt, max_tokens, readout, gate, begun, expected)
+        self._watch.move(draft.replay_s - before.replay_s, "draft", "replay")
+        self.steps += draft.steps - before.steps
+        whole = prefix + draft.token_ids
+        if draft.ended or self._expected[: len(whole)] != whole:
+            self._expected = whole  # else the last draft goes on where this one was cut
+        return draft
+
+    def finish(
+        self,
+        prompts: PromptMaker,
+        source: tuple[str, ...],
+        kept: tuple[int, ...],
+        max_tokens: int,
+        readout: Readout | None,
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the ungated greedy continuation of ``kept`` to the end of the model's turn.
+
+        With it comes the source word of each token, where rows tell them.
+
+        Args:
+            prompts: serialises requests.
+            source: words of a whole sentence.
+            kept: accepted tokens.
+            max_tokens: longest draft; they follow one another.
+            readout: attention rows to read.
+
+        Raises:
+            EngineError: the engine failed.
+        """
+        produced: tuple[int, ...] = ()
+        sources: tuple[int, ...] = ()
+        while True:
+            prompt = prompts.build(source, kept + produced)
+            room = 2 * len(prompt.token_word) + 32 - len(produced)
+            draft = self.draft(prompt, kept + produced, min(max_tokens, room), readout)
+            produced += draft.token_ids
+            sources += looked_at(prompt, draft)
+            if draft.ended or not draft.token_ids or len(draft.token_ids) >= room:
+                return produced, sources

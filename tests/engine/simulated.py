@@ -1,0 +1,113 @@
+"""A worker without a model: the real book-keeping, gate and early stop over made-up numbers."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+
+from alignatt_agent.engine.early_stop import EarlyStopV1
+from alignatt_agent.engine.row_requests import SOURCE, Ledger
+from tests.engine.test_row_requests import step
+
+VOCABULARY = 5
+STOP = 1
+
+
+class SimulatedModel:
+    """A served model; the next token and the attention rows are functions of all tokens so far.
+
+    Args:
+        seed: another one is another model.
+        chance: decides how requests are fed: in chunks, out of a prefix cache, preempted.
+        window: longest request with its answer.
+    """
+
+    name = "simulated model"
+
+    def __init__(self, seed: int, chance: random.Random | None = None, window: int = 60) -> None:
+        self.seed, self.chance = seed, chance
+        self.config = SimpleNamespace(max_model_len=window)
+        self.ledger = Ledger()
+        self.requests = 0
+        self.uncovered = 0
+
+    def next_token(self, ids) -> int:
+        return random.Random(f"{self.seed} {ids}").choice((STOP, 2, 3, 4, 3, 2))
+
+    def row(self, ids, heads, width):
+        """The row of the last token, ``[heads, 2 + S]``."""
+        chance = np.random.default_rng(abs(hash((self.seed, *ids))))
+        return chance.dirichlet(np.full(width, 0.5), heads).astype(np.float32)
+
+    def generate(self, prompt, sampling):
+        self.requests += 1
+        ids, tokens = list(prompt["prompt_token_ids"]), []
+        length, request = len(ids), f"r{self.requests}"
+        assert length < self.config.max_model_len
+        most = min(sampling.max_tokens, self.config.max_model_len - length)
+        process = EarlyStopV1(None, None, False).new_req_logits_processor(sampling)
+        fed, started = self._cached(length, sampling), False
+        while True:
+            count = self._chunk(len(ids) - fed)
+            self._feed(request, sampling, ids, fed, count, started, length)
+            fed, started = fed + count, True
+            if fed == len(ids):
+                scores = torch.nn.functional.one_hot(torch.tensor(self.next_token(ids)), VOCABULARY)
+                scores = scores.float() if process is None else process([], scores.float())
+                tokens.append(int(scores.argmax()))
+                ids.append(tokens[-1])
+                if tokens[-1] == STOP or len(tokens) == most:
+                    break
+            if self.chance is not None and self.chance.random() < 0.1:
+                fed = self._cached(len(ids), sampling)
+        self.ledger.schedule(step(finished=[request]))
+        reason = "stop" if tokens[-1] == STOP else "length"
+        return SimpleNamespace(outputs=[SimpleNamespace(token_ids=tokens, finish_reason=reason)])
+
+    def _cached(self, length, sampling):
+        if self.chance is None or sampling.skip_reading_prefix_cache:
+            return 0
+        return self.chance.choice((0, 0, self.chance.randrange(length)))
+
+    def _chunk(self, left):
+        return left if self.chance is None else self.chance.randint(1, left)
+
+    def _feed(self, request, sampling, ids, fed, count, started, length):
+        if started:
+            # As after a preemption, which changes nothing here where there was none.
+            scheduled = step(cached=[(request, [[0]], fed)], resumed=[request])
+        else:
+            new = SimpleNamespace(
+                req_id=request,
+                num_computed_tokens=fed,
+                block_ids=[[0]],
+                sampling_params=sampling,
+                prompt_token_ids=ids[:length],
+            )
+            scheduled = step([new])
+        scheduled.num_scheduled_tokens = {request: count}
+        work = self.ledger.schedule(scheduled)
+        for due in self.ledger.due:
+            due.expected.note(self.next_token(ids[: p + 1]) for p in due.positions)
+        for live, position in ((item.live, item.position) for item in work):
+            number = position - live.first
+            row = self.row(ids[: position + 1], len(live.heads), live.end - live.start + 2)
+            live.rows[number] = row, 0
+            live.scan(number, row[:, SOURCE])
+
+    def ask_workers(self, method, key):
+        live = self.ledger.take(key)
+        width = live.end - live.start + 2
+        rows = np.full((len(live.rows), len(live.heads), width), np.nan, np.float32)
+        for number in range(len(live.rows)):
+            if number in live.rows:
+                rows[number] = live.rows[number][0]
+        agreed, next_token = 0, live.next_token
+        if live.expected is not None:
+            agreed = live.expected.agreed
+            next_token = live.expected.next_token if live.expected.over else next_token
+            self.uncovered += not live.expected.covered
+        return [(list(rows.shape), rows.tobytes(), next_token, 0.0, agreed, live.rejected)]

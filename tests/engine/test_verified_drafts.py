@@ -1,0 +1,103 @@
+"""A draft of which something was expected is the draft that decoding gives."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alignatt_agent.engine.drafts import DraftEngine
+from alignatt_agent.policy import AlignAtt
+from alignatt_agent.types import Prompt, Readout
+from tests.engine.simulated import STOP, SimulatedModel
+
+HEADS = ((0, 1), (2, 3))
+PROMPT = Prompt((2, 3, 4, 2, 3, 4, 4, 2), 2, (0, 0, 1, 2))
+ROWS = ("predicting", "emitted")
+POLICIES = (
+    AlignAtt(normalise="none", median_width=1, border_margin=0),
+    AlignAtt(normalise="zscore", median_width=3, tau_src=0.3),
+)
+
+
+def changed(tokens, chance):
+    """A continuation like ``tokens``: cut, prolonged, some of it replaced."""
+    tokens = [token if chance.random() < 0.9 else chance.choice((2, 3, 4)) for token in tokens]
+    tokens = tokens[: chance.randint(0, len(tokens))]
+    return tokens + [chance.choice((2, 3, 4)) for _ in range(chance.randint(0, 2))]
+
+
+def check_same(draft, plain):
+    assert (draft.token_ids, draft.ended, draft.cut) == (plain.token_ids, plain.ended, plain.cut)
+    assert (draft.rows is None) == (plain.rows is None)
+    if draft.rows is not None:
+        for name in ("source", "prompt", "suffix"):
+            np.testing.assert_array_equal(getattr(draft.rows, name), getattr(plain.rows, name))
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    row=st.sampled_from([*ROWS, None]),
+    policy=st.sampled_from([*POLICIES, None]),
+    frontier=st.integers(0, 4),
+    most=st.integers(1, 9),
+    window=st.integers(12, 30),
+)
+def test_an_expected_draft_is_the_decoded_one(seed, row, policy, frontier, most, window):
+    chance = random.Random(seed)
+    readout = Readout(HEADS, row) if row else None
+    gate = policy.gate(frontier) if policy and readout else None
+    plain = DraftEngine(SimulatedModel(seed, window=window), HEADS, frozenset({STOP}))
+    model = SimulatedModel(seed, chance, window)
+    engine = DraftEngine(model, HEADS, frozenset({STOP}))
+    whole = plain.draft(PROMPT, 9)
+    expected = changed(whole.token_ids, chance)
+    usual = plain.draft(PROMPT, most, readout, gate)
+    draft = engine.draft(PROMPT, most, readout, gate, expected=expected)
+    check_same(draft, usual)
+    assert model.requests <= 3
+    assert len(model.ledger) == 0
+    if not usual.ended and len(usual.token_ids) < most and readout is not None:
+        wide = policy.gate(4) if gate else None
+        rest = changed(whole.token_ids[len(usual.token_ids) :], chance)
+        resumed = engine.draft(PROMPT, most, readout, wide, draft, rest)
+        check_same(resumed, plain.draft(PROMPT, most, readout, wide, usual))
+
+
+@pytest.mark.parametrize("row", [*ROWS, None])
+def test_what_is_expected_saves_steps(row):
+    readout = Readout(HEADS, row) if row else None
+    saved = []
+    for seed in range(40):
+        engine = DraftEngine(SimulatedModel(seed), HEADS, frozenset({STOP}))
+        usual = engine.draft(PROMPT, 9, readout)
+        draft = engine.draft(PROMPT, 9, readout, expected=usual.token_ids)
+        check_same(draft, usual)
+        assert draft.steps == 1
+        saved.append(usual.steps - draft.steps)
+    assert sum(saved) > 60
+
+
+def test_what_came_out_of_the_prefix_cache_is_computed_again():
+    again = 0
+    for seed in range(60):
+        model = SimulatedModel(seed, random.Random(seed))
+        engine = DraftEngine(model, HEADS, frozenset({STOP}))
+        usual = engine.draft(PROMPT, 9)
+        before, again_before = model.requests, model.uncovered
+        check_same(engine.draft(PROMPT, 9, expected=usual.token_ids), usual)
+        redone = model.uncovered - again_before
+        assert model.requests - before == 1 + redone
+        again += redone
+    assert again > 5
+
+
+def test_an_engine_without_heads_verifies_nothing():
+    plain = DraftEngine(SimulatedModel(1), (), frozenset({STOP}))
+    usual = plain.draft(PROMPT, 9)
+    draft = plain.draft(PROMPT, 9, expected=usual.token_ids)
+    assert (draft.token_ids, draft.steps) == (usual.token_ids, usual.steps)
