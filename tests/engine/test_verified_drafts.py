@@ -61,7 +61,8 @@ def test_an_expected_draft_is_the_decoded_one(seed, row, policy, frontier, most,
     check_same(draft, usual)
     assert model.requests <= 3
     assert len(model.ledger) == 0
-    if not usual.ended and len(usual.token_ids) < most and readout is not None:
+    room = min(most, window - len(PROMPT.token_ids)) > len(usual.token_ids)
+    if room and not usual.ended and readout is not None:
         wide = policy.gate(4) if gate else None
         rest = changed(whole.token_ids[len(usual.token_ids) :], chance)
         resumed = engine.draft(PROMPT, most, readout, wide, draft, rest)

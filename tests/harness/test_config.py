@@ -130,8 +130,8 @@ def test_few_knobs():
     config = load_config("micro-low")
     knobs = [
         *config.policy.model_dump(),
-        # Which model listens, and what it is told of the talk, are no knobs.
-        *(config.speech.model_dump().keys() - {"recognizer", "context"}),
+        # Which model listens, what it is told of the talk, and how fast it says the same, are none.
+        *(config.speech.model_dump().keys() - {"recognizer", "context", "verify"}),
         "max_draft_tokens",
         "chunk_ms",
         "head_sets",

@@ -185,7 +185,7 @@ def test_where_a_draft_was_cut_the_one_before_goes_on():
     whole = ids(" a", " b", " c")
     assert engine.expected == [(), whole, whole[2:], ids(" a", " x"), ()]
 
-    silent = Drafter(engine := ScriptedEngine([drafts[0], drafts[0]]), Stopwatch(), verify=False)
+    silent = Drafter(engine := ScriptedEngine([Draft(whole, True)] * 2), Stopwatch(), verify=False)
     for _ in range(2):
         silent.draft(prompt, (), 8)
     assert engine.expected == [(), ()]
