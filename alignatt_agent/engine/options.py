@@ -85,11 +85,11 @@ def engine_arguments(
         **_BY_ROLE[role],
         **(_HEARING if hears else {}),
     }
-    if heads:
-        _check_heads(heads, text)
-    if heads or role == "asr":  # which verifies earlier transcripts, without any rows
+    captured = tuple(heads) if role == "translation" else ()
+    _check_heads(captured, text)
+    if captured or role == "asr":  # which verifies earlier transcripts, without any rows
         arguments["worker_cls"] = "alignatt_agent.engine.worker.CaptureWorker"
-        arguments["additional_config"] = HeadsToCapture(tuple(heads))
+        arguments["additional_config"] = HeadsToCapture(captured)
     if on_cpu():
         # vLLM's default puts the worker behind the engine in a process of its own. Three engines
         # are then six processes; on two busy cores they did not start within 200 s, where three
@@ -171,6 +171,8 @@ def _longest(text: Any) -> int:
 
 
 def _check_heads(heads: Sequence[tuple[int, int]], text: Any) -> None:
+    if not heads:
+        return
     layers, count = text.num_hidden_layers, text.num_attention_heads
     bad = [pair for pair in heads if not (0 <= pair[0] < layers and 0 <= pair[1] < count)]
     if bad:

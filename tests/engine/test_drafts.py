@@ -36,10 +36,10 @@ def part(head: int, rows: int = 2, value: float = 0.25):
     """Rows of one head, ``[rows, 2 heads, 2 masses + 2 source tokens]``."""
     array = np.zeros((rows, 2, 4), np.float32)
     array[:, head] = value
-    return list(array.shape), array.tobytes(), None, 0.5
+    return list(array.shape), array.tobytes(), None, 0.5, 0, False
 
 
-NO_HEADS = ([], b"", None, 0.0)
+NO_HEADS = ([], b"", None, 0.0, 0, False)
 
 
 def draft(*answers):
@@ -57,12 +57,12 @@ def test_ranks_add_their_heads():
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_rank_without_heads_adds_nothing(order):
     whole = np.full((2, 2, 4), 0.25, np.float32)
-    answers = [(list(whole.shape), whole.tobytes(), None, 0.5), NO_HEADS][::order]
+    answers = [(list(whole.shape), whole.tobytes(), None, 0.5, 0, False), NO_HEADS][::order]
     assert (draft(*answers).rows.source == 0.25).all()
 
 
 def test_a_rank_that_captured_too_little_is_not_passed_over():
-    missing = ([0, 2, 4], b"", None, 0.0)
+    missing = ([0, 2, 4], b"", None, 0.0, 0, False)
     with pytest.raises(EngineError, match=r"shapes \(2, 2, 4\) and \(0, 2, 4\)"):
         draft(part(0), missing)
     with pytest.raises(EngineError, match="0 attention rows came for 2 tokens"):
