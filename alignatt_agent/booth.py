@@ -20,13 +20,15 @@ class Follower(Protocol):
 
     Attributes:
         judged: the draft that the latest update judged and its decision, if any.
-        steps: forward passes so far.
         emitted: tokens emitted so far.
     """
 
     judged: Judged | None
-    steps: int
     emitted: int
+
+    @property
+    def steps(self) -> int:
+        """Forward passes so far."""
 
     def reset(self) -> None:
         """Forget the open utterance."""

@@ -63,9 +63,14 @@ class DraftEngine:
                 )
         # Without heads the engine is a plain one, which verifies nothing.
         known = tuple(expected) if self._places else ()
-        begun, unfinished = self._continued(prompt, max_tokens, readout, gate, begun, known)
-        if unfinished:
-            begun, _ = self._continued(prompt, max_tokens, readout, gate, begun)
+        unfinished = first = True
+        while unfinished:
+            before = len(begun.token_ids)
+            begun, unfinished = self._continued(prompt, max_tokens, readout, gate, begun, known)
+            said = begun.token_ids[before:]
+            # What was expected behind a changed word often holds again; if not, it is given up.
+            known = _behind(known, said) if first or len(said) > 1 else ()
+            first = False
         if not begun.token_ids and not begun.ended:
             self._fail(f"no room for a draft after a prompt of {len(prompt.token_ids)} tokens")
         return begun
@@ -226,6 +231,15 @@ class DraftEngine:
 
     def _fail(self, cause: str) -> NoReturn:
         raise EngineError(f"{self._model.name}: {cause}")
+
+
+def _behind(expected: tuple[int, ...], said: tuple[int, ...]) -> tuple[int, ...]:
+    """Return what to expect after ``said``, whose last token is not the expected one.
+
+    Behind that token where it was expected later, else behind the one that it replaces.
+    """
+    rest = expected[len(said) - 1 :] if said else ()
+    return rest[rest.index(said[-1]) + 1 :] if said and said[-1] in rest else rest[1:]
 
 
 def _scan_settings(gate: Gate, begun: Draft) -> dict[str, Any]:

@@ -23,7 +23,8 @@ MAX_STREAMS = 32
 
 EAGER_ON_CUDA = frozenset({"translation"})
 """Engines that run without CUDA graphs on a GPU: attention rows were not compared with
-Transformers under graphs there so far, and the speech engines capture none."""
+Transformers under graphs there so far, and the speech engines capture none. Their transcripts are
+verified from hidden states, which vLLM keeps for prompt log-probabilities under graphs, too."""
 
 _OURS = frozenset({"model", "tokenizer", "revision", "tokenizer_revision", "additional_config"})
 """Arguments that follow from the rest of the configuration."""
@@ -87,7 +88,9 @@ def engine_arguments(
     }
     captured = tuple(heads) if role == "translation" else ()
     _check_heads(captured, text)
-    if captured or role == "asr":  # which verifies earlier transcripts, without any rows
+    # Transcripts are verified, without any rows. Decoders beside an encoder were not tried.
+    verifies = role == "asr" and not getattr(text, "is_encoder_decoder", False)
+    if captured or verifies:
         arguments["worker_cls"] = "alignatt_agent.engine.worker.CaptureWorker"
         arguments["additional_config"] = HeadsToCapture(captured)
     if on_cpu():

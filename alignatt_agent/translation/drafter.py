@@ -30,9 +30,14 @@ class Drafter:
         self._expected: tuple[int, ...] = ()
         self.steps = 0
 
-    def forget(self) -> None:
-        """Expect nothing: another utterance begins."""
-        self._expected = ()
+    def expect(self, whole: tuple[int, ...] = ()) -> None:
+        """Expect ``whole`` as the translation of the utterance that is open now."""
+        self._expected = whole
+
+    def expected_after(self, prefix: tuple[int, ...]) -> tuple[int, ...]:
+        """Return how the last draft goes on after ``prefix``, if it begins with that."""
+        same = self._verify and self._expected[: len(prefix)] == prefix
+        return self._expected[len(prefix) :] if same else ()
 
     def draft(
         self,
@@ -57,9 +62,7 @@ class Drafter:
             EngineError: the engine failed.
         """
         before = begun or Draft((), False)
-        known = prefix + before.token_ids
-        same = self._verify and self._expected[: len(known)] == known
-        expected = self._expected[len(known) :] if same else ()
+        expected = self.expected_after(prefix + before.token_ids)
         with self._watch.stage("draft"):
             draft = self._engine.draft(prompt, max_tokens, readout, gate, begun, expected)
         self._watch.move(draft.replay_s - before.replay_s, "draft", "replay")

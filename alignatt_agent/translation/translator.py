@@ -165,6 +165,7 @@ class Translator:
         split = first_of_next(self._units, self._accepted, aligned, len(source))
         kept, rest = self._accepted[:split], self._accepted[split:]
 
+        before = self._drafter.expected_after(())
         finish, sources = self._drafter.finish(
             self._prompts, source, kept, self._max_draft_tokens, self._readout
         )
@@ -172,9 +173,7 @@ class Translator:
         kept, rest, finish = kept + rest[:repeated], rest[repeated:], finish[repeated:]
         emission = self._emission(kept, finish, sources[repeated:], words)
         if rest and is_punctuation("".join(emission.units)):
-            emission = (
-                Emission()
-            )  # The next sentence is already being emitted; a late full stop would dangle.
+            emission = Emission()  # a late full stop would dangle in the next sentence
 
         self.emitted += len(finish)
         beyond = sum(place < len(source) for place in places)
@@ -186,6 +185,9 @@ class Translator:
                 for word in aligned[len(aligned) - len(rest) :]
             ),
         )
+        done = kept if rest else kept + finish
+        if before[: len(done)] == done:  # the last draft had gone on into the next sentence
+            self._drafter.expect(before[len(done) :])
         return emission
 
     def _open(
@@ -197,7 +199,7 @@ class Translator:
         self._aligned = aligned
         self._drafted = None
         self._accessible = 0
-        self._drafter.forget()
+        self._drafter.expect()
 
     def _drafted_for(self, source: tuple[str, ...]) -> bool:
         return self._drafted is not None and self._drafted.source == source

@@ -17,7 +17,7 @@ from tests.engine.batches import Case, cases, check_rows, check_same, crowd
 from tests.engine.test_modes import FEW_BLOCKS, serving, variant
 from tests.engine.test_pool import noise
 
-# Pages of 32 tokens, the fewest that the CPU's attention takes, end inside drafts; steps of 48 do so
+# Pages of 32 tokens, the fewest that the CPU's attention takes, end inside drafts; steps of 48 end
 # inside prompts and drafts, too, and 32 pages are too few for a crowd.
 SMALL = {"block_size": 32, "max_num_batched_tokens": 48, **FEW_BLOCKS}
 
