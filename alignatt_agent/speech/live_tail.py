@@ -176,7 +176,7 @@ class LiveTail:
         self._heard, self._missed = self._received, False
 
     def _heard_in(self, audio: FloatArray) -> str | None:
-        known = join_words([word.text for word in self._tail.words]) if self._config.verify else ""
+        known = join_words(self._tail.texts) if self._config.verify else ""
         heard = self._recognizer.transcribe(audio, self._language, self._context, known)
         self._transcripts += heard
         return heard.text

@@ -29,6 +29,7 @@ from alignatt_agent.types import (
     Gate,
     Prompt,
     Readout,
+    Transcript,
 )
 
 Heads = tuple[tuple[int, int], ...]
@@ -39,12 +40,12 @@ class Tape:
     """Answers of one stream in the order of its calls.
 
     Attributes:
-        transcripts: with the decoding steps of each.
+        transcripts: with the tokens of each, its end included.
         times: of the words of each transcript.
         drafts: with the steps of each.
     """
 
-    transcripts: deque[tuple[str | None, int]]
+    transcripts: deque[tuple[Transcript, int]]
     times: deque[list[AlignedItem]]
     drafts: deque[Draft]
 
@@ -73,10 +74,12 @@ class _RecordedRecognizer:
     def __init__(self, engine: Any, tape: Tape, count_tokens: Callable[[str], int]) -> None:
         self._engine, self._tape, self._count = engine, tape, count_tokens
 
-    def transcribe(self, audio: FloatArray, language: str, context: str = "") -> str | None:
-        text: str | None = self._engine.transcribe(audio, language, context)
-        self._tape.transcripts.append((text, self._count(text or "") + 1))
-        return text
+    def transcribe(
+        self, audio: FloatArray, language: str, context: str = "", expected: str = ""
+    ) -> Transcript:
+        heard: Transcript = self._engine.transcribe(audio, language, context, expected)
+        self._tape.transcripts.append((heard, self._count(heard.text or "") + 1))
+        return heard
 
 
 class _RecordedAligner:
@@ -100,8 +103,9 @@ class _RecordedDrafts:
         readout: Readout | None = None,
         gate: Gate | None = None,
         resumed: Draft | None = None,
+        expected: Sequence[int] = (),
     ) -> Draft:
-        draft: Draft = self._engine.draft(prompt, max_tokens, readout, gate, resumed)
+        draft: Draft = self._engine.draft(prompt, max_tokens, readout, gate, resumed, expected)
         self._tape.drafts.append(draft)
         return draft
 
@@ -145,16 +149,20 @@ class _PlayedRecognizer:
         self._served, self._tape = served, tape
         self._prompt = RecognitionPrompt(model.processor, model.tokenizer, model.name)
 
-    def transcribe(self, audio: FloatArray, language: str, context: str = "") -> str | None:
-        text, steps = self._tape.transcripts.popleft()
+    def transcribe(
+        self, audio: FloatArray, language: str, context: str = "", expected: str = ""
+    ) -> Transcript:
+        heard, tokens = self._tape.transcripts.popleft()
         if len(audio) / SAMPLE_RATE >= SHORTEST_S:
             ids = self._prompt.ids(find_language(language).name, context)
+            steps = max(1, heard.steps)
             request = {
-                "prompt_token_ids": list(ids),
+                # What was verified is part of the prefill.
+                "prompt_token_ids": [*ids, *ids[-1:] * max(0, tokens - steps)],
                 "multi_modal_data": {"audio": padded(audio)},
             }
             self._served.generate(request, greedy(steps, frozenset()))
-        return text
+        return heard
 
 
 class _PlayedAligner:
@@ -178,12 +186,14 @@ class _PlayedDrafts:
         readout: Readout | None = None,
         gate: Gate | None = None,
         resumed: Draft | None = None,
+        expected: Sequence[int] = (),
     ) -> Draft:
         recorded = self._tape.drafts.popleft()
         begun: Sequence[int] = resumed.token_ids if resumed else ()
         steps = recorded.steps - (resumed.steps if resumed else 0)
         own = (prompt.token_ids[0], 10 + self._stream)
-        asked = replace(prompt, token_ids=(*own, *prompt.token_ids[2:], *begun))
+        verified = recorded.token_ids[len(begun) : len(recorded.token_ids) - steps]
+        asked = replace(prompt, token_ids=(*own, *prompt.token_ids[2:], *begun, *verified))
         if readout is None:
             self._drafts.draft(asked, max(1, steps))
             return recorded

@@ -18,7 +18,7 @@ from alignatt_agent.speech import commits
 from alignatt_agent.speech.commits import PAUSE_S, committed, forced
 from alignatt_agent.speech.hypothesis import Hypothesis
 from alignatt_agent.speech.live_tail import LiveTail
-from alignatt_agent.types import SAMPLE_RATE, AlignedItem, Word
+from alignatt_agent.types import SAMPLE_RATE, AlignedItem, Transcript, Word
 from tests.pure.fakes import Settings, clock_audio, heard_span
 from tests.pure.vices import CHUNKS_MS, Vices, make_talk, simulate, stream
 
@@ -122,12 +122,12 @@ class Ticks:
     ticks: list[dict]
     heard: list[tuple[str, dict]] = field(default_factory=list)
 
-    def transcribe(self, audio, language, context=""):
+    def transcribe(self, audio, language, context="", expected=""):
         begin, end = heard_span(audio)
         tick = next(tick for tick in self.ticks if abs(tick["tick_s"] - end) < 0.01)
         words = zip(tick["text"].split(), tick["words"], strict=True)
         self.heard = [(text, w) for text, w in words if (w["start"] + w["end"]) / 2 >= begin]
-        return " ".join(text for text, _ in self.heard)
+        return Transcript(" ".join(text for text, _ in self.heard))
 
     def align(self, audio, text, language):
         begin, _ = heard_span(audio)

@@ -21,7 +21,7 @@ import numpy as np
 from tabulate import tabulate
 
 from alignatt_agent.speech.live_tail import LiveTail
-from alignatt_agent.types import SAMPLE_RATE, AlignedItem, FloatArray, Word
+from alignatt_agent.types import SAMPLE_RATE, AlignedItem, FloatArray, Transcript, Word
 from tests.pure.fakes import Settings, clock_audio, heard_span
 
 CHUNKS_MS = (100, 250, 500, 850, 1500)
@@ -72,14 +72,16 @@ class Vices:
     jitter_s: float = 0.04
     heard: list[Word] = field(default_factory=list)
 
-    def transcribe(self, audio: FloatArray, language: str, context: str = "") -> str:
+    def transcribe(
+        self, audio: FloatArray, language: str, context: str = "", expected: str = ""
+    ) -> Transcript:
         begin, end = heard_span(audio)
         self.heard = [
             word
             for word in self.talk
             if word.end > begin + REST_S and (word.start + word.end) / 2 < end
         ]
-        return " ".join(self._texts(end))
+        return Transcript(" ".join(self._texts(end)))
 
     def _texts(self, end: float) -> list[str]:
         texts = [word.text for word in self.heard]
