@@ -203,8 +203,9 @@ class AgentConfig(Strict):
         for key in ("recognizer", "context", "verify"):
             if content["speech"][key] == SpeechConfig.model_fields[key].default:
                 del content["speech"][key]
-        if self.speech.commit == "agreed":
-            del content["speech"]["commit"]
+        for key, value in (("commit", "agreed"), ("align", "whole")):
+            if content["speech"][key] == value:
+                del content["speech"][key]
         if self.policy.normalise == "none" and self.policy.median_width == 1:
             del content["policy"]["median"]
         text = json.dumps(content, sort_keys=True)

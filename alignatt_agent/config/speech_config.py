@@ -31,6 +31,8 @@ class SpeechConfig(Strict):
         commit: when a sentence of the live tail is closed. ``agreed``: two successive hypotheses
             agree on its end (the paper's rule); ``ended``: its words are also over and held back,
             and the next sentence has begun or the speaker pauses.
+        align: when words are timed: ``whole``, with every hypothesis; ``changed``, with those that
+            say something new.
         max_tail_s: longest audio that is transcribed again; a longer tail commits its stable
             prefix at a word boundary.
         verify: check the last transcript against the longer audio in one pass and decode from the
@@ -43,6 +45,7 @@ class SpeechConfig(Strict):
     hold_back_ms: float = Field(default=0.0, ge=0)
     stable_only: bool = False
     commit: Literal["agreed", "ended"] = "ended"
+    align: Literal["whole", "changed"] = "changed"
     max_tail_s: float = Field(default=30.0, ge=5)
     verify: bool = True
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -163,6 +164,18 @@ class LiveTail:
         if not texts:
             self._hear_nothing(level)
             return
+        before = self._heard / SAMPLE_RATE
+        if self._config.align == "changed" and self._tail.holds(texts):
+            self._tail = self._tail.repeated(self.now, before)
+        else:
+            words, ends = self._time(audio, text, texts)
+            self._tail = self._tail.revised(words, ends, self.now, before)
+        self._heard, self._missed = self._received, False
+
+    def _time(
+        self, audio: FloatArray, text: str, texts: Sequence[str]
+    ) -> tuple[list[Word], list[float]]:
+        """Return the words with their times, and their ends where they may pass the audio."""
         with self._watch.stage("aligner"):
             items = self._aligner.align(audio, text, self._language)
         start, now = self._start, self.now
@@ -171,9 +184,7 @@ class LiveTail:
             Word(text, *(min(max(start + time, self._settled_s), now) for time in span))
             for text, span in zip(texts, spans, strict=True)
         ]
-        ends = [start + end for _, end in spans]
-        self._tail = self._tail.revised(words, ends, now, self._heard / SAMPLE_RATE)
-        self._heard, self._missed = self._received, False
+        return words, [start + end for _, end in spans]
 
     def _heard_in(self, audio: FloatArray) -> str | None:
         known = join_words(self._tail.texts) if self._config.verify else ""

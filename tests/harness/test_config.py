@@ -40,7 +40,7 @@ def test_paper_setting():
         assert config.max_draft_tokens == 16
         assert config.speech.min_start_s == 2.0
         assert config.speech.hold_back_ms == 0
-        assert config.speech.commit == "agreed"
+        assert (config.speech.commit, config.speech.align) == ("agreed", "whole")
         assert config.policy.model_dump() == {
             "name": "alignatt",
             "n": 1,
@@ -126,7 +126,8 @@ def test_latency_unit_follows_the_target():
 
 
 def test_few_knobs():
-    """Fifteen, and two in which we differ from the paper: ``policy.median``, ``speech.commit``."""
+    """Fifteen, and three in which we differ from the paper: ``policy.median``, ``speech.commit``
+    and ``speech.align``."""
     config = load_config("micro-low")
     knobs = [
         *config.policy.model_dump(),
@@ -136,7 +137,7 @@ def test_few_knobs():
         "chunk_ms",
         "head_sets",
     ]
-    assert len(knobs) <= 17
+    assert len(knobs) <= 18
 
 
 def test_languages():

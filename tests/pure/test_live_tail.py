@@ -62,7 +62,7 @@ class Stream:
 
     def __init__(self, *hypotheses, **settings):
         self.said = Said(list(hypotheses))
-        config = Settings(**{"commit": "agreed", **settings})
+        config = Settings(**{"commit": "agreed", "align": "whole", **settings})
         self.tail = LiveTail(self.said, self.said, "en", config)
         self.samples = 0
 
