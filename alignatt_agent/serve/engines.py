@@ -14,7 +14,7 @@ from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.contexts import check_contexts
 from alignatt_agent.engine import pool
 from alignatt_agent.serve.access import LATER, RefusedError
-from alignatt_agent.types import AlignAttError
+from alignatt_agent.types import AlignAttError, Step
 
 LOGGER = logging.getLogger(__name__)
 
@@ -82,14 +82,29 @@ class SharedEngines:
         """Whether streams can be served now."""
         return self.state == "ok" and self._loader.alive()
 
-    def booth(self, source: Language, targets: Sequence[Language], context: str) -> Booth:
+    def booth(
+        self,
+        source: Language,
+        targets: Sequence[Language],
+        context: str,
+        said: Callable[[str, Step | Exception], None],
+    ) -> Booth:
         """Return the booth of a new stream.
+
+        Args:
+            source: the spoken language.
+            targets: languages to translate into.
+            context: names and terms of the talk.
+            said: gets what ``schedule: async`` says when it is ready.
 
         Raises:
             RefusedError: the engines are not there.
             HeadSetError: the configuration has no head set for a direction.
         """
-        return cascade.build_booth(self.resolved, self.engines(), source, targets, context=context)
+        engines = self.engines()
+        return cascade.build_booth(
+            self.resolved, engines, source, targets, context=context, said=said
+        )
 
     def engines(self) -> cascade.Engines:
         """Return the engines.

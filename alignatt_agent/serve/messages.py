@@ -34,15 +34,21 @@ def of_step(step: BoothStep, offset_s: float = 0.0) -> list[Message]:
         step: what was heard and what it became in every language.
         offset_s: seconds of the talk before this stream.
     """
-    audio_s = round(step.audio_s + offset_s, 2)
-    found = [_heard(step.heard, audio_s, offset_s)]
+    found = [_heard(step.heard, round(step.audio_s + offset_s, 2), offset_s)]
     for target, own in step.steps.items():
-        if own.judged is not None:
-            found.append(_draft(target, own.judged))
-        if own.units:
-            found.append(_said(target, own, audio_s, offset_s))
+        found += of_target(target, own, offset_s)
     for target, error in step.failures.items():
         found.append(warning(error, target))
+    return found
+
+
+def of_target(target: str, step: Step, offset_s: float = 0.0) -> list[Message]:
+    """Return what one language made of what was heard."""
+    found = []
+    if step.judged is not None:
+        found.append(_draft(target, step.judged))
+    if step.units:
+        found.append(_said(target, step, round(step.audio_s + offset_s, 2), offset_s))
     return found
 
 

@@ -131,7 +131,9 @@ class Service:
             source, targets = self.languages(wish.source, wish.targets)
             intake = Intake(wish.rate)
             context = await self.context(wish.context, wish.room or "")
-            booth = self.engines.booth(source, targets, context)
+            booth = self.engines.booth(
+                source, targets, context, lambda target, step: stream.said(target, step)
+            )
             room = self.rooms.take(wish.room, wish.session)
 
             async def everybody(found: list[Message]) -> None:

@@ -19,7 +19,7 @@ from alignatt_agent.serve.access import BROKEN, LATER, RefusedError
 from alignatt_agent.serve.intake import Intake
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.stopwatch import STAGES
-from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
+from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray, Step
 
 LOGGER = logging.getLogger(__name__)
 
@@ -80,7 +80,9 @@ class Stream:
         self._busy_s = 0.0
         self._ended = False
         self._failures = 0
-        self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._failed: asyncio.Future[None] = self._loop.create_future()
+        self._later: asyncio.Queue[tuple[str, Step | Exception] | None] = asyncio.Queue()
         self._arrived, self._taken = asyncio.Event(), asyncio.Event()
 
     @property
@@ -111,6 +113,10 @@ class Stream:
         if not self._failed.done():
             self._failed.set_exception(_gone(error))
 
+    def said(self, target: str, found: Step | Exception) -> None:
+        """Pass on what a language said when it was ready (``schedule: async``); from any thread."""
+        self._loop.call_soon_threadsafe(self._later.put_nowait, (target, found))
+
     async def run(self) -> None:
         """Hear and translate until the end of the stream.
 
@@ -118,13 +124,20 @@ class Stream:
             RefusedError: the engines failed for good; what was said before stays.
         """
         running = asyncio.ensure_future(self._run())
+        passing = asyncio.ensure_future(self._pass_on())
         try:
-            await asyncio.wait({running, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+            first = {running, passing, self._failed}
+            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
             if self._failed.done() and not running.done():
                 self._failed.result()
+            if passing.done():
+                passing.result()
             await running
+            self._later.put_nowait(None)
+            await passing
         finally:
             running.cancel()
+            passing.cancel()
             if self._failed.done():
                 self._failed.exception()  # seen, if both happened at once
             else:
@@ -149,6 +162,17 @@ class Stream:
             if await self._attempt(self._booth.finish):
                 break
 
+    async def _pass_on(self) -> None:
+        """Deliver what is said when it is ready."""
+        while (item := await self._later.get()) is not None:
+            target, found = item
+            if isinstance(found, Step):
+                await self._deliver(messages.of_target(target, found, self._offset_s))
+            elif self._healthy():
+                await self._deliver([messages.warning(found, target)])
+            else:
+                self.fail(EngineError(str(found)))
+
     def _take(self) -> FloatArray:
         """Return the audio of the next step."""
         audio = np.concatenate(self._queue)
@@ -168,7 +192,7 @@ class Stream:
         step: BoothStep | None = None
         failures: list[Exception] = []
         try:
-            step = await asyncio.get_running_loop().run_in_executor(self._threads, call)
+            step = await self._loop.run_in_executor(self._threads, call)
             failures += step.failures.values()
         except EngineError as error:
             failures.append(error)

@@ -13,10 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignatt_agent.booth import BoothStep
+from alignatt_agent.schedule import AsynchronousBooth
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.serve.intake import Intake
 from alignatt_agent.serve.stream import MAX_WAITING_S, Stream
 from alignatt_agent.types import SAMPLE_RATE, EngineError, SourceView, SpeechUpdate
+from tests.pure.fakes import MonotoneEngine, PieceTokenizer
+from tests.pure.test_booth import SCRIPT, chunks, hearing, interpreter
 
 
 def run(coroutine):
@@ -257,3 +260,38 @@ def test_a_stream_ends_when_the_engines_are_gone_even_in_silence():
             await it.running
 
     run(scene())
+
+
+def test_asynchronous_stages_tell_everything_before_the_end():
+    """A real booth whose stages never wait: hearing is told at once, words when they are said."""
+    told = []
+
+    async def deliver(found):
+        told.extend(found)
+
+    async def scene():
+        booth = AsynchronousBooth(
+            hearing(error_rate=0)[0],
+            {"de": interpreter(engine=MonotoneEngine(PieceTokenizer()))},
+            lambda target, step: stream.said(target, step),
+        )
+        stream = Stream(
+            booth=booth,
+            intake=Intake(SAMPLE_RATE),
+            chunk_ms=500,
+            live=False,
+            offset_s=1.0,
+            deliver=deliver,
+            healthy=lambda: True,
+            threads=ThreadPoolExecutor(1),
+        )
+        for chunk in chunks():
+            stream._put(chunk)
+        stream.end()
+        await stream.run()
+
+    run(scene())
+    said = [unit for message in told if message["type"] == "said" for unit in message["units"]]
+    assert [text for text, _, _ in said] == [word.text.upper() for word in SCRIPT]
+    assert min(start for _, start, _ in said) >= 1.0
+    assert sum(message["type"] == "heard" for message in told) == len(chunks()) + 1

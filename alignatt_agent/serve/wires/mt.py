@@ -78,7 +78,8 @@ async def serve(connection: Connection, service: Service) -> None:
                 "unsupported_direction", "the translation has to be another language"
             )
         context = await service.context(init.context_text)
-        booth = service.engines.booth(source, [target], context)
+        # Only the interpreter is used: what was heard is the client's.
+        booth = service.engines.booth(source, [target], context, lambda _, step: None)
         await connection.send(
             {
                 "type": "init_ok",
