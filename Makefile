@@ -12,7 +12,7 @@ STAMP := .venv/.ready-$(EXTRA)
 OUTPUT = outputs/$(if $(filter micro,$(MODELS)),,$(MODELS)-)dev-
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev-low dev-high test lint measure parity rehearse bench doctor curves submission setup-comet micro-models micro-heads clean
+.PHONY: help setup dev-low dev-high test lint measure parity rehearse bench doctor curves submission setup-comet setup-browser film micro-models micro-heads clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -68,6 +68,12 @@ submission: $(STAMP) ## bundle the last dev-low and dev-high for IWSLT, and chec
 
 setup-comet: ## create .venv-comet, an environment of its own for COMET and XCOMET-XL
 	@PYTHON="$(PYTHON)" sh requirements/install-comet.sh $(EXTRA)
+
+setup-browser: ## install Chromium, for the tests of the live page (Debian, Ubuntu)
+	@sh requirements/install-chromium.sh
+
+film: $(STAMP) setup-browser ## film the live page on the embedded models, for the README
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.harness.film docs/page.gif
 
 micro-models: $(STAMP) ## rebuild the embedded models and dev set from nothing (hours on a laptop)
 	@$(BIN)/python -m micro_world --output micro_models

@@ -70,9 +70,16 @@ class Browser:
         page.go(url)
         return page
 
+    def close_pages(self):
+        """Close every tab but the first, which keeps the browser alive."""
+        for page in self.pages:
+            with contextlib.suppress(ConnectionClosed, PageError):
+                page.command("Page.close")
+        self.pages.clear()
+
     def close(self):
-        with contextlib.suppress(ConnectionClosed, PageError, queue.Empty, IndexError):
-            self.pages[0].command("Browser.close")
+        self.close_pages()
+        self._process.terminate()
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
@@ -142,7 +149,7 @@ class Page:
         return answer["result"].get("value")
 
     def until(self, expression, wait_s=30):
-        """Wait until an expression is true; returns its value."""
+        """Wait until an expression is true; a node is not, its ``!!`` is."""
         deadline = time.monotonic() + wait_s
         while not (value := self.js(expression)):
             assert time.monotonic() < deadline, expression

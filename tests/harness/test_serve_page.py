@@ -44,6 +44,13 @@ def browser(recording):
     browser.close()
 
 
+@pytest.fixture(autouse=True)
+def _tabs(request):
+    yield
+    if PROGRAM is not None:
+        request.getfixturevalue("browser").close_pages()
+
+
 @pytest.fixture
 def loader():
     return FakeLoader()
@@ -51,7 +58,7 @@ def loader():
 
 @pytest.fixture
 def server(tmp_path, loader):
-    with Running(make_service(tmp_path, loader)) as server:
+    with Running(make_service(tmp_path, loader, hold_back_ms=600)) as server:
         yield server
 
 
@@ -201,9 +208,9 @@ def test_names_widths_and_keys(page, server, browser, recording):
     phone = browser.open(f"http://127.0.0.1:{server.port}/captions?room=talk&lines=all")
     phone.size(390, 844)
     press(page, "start")
-    phone.until("document.querySelector('#languages a')")
+    phone.until("!!document.querySelector('#languages a')")
     phone.js("document.querySelector('#languages a').click()")
-    phone.until("document.getElementById('lines').textContent.includes('Wort1')")
+    phone.until("document.getElementById('lines')?.textContent.includes('Wort1') ?? false")
     assert phone.js("document.documentElement.scrollWidth") <= 390
     press(page, "stop")
     page.until("told.at(-1).type === 'end'")
