@@ -33,7 +33,9 @@ from alignatt_agent.checks.bench_rounds import (
     race_figures,
 )
 from alignatt_agent.checks.doctor_config import weight_bytes
+from alignatt_agent.checks.streams_plot import draw_lags
 from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.evaluation.plotting import FigureError
 from alignatt_agent.evaluation.signature import device, versions
 from alignatt_agent.types import Prompt
 
@@ -181,15 +183,22 @@ def _streams(arguments: argparse.Namespace, resolved: Resolved, engines: Engines
     """Measure many streams at once; returns whether each emitted what it emits alone."""
     counts = sorted(set(arguments.streams))
     jobs = bench_streams.excerpts(arguments.devset, arguments.target, counts[-1], arguments.seconds)
-    rows = []
+    rows: list[dict[str, Any]] = []
+    found = {"device": device(), "chunk_ms": resolved.config.chunk_ms, "rows": rows}
     for row in bench_streams.together(resolved, engines, jobs, counts, arguments.paced):
         rows.append(row)
-        _write(arguments.output / "streams.json", {"device": device(), "rows": rows}, quiet=True)
+        _write(arguments.output / "streams.json", found, quiet=True)
     print(tabulate(rows, "keys", floatfmt=".3g"))
     if arguments.paced:
-        most = bench_streams.knee(rows)
+        found["kept_up_with"] = most = bench_streams.knee(rows)
+        _write(arguments.output / "streams.json", found)
         chunk = f"chunks of {resolved.config.chunk_ms} ms"
         print(f"kept up with: {most} streams (95 % of {chunk} are done before the next is there)")
+        try:
+            path = arguments.output / "streams.png"
+            draw_lags(rows, most, resolved.config.chunk_ms / 1000, path)
+        except FigureError as error:
+            print(f"no figure: {error}")
     return all(row["identical"] == row["streams"] and row["units"] > 0 for row in rows)
 
 

@@ -89,14 +89,15 @@ def test_early_stop_saves_steps_and_streams_do_not_disturb_each_other(bench, cap
     assert "audio_s_per_s" in out
 
 
-def test_paced_streams_say_how_many_are_kept_up_with(bench, capsys):
+def test_paced_streams_say_how_many_are_kept_up_with(bench, capsys, tmp_path):
     status, _, streams = bench("--streams", "3", "1", "--seconds", "1.5", "--paced")
     assert status == 0
     assert [(row["streams"], row["identical"]) for row in streams["rows"]] == [(1, 1), (3, 3)]
     for row in streams["rows"]:
         assert 0 <= row["lag_p50_s"] <= row["lag_p95_s"]
         assert row["seconds"] >= 1.5
-    assert "kept up with: " in capsys.readouterr().out
+    assert f"kept up with: {streams['kept_up_with']} streams" in capsys.readouterr().out
+    assert (tmp_path / "out" / "streams.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_lag_is_measured_from_the_end_of_a_chunk_and_a_backlog_is_seen(tmp_path, monkeypatch):
