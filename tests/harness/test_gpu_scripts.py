@@ -12,8 +12,15 @@ import zipfile
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from alignatt_agent.cascade import Engines
+from alignatt_agent.checks.bench_streams import speak
+from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.config.resolved import resolve
+from tests.harness import fakes
 
 ROOT = Path(__file__).resolve().parents[2]
 GPU = ROOT / "benchmarks" / "gpu"
@@ -58,9 +65,10 @@ def load_script(path):
     """Import a script by its path from the checkout, with its neighbours in reach."""
     sys.path.insert(0, str(GPU))
     try:
-        name = f"gpu_{Path(path).name}"
+        name = f"gpu_{Path(path).stem}"
         loader = SourceFileLoader(name, str(ROOT / path))
         module = module_from_spec(spec_from_loader(name, loader))
+        sys.modules[name] = module  # dataclasses look there
         loader.exec_module(module)
     finally:
         sys.path.remove(str(GPU))
@@ -200,3 +208,60 @@ def test_a_bundle_comes_apart_whole(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert f"missing or damaged in {output}: bundle.01, bundle.02" in done.stderr
+
+
+# ------------------------------------------------------------------ the run on tape
+class Busy:
+    """Stands for a served model of other dimensions; notes what it is asked to do."""
+
+    name = "a large model"
+
+    def __init__(self) -> None:
+        self.steps = []
+
+    def generate(self, prompt, sampling):
+        assert sampling.ignore_eos
+        self.steps.append(sampling.max_tokens)
+
+
+def test_a_taped_run_decides_the_same_with_the_same_work_elsewhere(tmp_path, monkeypatch):
+    forced = load_script("benchmarks/gpu/forced.py")
+    resolved = resolve(load_config(str(fakes.write_config(tmp_path))), ["de"])
+    engines, tape = fakes.FakeEngines(), forced.Tape.blank()
+    engines = Engines(
+        engines.asr, engines.aligner, engines.translation, engines.tokenizer, 4, 4
+    )  # fmt: skip
+    job = (fakes.talk(13), "de")
+    recorded = speak(resolved, forced.record(engines, tape, len), job)
+    transcripts, drafts = len(tape.transcripts), len(tape.drafts)
+    assert min(transcripts, drafts) > 3
+
+    asr, aligned, drafted = Busy(), [], []
+    monkeypatch.setattr(forced, "SpeechModel", lambda served: SimpleNamespace(
+        processor=None, tokenizer=None, name=""))  # fmt: skip
+    monkeypatch.setattr(forced, "TimingModel", lambda served: None)
+    prompts = SimpleNamespace(ids=lambda language, context: (1, 2))
+    monkeypatch.setattr(forced, "RecognitionPrompt", lambda *_: prompts)
+    aligner = SimpleNamespace(align=lambda audio, text, language: aligned.append(text))
+    monkeypatch.setattr(forced, "QwenAligner", lambda _: aligner)
+
+    class Drafts:
+        def __init__(self, served, heads, stops):
+            assert stops == frozenset()
+
+        def draft(self, prompt, tokens, readout=None, gate=None):
+            drafted.append((prompt.token_ids[1], tokens, readout.heads, gate))
+
+    monkeypatch.setattr(forced, "DraftEngine", Drafts)
+    machines = forced.Machines(asr, None, None, ((9, 9),))
+    for stream in (0, 3):
+        copy = tape.copy()
+        played = speak(resolved, machines.play(engines, copy, stream), job)
+        assert played.units == recorded.units
+        assert (len(copy.transcripts), len(copy.times), len(copy.drafts)) == (0, 0, 0)
+        assert {call[0] for call in drafted[-drafts:]} == {10 + stream}
+    assert len(asr.steps) == 2 * transcripts
+    assert asr.steps[:transcripts] == [steps for _, steps in tape.transcripts]
+    assert len(aligned) == 2 * len(tape.times)
+    assert [call[1] for call in drafted[:drafts]] == [max(1, draft.steps) for draft in tape.drafts]
+    assert all(heads == ((9, 9),) for _, _, heads, _ in drafted)
