@@ -261,7 +261,7 @@ def test_a_taped_run_decides_the_same_with_the_same_work_elsewhere(tmp_path, mon
         assert (len(copy.transcripts), len(copy.times), len(copy.drafts)) == (0, 0, 0)
         assert {call[0] for call in drafted[-drafts:]} == {10 + stream}
     assert len(asr.steps) == 2 * transcripts
-    assert asr.steps[:transcripts] == [steps for _, steps in tape.transcripts]
+    assert asr.steps[:transcripts] == [max(1, heard.steps) for heard, _ in tape.transcripts]
     assert len(aligned) == 2 * len(tape.times)
     assert [call[1] for call in drafted[:drafts]] == [max(1, draft.steps) for draft in tape.drafts]
     assert all(heads == ((9, 9),) for _, _, heads, _ in drafted)
