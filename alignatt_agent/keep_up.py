@@ -15,7 +15,11 @@ from alignatt_agent.speech.waveform import mono
 from alignatt_agent.types import SAMPLE_RATE, Step
 
 QUEUED_S = 0.005
-"""A call that comes so soon after the last one returned was waiting for it."""
+"""A call that comes so soon after the last one returned was waiting for it.
+
+Behind Simulstream 1.0.0's WebSocket server with a backlog, frames of 50 to 250 ms, on a busy
+machine with two cores, 91 to 99 % of calls did (median 1 ms); one that does not is heard at once.
+"""
 
 PUT_OFF_S = 2.0
 """Longest audio that is put off."""
