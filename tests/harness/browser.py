@@ -38,7 +38,7 @@ class Browser:
         self._profile = tempfile.mkdtemp(prefix="alignatt-browser-")
         command = [
             *(PROGRAM, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"),
-            *("--disable-dev-shm-usage", "--remote-debugging-port=0", "--disable-extensions"),
+            *("--disable-dev-shm-usage", "--remote-debugging-port=0", "--hide-scrollbars"),
             *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
             *(f"--user-data-dir={self._profile}", "--autoplay-policy=no-user-gesture-required"),
         ]

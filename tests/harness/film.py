@@ -21,8 +21,8 @@ from tests.harness.browser import Browser
 ROOT = Path(__file__).resolve().parents[2]
 TALK = ROOT / "micro_models" / "devset" / "wav" / "talk-a.wav"
 SECONDS, FRAMES_PER_S = 18, 4
-SIZE = (900, 640)
-COLOURS = 48
+SIZE = (960, 700)
+COLOURS = 96
 
 
 @contextlib.contextmanager
@@ -83,7 +83,11 @@ def main() -> None:
             frames = film(address, recording)
     finally:
         recording.unlink()
-    palette = frames[-1].quantize(COLOURS, method=Image.Quantize.MEDIANCUT)
+    some = [frame.crop((0, 250, *SIZE)) for frame in frames[:: len(frames) // 6]]
+    strip = Image.new("RGB", (SIZE[0], sum(frame.height for frame in some)))
+    for number, frame in enumerate(some):
+        strip.paste(frame, (0, number * frame.height))
+    palette = strip.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE)
     shown = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     shown[0].save(
         out,
