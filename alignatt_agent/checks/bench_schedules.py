@@ -123,7 +123,8 @@ def _translate(
         said.extend((now, spoken.end) for spoken in step.times)
 
     def called(done: BoothStep) -> None:
-        for name, step in (*done.steps.items(), *done.failures.items()):
+        outcomes: dict[str, Step | Exception] = {**done.steps, **done.failures}
+        for name, step in outcomes.items():
             ready(name, step)
 
     booth = build_booth(
