@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+from collections.abc import Iterator
 
 import uvicorn
 
@@ -13,7 +15,7 @@ from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.service import STOP_S, Service
 
 PING_S = 20.0
-"""A client that does not answer for so long is gone."""
+"""Proxies close connections on which nothing comes."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -48,7 +50,10 @@ class Server(uvicorn.Server):
                 create_app(service),
                 ws_max_size=MAX_MESSAGE,
                 ws_ping_interval=PING_S,
-                ws_ping_timeout=PING_S,
+                # The answer of a client that sends faster than it is heard waits behind its
+                # audio (a file of ten minutes lost its connection after 40 s); ``idle_s`` finds
+                # dead ones.
+                ws_ping_timeout=None,
                 ws_per_message_deflate=False,
                 access_log=False,  # addresses may hold tokens
                 log_level="warning",
@@ -57,6 +62,13 @@ class Server(uvicorn.Server):
             )
         )
         self._service = service
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take a signal for a wish to stop; uvicorn would raise it again afterwards."""
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop taking connections, let the streams end, then close what is open."""

@@ -93,10 +93,13 @@ class Stream:
     async def feed(self, data: bytes) -> None:
         """Take audio of the client; waits while too much of it has not been heard yet.
 
+        What comes after the end is not heard.
+
         Raises:
             RefusedError: it is no whole number of samples.
         """
-        self._put(self._intake(data))
+        samples = self._intake(data)
+        self._put(samples[:0] if self._ended else samples)
         while self._waiting > MAX_WAITING_S * SAMPLE_RATE:
             self._taken.clear()
             await self._taken.wait()

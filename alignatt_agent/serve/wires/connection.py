@@ -99,6 +99,8 @@ class Connection:
             await asyncio.wait({running, hearing, closing}, return_when=asyncio.FIRST_COMPLETED)
             stopped = closing.done() and not hearing.done()
             if not running.done():
+                if stopped:
+                    hearing.cancel()  # a speaker who goes on would keep the stream open
                 stream.end()
                 await asyncio.wait({running})
             try:
@@ -106,10 +108,9 @@ class Connection:
             except RefusedError:
                 service.engines.mend(service.died)
                 raise
-            if hearing.done():
-                hearing.result()
             if stopped:
                 raise RefusedError("closing", "the server stops", GOING)
+            hearing.result()
         finally:
             for task in (running, hearing, closing):
                 task.cancel()
