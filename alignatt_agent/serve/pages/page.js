@@ -89,6 +89,7 @@ $('setup').onsubmit = async event => {
     lost: text => view.state('error', `${text}. Trying again …`),
     over(text) { rest(); if (text) { sessionStorage.removeItem('talk'); fail(text) } },
   })
+  if (kind === 'microphone') sound.go() // the line keeps what is said before the server is ready
   $('stop').disabled = false
   awake = await navigator.wakeLock?.request('screen').catch(() => null)
 }
