@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from contextlib import contextmanager
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -224,44 +225,110 @@ class Busy:
         self.steps.append(sampling.max_tokens)
 
 
-def test_a_taped_run_decides_the_same_with_the_same_work_elsewhere(tmp_path, monkeypatch):
-    forced = load_script("benchmarks/gpu/forced.py")
-    resolved = resolve(load_config(str(fakes.write_config(tmp_path))), ["de"])
-    engines, tape = fakes.FakeEngines(), forced.Tape.blank()
-    engines = Engines(
-        engines.asr, engines.aligner, engines.translation, engines.tokenizer, 4, 4
-    )  # fmt: skip
-    job = (fakes.talk(13), "de")
-    recorded = speak(resolved, forced.record(engines, tape, len), job)
-    transcripts, drafts = len(tape.transcripts), len(tape.drafts)
-    assert min(transcripts, drafts) > 3
-
-    asr, aligned, drafted = Busy(), [], []
-    monkeypatch.setattr(forced, "SpeechModel", lambda served: SimpleNamespace(
-        processor=None, tokenizer=None, name=""))  # fmt: skip
-    monkeypatch.setattr(forced, "TimingModel", lambda served: None)
+@pytest.fixture
+def forced(monkeypatch):
+    """The module, with models of other dimensions that only note what they are asked to do."""
+    module = load_script("benchmarks/gpu/forced.py")
+    module.aligned, module.drafted = [], []
+    model = SimpleNamespace(processor=None, tokenizer=None, name="")
+    monkeypatch.setattr(module, "SpeechModel", lambda served: model)
+    monkeypatch.setattr(module, "TimingModel", lambda served: None)
     prompts = SimpleNamespace(ids=lambda language, context: (1, 2))
-    monkeypatch.setattr(forced, "RecognitionPrompt", lambda *_: prompts)
-    aligner = SimpleNamespace(align=lambda audio, text, language: aligned.append(text))
-    monkeypatch.setattr(forced, "QwenAligner", lambda _: aligner)
+    monkeypatch.setattr(module, "RecognitionPrompt", lambda *_: prompts)
+    aligner = SimpleNamespace(align=lambda audio, text, language: module.aligned.append(text))
+    monkeypatch.setattr(module, "QwenAligner", lambda _: aligner)
 
     class Drafts:
         def __init__(self, served, heads, stops):
             assert stops == frozenset()
 
         def draft(self, prompt, tokens, readout=None, gate=None):
-            drafted.append((prompt.token_ids[1], tokens, readout.heads, gate))
+            module.drafted.append((prompt.token_ids[1], tokens, readout.heads))
 
-    monkeypatch.setattr(forced, "DraftEngine", Drafts)
+    monkeypatch.setattr(module, "DraftEngine", Drafts)
+    return module
+
+
+@pytest.fixture
+def world(tmp_path):
+    """A configuration, and fake engines for it."""
+    resolved = resolve(load_config(str(fakes.write_config(tmp_path))), ["de"])
+    found = fakes.FakeEngines()
+    engines = Engines(found.asr, found.aligner, found.translation, found.tokenizer, 4, 4)
+    return resolved, engines
+
+
+def test_a_taped_run_decides_the_same_with_the_same_work_elsewhere(forced, world):
+    resolved, engines = world
+    tape, asr, job = forced.Tape.blank(), Busy(), (fakes.talk(13), "de")
+    recorded = speak(resolved, forced.record(engines, tape, len), job)
+    transcripts, drafts = len(tape.transcripts), len(tape.drafts)
+    assert min(transcripts, drafts) > 3
     machines = forced.Machines(asr, None, None, ((9, 9),))
     for stream in (0, 3):
         copy = tape.copy()
         played = speak(resolved, machines.play(engines, copy, stream), job)
         assert played.units == recorded.units
         assert (len(copy.transcripts), len(copy.times), len(copy.drafts)) == (0, 0, 0)
-        assert {call[0] for call in drafted[-drafts:]} == {10 + stream}
+        assert {call[0] for call in forced.drafted[-drafts:]} == {10 + stream}
     assert len(asr.steps) == 2 * transcripts
     assert asr.steps[:transcripts] == [max(1, heard.steps) for heard, _ in tape.transcripts]
-    assert len(aligned) == 2 * len(tape.times)
-    assert [call[1] for call in drafted[:drafts]] == [max(1, draft.steps) for draft in tape.drafts]
-    assert all(heads == ((9, 9),) for _, _, heads, _ in drafted)
+    assert len(forced.aligned) == 2 * len(tape.times)
+    tokens = [call[1] for call in forced.drafted[:drafts]]
+    assert tokens == [max(1, draft.steps) for draft in tape.drafts]
+    assert all(heads == ((9, 9),) for _, _, heads in forced.drafted)
+
+
+def test_the_cascade_is_measured_at_every_chunk_and_with_many_streams(
+    forced, world, tmp_path, monkeypatch
+):
+    """The parts themselves, on fake engines."""
+    sys.modules["forced"] = forced
+    try:
+        cascade = load_script("benchmarks/gpu/cascade.py")
+    finally:
+        del sys.modules["forced"]
+    resolved, engines = world
+    started = []
+
+    @contextmanager
+    def opened(names, targets):
+        yield {cascade.CONFIG: resolved}, engines
+
+    def excerpts(devset, targets, count, seconds):
+        return [(fakes.talk(13)[: int(seconds * 16000)], "de") for _ in range(count)]
+
+    class Served(Busy):
+        pids = ()
+
+        def stop(self):
+            started.append("stopped")
+
+        shutdown = stop
+
+    def start(role, model, heads, **options):
+        assert Path(model.path, "config.json").is_file()
+        started.append((role, len(heads), options["max_num_seqs"]))
+        return Served()
+
+    monkeypatch.setattr("alignatt_agent.checks.bench_streams.opened", opened)
+    monkeypatch.setattr("alignatt_agent.checks.bench_streams.excerpts", excerpts)
+    monkeypatch.setattr("alignatt_agent.engine.pool.start", start)
+    tokenizer = SimpleNamespace(encode=lambda text, add_special_tokens: text.split())
+    monkeypatch.setattr(
+        "transformers.AutoTokenizer", SimpleNamespace(from_pretrained=lambda path: tokenizer)
+    )
+    context = cascade.Context(tmp_path, self_test=True)
+    found = json.loads(json.dumps(cascade.chunks(context)))
+    assert [row["chunk_ms"] for row in found["rows"]] == [250, 500]
+    for row in found["rows"]:
+        assert row["audio_s"] == 6.5  # all of the talk
+        assert row["rtf"] > 0
+        assert {"asr", "aligner", "replay"} <= set(row["rtf_by_stage"])
+    assert started[:3] == [("asr", 0, 4), ("aligner", 0, 4), ("translation", 8, 4)]
+    assert started[3:] == ["stopped"] * 6
+    assert set(found["memory"]) == {"asr", "aligner", "translation"}
+    found = cascade.streams(context)
+    assert [row["streams"] for row in found["rows"]] == [1, 2]
+    assert all(row["units"] > 3 and "lag_p95_s" in row for row in found["rows"])
+    assert cascade.memory(context)["problem"] == ""
