@@ -264,6 +264,67 @@ def test_a_bench_that_would_swap_is_not_started(monkeypatch, capsys, tmp_path):
     assert not (tmp_path / "engine.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("engines", "seams", "names"),
+    [
+        (
+            range(5),
+            ("eager", "sdpa"),
+            [
+                f"{IDLE}, compiled",
+                f"{PLAIN}, compiled",
+                f"{CAPTURE}, compiled",
+                f"{bench_contenders.AGAIN}, compiled",
+                f"{EARLY}, compiled",
+                EAGER_HF,
+                f"{CAPTURE}, eager",
+                f"{PLAIN}, eager",
+                f"{EARLY}, eager",
+                bench_contenders.FUSED_HF,
+            ],
+        ),
+        ((2, 3), (), [f"{CAPTURE}, eager", f"{PLAIN}, eager", f"{EARLY}, eager"]),
+    ],
+)
+def test_contenders_can_be_chosen(monkeypatch, engines, seams, names):
+    started, ended = [], []
+
+    class Served:
+        def __init__(self, heads, eager):
+            started.append((bool(heads), eager))
+
+        def stop(self):
+            ended.append(self)
+
+        shutdown = stop
+
+    def start(role, model, heads, enforce_eager, **options):
+        return Served(heads, enforce_eager)
+
+    monkeypatch.setattr(bench_contenders.pool, "start", start)
+    monkeypatch.setattr(bench_contenders, "_reference", lambda size, seam: None)
+    size = bench_contenders.micro()
+    with bench_contenders.contenders(size, engines, seams) as listed:
+        assert [contender.name for contender in listed] == names
+    assert sorted(started) == sorted(bench_contenders.ENGINES[place] for place in engines)
+    assert len(ended) == 2 * len(started)
+    for contender in listed:
+        wants_rows = contender.name.rpartition(", ")[0] not in (PLAIN, bench_contenders.AGAIN, IDLE)
+        assert (contender.readout is not None) == wants_rows
+        assert contender.gated == contender.name.startswith(EARLY)
+
+
+def test_a_reference_may_have_random_weights(checkpoints):
+    from alignatt_agent.engine.transformers_engine import TransformersEngine
+
+    path = str(checkpoints / "gemma4")
+    loaded, drawn = (TransformersEngine(path, random=random) for random in (False, True))
+    weights = [engine.model.get_input_embeddings().weight for engine in (loaded, drawn)]
+    assert weights[0].shape == weights[1].shape
+    assert not (weights[0] == weights[1]).all()
+    assert len(drawn.draft(PROMPT.prompt, 3).token_ids) <= 3
+
+
 def test_help_names_the_contenders():
     text = bench.build_parser().format_help()
     assert all(name in text for name in (EAGER_HF, PLAIN, CAPTURE, EARLY))
