@@ -120,6 +120,7 @@ def write_gemma4(folder: Path, seed: int = 0, **sizes: Any) -> Path:
             "num_key_value_heads": 2,
             "head_dim": 32,
             "position_embedding_size": 64,
+            "default_output_length": 4,
         },
         audio_config={**_TOWER, "subsampling_conv_channels": (8, 8), "output_proj_dims": 64},
         **{f"{name}_id": place for name, place in ids.items()},

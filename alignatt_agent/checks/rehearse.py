@@ -122,7 +122,12 @@ def run(names: Sequence[str], audio: FloatArray, folder: Path) -> Iterator[Rehea
 
     configs = {name: load_config(name) for name in names}
     for name, config in configs.items():
-        model = config.models.translation.path
+        model, recognizer = config.models.translation.path, config.speech.recognizer
+        if recognizer != "qwen3-asr":
+            raise ConfigError(
+                f"{name}: a random {recognizer} hears nothing that could be translated; rehearse "
+                "with speech.recognizer: qwen3-asr"
+            )
         if model not in SHAPES:
             raise ConfigError(f"{name}: there is no stand-in for {model}, only for {list(SHAPES)}")
     try:

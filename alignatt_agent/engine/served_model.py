@@ -94,6 +94,13 @@ class ServedModel:
         """The Transformers processor that the engine of a model with audio uses."""
         return self._engine.renderer.get_mm_processor().info.get_hf_processor()
 
+    def take_decoder_prompts_whole(self) -> None:
+        """Have an encoder-decoder model go on from the ids that it is given.
+
+        vLLM would put its start token in front of Whisper's context, which the model never saw.
+        """
+        self._engine.renderer.get_mm_processor().skip_decoder_start_token = True
+
     def generate(self, prompt: Mapping[str, Any], sampling: Any) -> Any:
         """Run one generation request and return its final ``RequestOutput``.
 

@@ -101,7 +101,15 @@ class SpeechModel(AudioModel):
 
 
 class EncoderDecoderModel(AudioModel):
-    """A served model that hears with its encoder and continues ids with its decoder: Whisper."""
+    """A served model that hears with its encoder and continues ids with its decoder: Whisper.
+
+    Args:
+        model: the served model.
+    """
+
+    def __init__(self, model: ServedModel) -> None:
+        super().__init__(model)
+        model.take_decoder_prompts_whole()
 
     def _request(self, token_ids: list[int], audio: FloatArray) -> dict[str, Any]:
         heard = {"prompt": "", "multi_modal_data": {"audio": audio}}

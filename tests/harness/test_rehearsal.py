@@ -74,6 +74,11 @@ def test_every_real_configuration_has_a_stand_in_of_its_shape(monkeypatch):
         assert as_written(config)[1] == []
 
 
-def test_models_without_a_stand_in_are_refused(capsys):
+def test_what_cannot_be_rehearsed_is_refused(capsys, tmp_path):
+    config = load_config("default-low", {"speech.recognizer": "whisper"})
+    path = tmp_path / "whisper.yaml"
+    path.write_text(config.to_yaml())
+    assert main(["rehearse", "--config", str(path)]) == 2
+    assert "a random whisper hears nothing" in capsys.readouterr().err
     assert main(["rehearse", "--config", "micro-low"]) == 2
     assert "there is no stand-in for micro_models/gemma4" in capsys.readouterr().err
