@@ -6,12 +6,19 @@ import numpy as np
 import pytest
 import torch
 
+from alignatt_agent.cascade import serve_recognizer
 from alignatt_agent.checks.published_front_ends import whisper_tokenizer, write_whisper
 from alignatt_agent.checks.published_layouts import write_gemma4
-from alignatt_agent.config.agent_config import AgentConfig, ConfigError, ModelConfig, load_config
+from alignatt_agent.config.agent_config import (
+    AgentConfig,
+    ConfigError,
+    ModelConfig,
+    ModelsConfig,
+    load_config,
+)
 from alignatt_agent.config.languages import LanguageError
 from alignatt_agent.engine import pool
-from alignatt_agent.engine.speech_models import AudioModel
+from alignatt_agent.engine.speech_models import AudioModel, EncoderDecoderModel
 from alignatt_agent.speech.front_ends import (
     GemmaPrompt,
     PlainRecognizer,
@@ -22,6 +29,7 @@ from alignatt_agent.speech.front_ends import (
 from alignatt_agent.speech.prompt import ChatTemplateError, ContextError
 from alignatt_agent.types import Answer, Readout, Transcript
 from tests.engine.conftest import HEADS, make_prompt
+from tests.engine.test_published import rows_of_transformers
 
 SECOND = np.zeros(16_000, dtype=np.float32)
 
@@ -140,9 +148,6 @@ def test_whisper_on_vllm(tmp_path):
     """The transcript is what Transformers decodes greedily from the same prompt and audio."""
     from transformers import WhisperForConditionalGeneration, WhisperProcessor
 
-    from alignatt_agent.cascade import serve_recognizer
-    from alignatt_agent.engine.speech_models import EncoderDecoderModel
-
     path = write_whisper(tmp_path / "whisper", seed=3)
     served = pool.start("asr", ModelConfig(path=str(path), dtype="float32"))
     try:
@@ -166,42 +171,55 @@ def test_whisper_on_vllm(tmp_path):
     assert text is None or isinstance(text, str)
 
 
-def test_gemma_hears_and_translates_in_one_engine(checkpoints, tmp_path):
-    """One engine serves both; audio reaches the transcript, and rows stay those of Transformers."""
-    from transformers import Gemma4ForConditionalGeneration
+def test_one_checkpoint_one_engine(monkeypatch, checkpoints):
+    """Where the translation model hears, no third engine is started, and one left over ends."""
+    ended = []
 
-    from alignatt_agent import cascade
-    from alignatt_agent.config.agent_config import ModelsConfig
-    from alignatt_agent.speech.recognizer import padded
+    class Served:
+        alive = True
 
+        def __init__(self, title, arguments):
+            self.title, self.arguments = title, arguments
+
+        def shutdown(self):
+            ended.append(self.title.split()[0])
+
+    monkeypatch.setattr(pool, "ServedModel", Served)
+    monkeypatch.setattr(pool, "_served", {})
+    model = ModelConfig(path=str(checkpoints / "gemma4"))
+    asr, aligner = (ModelConfig(path=str(checkpoints / name)) for name in ("asr", "aligner"))
+    apart = pool.pooled(ModelsConfig(asr=asr, aligner=aligner, translation=model), ())
+    assert len({id(served) for served in apart.values()}) == 3
+    assert apart["translation"].arguments["language_model_only"]
+    together = pool.pooled(ModelsConfig(asr=model, aligner=aligner, translation=model), ())
+    assert together["asr"] is together["translation"]
+    assert together["aligner"] is apart["aligner"]
+    assert sorted(ended) == ["asr", "translation"]
+    heard = together["translation"].arguments
+    assert not heard["language_model_only"]
+    assert heard["limit_mm_per_prompt"] == {"audio": 1, "image": 0, "video": 0}
+
+
+def test_gemma_hears_and_translates_on_vllm(tmp_path):
+    """Audio reaches the transcript, and rows stay those of Transformers."""
     path = write_gemma4(tmp_path / "gemma-4", seed=5)
     model = ModelConfig(path=str(path), dtype="float32")
-    aligner = ModelConfig(path=str(checkpoints / "aligner"), dtype="float32")
-    models = ModelsConfig(asr=model, aligner=aligner, translation=model)
-    engines = cascade.load_engines(models, HEADS, "gemma4-audio")
-    assert len(pool._served) == 2
-    audio = noise(3)
-    hearer = AudioModel(pool._served["translation"][1])
-    ids = GemmaPrompt(hearer.tokenizer, hearer.name, hearer.window).ids("English", "AlignAtt")
-    answers = [
-        hearer.generate(ids, padded(heard), 12).token_ids for heard in (audio, noise(3, 1), audio)
-    ]
-    assert answers[0] == answers[2] != answers[1]
-    text = engines.asr.transcribe(audio, "en", "AlignAtt").text
+    served = pool.start("translation", model, HEADS, hears=True)
+    try:
+        audio, hearer = noise(3), AudioModel(served)
+        asked = GemmaPrompt(hearer.tokenizer, hearer.name, hearer.window)
+        ids = asked.ids("English", "AlignAtt")
+        heard = [hearer.generate(ids, one, 12).token_ids for one in (audio, noise(3, 1), audio)]
+        text = serve_recognizer("gemma4-audio", served).transcribe(audio, "en", "AlignAtt").text
+        prompt = make_prompt(1, 90, 5, 40)
+        engine = pool.draft_engine(served, HEADS)
+        draft = engine.draft(prompt, 8, Readout(HEADS, "predicting"))
+    finally:
+        served.shutdown()
+    assert heard[0] == heard[2] != heard[1]
     assert text is None or isinstance(text, str)
-    prompt = make_prompt(1, 90, 5, 40)
-    draft = engines.translation.draft(prompt, 8, Readout(HEADS, "predicting"))
-    reference = Gemma4ForConditionalGeneration.from_pretrained(path, attn_implementation="eager")
-    with torch.inference_mode():
-        rows = reference(
-            torch.tensor([[*prompt.token_ids, *draft.token_ids]]), output_attentions=True
-        ).attentions
-    first = len(prompt.token_ids) - 1
-    wanted = slice(first, first + len(draft.token_ids))
-    columns = slice(prompt.source_start, prompt.source_end)
-    expected = [rows[layer][0, head, wanted, columns] for layer, head in HEADS]
-    np.testing.assert_allclose(draft.rows.source, torch.stack(expected, 1), atol=1e-4)
-    cascade.shutdown()
+    expected = rows_of_transformers(path, prompt, draft)
+    np.testing.assert_allclose(draft.rows.source, expected, atol=1e-4)
 
 
 def test_what_gemma_is_asked(tmp_path):

@@ -19,8 +19,6 @@ def gemma4(tmp_path_factory):
 
 
 def test_gemma4_with_its_towers_and_unused_projections(gemma4):
-    from transformers import Gemma4ForConditionalGeneration
-
     served = pool.start("translation", ModelConfig(path=str(gemma4), dtype="float32"), HEADS)
     try:
         assert served.config.architectures == ["Gemma4ForConditionalGeneration"]
@@ -29,13 +27,20 @@ def test_gemma4_with_its_towers_and_unused_projections(gemma4):
         drafts = [engine.draft(prompt, 8, Readout(HEADS, "predicting")) for prompt in prompts]
     finally:
         served.shutdown()
-    model = Gemma4ForConditionalGeneration.from_pretrained(gemma4, attn_implementation="eager")
     for prompt, draft in zip(prompts, drafts, strict=True):
-        ids = torch.tensor([[*prompt.token_ids, *draft.token_ids]])
-        with torch.inference_mode():
-            attention = model(ids, output_attentions=True).attentions
-        first = len(prompt.token_ids) - 1
-        rows = slice(first, first + len(draft.token_ids))
-        columns = slice(prompt.source_start, prompt.source_end)
-        expected = [attention[layer][0, head, rows, columns] for layer, head in HEADS]
-        np.testing.assert_allclose(draft.rows.source, torch.stack(expected, 1), atol=1e-4)
+        expected = rows_of_transformers(gemma4, prompt, draft)
+        np.testing.assert_allclose(draft.rows.source, expected, atol=1e-4)
+
+
+def rows_of_transformers(path, prompt, draft):
+    """Rows of ``HEADS`` by Transformers' eager attention on the published class."""
+    from transformers import Gemma4ForConditionalGeneration
+
+    model = Gemma4ForConditionalGeneration.from_pretrained(path, attn_implementation="eager")
+    ids = torch.tensor([[*prompt.token_ids, *draft.token_ids]])
+    with torch.inference_mode():
+        attention = model(ids, output_attentions=True).attentions
+    first = len(prompt.token_ids) - 1
+    rows = slice(first, first + len(draft.token_ids))
+    columns = slice(prompt.source_start, prompt.source_end)
+    return torch.stack([attention[layer][0, head, rows, columns] for layer, head in HEADS], 1)
