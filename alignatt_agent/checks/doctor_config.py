@@ -97,7 +97,7 @@ def _gpu_memory(gpu: Gpu, config: AgentConfig, weights: Mapping[str, int]) -> Ch
     try:
         least = {role: need.least for role, need in plan(config, gpu.total).needs.items()}
     except UnknownSizeError:
-        least = dict(weights)
+        least = {role: size for role, size in weights.items() if role in shares}
     tight = [role for role, size in least.items() if size > shares[role] * gpu.total]
     if total > 1:
         fix = f"lower models.*.engine.{SHARE} to a sum below 1"

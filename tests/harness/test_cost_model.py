@@ -105,11 +105,17 @@ def test_faster_devices_cost_less(run):
 
 
 def test_the_command(run, capsys):
-    assert main(["doctor", "--config", "default-low", "--predict", "h200", "--run", str(run)]) == 0
+    arguments = ["doctor", "--config", "default-low", "--run", str(run), "--predict"]
+    assert main([*arguments, "h200"]) == 0
     out = capsys.readouterr().out
     assert "computed for h200: real-time factor" in out
     assert "--set chunk_ms=" in out
-    assert "measured in the run" not in out  # its chunks were longer
+    assert "measured in the run" not in out
+    slow = load_config("default-low", {"chunk_ms": 1000})
+    path = run / "slow.yaml"
+    path.write_text(slow.to_yaml())
+    assert main(["doctor", "--config", str(path), "--run", str(run), "--predict", "cpu"]) == 0
+    assert "measured in the run: 0.00; computed is +" in capsys.readouterr().out
     arguments = ["doctor", "--config", "micro-low", "--predict", "cpu", "--run", "nowhere"]
     assert main(arguments) == 2
     assert "make dev-low" in capsys.readouterr().err
