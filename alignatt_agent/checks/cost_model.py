@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tabulate import tabulate
 
@@ -88,6 +89,15 @@ class Stage:
     share: float
 
 
+class _Ask(NamedTuple):
+    """What a chunk asks of a model: requests, steps, and of each request tokens and seconds."""
+
+    requests: float
+    steps: float
+    prefill: float
+    audio_s: float = 0.0
+
+
 def stages(config: AgentConfig, work: Workload, device: str) -> dict[str, Stage]:
     """Compute what a chunk asks of every model, by role.
 
@@ -103,39 +113,39 @@ def stages(config: AgentConfig, work: Workload, device: str) -> dict[str, Stage]
     for role in ROLES:
         model: ModelConfig = getattr(config.models, role)
         words = TOKENS_PER_WORD[EMBEDDED if model.path.startswith(EMBEDDED) else ""]
-        audio = 0.0 if role == "translation" else work.tail_s
-        heard = AUDIO_TOKENS_PER_S * audio
-        steps, prefill = {
-            "asr": (1 + words * work.tail_words, _PROMPT + heard),
-            "aligner": (1.0, heard + (2 + words) * work.tail_words),
+        heard, tail = AUDIO_TOKENS_PER_S * work.tail_s, words * work.tail_words
+        ask = {
+            # A transcript that is verified is a prompt, too.
+            "asr": _Ask(work.requests, _decoded(work, words), _PROMPT + heard + tail, work.tail_s),
+            "aligner": _Ask(1.0, 1.0, heard + tail + 2 * work.tail_words, work.tail_s),
             # Behind the first word that changed: the rest of the source and what was accepted.
-            "translation": (work.draft_steps, 2 * words * work.open_words),
+            "translation": _Ask(1.0, work.draft_steps, 2 * words * work.open_words),
         }[role]
         eager = bool(model.engine.get("enforce_eager", role in EAGER_ON_CUDA))
         share = work.drafted if role == "translation" else work.heard
-        found[role] = _stage(sizes_of(model), DEVICES[device], eager, steps, prefill, audio, share)
+        found[role] = _stage(sizes_of(model), DEVICES[device], eager, ask, share)
     return found
 
 
-def _stage(
-    found: Sizes,
-    device: Device,
-    eager: bool,
-    steps: float,
-    prefill: float,
-    audio: float,
-    share: float,
-) -> Stage:
+def _decoded(work: Workload, words: float) -> float:
+    """Tokens that a transcript takes, where a word has so many."""
+    if not work.asr_steps:  # decoded from nothing, not counted
+        return 1 + words * work.tail_words
+    return work.requests + (work.asr_steps - work.requests) * words / TOKENS_PER_WORD[EMBEDDED]
+
+
+def _stage(found: Sizes, device: Device, eager: bool, ask: _Ask, share: float) -> Stage:
     weights = found.decoder * found.value_bytes
     launch = device.step_s + found.layers * (device.layer_s if eager else device.graph_s)
+    prefill, audio = ask.requests * ask.prefill, ask.requests * ask.audio_s
     operations = 2 * (found.decoder * prefill + found.tower * AUDIO_TOKENS_PER_S * audio)
     seconds = (
-        device.request_s
-        + steps * (launch + weights / device.bandwidth)
+        ask.requests * device.request_s
+        + ask.steps * (launch + weights / device.bandwidth)
         + operations / device.rate
         + audio * device.features_s
     )
-    return Stage(steps, prefill, steps * weights, seconds, share)
+    return Stage(ask.steps, prefill, ask.steps * weights, seconds, share)
 
 
 def rtf(config: AgentConfig, work: Workload, device: str) -> float:

@@ -24,6 +24,8 @@ class Workload:
         tail_s: audio of such a tail, in seconds.
         tail_words: words of its transcript.
         open_words: words of the open utterance.
+        requests: how often the recogniser was asked for a transcript.
+        asr_steps: tokens that it sampled for it; 0 where the run did not count them.
         drafted: share of chunks that asked the translation model.
         draft_steps: tokens that it sampled in such a chunk.
         accepted: tokens of them that were emitted.
@@ -36,6 +38,8 @@ class Workload:
     tail_s: float
     tail_words: float
     open_words: float
+    requests: float
+    asr_steps: float
     drafted: float
     draft_steps: float
     accepted: float
@@ -96,6 +100,7 @@ def count(steps: Iterable[TalkStep], origin: str = "the run") -> Workload:
     """
     chunks, heard, drafted, sampled, accepted, audio = 0, 0, 0, 0, 0, 0.0
     tail_s = tail_words = open_words = 0.0
+    transcripts = requests = asr_steps = 0
     seconds = dict.fromkeys(STAGES, 0.0)
     settled: dict[str, float] = {}
     ends: dict[str, float] = {}
@@ -112,6 +117,9 @@ def count(steps: Iterable[TalkStep], origin: str = "the run") -> Workload:
             tail_s += step.audio_s - begin
             tail_words += _after(begin, [*words, *step.heard.live.words])
             open_words += len(step.heard.live.words)
+        transcripts += step.heard.transcripts.count
+        requests += step.heard.transcripts.requests
+        asr_steps += step.heard.transcripts.steps
         if step.passes:
             drafted += 1
             sampled += step.passes
@@ -126,6 +134,8 @@ def count(steps: Iterable[TalkStep], origin: str = "the run") -> Workload:
         tail_s=tail_s / heard,
         tail_words=tail_words / heard,
         open_words=open_words / heard,
+        requests=requests / transcripts if transcripts else 1.0,
+        asr_steps=asr_steps / transcripts if transcripts else 0.0,
         drafted=drafted / chunks,
         draft_steps=sampled / drafted,
         accepted=accepted / drafted,

@@ -12,7 +12,7 @@ from alignatt_agent.cli import main
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.evaluation.trace import Recorder
 from alignatt_agent.stopwatch import STAGES
-from alignatt_agent.types import SourceView, SpeechUpdate, Step, Word
+from alignatt_agent.types import SourceView, SpeechUpdate, Step, Transcripts, Word
 
 WORDS = tuple(Word(f"w{n}", n / 2, n / 2 + 0.4) for n in range(12))
 
@@ -21,7 +21,9 @@ def step(audio_s, words=(), settled=0, closed=(), passes=0, accepted=0, heard=Tr
     seconds = dict.fromkeys(STAGES, 0.001)
     if not heard:
         seconds["asr"] = seconds["aligner"] = 0.0
-    update = SpeechUpdate(tuple(closed), SourceView(tuple(words), 0), settled, settled)
+    made = Transcripts(1, 2, 5) if heard else Transcripts()
+    live = SourceView(tuple(words), 0)
+    update = SpeechUpdate(tuple(closed), live, settled, settled, made)
     return Step(audio_s, update, None, (), accepted, passes, seconds)
 
 
@@ -49,6 +51,7 @@ def test_what_a_run_asked(run):
     assert work.tail_s == pytest.approx((2.0 + 3.0 + (4.0 - 1.9)) / 3)
     assert work.tail_words == pytest.approx((4 + 6 + 4) / 3)
     assert (work.draft_steps, work.accepted) == (2.5, 1.5)
+    assert (work.requests, work.asr_steps) == (2.0, 5.0)
     assert work.rtf == pytest.approx(0.001 * (4 * 5 - 2) / 4)
     longer = work.at(2.0)
     assert (longer.chunk_s, longer.draft_steps, longer.accepted) == (2.0, 4.0, 3.0)
@@ -65,14 +68,15 @@ def test_a_stage_by_hand(run):
     work, device, config = read_workload(run), DEVICES["l4"], load_config("default-low")
     found = stages(config, work, "l4")["asr"]
     words, size = 1.5 * work.tail_words, sizes_of(config.models.asr)
-    assert found.steps == pytest.approx(1 + words)
+    assert found.steps == pytest.approx(2 + 3 * 1.5 / 1.3)  # two requests, three tokens beyond
     assert found.weights == pytest.approx(found.steps * 2 * size.decoder)
-    flops = 2 * (size.decoder * found.prefill + size.tower * 13 * work.tail_s)
+    assert found.prefill == pytest.approx(2 * (24 + 13 * work.tail_s + words))
+    flops = 2 * (size.decoder * found.prefill + size.tower * 13 * 2 * work.tail_s)
     assert found.seconds == pytest.approx(
-        device.request_s
+        2 * device.request_s
         + found.steps * (device.step_s + 28 * device.graph_s + 2 * size.decoder / device.bandwidth)
         + flops / device.rate
-        + work.tail_s * device.features_s
+        + 2 * work.tail_s * device.features_s
     )
 
 
