@@ -154,9 +154,13 @@ class Rooms:
         return self._rooms.setdefault(name, Room(name))
 
     def leave(self, room: Room) -> None:
-        """Note that somebody left; the last one starts the clock."""
-        if not room.viewers and not room.speaking:
+        """Note that somebody left; the last one starts the clock, if there is anything to keep."""
+        if room.viewers or room.speaking:
+            return
+        if any(room.messages()):
             self._left[room.name] = self._clock()
+        else:
+            self._rooms.pop(room.name, None)
 
     def take(self, name: str | None, session: str | None) -> Room:
         """Return the room for a speaker, who has it alone until ``leave``.

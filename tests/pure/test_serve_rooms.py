@@ -96,6 +96,7 @@ def test_rooms_have_one_speaker_who_can_come_back():
     with pytest.raises(RefusedError, match="somebody speaks"):
         found.take(None, room.session)
     session = room.session
+    room.publish(said("a"))
     room.speaking = False
     found.leave(room)
     assert found.take(None, session) is room
@@ -141,3 +142,13 @@ def test_a_room_is_forgotten_a_while_after_the_last_one_left():
     now[0] = 210.0
     found.sweep()
     assert found.find("talk") is None
+
+
+def test_a_room_in_which_nothing_was_said_is_forgotten_at_once():
+    found = Rooms(keep_s=10)
+    for number in range(3):
+        room = found.enter(f"guess-{number}")
+        room.viewers += 1
+        room.viewers -= 1
+        found.leave(room)
+    assert list(found) == []
