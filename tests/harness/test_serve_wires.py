@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
+import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +16,21 @@ import pytest
 from openai import AsyncOpenAI
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
+from websockets.sync.client import connect
 
 from alignatt_agent.serve.app import create_app
 from tests.harness import fakes
-from tests.harness.live import TALK, WORDS, Running, german, make_service, pcm, pieces
+from tests.harness.live import (
+    TALK,
+    WORDS,
+    Running,
+    german,
+    make_service,
+    pcm,
+    pieces,
+    text_of,
+    wait_until,
+)
 
 
 @pytest.fixture
@@ -247,3 +261,44 @@ def test_what_whisperlivekit_cannot_have(client, message, code):
         assert (answer["type"], answer["code"]) == ("error", code)
         if message.get("target_lang") == "fr":
             assert answer["supported"] == ["en-de", "en-zh"]
+
+
+# ---------------------------------------------------------------------- signals
+PROCESS = """
+import pathlib, sys
+from tests.harness.live import Server, listen, make_service
+taken = listen("127.0.0.1", 0)
+server = Server(make_service(pathlib.Path(sys.argv[1])))
+print(taken.getsockname()[1], flush=True)
+server.run(sockets=[taken])
+print("stopped")
+"""
+
+
+def test_a_signal_lets_speakers_finish_and_is_no_failure(tmp_path):
+    root = Path(__file__).resolve().parents[2]
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROCESS, tmp_path], cwd=root, stdout=subprocess.PIPE, text=True
+    )
+    port = int(process.stdout.readline())
+    wait_until(lambda: _listens(port))
+    with connect(f"ws://127.0.0.1:{port}/ws", proxy=None) as socket:
+        socket.send(json.dumps({"type": "start", "targets": ["de"]}))
+        for piece in pieces(TALK):
+            socket.send(piece)
+        found = [json.loads(socket.recv())]
+        while found[-1]["type"] != "said":
+            found.append(json.loads(socket.recv()))
+        process.send_signal(signal.SIGTERM)
+        while found[-1]["type"] != "error":
+            found.append(json.loads(socket.recv()))
+    assert found[-1]["code"] == "closing"
+    assert german(WORDS).startswith(text_of(found))
+    assert process.communicate(timeout=30)[0] == "stopped\n"
+    assert process.returncode == 0
+
+
+def _listens(port):
+    with contextlib.suppress(OSError), connect(f"ws://127.0.0.1:{port}/ws", proxy=None):
+        return True
+    return False
