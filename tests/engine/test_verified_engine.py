@@ -94,11 +94,11 @@ def test_a_verified_draft_goes_on_where_its_gate_has_opened(small):
 
 def test_verified_drafts_together_and_preempted(small, reference):
     model, engine = small
-    batch = crowd()
+    batch = [*cases(12), *crowd()]
     usual = [case.run(engine) for case in batch]
     drafts = [whole(engine, case) for case in batch]
     changed = [
-        Expecting(case, (tokens, wrong(tokens, 9), tokens[:30])[i % 3])
+        Expecting(case, (tokens[:5], wrong(tokens, len(tokens) // 2), tokens)[i % 3])
         for i, (case, tokens) in enumerate(zip(batch, drafts, strict=True))
     ]
     model.ask_workers("witnessed")
