@@ -96,8 +96,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         host, port = taken.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         into = ", ".join(resolved.head_sets) or "any language"
-        print(f"http://{shown}:{port}/ hears {config.source_language}, says {into}", flush=True)
-        server = Server(Service(engines, limits))
+        ready = f"http://{shown}:{port}/ hears {config.source_language}, says {into}"
+        server = Server(Service(engines, limits), lambda: print(ready, flush=True))
         server.run(sockets=[taken])
     finally:
         taken.close()

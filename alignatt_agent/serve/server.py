@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import uvicorn
 
@@ -42,9 +42,10 @@ class Server(uvicorn.Server):
 
     Args:
         service: what all connections share.
+        ready: called when clients can connect.
     """
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, ready: Callable[[], None] = lambda: None) -> None:
         super().__init__(
             uvicorn.Config(
                 create_app(service),
@@ -62,6 +63,12 @@ class Server(uvicorn.Server):
             )
         )
         self._service = service
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        self._ready()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

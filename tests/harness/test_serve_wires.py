@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import json
 import signal
 import subprocess
@@ -29,7 +28,6 @@ from tests.harness.live import (
     pcm,
     pieces,
     text_of,
-    wait_until,
 )
 
 
@@ -268,9 +266,8 @@ PROCESS = """
 import pathlib, sys
 from tests.harness.live import Server, listen, make_service
 taken = listen("127.0.0.1", 0)
-server = Server(make_service(pathlib.Path(sys.argv[1])))
-print(taken.getsockname()[1], flush=True)
-server.run(sockets=[taken])
+service = make_service(pathlib.Path(sys.argv[1]))
+Server(service, lambda: print(taken.getsockname()[1], flush=True)).run(sockets=[taken])
 print("stopped")
 """
 
@@ -281,7 +278,6 @@ def test_a_signal_lets_speakers_finish_and_is_no_failure(tmp_path):
         [sys.executable, "-c", PROCESS, tmp_path], cwd=root, stdout=subprocess.PIPE, text=True
     )
     port = int(process.stdout.readline())
-    wait_until(lambda: _listens(port))
     with connect(f"ws://127.0.0.1:{port}/ws", proxy=None) as socket:
         socket.send(json.dumps({"type": "start", "targets": ["de"]}))
         for piece in pieces(TALK):
@@ -296,9 +292,3 @@ def test_a_signal_lets_speakers_finish_and_is_no_failure(tmp_path):
     assert german(WORDS).startswith(text_of(found))
     assert process.communicate(timeout=30)[0] == "stopped\n"
     assert process.returncode == 0
-
-
-def _listens(port):
-    with contextlib.suppress(OSError), connect(f"ws://127.0.0.1:{port}/ws", proxy=None):
-        return True
-    return False
