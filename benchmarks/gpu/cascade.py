@@ -140,7 +140,9 @@ def _models(context: Context) -> tuple[dict[str, Any], Any]:
         "translation": random_models.write("gemma4", folder / "translation", **sizes),
     }
     heads = ((0, 1), (1, 2), (2, 0), (2, 3), (3, 1), (4, 0), (4, 7), (5, 2))
-    return {role: ModelConfig(path=str(path)) for role, path in paths.items()}, heads
+    return {
+        role: ModelConfig(path=str(path), dtype="float32") for role, path in paths.items()
+    }, heads
 
 
 _NAMES = {"asr": "recognizer", "aligner": "aligner", "translation": "translation"}

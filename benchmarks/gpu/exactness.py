@@ -94,7 +94,7 @@ def parity(
     return {
         "mode": mode,
         "backend": None if context.self_test else backend,
-        "layout": _layout(context, item, arguments),
+        "layout": _layout(item, dtypes[0], arguments),
         "cells": cells,
         "problem": "; ".join(problems),
         "summary": f"{len(cells)} cells, max |dA| {worst:.1e}",
@@ -111,12 +111,13 @@ def _arguments(context: Context, mode: str, backend: str) -> dict[str, Any]:
     return context.engine(SHARE, **modes[chosen], **card, **few)
 
 
-def _layout(context: Context, item: Any, arguments: Mapping[str, Any]) -> Any:
+def _layout(item: Any, dtype: Any, arguments: Mapping[str, Any]) -> Any:
     """Return what the start-up probe finds: backends, and the shapes of their caches."""
     from alignatt_agent.config.agent_config import ModelConfig
     from alignatt_agent.engine import pool
 
-    model = ModelConfig(path=str(item.path), engine={**arguments, "enforce_eager": True})
+    engine = {**arguments, "enforce_eager": True}
+    model = ModelConfig(path=str(item.path), dtype=dtype, engine=engine)
     served = pool.start("translation", model, item.heads)
     try:
         return served.ask_workers("alignatt_describe")[0]

@@ -31,7 +31,7 @@ def size(context: Context) -> Any:
         # As large a vocabulary as the tokenizer of the prompts has.
         sizes = {"vocab_size": 16384, "vocab_size_per_layer_input": 16384}
         path = random_models.write("gemma4", context.models / "gemma4-bench", **sizes)
-        model = ModelConfig(path=str(path), engine={"load_format": "dummy"})
+        model = ModelConfig(path=str(path), dtype="float32", engine={"load_format": "dummy"})
         return Size("tiny", model, ((0, 1), (2, 3)), seconds=5.0)
     model = dimensions.translation(context.models / "gemma4-e4b")
     return Size("gemma4-e4b", model, dimensions.HEADS, seconds=120.0, gpu_share=SHARE)
