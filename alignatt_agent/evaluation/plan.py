@@ -69,7 +69,12 @@ class Run:
     @property
     def streamed(self) -> bool:
         """Whether an earlier call with an equal signature streamed it to its end."""
-        return self.files.metrics.is_file() and _read(self.files.finished) == self.signature
+        return self.files.metrics.is_file() and self._signed(_read(self.files.finished))
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """The signature of its stream, by this call or an earlier one."""
+        return _read(self.files.finished) or self.signature
 
     def scorer_settings(self) -> dict[str, Any]:
         """Return the YAML that the scorers join units by; empty where the log holds text."""
@@ -80,7 +85,14 @@ class Run:
     @property
     def scored(self) -> bool:
         """Whether an earlier call with an equal signature scored it."""
-        return bool(_read(self.files.scores).get("signature") == self.signature)
+        return self._signed(_read(self.files.scores).get("signature"))
+
+    def _signed(self, signature: Any) -> bool:
+        """Whether a signature says the same, whichever targets heard together."""
+        if not isinstance(signature, dict):
+            return False
+        mine, theirs = ({**found, HEARING: None} for found in (self.signature, signature))
+        return mine == theirs
 
 
 def plan(

@@ -202,7 +202,7 @@ def score_run(run: Run) -> Result:
         print(f"simulstream-eval: {run.label}: warning: {warning}", file=sys.stderr)
     scores = score(run.files, run.devset, run.target, log)
     measured = measure(run.files, run.devset, run.target, scores, log)
-    result = Result(run.name, run.target, scores, measured, run.signature)
+    result = Result(run.name, run.target, scores, measured, run.recorded)
     write_result(result, run.files)
     return result
 
