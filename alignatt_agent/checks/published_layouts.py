@@ -26,7 +26,7 @@ from alignatt_agent.checks.speech_layout import write_json
 
 _TOWER = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
 
-_MEDIA = {
+MEDIA = {
     "image_token": "<|image|>",
     "boi_token": "<|image>",
     "eoi_token": "<image|>",
@@ -35,7 +35,7 @@ _MEDIA = {
     "eoa_token": "<audio|>",
     "video_token": "<|video|>",
 }
-"""Gemma-4's tokens of other media, by the names of its configuration."""
+"""Gemma-4's tokens of other media, by the names of its configuration; no text holds them."""
 
 _PROCESSOR = {
     "processor_class": "Gemma4Processor",
@@ -109,9 +109,9 @@ def write_gemma4(folder: Path, seed: int = 0, **sizes: Any) -> Path:
         ``folder``.
     """
     tokenizer = published_templates.tokenizer("gemma4")
-    tokenizer.add_special_tokens({"extra_special_tokens": list(_MEDIA.values())})
-    tokenizer.init_kwargs.update(_MEDIA)  # so they become attributes of who loads it
-    ids = {name: tokenizer.convert_tokens_to_ids(token) for name, token in _MEDIA.items()}
+    tokenizer.add_special_tokens({"extra_special_tokens": list(MEDIA.values())})
+    tokenizer.init_kwargs.update(MEDIA)  # so they become attributes of who loads it
+    ids = {name: tokenizer.convert_tokens_to_ids(token) for name, token in MEDIA.items()}
     config = Gemma4Config(
         text_config=_text("gemma4", sizes),
         vision_config={
@@ -128,6 +128,7 @@ def write_gemma4(folder: Path, seed: int = 0, **sizes: Any) -> Path:
     )
     _save(Gemma4ForConditionalGeneration, config, "gemma4", folder, seed, tokenizer)
     write_json(folder / "processor_config.json", _PROCESSOR)
+    _silence(folder / "model.safetensors", list(ids.values()))
     _add_vestigial_projections(folder / "model.safetensors", config)
     return folder
 
@@ -206,6 +207,14 @@ def _save(
     )
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+def _silence(path: Path, ids: list[int]) -> None:
+    """Keep tokens out of greedy drafts."""
+    # Inside text vLLM and Transformers embed placeholders of other media differently.
+    weights = load_file(path)
+    weights["model.language_model.embed_tokens.weight"][ids] = 0.0
+    save_file(weights, path, metadata={"format": "pt"})
 
 
 def _add_vestigial_projections(path: Path, config: Gemma4Config) -> None:
