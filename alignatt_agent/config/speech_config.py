@@ -45,7 +45,7 @@ class SpeechConfig(Strict):
     hold_back_ms: float = Field(default=0.0, ge=0)
     stable_only: bool = False
     commit: Literal["agreed", "ended"] = "ended"
-    align: Literal["whole", "changed"] = "changed"
+    align: Literal["whole", "changed"] = "whole"
     max_tail_s: float = Field(default=30.0, ge=5)
     verify: bool = True
 
