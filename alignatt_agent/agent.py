@@ -130,8 +130,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
 
     @classmethod
     def _start_engines(cls, resolved: Resolved) -> Engines:
-        recognizer = resolved.config.speech.recognizer
-        return cls._lent or cascade.load_engines(resolved.checkpoints, resolved.heads, recognizer)
+        return cls._lent or cascade.load_resolved(resolved)
 
     @classmethod
     def _check_contexts(cls, resolved: Resolved, contexts: Sequence[str] | None = None) -> None:

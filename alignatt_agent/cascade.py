@@ -226,6 +226,19 @@ def load_engines(
         return engines
 
 
+def load_resolved(resolved: Resolved) -> Engines:
+    """Start the engines of a configuration, with every head that its streams read.
+
+    Args:
+        resolved: the configuration with its head sets.
+
+    Raises:
+        EngineError: an engine did not start; the message names its model and the cause.
+        ChatTemplateError: the recogniser's checkpoint has no template that can ask it.
+    """
+    return load_engines(resolved.checkpoints, resolved.heads, resolved.config.speech.recognizer)
+
+
 def serve_recognizer(family: str, served: ServedModel) -> Recognizer:
     """Return the recogniser of a family on its engine.
 

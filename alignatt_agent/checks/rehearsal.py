@@ -232,8 +232,7 @@ def _compare(resolved: Resolved) -> tuple[float | None, list[str]]:
     """Compare rows of the loaded engine with Transformers' eager attention on the same ids."""
     if not resolved.heads:
         return None, []
-    recognizer = resolved.config.speech.recognizer
-    engines = cascade.load_engines(resolved.checkpoints, resolved.heads, recognizer)
+    engines = cascade.load_resolved(resolved)
     gap = Gap()
     reference = TransformersEngine(resolved.checkpoints.translation.path)
     for case in doctor_engines.cases(resolved, engines.tokenizer):

@@ -160,7 +160,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
-    from alignatt_agent.cascade import load_engines, shutdown
+    from alignatt_agent.cascade import load_resolved, shutdown
 
     codes = [language(name).code for name in arguments.target]
     overrides = parse_overrides(arguments.overrides)
@@ -177,9 +177,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     longest = arguments.piece_s or (MICRO_PIECE_S if is_micro(choice) else PIECE_S)
     check_contexts(choice.resolved, longest)
     try:
-        engines = load_engines(
-            choice.resolved.checkpoints, (), choice.resolved.config.speech.recognizer
-        )
+        engines = load_resolved(choice.resolved)
         rows = run(choice, engines, devset, codes, output, longest)
         shutdown()
         if arguments.comet:

@@ -135,9 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise OutputError(f"{stem.parent}, the folder of --output, is not there or not to write to")
     print("loading models", file=sys.stderr, flush=True)
     try:
-        engines = cascade.load_engines(
-            resolved.checkpoints, resolved.heads, resolved.config.speech.recognizer
-        )
+        engines = cascade.load_resolved(resolved)
         resolved.check_shape(engines.num_layers, engines.num_heads)
         context = resolved.config.speech.context_of(audio.name_of(given.source))
         booth = cascade.build_booth(resolved, engines, source, targets, context=context)

@@ -38,7 +38,7 @@ class PooledEngines:
     def load(self, resolved: Resolved) -> cascade.Engines:
         """Start the engines, or those of them that died."""
         check_contexts(resolved)
-        return cascade.load_engines(resolved.checkpoints, resolved.heads)
+        return cascade.load_resolved(resolved)
 
     def alive(self) -> bool:
         """Whether all can serve requests."""

@@ -119,12 +119,15 @@ def test_scores_on_the_segments_of_the_dev_set(tmp_path):
 
 
 def test_the_command(call, monkeypatch, capsys):
-    engines = fakes.FakeEngines()
-    monkeypatch.setattr("alignatt_agent.cascade.load_engines", lambda *_: engines)
+    engines, asked = fakes.FakeEngines(), []
+    monkeypatch.setattr(
+        "alignatt_agent.cascade.load_engines", lambda *given: asked.append(given) or engines
+    )
     given = ["offline", "--config", str(call.root / "low.yaml"), "--devset", str(call.devset)]
     given += ["--output", str(call.root / "offline"), "--target"]
     assert main([*given, "German"]) == 0
     assert re.search(r"^de +9\d\.\d\d|^de +100\.00", capsys.readouterr().out, flags=re.M)
+    assert asked[0][1]  # a closed sentence reads rows, too: of these heads
     assert main([*given, "it"]) == 2
     assert "no head set for en-it" in capsys.readouterr().err
     engines.translation.fail = True

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.config.resolved import resolve
 from alignatt_agent.serve.access import MAX_MESSAGE
 from alignatt_agent.serve.app import create_app
+from alignatt_agent.serve.engines import PooledEngines
 from tests.harness import fakes
 from tests.harness.live import (
     TALK,
@@ -53,6 +56,17 @@ def test_a_talk_is_translated_as_it_is_heard(client):
     for message in early:
         for _, begin, finish in message["units"]:
             assert 0 <= begin <= finish <= message["audio_s"]
+
+
+def test_the_configured_recogniser_is_started(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr("alignatt_agent.cascade.load_engines", lambda *given: asked.append(given))
+    monkeypatch.setattr("alignatt_agent.serve.engines.check_contexts", lambda resolved: None)
+    path = fakes.write_config(tmp_path, speech={"recognizer": "whisper"})
+    PooledEngines().load(resolve(load_config(str(path)), ["de"]))
+    ((_, heads, recognizer),) = asked
+    assert heads
+    assert recognizer == "whisper"
 
 
 def test_the_page_can_tell_why_it_waits(tmp_path):
