@@ -1,4 +1,7 @@
-"""``alignatt calibrate``: find the attention heads that follow the source, for any model."""
+"""Find the attention heads of a model that follow the source.
+
+each command explains itself with examples: alignatt calibrate COMMAND --help
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from alignatt_agent.calibration import contamination, head_set_file
+from alignatt_agent.calibration import contamination, head_set_file, pairs_file
 from alignatt_agent.calibration.align import not_aligned
 from alignatt_agent.calibration.aligners import AlignerError
 from alignatt_agent.calibration.aligners.chat_model import ChatAligner
@@ -14,7 +17,6 @@ from alignatt_agent.calibration.aligners.choose import add_options, build_aligne
 from alignatt_agent.calibration.explain import explain
 from alignatt_agent.calibration.explain_figure import reconstruction
 from alignatt_agent.calibration.figures import figures_beside
-from alignatt_agent.calibration.help_texts import EXPLAIN, EXPORT, RUN, UNITE
 from alignatt_agent.calibration.pairs import Pairs, PairsError, without_repeats
 from alignatt_agent.calibration.pairs_file import read_pairs, write_pairs
 from alignatt_agent.calibration.report import print_report
@@ -32,31 +34,25 @@ from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.config.resolved import head_set_for
 from alignatt_agent.evaluation.cache import Memo
 from alignatt_agent.evaluation.plotting import pyplot
+from alignatt_agent.help_page import page
 from alignatt_agent.policy import build_policy
 from alignatt_agent.translation.prompt import PromptBuilder
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line: ``run``, ``explain``, ``export`` and ``unite``."""
-    parser = argparse.ArgumentParser(
-        prog="alignatt calibrate",
-        description="Find the attention heads of a model that follow the source.",
-        epilog="each command explains itself with examples: alignatt calibrate COMMAND --help",
-    )
+    parser = argparse.ArgumentParser("alignatt calibrate", **page(__doc__))
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for run, options, summary, epilog in (
-        (_run, _run_options, "score all heads of a model, write the best as a head set", RUN),
-        (_explain, _explain_options, "draft once: what was looked at, what accepted", EXPLAIN),
-        (_export, _export_options, "write pairs with gold alignments as JSON lines", EXPORT),
-        (_unite, _unite_options, "one head set for several directions: best mean scores", UNITE),
+    pairs_format = f"\n\n{page(pairs_file.__doc__)['epilog']}"
+    for run, options in (
+        (_run, _run_options),
+        (_explain, _explain_options),
+        (_export, _export_options),
+        (_unite, _unite_options),
     ):
-        command = commands.add_parser(
-            run.__name__[1:],
-            help=summary,
-            description=summary,
-            epilog=epilog,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+        shown = page(run.__doc__)
+        shown["epilog"] += pairs_format * (run is _run)
+        command = commands.add_parser(run.__name__[1:], help=shown["description"], **shown)
         options(command)
         command.set_defaults(command=run)
     return parser
@@ -64,41 +60,24 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _run_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("model").add_argument
-    add(
-        "--config",
-        metavar="NAME",
-        help="configuration whose prompt, and where --model is not given whose translation model, "
-        "is calibrated; default: the default prompt",
-    )
+    text = "configuration whose prompt, and without --model whose translation model, is calibrated"
+    add("--config", metavar="NAME", help=text)
     add("--model", help="directory, or id on the Hugging Face hub")
     add("--revision", help="commit of a hub id; pin it")
     add("--model-name", help="name in the head set, as configurations name it; default: --model")
     add("--dtype", choices=("auto", "float32", "bfloat16"), help="default: auto, or --config's")
-    add(
-        "--engine",
-        choices=ENGINES,
-        default="vllm",
-        help="vllm reads rows out of the deployed engine; transformers serves models that vLLM "
-        "does not, with the same scores; default %(default)s",
-    )
+    text = "transformers serves models that vLLM does not, with the same scores; default vllm"
+    add("--engine", choices=ENGINES, default="vllm", help=text)
     add = parser.add_argument_group("pairs").add_argument
     add("--direction", required=True, metavar="SRC-TGT", help="e.g. en-de")
     add("--pairs", required=True, metavar="FILE", help="pairs to choose heads on, see below")
-    add(
-        "--held-out",
-        metavar="FILE|SHARE",
-        default="0.3",
-        help="pairs to judge the chosen heads on: a file, or a share of --pairs; default "
-        "%(default)s. Where all pairs have gold alignments, those judge any aligner's heads",
+    text = (
+        "pairs to judge the chosen heads on: a file, or a share of --pairs; default %(default)s. "
+        "Where all pairs have gold alignments, those judge any aligner's heads"
     )
-    add(
-        "--devset",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="dev set whose sentences must not be used; the embedded one never is; repeatable",
-    )
+    add("--held-out", metavar="FILE|SHARE", default="0.3", help=text)
+    text = "dev set whose sentences must not be used; the embedded one never is; repeatable"
+    add("--devset", type=Path, action="append", default=[], metavar="DIR", help=text)
     add = parser.add_argument_group("head set").add_argument
     add("--row", choices=ROWS, help="query that stands for a token; default: the better one")
     add("--keep", type=int, default=8, metavar="K", help="heads in the set; 8")
@@ -115,14 +94,8 @@ def _explain_options(parser: argparse.ArgumentParser) -> None:
     add("--target", required=True, metavar="LANG", help="target language")
     add("--accessible", type=int, metavar="N", help="words that count as heard; default: all")
     add("--prefix", default="", metavar="TEXT", help="translation that was accepted before")
-    add(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        dest="overrides",
-        help="override a key of the configuration, e.g. policy.border_margin=0; repeatable",
-    )
+    text = "override a key of the configuration, e.g. policy.border_margin=0; repeatable"
+    add("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help=text)
     add("--engine", choices=ENGINES, default="transformers")
     add("--figure", type=Path, metavar="STEM", help="draw it to STEM.png and STEM.svg")
 
@@ -147,6 +120,35 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    r"""Score all heads of a model, write the best as a head set.
+
+    They are scored by Translation Score: how often a head's peak hits the source word that the
+    target word is aligned to, under the prompt that the agent uses.
+
+    Examples:
+      the embedded model on generated pairs with gold alignments, 60 to choose and 60 to judge on:
+        alignatt calibrate run --model micro_models/gemma4 --direction en-de \
+            --pairs micro:60:77 --held-out micro:60:78 --figures
+
+      a configuration's translation model, under its prompt:
+        alignatt calibrate run --config hy-mt-1.8b-low --direction en-de --pairs pairs.en-de.tsv
+
+      a real model, words aligned by eflomal, which learns from more text than is scored:
+        alignatt calibrate run --model google/gemma-4-E4B-it --revision 83df0a8 --direction en-de \
+            --pairs pairs.en-de.tsv --aligner eflomal --aligner-corpus corpus.en-de.tsv
+
+      words aligned by a chat model; shows what it will cost, and goes on with --yes:
+        alignatt calibrate run ... --aligner openai --endpoint https://HOST/v1 \
+            --aligner-model NAME --price 0.25 2.00 --yes
+
+    a run writes
+      OUTPUT.json      the head set; name it under head_sets in a configuration
+      OUTPUT.sqlite    word alignments and scores of every pair: the same command goes on from
+                       there, and one with more pairs computes only what is new
+      OUTPUT-heads, OUTPUT-top-k (.png, .svg)   with --figures
+
+    exit status: 0 written; 1 the run failed; 2 nothing was started
+    """
     if arguments.figures:
         pyplot()  # refuses now, not at the end of a long run
     try:
@@ -241,6 +243,12 @@ def _share(text: str) -> float | None:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
+    r"""Draft once: what was looked at, what accepted.
+
+    Example:
+      alignatt calibrate explain "We have trained the large model that our students should" \
+          --config micro-low --target de --accessible 7 --prefix "Wir haben"
+    """
     config = load_config(arguments.config, parse_overrides(arguments.overrides))
     source, target = language(config.source_language), language(arguments.target)
     words = arguments.text.split()
@@ -271,6 +279,11 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
+    """Write pairs with gold alignments as JSON lines.
+
+    Example:
+      alignatt calibrate export --pairs micro:60 --direction en-de pairs.jsonl
+    """
     if arguments.output.suffix != ".jsonl":
         raise PairsError(f"{arguments.output}: JSON lines are written to a file named *.jsonl")
     pairs = read_pairs(arguments.pairs, *_direction(arguments.direction))
@@ -280,6 +293,11 @@ def _export(arguments: argparse.Namespace) -> int:
 
 
 def _unite(arguments: argparse.Namespace) -> int:
+    """Write one head set for several directions: best mean scores.
+
+    Example:
+      alignatt calibrate unite micro-en-de micro-en-it --output micro-en-de-it.json
+    """
     contents = [head_set_file.read(name) for name in arguments.sets]
     united = head_set_file.unite(contents, arguments.keep)
     head_set_file.write(arguments.output, united)

@@ -1,4 +1,17 @@
-"""Reads calibration pairs: JSON lines, tab-separated text, or the generated micro world."""
+"""Calibration pairs, read from a file or drawn from the micro world.
+
+a pairs file is UTF-8 text, one pair a line, either
+  JSON lines   {"source": "We train a model.", "target": "Wir trainieren ein Modell.",
+                "alignment": "0-0 1-1 2-2 3p2 3-3"}
+               optional: "source_words", "target_words" (lists, when the units below do not fit)
+  or tab-separated   SOURCE <tab> TARGET [<tab> ALIGNMENT]; lines with # are comments
+alignments are Pharaoh pairs SOURCE-TARGET (p instead of - for a possible link), counted from 0 in
+white-space separated words with their punctuation; on a side in Chinese, Japanese or Korean in
+characters, white space not counted.
+evaluation data is refused: mark such a file with a line "# evaluation" (tab-separated) or a field
+"evaluation": true in any record. Files inside a dev set are refused without a mark.
+micro:N[:SEED] stands for N generated pairs of the micro world with gold alignments.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +35,6 @@ from alignatt_agent.calibration.pairs import (
 )
 from alignatt_agent.calibration.word_alignment import format_pharaoh, parse_pharaoh
 from alignatt_agent.config.languages import Language
-
-FORMAT = """\
-a pairs file is UTF-8 text, one pair a line, either
-  JSON lines   {"source": "We train a model.", "target": "Wir trainieren ein Modell.",
-                "alignment": "0-0 1-1 2-2 3p2 3-3"}
-               optional: "source_words", "target_words" (lists, when the units below do not fit)
-  or tab-separated   SOURCE <tab> TARGET [<tab> ALIGNMENT]; lines with # are comments
-alignments are Pharaoh pairs SOURCE-TARGET (p instead of - for a possible link), counted from 0 in
-white-space separated words with their punctuation; on a side in Chinese, Japanese or Korean in
-characters, white space not counted.
-evaluation data is refused: mark such a file with a line "# evaluation" (tab-separated) or a field
-"evaluation": true in any record. Files inside a dev set are refused without a mark.
-micro:N[:SEED] stands for N generated pairs of the micro world with gold alignments."""
 
 
 class _Record(BaseModel, strict=True):

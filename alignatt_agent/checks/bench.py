@@ -1,4 +1,47 @@
-"""``alignatt bench``: what attention capture and early stop cost and save."""
+"""Measure what attention capture and early stop cost and save; all contenders paired in one run.
+
+engine: milliseconds per token, everything paired; every vLLM contender eager and compiled
+  transformers eager          with all attention matrices materialised
+  transformers sdpa qk-fast   fused attention, wanted rows recomputed
+  vllm plain                  no capture worker
+  vllm capture                rows of 8 heads with every draft
+  vllm capture + early stop   and the gate inside the engine; here it never closes
+cold: nothing of the prompt is in the prefix cache. warm: its whole blocks are, as in a stream.
+The prompts are 60, 180 and 420 tokens long, half of them with an accepted prefix; drafts have 16
+to 20 tokens and never end by themselves. All engines are started several times, since two
+processes of the very same engine differ by some percent; memory is read after many requests.
+
+early-stop: decoding steps and milliseconds per emitted token with whole drafts, with drafts that
+end inside the engine where the gate closes, and with the last draft verified besides; decoding
+steps per transcript with and without verification. Everything heard and emitted has to be the
+same. Where several drafts have to agree, the gate on single drafts is measured, too.
+
+streams: many at once on the same engines; each has to emit what it emits alone. With --paced the
+audio comes by the clock; lag is the time from the end of a chunk's audio to its emission.
+
+booth: all targets from one hearing against a stream for each, as simulstream-eval and alignatt
+translate do it; share is the part of the time, share_of_stages what the streams' stage times say.
+
+schedules: the lag of units by the clock (median, 95 %, mean, and how much it grew from the first to
+the last quarter) where stages run in turn, overlap, or never wait, with engines slowed by sleeps.
+
+Examples:
+  everything, about an hour on two free cores:
+    alignatt bench --output outputs/bench
+  some minutes, to see that it works:
+    alignatt bench --output outputs/bench --quick
+  how many speakers this machine keeps up with, and how late it is for more of them:
+    alignatt bench --output outputs/bench --only streams --streams 1 2 4 8 16 32 --paced
+  what overlapping stages gain, on a whole talk, also where stages in turn are too slow:
+    alignatt bench --output outputs/bench --only schedules --seconds 73 --loads 0.5 0.8 1.2
+  what 10,000 requests leave behind in the engine:
+    alignatt bench --output outputs/bench --only engine --sizes micro --requests 10000
+
+writes OUT/engine.json, OUT/early_stop.json, OUT/streams.json, OUT/booth.json, OUT/schedules.json
+
+exit status: 0 measured, and streams emit what they have to; 1 they do not, or something failed;
+2 nothing was started
+"""
 
 from __future__ import annotations
 
@@ -37,6 +80,7 @@ from alignatt_agent.checks.streams_plot import draw_lags
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.evaluation.plotting import FigureError
 from alignatt_agent.evaluation.signature import device, versions
+from alignatt_agent.help_page import page
 from alignatt_agent.types import Prompt
 
 PARTS = ("engine", "early-stop", "streams", "booth", "schedules")
@@ -48,96 +92,33 @@ EARLY_STOP = (
 )  # fmt: skip
 """Heads of the table of early stop."""
 
-EPILOG = """\
-engine: milliseconds per token, everything paired; every vLLM contender eager and compiled
-  transformers eager          with all attention matrices materialised
-  transformers sdpa qk-fast   fused attention, wanted rows recomputed
-  vllm plain                  no capture worker
-  vllm capture                rows of 8 heads with every draft
-  vllm capture + early stop   and the gate inside the engine; here it never closes
-cold: nothing of the prompt is in the prefix cache. warm: its whole blocks are, as in a stream.
-The prompts are 60, 180 and 420 tokens long, half of them with an accepted prefix; drafts have 16
-to 20 tokens and never end by themselves. All engines are started several times, since two
-processes of the very same engine differ by some percent; memory is read after many requests.
-
-early-stop: decoding steps and milliseconds per emitted token with whole drafts, with drafts that
-end inside the engine where the gate closes, and with the last draft verified besides; decoding
-steps per transcript with and without verification. Everything heard and emitted has to be the
-same. Where several drafts have to agree, the gate on single drafts is measured, too.
-
-streams: many at once on the same engines; each has to emit what it emits alone. With --paced the
-audio comes by the clock; lag is the time from the end of a chunk's audio to its emission.
-
-booth: all targets from one hearing against a stream for each, as simulstream-eval and alignatt
-translate do it; share is the part of the time, share_of_stages what the streams' stage times say.
-
-schedules: the lag of units by the clock (median, 95 %, mean, and how much it grew from the first to
-the last quarter) where stages run in turn, overlap, or never wait, with engines slowed by sleeps.
-
-examples
-  everything, about an hour on two free cores:
-    alignatt bench --output outputs/bench
-  some minutes, to see that it works:
-    alignatt bench --output outputs/bench --quick
-  how many speakers this machine keeps up with, and how late it is for more of them:
-    alignatt bench --output outputs/bench --only streams --streams 1 2 4 8 16 32 --paced
-  what overlapping stages gain, on a whole talk, also where stages in turn are too slow:
-    alignatt bench --output outputs/bench --only schedules --seconds 73 --loads 0.5 0.8 1.2
-  what 10,000 requests leave behind in the engine:
-    alignatt bench --output outputs/bench --only engine --sizes micro --requests 10000
-
-writes OUT/engine.json, OUT/early_stop.json, OUT/streams.json, OUT/booth.json, OUT/schedules.json
-
-exit status: 0 measured, and streams emit what they have to; 1 they do not, or something failed;
-2 nothing was started
-"""
-
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = argparse.ArgumentParser(
-        prog="alignatt bench",
-        description="Measure what attention capture costs inside vLLM, what vLLM saves against "
-        "Transformers, and what early stop saves in streams; all contenders paired in one run.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--output", type=Path, required=True, metavar="OUT", help="output folder")
-    parser.add_argument(
-        "--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART",
-        help=f"parts to run, of: {', '.join(PARTS)}; default all",
-    )  # fmt: skip
-    parser.add_argument(
-        "--quick", action="store_true", help="less of everything: to see that it works"
-    )
-    engine = parser.add_argument_group("engine")
-    engine.add_argument(
-        "--sizes", nargs="+", choices=("micro", "larger"),
-        help="models to measure: the embedded one, and a random one of 200 M parameters that is "
-        "kept in OUT/models; default: both, only micro with --quick",
-    )  # fmt: skip
-    engine.add_argument("--requests", type=int, metavar="N",
-        help="requests that must leave nothing behind; default 1000, with --quick 100",
-    )  # fmt: skip
-    streams = parser.add_argument_group("early-stop, streams, booth, schedules")
-    streams.add_argument(
-        "--config", nargs="+", default=["micro-low", "micro-high"],
-        help="configurations of the same models; other parts than early-stop take the first; "
-        "default %(default)s",
-    )  # fmt: skip
-    streams.add_argument("--target", nargs="+", default=["de", "it", "zh"], help="languages")
-    streams.add_argument("--devset", type=Path, default=Path("micro_models/devset"))
-    streams.add_argument(
-        "--streams", type=int, nargs="+", default=[16], metavar="N",
-        help="how many at once, one number after the other; default %(default)s",
-    )  # fmt: skip
+    parser = argparse.ArgumentParser("alignatt bench", **page(__doc__))
+    add = parser.add_argument
+    add("--output", type=Path, required=True, metavar="OUT", help="output folder")
+    text = f"parts to run, of: {', '.join(PARTS)}; default all"
+    add("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=text)
+    add("--quick", action="store_true", help="less of everything: to see that it works")
+    add = parser.add_argument_group("engine").add_argument
+    text = "embedded model and one of 200 M parameters, kept in OUT/models; --quick: only micro"
+    add("--sizes", nargs="+", choices=("micro", "larger"), help=text)
+    text = "requests that must leave nothing behind; default 1000, with --quick 100"
+    add("--requests", type=int, metavar="N", help=text)
+    add = parser.add_argument_group("early-stop, streams, booth, schedules").add_argument
+    text = "of the same models; other parts than early-stop take the first; default %(default)s"
+    add("--config", nargs="+", default=["micro-low", "micro-high"], help=text)
+    add("--target", nargs="+", default=["de", "it", "zh"], help="languages")
+    add("--devset", type=Path, default=Path("micro_models/devset"))
+    text = "how many at once, one number after the other; default %(default)s"
+    add("--streams", type=int, nargs="+", default=[16], metavar="N", help=text)
     text = "deliver the audio by the clock and measure the lag of what is emitted"
-    streams.add_argument("--paced", action="store_true", help=text)
-    streams.add_argument("--seconds", type=float, default=30.0, help="of each; default %(default)s")
-    streams.add_argument(
-        "--loads", type=float, nargs="+", default=bench_schedules.LOADS, metavar="RTF",
-        help="schedules: real-time factors that stages in turn are slowed to; default %(default)s",
-    )  # fmt: skip
+    add("--paced", action="store_true", help=text)
+    add("--seconds", type=float, default=30.0, help="of each; default %(default)s")
+    text = "schedules: real-time factors that stages in turn are slowed to; default %(default)s"
+    loads = bench_schedules.LOADS
+    add("--loads", type=float, nargs="+", default=loads, metavar="RTF", help=text)
     return parser
 
 

@@ -1,32 +1,5 @@
-"""``alignatt parity``: are the rows out of vLLM right?"""
+"""Compare the attention rows captured inside vLLM with those of Transformers.
 
-from __future__ import annotations
-
-import argparse
-import json
-import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
-from tabulate import tabulate
-from tqdm import tqdm
-from transformers.utils import logging
-
-from alignatt_agent.checks.parity_cases import (
-    CUDA_MODES,
-    DTYPES,
-    MODES,
-    OTHERS,
-    SUBJECTS,
-    subject,
-)
-from alignatt_agent.checks.parity_rows import SEAM, Cell
-from alignatt_agent.checks.parity_run import measure
-from alignatt_agent.engine.options import engine_environment, on_cpu
-from alignatt_agent.evaluation.signature import device, versions
-
-EPILOG = """\
 Every model is served by vLLM in every mode and type, once with the worker that captures rows and
 once without, and gets the same requests in the same order:
   alone      one prompt at a time, nothing cached
@@ -56,7 +29,7 @@ columns
   ids, logprobs             requests that are the same without capture
 mode "transformers" compares Transformers' fused attention (SDPA with qk-fast) with its eager one
 
-examples
+Examples:
   the whole matrix:
     alignatt parity --output outputs/parity
   one model, eager float32 only:
@@ -67,6 +40,33 @@ writes OUT/parity.json and, under OUT/models, the random models
 exit status: 0 every bar is met; 1 a bar is missed or an engine failed; 2 nothing was started
 """
 
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+from tqdm import tqdm
+from transformers.utils import logging
+
+from alignatt_agent.checks.parity_cases import (
+    CUDA_MODES,
+    DTYPES,
+    MODES,
+    OTHERS,
+    SUBJECTS,
+    subject,
+)
+from alignatt_agent.checks.parity_rows import SEAM, Cell
+from alignatt_agent.checks.parity_run import measure
+from alignatt_agent.engine.options import engine_environment, on_cpu
+from alignatt_agent.evaluation.signature import device, versions
+from alignatt_agent.help_page import page
+
 HEADERS = (
     "model", "mode", "type", "served", "tokens", "max|dA|", "mean|dA|", "argmax", "gate",
     "settled", "logp:fp32", "mean:fp32", "floor", "ids", "logprobs", "",
@@ -75,19 +75,13 @@ HEADERS = (
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = argparse.ArgumentParser(
-        prog="alignatt parity",
-        description="Compare the attention rows captured inside vLLM with those of Transformers, "
-        "and vLLM's output with and without capture.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--output", type=Path, required=True, metavar="OUT", help="output folder")
-    parser.add_argument(
-        "--only", nargs="+", choices=SUBJECTS + OTHERS, default=list(SUBJECTS), metavar="MODEL",
-        help=f"models to run, of: {', '.join(SUBJECTS)}; default all; and {', '.join(OTHERS)}",
-    )  # fmt: skip
-    parser.add_argument("--quick", action="store_true", help="eager mode in float32 only")
+    parser = argparse.ArgumentParser("alignatt parity", **page(__doc__))
+    add = parser.add_argument
+    add("--output", type=Path, required=True, metavar="OUT", help="output folder")
+    text = f"models to run, of: {', '.join(SUBJECTS)}; default all; and {', '.join(OTHERS)}"
+    names = {"choices": SUBJECTS + OTHERS, "default": list(SUBJECTS), "metavar": "MODEL"}
+    add("--only", nargs="+", help=text, **names)
+    add("--quick", action="store_true", help="eager mode in float32 only")
     return parser
 
 

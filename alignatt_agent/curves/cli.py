@@ -1,24 +1,5 @@
-"""The command line of the curves."""
+r"""Draw quality against latency for every policy on the same stream, and take the gate apart.
 
-from __future__ import annotations
-
-import argparse
-from collections.abc import Sequence
-from pathlib import Path
-
-from alignatt_agent.cascade import load_engines, shutdown
-from alignatt_agent.config.agent_config import AgentConfig
-from alignatt_agent.curves.experiment import Study, conduct
-from alignatt_agent.curves.grid import OPERATING, sweep
-from alignatt_agent.curves.pareto import RESAMPLES, dominance_table
-from alignatt_agent.evaluation.plan import Run, plan
-from alignatt_agent.evaluation.plotting import pyplot
-from alignatt_agent.types import AlignAttError
-
-MICRO_PAIRS = "micro:120:79"
-"""Gold pairs that no shipped head set was chosen or judged on."""
-
-EPILOG = """\
 what is compared
   alignatt         the maintained gate (filters and heads of --config-low) with drafts that have to
                    agree, over their number n, border margin, hold-back and chunk
@@ -30,12 +11,12 @@ what is compared
   kept in OUT/memo.sqlite and shared by all runs. A run emits exactly what simulstream-eval
   emits with the same configuration.
 
-examples
+Examples:
   the embedded models, three targets; --points quick takes minutes, full about half an hour:
     alignatt curves --output outputs/curves --points quick
 
   your own models, head sets and dev set:
-    alignatt curves --config-low my-low.yaml --config-high my-high.yaml \\
+    alignatt curves --config-low my-low.yaml --config-high my-high.yaml \
         --devset DIR --targets de --pairs news-en-{target}.jsonl --output outputs/my-curves
 
 it writes to OUT
@@ -51,59 +32,49 @@ models or audio have changed are repeated. quick runs are not all part of full; 
 exit status: 0 done; 1 a run or the scoring failed; 2 nothing was started
 """
 
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from alignatt_agent.cascade import load_engines, shutdown
+from alignatt_agent.config.agent_config import AgentConfig
+from alignatt_agent.curves.experiment import Study, conduct
+from alignatt_agent.curves.grid import OPERATING, SIZES, sweep
+from alignatt_agent.curves.pareto import RESAMPLES, dominance_table
+from alignatt_agent.evaluation.plan import Run, plan
+from alignatt_agent.evaluation.plotting import pyplot
+from alignatt_agent.help_page import page
+from alignatt_agent.types import AlignAttError
+
+MICRO_PAIRS = "micro:120:79"
+"""Gold pairs that no shipped head set was chosen or judged on."""
+
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = argparse.ArgumentParser(
-        prog="alignatt curves",
-        description="Quality against latency for every policy on the same stream, the gate's "
-        "margin over its rivals at equal latency, and an ablation of the gate.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--output", type=Path, required=True, metavar="OUT", help="output folder")
-    parser.add_argument(
-        "--targets",
-        nargs="+",
-        metavar="LANG",
-        default=["de", "it", "zh"],
-        help="target languages, codes or names; default de it zh",
-    )
-    parser.add_argument(
-        "--points",
-        choices=("quick", "full"),
-        default="full",
-        help=f"size of the grid: quick has {len(sweep('quick'))} runs per target, full "
-        f"{len(sweep('full'))}; default %(default)s",
-    )
-    parser.add_argument(
-        "--devset",
-        type=Path,
-        default=Path("micro_models/devset"),
-        metavar="DIR",
-        help="dev set, laid out as simulstream-eval --help says; default %(default)s",
-    )
+    parser = argparse.ArgumentParser("alignatt curves", **page(__doc__))
+    add = parser.add_argument
+    add("--output", type=Path, required=True, metavar="OUT", help="output folder")
+    text = "target languages, codes or names; default de it zh"
+    add("--targets", nargs="+", metavar="LANG", default=["de", "it", "zh"], help=text)
+    counts = (f"{size} has {len(sweep(size))}" for size in SIZES)
+    text = f"size of the grid: {', '.join(counts)} runs per target; default %(default)s"
+    add("--points", choices=SIZES, default="full", help=text)
+    text = "dev set, laid out as simulstream-eval --help says; default %(default)s"
+    add("--devset", type=Path, default=Path("micro_models/devset"), metavar="DIR", help=text)
     for name in OPERATING:
-        parser.add_argument(
-            f"--config-{name}",
-            default=f"micro-{name}",
-            metavar="CONFIG",
-            help=f"name or path of the maintained configuration for {name} latency; default "
-            "%(default)s",
-        )
-    parser.add_argument(
-        "--pairs",
-        metavar="FILE",
-        help="sentence pairs with gold word alignments for the peak accuracy of the ablations, "
-        "as alignatt calibrate reads them; {target} stands for the language code; default: "
-        f"{MICRO_PAIRS} for the embedded models, none for others",
+        text = f"maintained configuration for {name} latency, name or path; default %(default)s"
+        add(f"--config-{name}", default=f"micro-{name}", metavar="CONFIG", help=text)
+    text = (
+        "pairs with gold word alignments for the peak accuracy of the ablations, as alignatt "
+        "calibrate reads them; {target} stands for the language code; default: "
+        f"{MICRO_PAIRS} for the embedded models, none for others"
     )
-    parser.add_argument(
-        "--resamples",
-        type=int,
-        default=RESAMPLES,
-        help="resamples of the bootstrap; default %(default)s",
-    )
+    add("--pairs", metavar="FILE", help=text)
+    text = "resamples of the bootstrap; default %(default)s"
+    add("--resamples", type=int, default=RESAMPLES, help=text)
     return parser
 
 

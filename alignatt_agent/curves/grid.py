@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import yaml
 
@@ -18,6 +18,7 @@ from alignatt_agent.config.resources import find_resource
 
 Settings = dict[str, Any]
 Size = Literal["quick", "full"]
+SIZES: tuple[Size, ...] = get_args(Size)
 
 ALIGNATT = "alignatt"
 SINGLE = "alignatt, n 1"

@@ -1,8 +1,18 @@
-"""``alignatt asr``: the speech side of a run alone.
+"""Diagnose the speech side of a run: word error rate, latency, how reliable the live tail is.
 
-Word error rate of the streamed transcript, its latency, and the reference error of the live tail by
-distance to its end, with the hold-back that it suggests. Reads what a run recorded; no model is
-loaded.
+The live tail is judged by its reference error by distance to the end of the audio, with the
+hold-back that it suggests. Reads what a run recorded; no model is loaded.
+
+Example:
+  alignatt asr outputs/dev-low/de --devset micro_models/devset --output outputs/asr
+
+RUN is a target folder of simulstream-eval (any target: the speech side is the same), DIR a dev set
+with ref/SOURCE.txt. Every word counts as shown from the moment at which the translation could rely
+on it; a word that changes later counts from its last change.
+
+OUT/asr.json holds all figures, OUT/tail_error.svg the plot (matplotlib, extra `plots`).
+
+exit status: 0 measured; 2 something is missing
 """
 
 from __future__ import annotations
@@ -33,19 +43,7 @@ from alignatt_agent.evaluation.wer import (
     streamed_transcripts,
     word_error_rate,
 )
-
-EPILOG = """\
-example
-  alignatt asr outputs/dev-low/de --devset micro_models/devset --output outputs/asr
-
-RUN is a target folder of simulstream-eval (any target: the speech side is the same), DIR a dev set
-with ref/SOURCE.txt. Every word counts as shown from the moment at which the translation could rely
-on it; a word that changes later counts from its last change.
-
-OUT/asr.json holds all figures, OUT/tail_error.svg the plot (matplotlib, extra `plots`).
-
-exit status: 0 measured; 2 something is missing
-"""
+from alignatt_agent.help_page import page
 
 
 def transcript_log(records: Iterable[TalkStep]) -> list[dict[str, Any]]:
@@ -179,13 +177,7 @@ def table(report: dict[str, Any]) -> str:
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = argparse.ArgumentParser(
-        prog="alignatt asr",
-        description="Diagnose the speech side of a run: word error rate, latency, and the "
-        "reliability of the live tail.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser("alignatt asr", **page(__doc__))
     add = parser.add_argument
     add("run", type=Path, metavar="RUN", help="target folder of simulstream-eval")
     add("--devset", type=Path, required=True, metavar="DIR", help="its dev set")

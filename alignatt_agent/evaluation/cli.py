@@ -1,32 +1,17 @@
-"""``simulstream-eval``: stream a dev set through an agent, score it, print a signed table."""
+r"""Stream a dev set through an agent with the official harness, score it, print a signed table.
 
-from __future__ import annotations
-
-import argparse
-from collections.abc import Sequence
-from pathlib import Path
-
-from alignatt_agent import __version__
-from alignatt_agent.config.agent_config import ConfigError, parse_overrides
-from alignatt_agent.config.resources import known_resources
-from alignatt_agent.evaluation.comet import MODELS, comet_python
-from alignatt_agent.evaluation.plan import plan, plan_log
-from alignatt_agent.evaluation.resolve import known_agents
-from alignatt_agent.evaluation.run import evaluate, print_commands
-
-EPILOG = """\
-examples
+Examples:
   the embedded micro models on the embedded dev set, three targets, engines loaded once:
-    simulstream-eval --config micro-low --target de it zh \\
+    simulstream-eval --config micro-low --target de it zh \
         --devset micro_models/devset --output outputs/dev-low
 
   the same with the gate switched off, to see what the policy is worth:
-    simulstream-eval --config micro-low --set policy.name=none --target de \\
+    simulstream-eval --config micro-low --set policy.name=none --target de \
         --devset micro_models/devset --output outputs/no-gate
 
   both operating points of the paper on the IWSLT 2026 dev set, with XCOMET-XL; an interrupted call
   goes on where it was when it is repeated with --resume:
-    simulstream-eval --config iwslt26-low iwslt26-high --target de it zh --comet xcomet-xl \\
+    simulstream-eval --config iwslt26-low iwslt26-high --target de it zh --comet xcomet-xl \
         --devset DIR --output OUT --resume
 
   what a listener would experience: the audio comes by the clock (takes as long as the talks):
@@ -42,7 +27,7 @@ examples
   the same where its units are pieces of words; spm.yaml says what joins them, for SentencePiece
   "detokenizer_type: simuleval" and "latency_unit: spm", for any other tokenizer
   "detokenizer_type: hf" and "hf_model_name: FOLDER" of it:
-    simulstream-eval --score-only metrics.jsonl --log-config spm.yaml --target de --devset DIR \\
+    simulstream-eval --score-only metrics.jsonl --log-config spm.yaml --target de --devset DIR \
         --output OUT
 
 a dev set is
@@ -66,17 +51,26 @@ are done, and it is computed. Without --paced it is simulated from the measured 
 exit status: 0 scored; 1 the run or the scoring failed; 2 nothing was started
 """
 
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from alignatt_agent import __version__
+from alignatt_agent.config.agent_config import ConfigError, parse_overrides
+from alignatt_agent.config.resources import known_resources
+from alignatt_agent.evaluation.comet import MODELS, comet_python
+from alignatt_agent.evaluation.plan import plan, plan_log
+from alignatt_agent.evaluation.resolve import known_agents
+from alignatt_agent.evaluation.run import evaluate, print_commands
+from alignatt_agent.help_page import page
+
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     names = known_resources("agent_configs", ".yaml")
-    parser = argparse.ArgumentParser(
-        prog="simulstream-eval",
-        description="Stream a dev set through a simultaneous translation agent with the official "
-        "Simulstream harness, score it with OmniSTEval and print a signed table.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser("simulstream-eval", **page(__doc__))
     add = parser.add_argument
     text = (
         f"entry point of the group simulstream.agents ({', '.join(known_agents())}), dotted class, "

@@ -1,7 +1,19 @@
-"""``alignatt compare A B``: is the difference between two runs more than chance?
+"""Compare two scored runs: is the difference of quality or latency more than chance?
 
 Quality by sacreBLEU's paired bootstrap resampling over the segments that OmniSTEval scored; latency
 by the same resampling of LongYAAL's segments.
+
+Examples:
+  two configurations of one target:
+    alignatt compare outputs/dev-low/de outputs/no-gate/de
+
+  all targets that both runs have:
+    alignatt compare outputs/dev-low outputs/dev-high
+
+A is the baseline: a difference is B - A. p is the share of resamples that show a difference at
+least as large by chance (paired bootstrap, sacreBLEU); * marks p < 0.05.
+
+exit status: 0 compared; 2 the runs cannot be compared
 """
 
 from __future__ import annotations
@@ -26,20 +38,7 @@ from alignatt_agent.evaluation.results import Result, ScoringError, read_result
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import bleu_tokenizer
 from alignatt_agent.evaluation.statistics import interval
-
-EPILOG = """\
-examples
-  two configurations of one target:
-    alignatt compare outputs/dev-low/de outputs/no-gate/de
-
-  all targets that both runs have:
-    alignatt compare outputs/dev-low outputs/dev-high
-
-A is the baseline: a difference is B - A. p is the share of resamples that show a difference at
-least as large by chance (paired bootstrap, sacreBLEU); * marks p < 0.05.
-
-exit status: 0 compared; 2 the runs cannot be compared
-"""
+from alignatt_agent.help_page import page
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +183,7 @@ def table(title: str, differences: Sequence[Difference]) -> str:
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = argparse.ArgumentParser(
-        prog="alignatt compare",
-        description="Compare two scored runs: differences of quality and latency with paired "
-        "bootstrap significance.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser("alignatt compare", **page(__doc__))
     add = parser.add_argument
     add("a", type=Path, metavar="A", help="run of the baseline (OUT or OUT/TARGET)")
     add("b", type=Path, metavar="B", help="run to compare with it")

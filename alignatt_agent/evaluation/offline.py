@@ -1,8 +1,24 @@
-"""``alignatt offline``: the quality ceiling of a cascade, everything heard before anything is said.
+r"""Run the cascade off-line on a dev set: the quality ceiling of its models.
 
-Whole recordings through the recogniser, in long pieces that end in pauses; whole sentences through
-the translation model, without a gate. The output is scored on the same segments as a streamed one,
-so what is missing there is the price of simultaneity.
+Everything is heard before anything is said: whole recordings through the recogniser, in long pieces
+that end in pauses; whole sentences through the translation model, without a gate. The output is
+scored on the same segments as a streamed one, so what is missing there is the price of
+simultaneity.
+
+Examples:
+  alignatt offline --config micro-low --target de it zh --devset micro_models/devset \
+      --output outputs/offline
+
+  as the paper: the recogniser hears every recording at once (Qwen3-ASR takes up to 20 minutes)
+  alignatt offline --config iwslt26-low --target de it zh --devset DIR --output OUT \
+      --piece-s 1200 --set models.asr.engine.max_model_len=32768
+
+  the rows beside the streamed ones: simulstream-eval ... --offline outputs/offline
+
+OUT/transcript.txt holds one recording per line, OUT/TARGET/hypothesis.txt its translation,
+OUT/TARGET/offline.json the scores with a signature.
+
+exit status: 0 scored; 1 the run failed; 2 nothing was started
 """
 
 from __future__ import annotations
@@ -30,6 +46,7 @@ from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import check_scorer, omnisteval_arguments, run_omnisteval
 from alignatt_agent.evaluation.signature import MICRO_LABEL, is_micro, sign
 from alignatt_agent.evaluation.wer import word_error_rate
+from alignatt_agent.help_page import page
 from alignatt_agent.running_text import split_words
 from alignatt_agent.speech.sentences import split_sentences
 from alignatt_agent.types import AlignAttError, Word
@@ -38,23 +55,6 @@ if TYPE_CHECKING:
     from alignatt_agent.cascade import Engines
 
 PIECE_S, MICRO_PIECE_S = 30.0, 8.0
-
-EPILOG = """\
-examples
-  alignatt offline --config micro-low --target de it zh --devset micro_models/devset \\
-      --output outputs/offline
-
-  as the paper: the recogniser hears every recording at once (Qwen3-ASR takes up to 20 minutes)
-  alignatt offline --config iwslt26-low --target de it zh --devset DIR --output OUT \\
-      --piece-s 1200 --set models.asr.engine.max_model_len=32768
-
-  the rows beside the streamed ones: simulstream-eval ... --offline outputs/offline
-
-OUT/transcript.txt holds one recording per line, OUT/TARGET/hypothesis.txt its translation,
-OUT/TARGET/offline.json the scores with a signature.
-
-exit status: 0 scored; 1 the run failed; 2 nothing was started
-"""
 
 
 def translate(
@@ -134,12 +134,7 @@ def _write(folder: Path, row: dict[str, Any]) -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = argparse.ArgumentParser(
-        prog="alignatt offline",
-        description="Run the cascade off-line on a dev set: the quality ceiling of its models.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser("alignatt offline", **page(__doc__))
     add = parser.add_argument
     add("--config", required=True, help="name or path of a YAML configuration")
     add("--target", nargs="+", required=True, metavar="LANG")

@@ -1,25 +1,14 @@
-"""``alignatt submission``: build, check and serve what a team hands in."""
+r"""Build the bundle that a team hands in for the IWSLT simultaneous task, check one, serve one.
 
-from __future__ import annotations
+It holds an image, settings, dev logs, signed scores and checksums.
 
-import argparse
-import shlex
-from argparse import Namespace
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
-
-from alignatt_agent.evaluation.latency import REGIMES
-from alignatt_agent.submission.server_config import PORT
-
-EPILOG = """\
-examples
+Examples:
   score the dev set in both regimes, then build the bundle and check it:
-    simulstream-eval --config micro-low --target de it zh \\
+    simulstream-eval --config micro-low --target de it zh \
         --devset micro_models/devset --output outputs/dev-low
-    simulstream-eval --config micro-high --target de it zh \\
+    simulstream-eval --config micro-high --target de it zh \
         --devset micro_models/devset --output outputs/dev-high
-    alignatt submission build --config micro-low micro-high --targets de it zh \\
+    alignatt submission build --config micro-low micro-high --targets de it zh \
         --runs outputs/dev-low outputs/dev-high --output outputs/submission
 
   check a bundle that somebody sent, scores included:
@@ -32,16 +21,23 @@ examples
 exit status: 0 fine; 1 a violation, or not healthy; 2 nothing was done
 """
 
+from __future__ import annotations
+
+import argparse
+import shlex
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from alignatt_agent.evaluation.latency import REGIMES
+from alignatt_agent.help_page import page
+from alignatt_agent.submission.server_config import PORT
+
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = argparse.ArgumentParser(
-        prog="alignatt submission",
-        description="Build the bundle that a team hands in for the IWSLT simultaneous task (image, "
-        "settings, dev logs, signed scores, checksums), check one, serve one.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser("alignatt submission", **page(__doc__))
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, run: Callable[[Namespace], int], summary: str) -> Callable[..., Any]:

@@ -18,37 +18,22 @@ ALIGNERS = ("gold", "eflomal", "simalign", "openai")
 def add_options(group: argparse._ArgumentGroup) -> None:
     """Add everything that chooses an aligner."""
     add = group.add_argument
-    add(
-        "--aligner",
-        choices=ALIGNERS,
-        default="gold",
-        help="gold: those in the pairs file; eflomal: statistical, no weights (extra align); "
-        "simalign: multilingual encoder (extra neural); openai: any OpenAI-compatible endpoint; "
-        "default %(default)s",
+    text = (
+        "gold: those in the pairs file; eflomal: statistical, no weights (extra align); simalign: "
+        "multilingual encoder (extra neural); openai: any OpenAI-compatible endpoint; default gold"
     )
+    add("--aligner", choices=ALIGNERS, default="gold", help=text)
     add("--aligner-corpus", metavar="FILE", help="eflomal: further pairs to learn from")
-    add(
-        "--aligner-model",
-        metavar="NAME",
-        help=f"simalign: encoder, default {DEFAULT_MODEL}; openai: model name",
-    )
+    text = f"simalign: encoder, default {DEFAULT_MODEL}; openai: model name"
+    add("--aligner-model", metavar="NAME", help=text)
     add("--endpoint", metavar="URL", help="openai: base address, e.g. .../v1")
-    add(
-        "--key-env",
-        default="OPENAI_API_KEY",
-        metavar="VARIABLE",
-        help="openai: environment variable with the key; default %(default)s",
-    )
+    text = "openai: environment variable with the key; default %(default)s"
+    add("--key-env", default="OPENAI_API_KEY", metavar="VARIABLE", help=text)
     add("--timeout", type=float, default=60, metavar="S", help="openai: seconds per answer; 60")
     add("--retries", type=int, default=3, help="openai: further attempts; 3")
     add("--parallel", type=int, default=4, help="openai: requests at a time; 4")
-    add(
-        "--price",
-        type=float,
-        nargs=2,
-        metavar=("SENT", "RECEIVED"),
-        help="openai: US dollars per million tokens, for the estimate",
-    )
+    text = "openai: US dollars per million tokens, for the estimate"
+    add("--price", type=float, nargs=2, metavar=("SENT", "RECEIVED"), help=text)
     add("--yes", action="store_true", help="openai: ask, whatever it costs")
 
 
