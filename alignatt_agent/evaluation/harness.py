@@ -54,8 +54,9 @@ def run_stream(
     Raises:
         EngineError: the agent reported an error that the harness swallowed.
     """
-    failures: list[str] = getattr(choice.cls, "failures", [])
-    before = len(failures)
+    cls: Any = choice.cls
+    failures: list[str] = getattr(cls, "failures", [])
+    before, recorder = len(failures), None
     arguments = Namespace(
         speech_processor_config=str(files.config),
         wav_list_file=str(files.wavs),
@@ -64,9 +65,13 @@ def run_stream(
         metrics_log_file=str(files.metrics),
     )
     with ExitStack() as stack:
-        recorder = stack.enter_context(_observed(choice, files.records))
+        if hasattr(cls, "observer"):  # others than our own agents cannot be looked into
+            recorder = cls.observer = stack.enter_context(Recorder(files.records))
+            stack.callback(setattr, cls, "observer", None)
+        if hearing is not None:
+            cls.interpose(hearing.between, hearing.clock)
+            stack.callback(cls.interpose, None)
         lengths = {talk.name: talk.seconds for talk in devset.talks}
-        stack.enter_context(_heard_through(choice, hearing))
         stack.enter_context(_logged(_Follower(lengths, target, recorder, traced, hearing)))
         if paced:
             clock = stack.enter_context(files.clock.open("w", encoding="utf-8"))
@@ -120,34 +125,6 @@ def run_paced(arguments: Namespace, wavs: list[Path], clock: TextIO) -> None:
 def _write_done(clock: TextIO, talk: str, arrived: float, begin: float) -> None:
     line = {"talk": talk, "audio_s": arrived, "done_s": time.monotonic() - begin}
     clock.write(json.dumps(line) + "\n")
-
-
-@contextmanager
-def _observed(choice: AgentChoice, path: Path) -> Iterator[Recorder | None]:
-    """Record the chunks of our own agents; others cannot be looked into."""
-    cls: Any = choice.cls
-    if not hasattr(cls, "observer"):
-        yield None
-        return
-    with Recorder(path) as recorder:
-        cls.observer = recorder
-        try:
-            yield recorder
-        finally:
-            cls.observer = None
-
-
-@contextmanager
-def _heard_through(choice: AgentChoice, hearing: SharedHearing | None) -> Iterator[None]:
-    """Let the agent recall what was heard before."""
-    if hearing is None:
-        yield
-        return
-    choice.cls.interpose(hearing.between, hearing.clock)
-    try:
-        yield
-    finally:
-        choice.cls.interpose(None)
 
 
 @contextmanager
