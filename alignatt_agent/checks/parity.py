@@ -79,8 +79,8 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--output", type=Path, required=True, metavar="OUT", help="output folder")
     text = f"models to run, of: {', '.join(SUBJECTS)}; default all; and {', '.join(OTHERS)}"
-    names = {"choices": SUBJECTS + OTHERS, "default": list(SUBJECTS), "metavar": "MODEL"}
-    add("--only", nargs="+", help=text, **names)
+    names, common = SUBJECTS + OTHERS, list(SUBJECTS)
+    add("--only", nargs="+", choices=names, default=common, metavar="MODEL", help=text)
     add("--quick", action="store_true", help="eager mode in float32 only")
     return parser
 
