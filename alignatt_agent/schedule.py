@@ -105,6 +105,7 @@ class AsynchronousBooth(Booth):
         self._desk = threading.Condition()
         self._waiting: dict[str, Heard] = {}
         self._busy: set[str] = set()
+        self._failed: set[str] = set()
 
     def reset(self) -> None:
         """Forget the stream, what waits for translation included."""
@@ -125,12 +126,18 @@ class AsynchronousBooth(Booth):
     def finish(self) -> BoothStep:
         """Hear the rest and wait until everything has been translated and reported.
 
+        No audio follows with which a language that failed could try again: it is asked once more.
+
         Raises:
             EngineError: the rest could not be heard; the call may be repeated.
         """
         step = self._hand_over(self._live_tail.finish)
         with self._desk:
             self._desk.wait_for(lambda: not self._busy)
+        if self._failed:
+            self._hand_over(self._live_tail.finish)
+            with self._desk:
+                self._desk.wait_for(lambda: not self._busy)
         return step
 
     def _hand_over(self, hear: Callable[[], SpeechUpdate]) -> BoothStep:
@@ -152,7 +159,9 @@ class AsynchronousBooth(Booth):
         """Translate until nothing waits."""
         try:
             while job := self._next(name):
-                self._said(name, interpret(self.interpreters[name], *job))
+                found = interpret(self.interpreters[name], *job)
+                (self._failed.discard if isinstance(found, Step) else self._failed.add)(name)
+                self._said(name, found)
         except BaseException:  # of ``said``
             self._next(name, stop=True)
             raise
