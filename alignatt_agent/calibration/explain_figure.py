@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from alignatt_agent.calibration.explain import PROVENANCE, Reconstruction
-from alignatt_agent.calibration.figures import save
 from alignatt_agent.evaluation.plotting import (
     BLUE,
     GREEN,
@@ -19,6 +18,7 @@ from alignatt_agent.evaluation.plotting import (
     YELLOW,
     FigureError,
     pyplot,
+    save,
 )
 
 _PALE = "#B8B8B8"
@@ -49,7 +49,7 @@ def reconstruction(found: Reconstruction, title: str, stem: Path) -> list[Path]:
     plt = pyplot()
     count, width = len(found.words), len(found.source)
     size = (max(9.6, 0.52 * width + 5.2), 3.5 + 0.33 * count)
-    figure = plt.figure(figsize=size, layout="constrained")
+    figure = plt.figure(figsize=size)
     grid = figure.add_gridspec(
         3, 2, height_ratios=[0.6, 0.8, 0.36 * count + 0.6], width_ratios=[1.6, 1]
     )
@@ -101,7 +101,7 @@ def _draw_tokens(plt: Any, axes: Any, found: Reconstruction) -> None:
         for colour, label in looks.values()
     ]
     axes.legend(
-        handles=handles, ncols=3, fontsize=8, frameon=False, loc="lower left",
+        handles=handles, ncols=3, fontsize=8, loc="lower left",
         bbox_to_anchor=(0, -0.12), borderpad=0, handlelength=1.2,
     )  # fmt: skip
     before = f"after “{found.accepted_text}”" if found.accepted_text else "at the beginning"
@@ -150,7 +150,7 @@ def _draw_provenance(axes: Any, found: Reconstruction) -> None:
     axes.set(xlim=(0, 100), xlabel="attention, %")
     axes.tick_params(axis="y", labelleft=False)
     axes.set_title("provenance of each drafted word", fontsize=9, loc="left")
-    axes.legend(ncols=2, fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.13))
+    axes.legend(ncols=2, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.13))
 
 
 def _shown(text: str) -> str:

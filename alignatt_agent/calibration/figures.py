@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from alignatt_agent.calibration.head_scores import RowScores
 from alignatt_agent.calibration.translation_score import Head, Row
-from alignatt_agent.evaluation.plotting import BLUE, CJK_FONTS, GREY, ORANGE, VERMILION, pyplot
-
-LOGGER = logging.getLogger(__name__)
+from alignatt_agent.evaluation.plotting import BLUE, GREY, ORANGE, VERMILION, pyplot, save
 
 
 def figures_beside(
@@ -49,7 +44,7 @@ def heat_map(
     layers, heads = matrix.shape
     # A legend and a colour bar have to fit beside very small models, too.
     size = (max(6.4, 0.26 * layers + 2.4), max(3.2, 0.26 * heads + 1.5))
-    figure, axes = plt.subplots(figsize=size, layout="constrained")
+    figure, axes = plt.subplots(figsize=size)
     image = axes.imshow(
         100 * matrix.T, cmap="cividis", vmin=0, vmax=100, aspect="auto", origin="lower"
     )
@@ -84,7 +79,7 @@ def score_by_k(
         FigureError: matplotlib is not installed.
     """
     plt = pyplot()
-    figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
+    figure, axes = plt.subplots(figsize=(6.4, 3.8))
     total = len(rows["predicting"].ranking)
     highest = max(found.by_k[top_k - 1].value for found in rows.values())
     for (name, found), colour in zip(rows.items(), (BLUE, ORANGE), strict=False):
@@ -112,26 +107,6 @@ def score_by_k(
     axes.minorticks_off()
     axes.set(xlabel="heads averaged, best first", ylabel="Translation Score, %, held out")
     axes.grid(axis="y", alpha=0.3)
-    axes.legend(loc="lower left", frameon=False, fontsize=9)
+    axes.legend(loc="lower left", fontsize=9)
     axes.set_title(f"{title}\nbands: 95 % bootstrap over sentence pairs", fontsize=10)
     return save(plt, figure, stem)
-
-
-def save(plt: Any, figure: Any, stem: Path) -> list[Path]:
-    """Write a figure as PNG and SVG and close it; return the files."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for path in paths:
-            # Without a date, equal figures are equal files.
-            metadata = {"Date": None} if path.suffix == ".svg" else None
-            figure.savefig(path, dpi=160, metadata=metadata)
-    plt.close(figure)
-    if any("missing from font" in str(warning.message) for warning in caught):
-        LOGGER.warning(
-            "%s has boxes in place of some characters: no installed font has them (one of %s "
-            "would do); the SVG shows them wherever it is opened with such a font",
-            *(paths[0], ", ".join(CJK_FONTS)),
-        )
-    return paths

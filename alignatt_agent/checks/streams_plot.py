@@ -22,7 +22,7 @@ def draw_lags(rows: Sequence[Mapping[str, Any]], most: int, chunk_s: float, path
         FigureError: matplotlib is not installed.
     """
     plt = pyplot()
-    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    figure, axes = plt.subplots(figsize=(6, 4))
     numbers = [row["streams"] for row in rows]
     for key, label, colour in (("lag_p95_s", "95 %", VERMILION), ("lag_p50_s", "median", BLUE)):
         axes.plot(numbers, [row[key] for row in rows], "o-", color=colour, label=label)
@@ -34,6 +34,6 @@ def draw_lags(rows: Sequence[Mapping[str, Any]], most: int, chunk_s: float, path
     axes.set_yscale("log")
     axes.set_xlabel("streams at once")
     axes.set_ylabel("lag of an emission, s")
-    axes.legend(frameon=False)
-    figure.savefig(path, dpi=150)
+    axes.legend()
+    figure.savefig(path)
     plt.close(figure)

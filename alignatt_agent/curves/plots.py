@@ -13,7 +13,16 @@ import numpy as np
 
 from alignatt_agent.curves.grid import CURVES
 from alignatt_agent.curves.pareto import LATENCIES, QUALITIES, Resampled, front
-from alignatt_agent.evaluation.plotting import BLUE, GREEN, GREY, PURPLE, SKY, VERMILION, pyplot
+from alignatt_agent.evaluation.plotting import (
+    BLUE,
+    GREEN,
+    GREY,
+    PURPLE,
+    SKY,
+    VERMILION,
+    pyplot,
+    save,
+)
 from alignatt_agent.evaluation.statistics import LEVEL
 
 _COLOURS = (BLUE, SKY, PURPLE, GREEN, VERMILION, GREY)
@@ -57,9 +66,7 @@ def draw_all(panels: Sequence[Panel], folder: Path, note: str) -> None:
     plt = pyplot()
     for quality, latency in product(QUALITIES, LATENCIES):
         figure = _draw(plt, panels, latency, quality, note)
-        for suffix in ("png", "svg"):
-            figure.savefig(folder / f"{quality}-{latency.removesuffix('_ms')}.{suffix}", dpi=150)
-        plt.close(figure)
+        save(plt, figure, folder / f"{quality}-{latency.removesuffix('_ms')}")
 
 
 def _draw(plt: Any, panels: Sequence[Panel], latency: str, quality: str, note: str) -> Any:
@@ -70,7 +77,6 @@ def _draw(plt: Any, panels: Sequence[Panel], latency: str, quality: str, note: s
         sharex=True,
         sharey="row",
         squeeze=False,
-        layout="constrained",
     )
     operating = [p.scores.value(run, quality) for p in panels for run in p.points.values()]
     for row, limits in zip(rows, [(0, 100.5), (min(operating) - _ZOOM, 100.5)], strict=True):
@@ -90,10 +96,8 @@ def _draw(plt: Any, panels: Sequence[Panel], latency: str, quality: str, note: s
         for axes in rows[0]
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(
-        handles.values(), handles.keys(), loc="outside upper center", ncols=min(4, len(handles)),
-        frameon=False,
-    )  # fmt: skip
+    columns = min(4, len(handles))
+    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=columns)
     figure.supxlabel(textwrap.fill(note, 55 * len(panels)), fontsize=8, color="#555555")
     return figure
 
@@ -124,4 +128,3 @@ def _panel(axes: Any, panel: Panel, latency: str, quality: str) -> None:
             name, place, xytext=(9, -14), textcoords="offset points", weight="bold", zorder=6
         )
     axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)

@@ -170,15 +170,14 @@ def table(title: str, differences: Sequence[Difference]) -> str:
     """Format the differences of one target."""
     rows = [
         (
-            *(item.metric, f"{item.a:.2f}", f"{item.b:.2f}", f"{item.difference:+.2f}"),
-            *(f"{item.p:.4f}", "*" if item.p < 0.05 else ""),
+            *(item.metric, item.a, item.b, item.difference, item.p, "*" * (item.p < 0.05)),
             "" if item.low is None else f"[{item.low:+.2f}, {item.high:+.2f}]",
         )
         for item in differences
     ]
     head = (title, "A", "B", "B - A", "p", "", "95 % interval")
-    sides = ("left", *["right"] * 4, "left", "left")
-    return str(tabulate(rows, head, colalign=sides, disable_numparse=True))
+    digits = ("", ".2f", ".2f", "+.2f", ".4f", "", "")
+    return str(tabulate(rows, head, floatfmt=digits, numalign="right"))
 
 
 def build_parser() -> argparse.ArgumentParser:

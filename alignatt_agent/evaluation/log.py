@@ -16,13 +16,14 @@ OmniSTEval's JSONL (SimulEval's instances) is one line per recording::
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from pydantic import BaseModel, Field, ValidationError
+
+from alignatt_agent.config.errors import explain
 from alignatt_agent.types import AlignAttError
 
 Format = Literal["simulstream", "jsonl"]
@@ -30,13 +31,18 @@ Format = Literal["simulstream", "jsonl"]
 CLOCK_S = 0.0005
 """Half a millisecond: positions in a log are sums of floating-point chunk lengths."""
 
-_STEP_KEYS = (
-    "id",
-    "total_audio_processed",
-    "computation_time",
-    "generated_tokens",
-    "deleted_tokens",
-)
+_Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class _Chunk(BaseModel, strict=True):
+    id: Any
+    total_audio_processed: _Seconds
+    computation_time: _Seconds
+    generated_tokens: list[str]
+    deleted_tokens: list[str]
+
+
+_STEP_KEYS = tuple(_Chunk.model_fields)
 _JSONL_KEYS = ("source", "prediction")
 
 
@@ -133,96 +139,57 @@ def parse_log(path: Path) -> Log:
     Raises:
         LogError: the file cannot be read.
     """
-    log = Log(path)
-    opened: dict[str, TalkLog] = {}
-    for number, line in _read_lines(path):
-        problem = line if isinstance(line, str) else _read_line(log, opened, number, line)
-        if problem:
-            log.malformed.append((number, problem))
+    log, opened = Log(path), dict[str, TalkLog]()
+    try:
+        # As bytes, only a line feed ends a line: str knows separators that tokens may hold.
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise LogError(f"{path} cannot be read: {error.strerror}") from None
+    for number, text in enumerate(lines, 1):
+        try:
+            if text.strip():
+                _read_line(log, opened, number, json.loads(text))
+        except ValidationError as error:
+            found = [explain(_Chunk, dict(item)) for item in error.errors()]
+            log.malformed.append((number, "; ".join(found)))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            log.malformed.append((number, f"not JSON ({error})"))
+        except ValueError as error:
+            log.malformed.append((number, str(error)))
     return log
 
 
-def _read_line(
-    log: Log, opened: dict[str, TalkLog], number: int, line: dict[str, Any]
-) -> str | None:
-    """Add a line to the log; returns what is wrong with it."""
+def _read_line(log: Log, opened: dict[str, TalkLog], number: int, line: Any) -> None:
+    if not isinstance(line, dict):
+        raise ValueError(f"{type(line).__name__}, expected an object")
     if all(key in line for key in _JSONL_KEYS) and not (log.talks or log.loadings):
         log.format = "jsonl"
     if log.format == "jsonl":
-        return _read_instance(log, number, line)
-    if "model_loading_time" in line:
+        source = line.get("source")
+        source = source[0] if isinstance(source, list) and source else source
+        if not isinstance(source, str) or not isinstance(line.get("prediction"), str):
+            raise ValueError("expected the keys source and prediction")
+        log.talks.append(TalkLog(Path(source).stem, number, instance=line))
+    elif "model_loading_time" in line:
         log.loadings.append(number)
-        return None
-    if "metadata" in line:
-        name = _wav_stem(line["metadata"])
-        if name is None:
-            return "metadata without wav_name"
-        opened[str(line.get("id"))] = talk = TalkLog(name, number)
-        log.talks.append(talk)
-        return None
-    if not any(key in line for key in _STEP_KEYS):
-        return (
+    elif "metadata" in line:
+        match line["metadata"]:
+            case {"wav_name": str(name)} if name:
+                opened[str(line.get("id"))] = talk = TalkLog(Path(name).stem, number)
+                log.talks.append(talk)
+            case _:
+                raise ValueError("metadata without wav_name")
+    elif not any(key in line for key in _STEP_KEYS):
+        raise ValueError(
             f"keys {sorted(line)}; expected Simulstream's log (metadata, {', '.join(_STEP_KEYS)}) "
             f"or OmniSTEval's JSONL ({', '.join(_JSONL_KEYS)}, delays, elapsed)"
         )
-    step = _step(number, line)
-    if isinstance(step, str):
-        return step
-    if str(line["id"]) not in opened:
-        return f"no line before it names the recording of stream {line['id']}"
-    opened[str(line["id"])].steps.append(step)
-    return None
-
-
-def _read_instance(log: Log, number: int, line: dict[str, Any]) -> str | None:
-    source = line.get("source")
-    source = source[0] if isinstance(source, list) and source else source
-    if not isinstance(source, str) or not isinstance(line.get("prediction"), str):
-        return "expected the keys source and prediction"
-    log.talks.append(TalkLog(Path(source).stem, number, instance=line))
-    return None
-
-
-def _read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Yield the number of each line that is not empty, and its object or what is wrong with it."""
-    try:
-        # As bytes, only a line feed ends a line: str knows separators that tokens may hold.
-        with path.open("rb") as stream:
-            for number, text in enumerate(stream, 1):
-                if not text.strip():
-                    continue
-                try:
-                    line = json.loads(text)
-                except ValueError as error:  # of JSON or of UTF-8
-                    yield number, f"not JSON ({error})"
-                    continue
-                whole = isinstance(line, dict)
-                yield number, line if whole else f"{type(line).__name__}, expected an object"
-    except OSError as error:
-        raise LogError(f"{path} cannot be read: {error.strerror}") from None
-
-
-def _step(number: int, line: dict[str, Any]) -> Step | str:
-    missing = [key for key in _STEP_KEYS if key not in line]
-    if missing:
-        return f"lacks {', '.join(missing)}"
-    audio, computation, tokens, deleted = (line[key] for key in _STEP_KEYS[1:])
-    if not all(_is_duration(value) for value in (audio, computation)):
-        return f"times are {audio!r} and {computation!r}, expected seconds"
-    if not all(_is_tokens(value) for value in (tokens, deleted)):
-        return "tokens are not lists of strings"
-    return Step(float(audio), float(computation), tuple(tokens), tuple(deleted), number)
-
-
-def _wav_stem(metadata: Any) -> str | None:
-    name = metadata.get("wav_name") if isinstance(metadata, dict) else None
-    return Path(name).stem if isinstance(name, str) and name else None
-
-
-def _is_duration(value: Any) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value) and value >= 0
-
-
-def _is_tokens(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    elif missing := [key for key in _STEP_KEYS if key not in line]:
+        raise ValueError(f"lacks {', '.join(missing)}")
+    else:
+        chunk = _Chunk.model_validate(line)
+        if str(chunk.id) not in opened:
+            raise ValueError(f"no line before it names the recording of stream {chunk.id}")
+        times = chunk.total_audio_processed, chunk.computation_time
+        tokens = tuple(chunk.generated_tokens), tuple(chunk.deleted_tokens)
+        opened[str(chunk.id)].steps.append(Step(*times, *tokens, number))

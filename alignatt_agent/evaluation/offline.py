@@ -195,12 +195,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def table(rows: dict[str, dict[str, Any]]) -> str:
     """Format the scores for a terminal."""
     shown = [
-        (
-            *(target, f"{row['bleu']:.2f}", f"{row['chrf']:.2f}"),
-            f"{row['wer']:.2f}" if "wer" in row else "-",
-            f"{row['comet']['score']:.4f}" if "comet" in row else "-",
-        )
+        (target, row["bleu"], row["chrf"], row.get("wer"), row.get("comet", {}).get("score"))
         for target, row in rows.items()
     ]
-    head = ("target", "BLEU", "chrF", "WER %", "COMET")
-    return str(tabulate(shown, head, colalign=("left", *["right"] * 4), disable_numparse=True))
+    head, digits = ("target", "BLEU", "chrF", "WER %", "COMET"), ("", ".2f", ".2f", ".2f", ".4f")
+    return str(tabulate(shown, head, floatfmt=digits, numalign="right", missingval="-"))

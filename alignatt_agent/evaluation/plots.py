@@ -149,10 +149,8 @@ def _draw_words(axes: Any, words: Sequence[Word], level: float) -> None:
 def _figure(width: float, height: float) -> tuple[Any, Any]:
     plt = pyplot()
     plt.rcParams["font.size"] = 8
-    figure = plt.Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots()
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
+    figure = plt.Figure(figsize=(width, height))
+    return figure, figure.subplots()
 
 
 def _svg(figure: Any) -> str:

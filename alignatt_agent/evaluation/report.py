@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 from markdown_it import MarkdownIt
 from tabulate import tabulate
@@ -63,14 +61,6 @@ pre { background: #f6f6f6; padding: .7rem; overflow-x: auto; font-size: 12px; }
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A scored run and where its files are."""
-
-    result: Result
-    folder: Path
-
-
 def table(results: Sequence[Result], ceilings: Sequence[Ceiling] = ()) -> str:
     """Format the scores of all runs for a terminal, with one line of signature.
 
@@ -125,15 +115,17 @@ def markdown(
     return "\n\n".join([*parts, "\n".join(["```sh", *commands, "```", ""])])
 
 
-def page(sources: Sequence[Source], text: str, ceilings: Sequence[Ceiling] = ()) -> str:
+def page(
+    runs: Sequence[tuple[Result, RunFiles]], text: str, ceilings: Sequence[Ceiling] = ()
+) -> str:
     """Return the whole report as one HTML file: tables, plots, and the timeline of one talk.
 
     Args:
-        sources: scored runs.
+        runs: scored runs and their files.
         text: the report as ``markdown`` writes it.
         ceilings: off-line rows.
     """
-    results = [source.result for source in sources]
+    results = [result for result, _ in runs]
     figures: list[tuple[str, Callable[[], str]]] = [
         ("Latency of every talk", lambda: latency_per_talk(results)),
         ("Quality against latency", lambda: quality_against_latency(results, ceilings)),
@@ -141,10 +133,10 @@ def page(sources: Sequence[Source], text: str, ceilings: Sequence[Ceiling] = ())
     inside = [result for result in results if "stages" in result.measured]
     if inside:
         figures.append(("Where the time of a chunk goes", lambda: stage_times(inside)))
-    traced = next((s for s in sources if RunFiles(s.folder).records.is_file()), None)
+    traced = next((run for run in runs if run[1].records.is_file()), None)
     if traced is not None:
-        title = f"First {SHOWN_S:.0f} s of a talk: {traced.result.config}, {traced.result.target}"
-        figures.append((title, lambda: _timeline(traced)))
+        title = f"First {SHOWN_S:.0f} s of a talk: {traced[0].config}, {traced[0].target}"
+        figures.append((title, lambda: _timeline(*traced)))
     drawn = []
     for title, draw in figures:
         try:
@@ -269,8 +261,7 @@ def _number(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
-def _timeline(source: Source) -> str:
-    files = RunFiles(source.folder)
+def _timeline(result: Result, files: RunFiles) -> str:
     records: list[TalkStep] = []
     for record in read_steps(files.records):
         if records and (record.talk != records[0].talk or records[-1].audio_s > SHOWN_S):
@@ -285,5 +276,5 @@ def _timeline(source: Source) -> str:
     except (LogError, KeyError, IndexError):
         pass  # without a clock the emissions stand where the audio was
     end = min(SHOWN_S, records[-1].audio_s) if records else SHOWN_S
-    joiner = " " if language(source.result.target).spaced else ""
+    joiner = " " if language(result.target).spaced else ""
     return timeline(records, done, end, joiner)

@@ -20,7 +20,7 @@ from alignatt_agent.evaluation.hearing import SharedHearing
 from alignatt_agent.evaluation.log import parse_log
 from alignatt_agent.evaluation.metrics import measure
 from alignatt_agent.evaluation.plan import Run
-from alignatt_agent.evaluation.report import Source, markdown, page, table
+from alignatt_agent.evaluation.report import markdown, page, table
 from alignatt_agent.evaluation.results import (
     Ceiling,
     Result,
@@ -239,8 +239,8 @@ def write_reports(
     results = [result for _, result in scored]
     text = markdown(results, commands, notes, ceilings)
     (root / "report.md").write_text(text, encoding="utf-8")
-    sources = [Source(result, run.files.folder) for run, result in scored]
-    (root / "report.html").write_text(page(sources, text, ceilings), encoding="utf-8")
+    files = [(result, run.files) for run, result in scored]
+    (root / "report.html").write_text(page(files, text, ceilings), encoding="utf-8")
     print(f"\n{table(results, ceilings)}\n\nreports: {root / 'report.html'}, {root / 'report.md'}")
 
 

@@ -17,7 +17,7 @@ from alignatt_agent.config.checkpoints import locate
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ("de", "it", "zh")
-SECONDS = 30
+SECONDS = 21
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class ShortTalk:
     root: Path
     wav: Path
     segments: int
+    seconds: float
 
     def config(self, target: str) -> Path:
         """The resolved configuration of a target."""
@@ -60,7 +61,7 @@ def short_talk(tmp_path_factory) -> ShortTalk:
         lines = (source / "ref" / f"{target}.txt").read_text(encoding="utf-8").splitlines()
         text = "".join(f"{line}\n" for line in lines[: len(kept)])
         (root / "ref" / f"{target}.txt").write_text(text, encoding="utf-8")
-    return ShortTalk(root, wav, len(kept))
+    return ShortTalk(root, wav, len(kept), end + 0.3)
 
 
 @pytest.fixture(scope="session")

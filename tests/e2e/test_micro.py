@@ -42,14 +42,18 @@ def emissions(path):
     return [line["generated_tokens"] for line in lines if "generated_tokens" in line]
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_same_audio_twice_gives_the_same_bytes(driven, short_talk, target):
+def assert_same(streamed, short_talk, target):
+    """What an agent returned is what the harness logged."""
     official = emissions(short_talk.root / f"{target}.jsonl")
     assert sum(map(len, official)) > 20
-    *chunks, rest, end = driven["alone"][target]
+    *chunks, rest, end = streamed
     alone = [*chunks, rest + end]  # the harness logs them as one, and not at all if it is empty
     assert alone[: len(official)] == official
     assert not any(alone[len(official) :])
+
+
+def test_same_audio_twice_gives_the_same_bytes_whatever_came_between(driven, short_talk):
+    assert_same(driven["after odd audio"], short_talk, "de")
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -89,20 +93,21 @@ def test_output_is_incremental_and_clean(driven, short_talk, target):
     assert len(units) == len(output.ideal_delays)
 
 
-def test_streams_side_by_side_do_not_touch_each_other(driven):
-    together = driven["side by side"]
-    assert together == {target: driven["alone"][target] for target in together}
+@pytest.mark.parametrize("target", ["de", "zh"])
+def test_neither_early_stop_nor_a_stream_at_the_side_changes_anything(driven, short_talk, target):
+    """Two clients at once with early stop: ``test_http_route.py``."""
+    assert_same(driven["whole drafts"][target], short_talk, target)
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_one_ear_says_in_each_language_what_single_runs_say(driven, short_talk, target):
     lines = driven["one ear"][target]
-    *chunks, rest, end = driven["alone"][target]
-    assert [line["text"] for line in lines] == [*chain.from_iterable([*chunks, rest, end])]
-    seconds = [0.25 * k for k in range(1, len(chunks) + 1)]
-    said = [second for second, chunk in zip(seconds, chunks, strict=True) if chunk]
+    chunks = emissions(short_talk.root / f"{target}.jsonl")
+    assert [line["text"] for line in lines] == [*chain.from_iterable(chunks)]
+    whole = int(short_talk.seconds / 0.25)  # what comes later is said at the end
+    said = [0.25 * k for k, chunk in enumerate(chunks[:whole], 1) if chunk]
     times = sorted({line["emission_time"] for line in lines})
-    assert [time for time in times if time <= seconds[-1]] == said
+    assert [time for time in times if time <= 0.25 * whole] == said
 
 
 @pytest.mark.parametrize("target", [*TARGETS, "en"])
@@ -138,24 +143,18 @@ def test_cues_of_a_talk_can_be_shown(driven, target):
         assert [tuple(cue.lines) for cue in shown] == [cue.lines for cue in cues]
 
 
-def test_stopping_a_draft_early_changes_nothing(driven):
-    whole = driven["whole drafts"]
-    assert whole == {target: driven["alone"][target] for target in whole}
-
-
 def test_odd_audio(driven):
     odd = driven["odd"]
     assert odd["empty"] == [[]]
     assert odd["one sample"] == [[], []]
     assert not any(odd["silence"])
     assert sum(map(len, odd["noise"])) < 40
-    assert sum(map(len, odd["broken samples"])) > 20
-    assert odd["after all that"] == driven["alone"]["de"]
+    assert sum(map(len, odd["broken samples"])) > 8
     assert driven["failures"] == []
 
 
 def test_quick_start_of_the_readme(driven):
-    assert len(driven["quick start"].split()) > 20
+    assert len(driven["quick start"].split()) > 8
 
 
 def test_server_with_two_clients_at_once(short_talk, tmp_path):

@@ -74,7 +74,7 @@ def test_every_language_of_a_booth_says_what_a_direct_run_says(server, driven, s
         messages = [json.loads(text) for text in socket]
     assert messages[-1]["type"] == "end"
     for target in ("de", "zh"):
-        direct = [units for units in driven["alone"][target] if units]
+        direct = [units for units in driven["whole drafts"][target] if units]
         assert said(messages, target) == direct
     waiting = [message for message in messages if message["type"] == "draft"]
     assert {"source-frontier"} <= {message["reason"] for message in waiting}
