@@ -34,7 +34,6 @@ class TransformersEngine:
 
     Args:
         path: directory, or id on the Hugging Face hub.
-        revision: commit of a hub id.
         dtype: torch's name of the computation type.
         seam: ``"eager"`` or ``"sdpa"``, see above.
         device: torch's name of the device.
@@ -50,7 +49,6 @@ class TransformersEngine:
         self,
         path: str,
         *,
-        revision: str | None = None,
         dtype: str = "float32",
         seam: Seam = "eager",
         device: str = "cpu",
@@ -63,14 +61,14 @@ class TransformersEngine:
             "attn_implementation": "eager" if seam == "eager" else QK_FAST,
         }
         if random:
-            config = AutoConfig.from_pretrained(path, revision=revision)
+            config = AutoConfig.from_pretrained(path)
             with torch.device(device):
                 self.model: Any = AutoModelForCausalLM.from_config(config, **options)
         else:
-            self.model = AutoModelForCausalLM.from_pretrained(path, revision=revision, **options)
+            self.model = AutoModelForCausalLM.from_pretrained(path, **options)
         self.model.to(device).eval()
         try:
-            self.tokenizer = AutoTokenizer.from_pretrained(path, revision=revision)
+            self.tokenizer = AutoTokenizer.from_pretrained(path)
         except (OSError, ValueError):
             self.tokenizer = None
         self.stops = _stops(self.model, self.tokenizer)

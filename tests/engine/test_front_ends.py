@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from alignatt_agent.cascade import serve_recognizer
-from alignatt_agent.checks.published_front_ends import whisper_tokenizer, write_whisper
 from alignatt_agent.checks.published_layouts import write_gemma4
 from alignatt_agent.config.agent_config import (
     AgentConfig,
@@ -27,6 +26,7 @@ from alignatt_agent.speech.front_ends import (
 )
 from alignatt_agent.speech.prompt import ChatTemplateError, ContextError
 from alignatt_agent.types import Answer, EngineError, Transcript
+from tests.engine.whisper_model import whisper_tokenizer, write_whisper
 
 SECOND = np.zeros(16_000, dtype=np.float32)
 

@@ -23,7 +23,6 @@ class SimAligner:
 
     Args:
         model: encoder: hub id in the local cache, or a directory.
-        revision: commit of a hub id.
         layer: hidden layer whose embeddings are compared; 8 is the authors' choice for a
             twelve-layer encoder.
 
@@ -33,11 +32,9 @@ class SimAligner:
 
     whole = False
 
-    def __init__(
-        self, model: str = DEFAULT_MODEL, revision: str | None = None, layer: int = 8
-    ) -> None:
+    def __init__(self, model: str = DEFAULT_MODEL, layer: int = 8) -> None:
         try:
-            path = locate_one(ModelConfig(path=model, revision=revision))
+            path = locate_one(ModelConfig(path=model))
             from simalign import SentenceAligner
 
             self._aligner: Any = SentenceAligner(
@@ -56,7 +53,7 @@ class SimAligner:
         except (OSError, ValueError) as error:
             raise AlignerError(f"{model} cannot be loaded as an encoder: {error}") from error
         name = Path(model).name if Path(model).is_dir() else model
-        self.name = f"simalign {METHOD}, {name}{'@' + revision if revision else ''}, layer {layer}"
+        self.name = f"simalign {METHOD}, {name}, layer {layer}"
         self.version = version("simalign")
 
     def align(self, pairs: Sequence[SentencePair]) -> Iterator[Alignment]:
