@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from functools import cache
+from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -13,12 +16,9 @@ from xdist.scheduler import LoadScopeScheduling
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-ENGINES = ("tests/engine", "tests/e2e")
-"""Folders whose tests share engines: each is the work of one worker."""
-
 
 class Rooms(LoadScopeScheduling):
-    """Keeps engines on one worker, and what a module prepares once with its tests.
+    """Keeps on one worker what prepares something once: a module, or all that share engines.
 
     The marker ``xdist_group`` does the same, but not with pytest 9.2 and pytest-xdist 3.8.
     """
@@ -26,7 +26,15 @@ class Rooms(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         module = nodeid.split("::")[0]
         folder = module.rpartition("/")[0]
-        return folder if folder in ENGINES else module
+        return folder if folder == "tests/e2e" or shares_engines(module) else module
+
+
+@cache
+def shares_engines(module: str) -> bool:
+    """Whether a module asks for the fixture ``engines`` of ``tests/engine/conftest.py``."""
+    text = (Path(__file__).parents[1] / module).read_text(encoding="utf-8")
+    folder = module.rpartition("/")[0] == "tests/engine"
+    return folder and re.search(r"def test_\w+\([^)]*\bengines\b", text) is not None
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Rooms:

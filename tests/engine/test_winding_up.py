@@ -1,4 +1,4 @@
-"""The end of the engines; runs after the other engine tests, which share them."""
+"""The end of the engines; by its name the last of the modules that share them."""
 
 from __future__ import annotations
 
