@@ -1,4 +1,23 @@
-"""``alignatt rehearse``: real configurations on stand-ins, where their weights cannot be had."""
+"""Run real configurations on random stand-ins for their models, which cannot be had everywhere.
+
+For every configuration a random translation model is written in the class, the files, the layers
+and the heads of the published one, with as many ids that end a turn; speech is the embedded
+recogniser's and aligner's. The same YAML, with paths, types and shares of a GPU's memory replaced,
+then translates a piece of the embedded talk, from chunks to the end of the stream:
+  as written   the configuration is refused, every missing checkpoint named with its command
+  stream       nothing fails, the closing pass ends, units come back as they were emitted, and
+               no sentence is lost
+  rows         where there are head sets: the gate reads rows, and they are within 1e-4 of
+               Transformers' eager attention in float32
+
+Examples:
+  every configuration that asks for real models:
+    alignatt rehearse
+  one of them, on a longer piece:
+    alignatt rehearse --config iwslt26-low --seconds 30
+
+exit status: 0 all passed; 1 something did not, it is named; 2 nothing was started
+"""
 
 from __future__ import annotations
 
@@ -17,29 +36,11 @@ from alignatt_agent.checks.rehearsal import Rehearsal, rehearse
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.checkpoints import EMBEDDED
 from alignatt_agent.config.resources import find_path, known_resources
+from alignatt_agent.help_page import page
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
 
 TALK = "micro_models/devset/wav/talk-a.wav"
 
-EPILOG = """\
-For every configuration a random translation model is written in the class, the files, the layers
-and the heads of the published one, with as many ids that end a turn; speech is the embedded
-recogniser's and aligner's. The same YAML, with paths, types and shares of a GPU's memory replaced,
-then translates a piece of the embedded talk, from chunks to the end of the stream:
-  as written   the configuration is refused, every missing checkpoint named with its command
-  stream       nothing fails, the closing pass ends, units come back as they were emitted, and
-               no sentence is lost
-  rows         where there are head sets: the gate reads rows, and they are within 1e-4 of
-               Transformers' eager attention in float32
-
-examples
-  every configuration that asks for real models:
-    alignatt rehearse
-  one of them, on a longer piece:
-    alignatt rehearse --config iwslt26-low --seconds 30
-
-exit status: 0 all passed; 1 something did not, it is named; 2 nothing was started
-"""
 HEADERS = (
     *("configuration", "translation model", "as written", "target", "chunks", "sentences"),
     *("tokens", "units", "drafts with rows", "max|dA|", "seconds", ""),
@@ -48,12 +49,7 @@ HEADERS = (
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = argparse.ArgumentParser(
-        prog="alignatt rehearse",
-        description="Run real configurations on random stand-ins for their models.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser("alignatt rehearse", **page(__doc__))
     add = parser.add_argument
     add("--config", nargs="+", metavar="NAME", help="configurations; default: all of real models")
     add("--seconds", type=float, default=8.0, help="of the talk; default %(default)s")
