@@ -10,15 +10,20 @@ import io
 import json
 import logging
 import re
+import socket
+import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import soundfile
+import yaml
 from simulstream import inference
 from simulstream.config import yaml_config
 from simulstream.metrics.logger import METRICS_LOGGER
+from simulstream.server import websocket_server
 
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.live.cli import main as translate
@@ -26,6 +31,7 @@ from micro_world.measure import measure
 
 RATE = 16_000
 ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
 DEVSET = ROOT / "micro_models" / "devset"
 TARGETS = {"de": "German", "it": "it", "zh": "Chinese"}
 BEGINNING_S = 12
@@ -99,6 +105,37 @@ def odd_audio(agent, audio):
     }
 
 
+def web_socket_server(root: Path) -> list[str]:
+    """Run the official server here, for two of its clients at once; returns what they print."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    address, settings = {"hostname": "127.0.0.1", "port": port}, root / "server.yaml"
+    metrics = {"enabled": True, "filename": str(root / "server.jsonl")}
+    content = {**address, "pool_size": 2, "acquire_timeout": 30, "metrics": metrics}
+    settings.write_text(yaml.safe_dump(content))
+    config = ROOT / "agent_configs" / "micro-low.yaml"
+    sys.argv = ["simulstream_server", "--server-config", str(settings)]
+    sys.argv += ["--speech-processor-config", str(config)]
+    threading.Thread(target=websocket_server.cli_main, daemon=True).start()
+    deadline = time.monotonic() + 120
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    command = [str(BIN / "simulstream_wavs_client"), "--uri", f"ws://127.0.0.1:{port}/"]
+    command += ["--wav-list-file", str(root / "wavs.txt"), "--src-lang", "en"]
+    form = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    clients = [
+        subprocess.Popen([*command, "--tgt-lang", target], **form) for target in ("de", "zh")
+    ]
+    printed = [client.communicate(timeout=300)[0] for client in clients]
+    assert [client.returncode for client in clients] == [0, 0], printed
+    return printed
+
+
 def quick_start(wav: Path) -> str:
     """Run the README's Python example on another recording; return what it prints."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -130,6 +167,7 @@ def main() -> None:
         "after odd audio": stream(agent, audio),
         "whole drafts": side_by_side(patient, audio),
         "quick start": quick_start(beginning),
+        "server": web_socket_server(root),
         "failures": AlignAttAgent.failures,
         "figures": measure(next(iter(AlignAttAgent._engines.values())), DEVSET, 30),
     }
