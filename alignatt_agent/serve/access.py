@@ -15,6 +15,9 @@ from alignatt_agent.types import AlignAttError
 MAX_MESSAGE = 256 * 1024
 """Longest message of a client, in bytes."""
 
+MOST_WAITING = 32
+"""WebSockets that may be open beside those of speakers, e.g. before their first message."""
+
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 POLICY, TOO_BIG, BROKEN, LATER, GOING = 1008, 1009, 1011, 1013, 1001

@@ -20,7 +20,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from alignatt_agent.serve.access import RefusedError
+from alignatt_agent.serve.access import LATER, MOST_WAITING, RefusedError
 from alignatt_agent.serve.service import STOP_S, Service
 from alignatt_agent.serve.transcripts import FORMATS, transcript
 from alignatt_agent.serve.wires import mt, own, realtime, simulstream
@@ -102,11 +102,12 @@ def create_app(service: Service) -> Starlette:
             headers={"content-disposition": f'attachment; filename="{room.name}.{target}.{kind}"'},
         )
 
+    socket = _sockets(service)
     routes: list[BaseRoute] = [
-        WebSocketRoute("/", _socket(service, _speak)),  # where Simulstream's client connects
-        WebSocketRoute("/ws", _socket(service, _speak)),
-        WebSocketRoute("/v1/realtime/translations", _socket(service, _realtime)),
-        WebSocketRoute("/mt", _socket(service, _translate)),
+        socket("/", _speak),  # where Simulstream's client connects
+        socket("/ws", _speak),
+        socket("/v1/realtime/translations", _realtime),
+        socket("/mt", _translate),
         Route("/", _page("page.html")),
         Route("/captions", _page("captions.html")),
         Route("/events", events),
@@ -125,15 +126,29 @@ def create_app(service: Service) -> Starlette:
 Wire = Callable[[Connection, Service, WebSocket], Awaitable[None]]
 
 
-def _socket(service: Service, wire: Wire) -> Callable[[WebSocket], Awaitable[None]]:
-    async def endpoint(socket: WebSocket) -> None:
-        # A browser is told why only once the connection is open.
-        await socket.accept()
-        connection = Connection(socket, service)
-        with contextlib.suppress(WebSocketDisconnect):
-            await wire(connection, service, socket)
+def _sockets(service: Service) -> Callable[[str, Wire], WebSocketRoute]:
+    """Return what makes the routes of WebSockets, which count together."""
+    there: set[WebSocket] = set()
 
-    return endpoint
+    def route(path: str, wire: Wire) -> WebSocketRoute:
+        async def endpoint(socket: WebSocket) -> None:
+            # A browser is told why only once the connection is open.
+            await socket.accept()
+            connection = Connection(socket, service)
+            if len(there) >= service.limits.max_speakers + MOST_WAITING:
+                error = RefusedError("busy", f"{len(there)} connections are open: try later", LATER)
+                await own.refuse(connection, error)
+                return await connection.close(error.close, str(error))
+            there.add(socket)
+            try:
+                with contextlib.suppress(WebSocketDisconnect):
+                    await wire(connection, service, socket)
+            finally:
+                there.discard(socket)
+
+        return WebSocketRoute(path, endpoint)
+
+    return route
 
 
 async def _speak(connection: Connection, service: Service, socket: WebSocket) -> None:

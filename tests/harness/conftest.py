@@ -9,6 +9,12 @@ import pytest
 import yaml
 
 from tests.harness import fakes, logs
+from tests.harness.browser import Browser
+from tests.harness.live import FakeLoader, Running, make_service
+from tests.harness.pages import open_page
+
+PAGE_WORDS = 9
+"""Words of the talk that the browser's microphone hears."""
 
 
 def _forget_agents():
@@ -100,3 +106,37 @@ def finished(tmp_path_factory):
     found.starts = fakes.FakeAgent.starts
     _forget_agents()
     return found
+
+
+# ---------------------------------------------------------------------- pages in a browser
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory):
+    path = tmp_path_factory.mktemp("audio") / "talk.wav"
+    fakes.write_talk(path, fakes.talk(PAGE_WORDS))
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser(recording):
+    browser = Browser(microphone=recording)
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def loader():
+    return FakeLoader()
+
+
+@pytest.fixture
+def page_server(tmp_path, loader):
+    """A server whose words are certain after 600 ms."""
+    with Running(make_service(tmp_path, loader, hold_back_ms=600)) as server:
+        yield server
+
+
+@pytest.fixture
+def page(browser, page_server):
+    """The speaker's page of that server."""
+    yield open_page(browser, page_server.address)
+    browser.close_pages()

@@ -7,14 +7,17 @@ import contextlib
 import http.client
 import json
 import socket
+import sys
 import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pytest
 from starlette.websockets import WebSocketDisconnect
 
+from alignatt_agent.checks.bench_schedules import Slowed
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.serve.access import Limits
@@ -138,6 +141,7 @@ class Running:
         self.service = service
         self._socket = listen("127.0.0.1", 0)
         self.port = self._socket.getsockname()[1]
+        self.address = f"http://127.0.0.1:{self.port}/"
         self.server = Server(service)
         self._thread = threading.Thread(
             target=lambda: self.server.run(sockets=[self._socket]), daemon=True
@@ -207,3 +211,23 @@ def wait_until(condition):
 
 def run(coroutine):
     return asyncio.run(asyncio.wait_for(coroutine, WAIT_S))
+
+
+def main() -> None:
+    """Serve fake engines until a signal: ``live.py FOLDER [SECONDS that each transcript takes]``.
+
+    The folder gets a configuration, and a recording of which the engines hear every word.
+    """
+    folder = Path(sys.argv[1])
+    service, taken = make_service(folder), listen("127.0.0.1", 0)
+    fakes.write_talk(folder / "talk.wav", fakes.talk(120))
+    if slower := sys.argv[2:]:
+        engines = service.engines.engines()
+        engines.asr = Slowed(engines.asr, "transcribe", float(slower[0]))
+    address = f"http://127.0.0.1:{taken.getsockname()[1]}/"
+    Server(service, lambda: print(address, flush=True)).run(sockets=[taken])
+    print("stopped")
+
+
+if __name__ == "__main__":
+    main()

@@ -64,15 +64,16 @@ PARTS = (
 
 def load_script(path):
     """Import a script by its path from the checkout, with its neighbours in reach."""
-    sys.path.insert(0, str(GPU))
+    folder = str((ROOT / path).parent)
+    sys.path.insert(0, folder)
     try:
-        name = f"gpu_{Path(path).stem}"
+        name = f"script_{Path(path).stem}"
         loader = SourceFileLoader(name, str(ROOT / path))
         module = module_from_spec(spec_from_loader(name, loader))
         sys.modules[name] = module  # dataclasses look there
         loader.exec_module(module)
     finally:
-        sys.path.remove(str(GPU))
+        sys.path.remove(folder)
     return module
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.resolved import resolve
-from alignatt_agent.serve.access import MAX_MESSAGE
+from alignatt_agent.serve.access import MAX_MESSAGE, MOST_WAITING
 from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.engines import PooledEngines
 from tests.harness import fakes
@@ -181,6 +183,17 @@ def test_speakers_beyond_the_limit_are_told_at_once_and_idle_ones_go(tmp_path):
         with client.websocket_connect("/ws") as silent:
             assert until(silent, "error")[-1]["code"] == "idle"
         assert text_of(speak(client)) == german(WORDS)
+
+
+def test_connections_that_say_nothing_are_counted(client):
+    service = client.service
+    with contextlib.ExitStack() as stack:
+        for _ in range(service.limits.max_speakers + MOST_WAITING):
+            stack.enter_context(client.websocket_connect("/mt"))
+        for path in ("/", "/ws", "/mt", "/v1/realtime/translations"):
+            error, closed, _ = refused(client, path=path)
+            assert (error["code"], closed) == ("busy", 1013)
+    assert text_of(speak(client)) == german(WORDS)
 
 
 def test_two_speakers_cannot_have_one_room(client):

@@ -262,23 +262,16 @@ def test_what_whisperlivekit_cannot_have(client, message, code):
 
 
 # ---------------------------------------------------------------------- signals
-PROCESS = """
-import pathlib, sys
-from tests.harness.live import Server, listen, make_service
-taken = listen("127.0.0.1", 0)
-service = make_service(pathlib.Path(sys.argv[1]))
-Server(service, lambda: print(taken.getsockname()[1], flush=True)).run(sockets=[taken])
-print("stopped")
-"""
-
-
 def test_a_signal_lets_speakers_finish_and_is_no_failure(tmp_path):
     root = Path(__file__).resolve().parents[2]
     process = subprocess.Popen(
-        [sys.executable, "-c", PROCESS, tmp_path], cwd=root, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tests.harness.live", tmp_path],
+        cwd=root,
+        stdout=subprocess.PIPE,
+        text=True,
     )
-    port = int(process.stdout.readline())
-    with connect(f"ws://127.0.0.1:{port}/ws", proxy=None) as socket:
+    address = process.stdout.readline().strip().removeprefix("http")
+    with connect(f"ws{address}ws", proxy=None) as socket:
         socket.send(json.dumps({"type": "start", "targets": ["de"]}))
         for piece in pieces(TALK):
             socket.send(piece)
