@@ -19,6 +19,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 PROGRAM = shutil.which("chromium")
+KEYS = {"Tab": 9, "Enter": 13, " ": 32, "ArrowDown": 40}
 START_S = 60
 ANSWER_S = 30
 
@@ -173,6 +174,24 @@ class Page:
             deviceScaleFactor=1,
             mobile=width < 500,
         )
+
+    def key(self, name):
+        """Press a key of ``KEYS``."""
+        text = {"Enter": "\r", " ": " "}.get(name, "")
+        for kind, typed in (("keyDown", text), ("keyUp", "")):
+            self.command(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=name,
+                code="Space" if name == " " else name,
+                windowsVirtualKeyCode=KEYS[name],
+                text=typed,
+            )
+
+    def colours(self, scheme):
+        """Prefer ``light`` or ``dark``."""
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        self.command("Emulation.setEmulatedMedia", features=[feature])
 
     def choose_file(self, selector, path):
         root = self.command("DOM.getDocument")["root"]["nodeId"]
