@@ -68,18 +68,27 @@ class Room:
         self._dropped = 0  # oldest events that are no longer remembered
         self._wake()
 
-    def publish(self, message: Mapping[str, Any]) -> None:
-        """Show a message to all viewers and remember it."""
+    def publish(self, message: Mapping[str, Any]) -> str:
+        """Show a message to all viewers and remember it; returns the id of the event."""
         self._texts.append(json.dumps(message, ensure_ascii=False))
         if len(self._texts) > MAX_EVENTS:
             drop = MAX_EVENTS // 10
             del self._texts[:drop]
             self._dropped += drop
         self._wake()
+        return f"{self._talk}.{self._dropped + len(self._texts)}"
 
     def messages(self) -> Iterator[Message]:
         """Return what is remembered, oldest first."""
         return map(json.loads, list(self._texts))
+
+    def missed(self, since: str) -> Iterator[Message]:
+        """Return what was said after the event ``since``, each with its ``id``."""
+        begin = max(self._position(since), self._dropped)
+        for number, text in enumerate(self._texts[begin - self._dropped :], begin + 1):
+            message = json.loads(text)
+            if message["type"] == "said":
+                yield message | {"id": f"{self._talk}.{number}"}
 
     async def follow(self, since: str = "") -> AsyncIterator[Event]:
         """Show everything that was said and will be; ends when the room is closed.
@@ -87,9 +96,7 @@ class Room:
         Args:
             since: id of the last event that the viewer has seen.
         """
-        talk, _, number = since.partition(".")
-        known = self._dropped + len(self._texts)
-        position = min(int(number), known) if number.isdecimal() else 0
+        talk, position = self._talk, self._position(since)
         while True:
             news = self._news
             if talk != self._talk:
@@ -104,6 +111,12 @@ class Room:
                 if self._closed:
                     return
                 await news.wait()
+
+    def _position(self, since: str) -> int:
+        """Return how many events of this talk were there with the event ``since``."""
+        talk, _, number = since.partition(".")
+        known = self._dropped + len(self._texts)
+        return min(int(number), known) if talk == self._talk and number.isdecimal() else 0
 
     def close(self) -> None:
         """Let the viewers go once they have seen everything."""

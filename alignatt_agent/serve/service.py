@@ -139,7 +139,7 @@ class Service:
             async def everybody(found: list[Message]) -> None:
                 for message in found:
                     if messages.for_viewers(message):
-                        room.publish(message)
+                        message["id"] = room.publish(message)
                 await deliver(found)
 
             config = self.engines.resolved.config

@@ -51,6 +51,19 @@ def stream(agent, audio, target="de"):
     return outputs
 
 
+def traced(agent, audio):
+    """Stream German; returns what was emitted, and each draft with the reason why it waited."""
+    steps = []
+    AlignAttAgent.observer = steps.append
+    emitted = stream(agent, audio)
+    AlignAttAgent.observer = None
+    judged = [step.judged for step in steps if step.judged is not None]
+    return emitted, [
+        [item.tokens, item.decision.accepted, item.decision.reason.value, item.edge]
+        for item in judged
+    ]
+
+
 def official_runs(root: Path) -> None:
     """Stream each target with the arguments of ``simulstream_inference``."""
     METRICS_LOGGER.setLevel(logging.INFO)
@@ -162,9 +175,12 @@ def main() -> None:
     patient = yaml_config(str(root / "de.yaml"))
     patient.early_stop = False
     patient.verify_drafts = patient.speech.verify = False
+    odd = odd_audio(agent, audio[: BEGINNING_S * RATE])
+    emitted, why = traced(agent, audio)
     result = {
-        "odd": odd_audio(agent, audio[: BEGINNING_S * RATE]),
-        "after odd audio": stream(agent, audio),
+        "odd": odd,
+        "after odd audio": emitted,
+        "why": why,
         "whole drafts": side_by_side(patient, audio),
         "quick start": quick_start(beginning),
         "server": web_socket_server(root),

@@ -17,7 +17,9 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from tests.e2e.conftest import ROOT
+from tests.e2e.page_talk import follow
 from tests.e2e.test_http_route import BIN, _members
+from tests.harness.browser import PROGRAM, Browser
 
 PIECE = 3200
 
@@ -76,8 +78,23 @@ def test_every_language_of_a_booth_says_what_a_direct_run_says(server, driven, s
     for target in ("de", "zh"):
         direct = [units for units in driven["whole drafts"][target] if units]
         assert said(messages, target) == direct
-    waiting = [message for message in messages if message["type"] == "draft"]
-    assert {"source-frontier"} <= {message["reason"] for message in waiting}
+    # The reasons are those of the trace.
+    drafts = [m for m in messages if m["type"] == "draft" and m["target"] == "de"]
+    told = [(m["tokens"], m["accepted"], m["reason"], m["edge"]) for m in drafts]
+    assert [[[text for text, *_ in tokens], *rest] for tokens, *rest in told] == driven["why"]
+    assert "source-frontier" in {draft["reason"] for draft in drafts}
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="no Chromium here: sh requirements/install-chromium.sh")
+def test_a_talk_on_the_page(server, short_talk, tmp_path):
+    _, address, _ = server
+    browser = Browser(microphone=short_talk.wav)
+    try:
+        page = f"http{address.removeprefix('ws')}/"
+        seen = follow(browser, page, short_talk.seconds, tmp_path)
+    finally:
+        browser.close()
+    assert len(seen["it"].split()) > 20
 
 
 def test_ctrl_c_says_what_was_heard_and_takes_the_engines_along(server, short_talk):

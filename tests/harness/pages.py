@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 RECORD = """
 window.told = []
 window.sockets = []
@@ -16,11 +18,13 @@ window.WebSocket = class extends Original {
 """
 
 SHOWN = """(() => {
-  const draft = told.findLast(m => m.type === 'draft' && m.target === 'de')
-  const heard = told.findLast(m => m.type === 'heard')
+  const number = told.findLastIndex(m => m.type === 'draft' && m.target === 'de')
+  const draft = told[number], heard = told.slice(0, number).findLast(m => m.type === 'heard')
+  const over = told.slice(number).some(
+    m => m.type === 'end' || m.type === 'heard' && (m.closed.length || !m.words.length))
   const article = document.querySelector('.said[lang=de]').closest('article')
   const why = article.querySelector('.why')
-  return { draft, words: heard.words, why: why.textContent, reason: why.dataset.reason,
+  return { draft, over, words: heard.words, why: why.textContent, reason: why.dataset.reason,
     waiting: article.querySelector('.draft').textContent }
 })()"""
 
@@ -56,18 +60,21 @@ def state(page):
 
 
 def check_why(page):
-    """The reason that is shown is the one that the server told; returns whether it waits."""
+    """The reason that is shown is the one that the server told; returns it."""
     shown = page.js(SHOWN)
     draft = shown["draft"]
+    if shown["over"]:
+        assert (shown["waiting"], shown["why"]) == ("", "")
+        return "over"
     assert shown["reason"] == draft["reason"]
     assert shown["waiting"] == "".join(text for text, *_ in draft["tokens"][draft["said"] :])
     if draft["reason"] != "source-frontier":
-        return False
+        return draft["reason"]
     token, place, _ = draft["tokens"][draft["accepted"]]
     assert place >= draft["edge"]
     assert f"“{token.strip()}”" in shown["why"]
     assert f"“{shown['words'][place][0]}”" in shown["why"]
-    return True
+    return draft["reason"]
 
 
 def check_controls(page):
@@ -102,3 +109,15 @@ def check_clean(page, address):
     assert [
         url for url in page.requests if f"//{here}" not in url and "about:blank" not in url
     ] == []
+
+
+def download(page, kind, folder, code="de"):
+    """Click on a link of a column; returns the file."""
+    page.command("Page.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+    page.js(f"document.querySelector('.links a[href*=\"target={code}&format={kind}\"]').click()")
+    path = folder / f"talk.{code}.{kind}"
+    deadline = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return path

@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 
 import pytest
+import webvtt
 
 from tests.harness.browser import PROGRAM
 from tests.harness.conftest import PAGE_WORDS as WORDS
-from tests.harness.live import Running, german, make_service, wait_until
+from tests.harness.live import Running, Viewer, german, make_service, text_of, wait_until
 from tests.harness.pages import (
     check_clean,
     check_controls,
     check_why,
     check_width,
+    download,
     play,
     press,
     said,
@@ -28,7 +30,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_a_talk_from_the_microphone_to_the_download(page, page_server, browser):
+def test_a_talk_from_the_microphone_to_the_download(page, page_server, browser, tmp_path):
     page.js("document.querySelector('[value=zh]').click()")
     viewers = [
         browser.open(f"{page_server.address}captions?room=talk&target=de&lines=all")
@@ -67,11 +69,8 @@ def test_a_talk_from_the_microphone_to_the_download(page, page_server, browser):
     page.until("track.readyState === 2")
     cues = page.js("[...track.track.cues].map(cue => [cue.startTime, cue.endTime, cue.text])")
     assert " ".join(text for *_, text in cues).split() == whole.split()
-    srt = page.js(
-        "fetch([...document.querySelectorAll('.links a')].find(a => a.textContent === 'SRT').href)"
-        ".then(answer => answer.text())"
-    )
-    assert srt.startswith("1\n00:00:0")
+    cues = webvtt.from_srt(str(download(page, "srt", tmp_path)))
+    assert " ".join(cue.text for cue in cues).split() == whole.split()
     # A reload loses nothing.
     page.reload()
     page.until("document.querySelectorAll('.said span').length > 2")
@@ -91,6 +90,20 @@ def test_a_lost_connection_goes_on_with_the_same_talk(page, page_server, loader,
     assert said(page).startswith(before)
     assert len(said(page).split()) > len(before.split())
     assert loader.loads == 2
+
+
+def test_what_was_said_while_there_was_no_connection_is_not_lost(page, page_server, recording):
+    viewer = Viewer(page_server.port)
+    play(page, recording)
+    press(page, "start")
+    page.until("document.querySelectorAll('.said span').length > 1")
+    page.js("sockets.at(-1).close()")  # the server says what it has heard, to nobody
+    page.until("told.filter(m => m.type === 'ready').length === 2")
+    page.until("told.at(-1).type === 'end'", wait_s=60)
+    wait_until(lambda: viewer.events[-1]["type"] == "end" and viewer.events[-1]["audio_s"] > 4)
+    assert said(page) == text_of(viewer.events)
+    assert len(said(page).split()) >= WORDS
+    viewer.leave()
 
 
 def test_names_widths_and_keys(page, page_server, browser, recording):

@@ -151,19 +151,41 @@ def test_a_speaker_who_lost_the_connection_goes_on(server, remote, service):
         for piece in pieces(TALK[:half]):
             socket.send_bytes(piece)
         first = until(socket, "said")
+        last = first[-1]["id"]
     room = service.rooms.find(ready["room"])
     wait_until(lambda: not room.speaking)
     with remote() as socket:
-        again = start(socket, session=ready["session"])
+        again = start(socket, session=ready["session"], since=last)
         assert (again["resumed"], again["room"]) == (True, ready["room"])
         for piece in pieces(TALK[half:]):
             socket.send_bytes(piece)
         socket.send_json({"type": "stop"})
-        assert until(socket, "end")[-1]["audio_s"] == WORDS / 2
+        second = until(socket, "end")
+        assert second[-1]["audio_s"] == WORDS / 2
     # What was heard before the loss was said to its end, though nobody was there to read it.
     _, _, whole = server.get(f"/transcript?room={ready['room']}&target=de&format=txt")
     assert whole.split() == german(WORDS).split()
-    assert whole.startswith(text_of(first))
+    assert whole.split() == [*text_of(first).split(), *text_of(second).split()]
+
+
+@pytest.mark.parametrize(("live", "then"), [(True, (5.7, 0.0)), (False, (3.4, 2.3))])
+def test_what_waits_for_a_slow_cascade_is_heard_in_one_step(server, remote, service, live, then):
+    """So lag is bounded by what may wait and one step, however slow; a file keeps its grid."""
+    slow, begin, end = service.engines.engines().translation, int(2.55 * 32_000), int(5.7 * 32_000)
+    slow.released.clear()
+    with remote() as socket:
+        start(socket, live=live)
+        socket.send_bytes(TALK[:begin])
+        wait_until(slow.entered.is_set)
+        for piece in pieces(TALK[begin:end]):
+            socket.send_bytes(piece)
+        (stream,) = service._streams
+        wait_until(lambda: stream._waiting == (end - begin) // 2)
+        slow.released.set()
+        while (status := until(socket, "status")[-1])["audio_s"] < 2.55:
+            pass
+        status = until(socket, "status")[-1]
+    assert (status["audio_s"], status["behind_s"]) == then
 
 
 def test_fifty_viewers_come_and_go(server, remote, service):

@@ -25,6 +25,7 @@ export class Line {
       }
       if (message.type === 'error' && message.final) why = message.message
       if (message.type === 'end') this.done = true
+      if (message.id) this.start.since = message.id // what is said while there is no connection follows
       this.on(message)
     }
     socket.onclose = ({ code, reason }) => {

@@ -11,7 +11,7 @@ const socketAddress = () => {
   url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:'
   return url.href
 }
-let view, line, sound, awake, restored
+let view, line, sound, awake, restored, seen = ''
 
 async function setUp() {
   let health
@@ -40,7 +40,8 @@ function restore() {
   const talk = JSON.parse(sessionStorage.getItem('talk') ?? 'null')
   if (!talk) return
   restored = new EventSource(address('events', { room: talk.room }))
-  restored.onmessage = ({ data }) => {
+  restored.onmessage = ({ data, lastEventId }) => {
+    seen = lastEventId
     const message = JSON.parse(data)
     view.show(message)
     view.state('', talk.over ? 'The last talk of this page.' : 'The talk so far. Start goes on with it.')
@@ -72,7 +73,7 @@ $('setup').onsubmit = async event => {
   const talk = JSON.parse(sessionStorage.getItem('talk') ?? '{}')
   const start = { type: 'start', targets, sample_rate: sound.rate, detail: 'why', live: true }
   if ($('room').value) start.room = $('room').value
-  if (talk.session && !talk.over && (!start.room || start.room === talk.room)) start.session = talk.session
+  if (talk.session && !talk.over && (!start.room || start.room === talk.room)) Object.assign(start, { session: talk.session, since: seen })
   if ($('context').value.trim()) start.context = $('context').value
   restored?.close(); restored = null
   view.state('', 'connecting …')

@@ -54,6 +54,7 @@ export class View {
   }
 
   on_heard(m) {
+    if (m.closed.length || !m.words.length) this.forget() // those drafts were said, or taken back
     this.words = m.words
     const line = $('heard'), sign = (kind, text) => {
       const span = document.createElement('span')
@@ -133,10 +134,12 @@ export class View {
 
   on_error(m) { if (m.final) this.state('error', m.message) }
 
-  on_end() {
+  on_end() { this.forget(); this.state('', 'done') }
+
+  // No draft waits.
+  forget() {
     for (const article of this.columns.values()) {
       article.querySelector('.draft').replaceChildren(); article.querySelector('.why').textContent = ''
     }
-    this.state('', 'done')
   }
 }

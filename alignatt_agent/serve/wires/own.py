@@ -3,7 +3,8 @@
 A client sends ``start``, then audio as binary messages (16-bit little-endian mono), then ``stop``.
 It gets ``ready``, what ``messages`` tells of every step, and ``end``; or ``error`` and a close code
 with the reason. A speaker whose connection was lost starts again with the ``session`` of ``ready``:
-the talk goes on, and nothing that was said is said again.
+the talk goes on, and what was said after the message whose ``id`` he gives as ``since`` comes
+first.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Start(Strict):
     detail: Detail = "text"
     room: str | None = None
     session: str | None = None
+    since: str | None = None
     live: bool = True
     context: str | None = Field(default=None, max_length=20_000)
 
@@ -67,6 +69,9 @@ async def serve(connection: Connection, service: Service, first: dict[str, Any])
     )
     async with service.speech(wish, deliver) as speech:
         await connection.send(speech.ready)
+        if start.since is not None:
+            for message in speech.room.missed(start.since):
+                await connection.send(message)
         try:
             await connection.attend(speech.stream, _listen(connection, speech.stream))
         except RefusedError as error:
