@@ -13,22 +13,23 @@ from alignatt_agent.speech.waveform import loudness
 from tests.harness.test_gpu_scripts import load_script
 
 soak = load_script("benchmarks/cpu/soak")
+sound = load_script("benchmarks/cpu/sound.py")
 
-TALK = np.full(40 * soak.RATE, 3277, np.int16)
+TALK = np.full(40 * sound.RATE, 3277, np.int16)
 
 
 def parts_of(seconds, **changes):
-    return list(soak.programme([TALK], seconds, **changes))
+    return list(sound.programme([TALK], seconds, **changes))
 
 
 def test_the_sound_is_what_it_is_called():
     found = parts_of(200)
-    assert sum(samples.size for _, samples in found) == 200 * soak.RATE
-    assert {kind for kind, _ in found} == set(soak.KINDS)
+    assert sum(samples.size for _, samples in found) == 200 * sound.RATE
+    assert {kind for kind, _ in found} == set(sound.KINDS)
     for (kind, one), (_, other) in zip(found, parts_of(200), strict=True):
         assert np.array_equal(one, other)
         level = loudness(one.astype(np.float32) / 32768)
-        assert (level < SILENCE_RMS) == (kind in soak.QUIET), kind
+        assert (level < SILENCE_RMS) == (kind in sound.QUIET), kind
         assert (np.abs(one.astype(int)).max() >= 32767) == (kind == "clipped")
     assert {kind for kind, _ in parts_of(50, kinds=["speech"])} == {"speech"}
 
