@@ -104,7 +104,7 @@ def check_width(page, width):
 
 def check_clean(page, address):
     """No complaint on the console, and no request to anybody else."""
-    assert page.complaints == []
+    assert page.complaints == [], page.complaints
     here = address.partition("//")[2]
     assert [
         url for url in page.requests if f"//{here}" not in url and "about:blank" not in url

@@ -41,13 +41,14 @@ export class Line {
   }
 
   send(pcm) {
-    if (this.ready) return this.socket.send(pcm)
+    // What is given to a socket that closes is lost.
+    if (this.ready && this.socket.readyState === WebSocket.OPEN) return this.socket.send(pcm)
     this.kept.push(pcm)
     if (this.kept.length > KEPT) this.kept.shift()
   }
 
   stop() {
     this.stopping = true
-    if (this.ready) this.socket.send('{"type":"stop"}')
+    if (this.ready && this.socket.readyState === WebSocket.OPEN) this.socket.send('{"type":"stop"}')
   }
 }
