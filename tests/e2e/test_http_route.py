@@ -114,17 +114,20 @@ def test_a_client_that_was_killed_leaves_no_trace(driven, short_talk, server):
 
 def test_it_stops_as_the_image_asks_for_and_takes_its_engines_along(server):
     process, root, _ = server
-    engines = _members(process.pid)
-    assert len(engines) > 1
+    assert len(_members(process.pid)) > 1
     process.send_signal(signal.SIGINT)  # STOPSIGNAL of the image
     process.wait(60)
-    deadline = time.monotonic() + 30
-    while _members(process.pid):
-        assert time.monotonic() < deadline, _members(process.pid)
-        time.sleep(0.1)
+    wait_for_the_end_of(process.pid)
     text = (root / "server.log").read_text()
     assert "http_speech_processor_server --server-config" in text
     assert text.count("Traceback") <= text.count("KeyboardInterrupt") + text.count("BrokenPipe")
+
+
+def wait_for_the_end_of(group):
+    deadline = time.monotonic() + 30
+    while _members(group):
+        assert time.monotonic() < deadline, _members(group)
+        time.sleep(0.1)
 
 
 def _members(group):

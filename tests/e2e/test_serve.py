@@ -18,7 +18,7 @@ from websockets.sync.client import connect
 
 from tests.e2e.conftest import ROOT
 from tests.e2e.page_talk import follow
-from tests.e2e.test_http_route import BIN, _members
+from tests.e2e.test_http_route import BIN, wait_for_the_end_of
 from tests.harness.browser import PROGRAM, Browser
 
 PIECE = 3200
@@ -118,5 +118,5 @@ def test_ctrl_c_says_what_was_heard_and_takes_the_engines_along(server, short_ta
     assert messages[-1]["code"] == "closing", log.read_text()[-4000:]
     assert said(messages, "de")
     assert process.wait(60) == 0
-    assert _members(process.pid) == []
+    wait_for_the_end_of(process.pid)
     assert "Traceback" not in log.read_text(), log.read_text()[-4000:]
