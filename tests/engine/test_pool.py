@@ -147,17 +147,6 @@ def test_what_cannot_work_is_refused_at_start_up(models, engine, message):
         ServedModel("mt", engine_arguments("translation", model, HEADS))
 
 
-def test_load_engines_says_why_an_engine_did_not_start(engines, models):
-    engine = {**models.translation.engine, "max_num_seqs": 0}
-    changed = models.translation.model_copy(update={"engine": engine})
-    asr = served("asr")
-    with pytest.raises(EngineError, match=r"(?s)^translation model .*max_num_seqs"):
-        cascade.load_engines(models.model_copy(update={"translation": changed}), HEADS)
-    again = cascade.load_engines(models, HEADS)
-    assert served("asr") is asr
-    assert again.translation.draft(make_prompt(1, 60, 5, 20), 4, READOUT).rows is not None
-
-
 def process_of(role: str) -> int:
     """The engine process of a role: the child that comes and goes with it."""
     (process,) = served(role)._processes
@@ -206,7 +195,12 @@ def test_an_engine_that_dies_is_named_and_can_be_started_again(engines, models):
     with pytest.raises(EngineError, match="translation model .* killed by SIGKILL"):
         engines.translation.draft(prompt, 4, READOUT)
 
+    # One that does not start says why, and leaves the others running.
     asr = served("asr")
+    engine = {**models.translation.engine, "max_num_seqs": 0}
+    changed = models.translation.model_copy(update={"engine": engine})
+    with pytest.raises(EngineError, match=r"(?s)^translation model .*max_num_seqs"):
+        cascade.load_engines(models.model_copy(update={"translation": changed}), HEADS)
     again = cascade.load_engines(models, HEADS)
     assert again is not engines
     assert served("asr") is asr
