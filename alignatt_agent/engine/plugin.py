@@ -18,6 +18,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+import psutil
+
 from alignatt_agent.engine import crashes
 
 OWNER = "ALIGNATT_ENGINE_OWNER"
@@ -49,7 +51,7 @@ def register() -> None:
 def _end_with(owner: int) -> None:
     """End this process soon after ``owner`` did, which then no longer can."""
     child = os.getppid() == owner
-    while os.getppid() == owner if child else _exists(owner):
+    while os.getppid() == owner if child else psutil.pid_exists(owner):
         time.sleep(1.0)
     os._exit(1)
 
@@ -60,16 +62,6 @@ def _leave() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
-
-
-def _exists(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def _stand_in_for_torchvision() -> None:

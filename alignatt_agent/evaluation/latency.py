@@ -136,8 +136,11 @@ def paced_latency(
     if not units:
         raise ValueError("no unit was emitted")
     times = times or {log.name: schedule(log.steps) for log in logs}
-    clocks = {log.name: _Clock(log, times[log.name]) for log in logs}
-    lags = [clocks[unit.talk].done(unit) - unit.ideal_s for unit in units]
+    by_name = {log.name: log for log in logs}
+    for name, log in by_name.items():
+        if len(times[name]) != len(log.steps):
+            raise ValueError(f"{name}: {len(times[name])} times for {len(log.steps)} chunks")
+    lags = [times[u.talk][_chunk_of(u, by_name[u.talk].steps)] - u.ideal_s for u in units]
     segments: dict[int, list[float]] = {}
     for unit, lag in zip(units, lags, strict=True):
         if unit.counted:
@@ -166,26 +169,15 @@ def paced_report(
     return {"clock": "real", **real, "virtual": virtual, "virtual_differs": round(differs, 4)}
 
 
-class _Clock:
-    """Finds the chunk that emitted a unit by its official delays."""
-
-    def __init__(self, log: TalkLog, done: Sequence[float]) -> None:
-        if len(done) != len(log.steps):
-            raise ValueError(f"{log.name}: {len(done)} times for {len(log.steps)} chunks")
-        self._steps = log.steps
-        self._done = done
-        self._audio = [step.audio_s for step in log.steps]
-
-    def done(self, unit: Unit) -> float:
-        """Return when the chunk of ``unit`` was done."""
-        first = bisect_left(self._audio, unit.cu_s - _SAME_S)
-        last = bisect_right(self._audio, unit.cu_s + _SAME_S)
-        if first == last:
-            raise ValueError(f"{unit.talk}: no chunk ends at {unit.cu_s:.4f} s")
-        # The end of a stream may repeat the audio time of the chunk before it.
-        wait = unit.ca_s - unit.cu_s
-        chunk = min(range(first, last), key=lambda k: abs(self._steps[k].computation_s - wait))
-        return self._done[chunk]
+def _chunk_of(unit: Unit, steps: Sequence[Step]) -> int:
+    """Find the chunk that emitted a unit by its official delays."""
+    first = bisect_left(steps, unit.cu_s - _SAME_S, key=lambda step: step.audio_s)
+    last = bisect_right(steps, unit.cu_s + _SAME_S, key=lambda step: step.audio_s)
+    if first == last:
+        raise ValueError(f"{unit.talk}: no chunk ends at {unit.cu_s:.4f} s")
+    # The end of a stream may repeat the audio time of the chunk before it.
+    wait = unit.ca_s - unit.cu_s
+    return min(range(first, last), key=lambda k: abs(steps[k].computation_s - wait))
 
 
 def _silence(log: TalkLog, done: Sequence[float]) -> float:
@@ -238,28 +230,12 @@ def regime_of(longyaal_cu_ms: float) -> Regime | None:
     return next(inside, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a direction lies.
+def to_spare_ms(longyaal_cu_ms: float) -> float:
+    """How much latency may be gained before its regime is left upwards.
 
-    Attributes:
-        name: ``low``, ``high`` or ``none``.
-        margin_ms: how much latency it may still gain before it leaves its regime upwards;
-            negative: by how much it is above the last one, or below zero.
+    Negative where it is in none: by how much it is above the last one, or ahead of the speech.
     """
-
-    name: str
-    margin_ms: float
-
-    def __str__(self) -> str:
-        if self.name == "none":
-            return f"outside by {-self.margin_ms:.0f} ms"
-        return f"{self.name}, {self.margin_ms:.0f} ms to spare"
-
-
-def place(longyaal_cu_ms: float) -> Place:
-    """Tell where a latency lies; output ahead of the speech, below 0, is in no regime."""
-    found = regime_of(longyaal_cu_ms)
-    if found is not None:
-        return Place(found.name, found.highest_ms - longyaal_cu_ms)
-    return Place("none", min(longyaal_cu_ms, HIGH.highest_ms - longyaal_cu_ms))
+    regime = regime_of(longyaal_cu_ms)
+    if regime is None:
+        return min(longyaal_cu_ms, HIGH.highest_ms - longyaal_cu_ms)
+    return regime.highest_ms - longyaal_cu_ms

@@ -13,8 +13,9 @@ from alignatt_agent.evaluation.devset import DevSet, Span
 from alignatt_agent.evaluation.latency import (
     emitted_units,
     paced_report,
-    place,
     read_instances,
+    regime_of,
+    to_spare_ms,
     yaal_ms,
 )
 from alignatt_agent.evaluation.log import Log
@@ -34,12 +35,15 @@ def measure(
     Returns:
         Sections of ``scores.json``; a section that the logs cannot give is left out.
     """
-    found = place(scores.longyaal_cu_ms)
+    found = regime_of(scores.longyaal_cu_ms)
     unit = language(target).latency_unit
     instances = read_instances(files.instances, unit, len(devset.segments))
     talks = talk_latencies(devset.segments, instances)
     measured: dict[str, Any] = {
-        "regime": {"name": found.name, "margin_ms": round(found.margin_ms, 1)}
+        "regime": {
+            "name": found.name if found else "none",
+            "margin_ms": round(to_spare_ms(scores.longyaal_cu_ms), 1),
+        }
     }
     if log.format == "simulstream":
         measured |= {**stream_laal(files, devset, target), "talks": talks}

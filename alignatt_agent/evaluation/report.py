@@ -160,7 +160,7 @@ def _scores(
     """Return the columns that a run has, and rows of configuration, target, those, and regime."""
     found = [_values(result) for result in results]
     names = [name for name in _FORMS if any(values[name] is not None for values in found)]
-    rows = [(r.config, r.target, v, str(r.regime)) for r, v in zip(results, found, strict=True)]
+    rows = [(r.config, r.target, v, r.regime) for r, v in zip(results, found, strict=True)]
     for row in ceilings:
         offline = {"BLEU": row.bleu, "chrF": row.chrf, "COMET": row.comet, "WER %": row.wer}
         rows.append((OFFLINE, row.target, offline, CEILING))

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from alignatt_agent.evaluation.latency import Place, place
+from alignatt_agent.evaluation.latency import regime_of, to_spare_ms
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.types import AlignAttError
 
@@ -63,9 +63,15 @@ class Result:
     signature: Mapping[str, Any]
 
     @property
-    def regime(self) -> Place:
-        """Latency regime of the shared task."""
-        return place(self.scores.longyaal_cu_ms)
+    def regime(self) -> str:
+        """Latency regime of the shared task, and how far it is to its end."""
+        found, margin = (
+            regime_of(self.scores.longyaal_cu_ms),
+            to_spare_ms(self.scores.longyaal_cu_ms),
+        )
+        return (
+            f"{found.name}, {margin:.0f} ms to spare" if found else f"outside by {-margin:.0f} ms"
+        )
 
 
 def write_result(result: Result, files: RunFiles) -> None:

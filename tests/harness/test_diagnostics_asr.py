@@ -9,7 +9,8 @@ import pytest
 
 from alignatt_agent.cli import main
 from alignatt_agent.evaluation.asr import tail_report, transcript_log
-from alignatt_agent.evaluation.latency import place
+from alignatt_agent.evaluation.latency import regime_of, to_spare_ms
+from alignatt_agent.evaluation.results import Result, Scores
 from alignatt_agent.evaluation.tail_wer import TailErrors, matches, tail_errors
 from alignatt_agent.evaluation.trace import TalkStep
 from alignatt_agent.evaluation.wer import normalised
@@ -148,5 +149,7 @@ def test_command_on_a_recorded_run(tmp_path, capsys):
     ],
 )
 def test_regimes(latency, name, margin):
-    assert (place(latency).name, place(latency).margin_ms) == (name, margin)
-    assert ("outside by" in str(place(latency))) == (name == "none")
+    found = regime_of(latency)
+    assert (found.name if found else "none", to_spare_ms(latency)) == (name, margin)
+    shown = Result("", "de", Scores(0, 0, latency, None, None), {}, {}).regime
+    assert ("outside by" in shown) == (name == "none")
