@@ -18,7 +18,7 @@ from alignatt_agent import cascade
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.languages import Language, LanguageError, language
 from alignatt_agent.config.resolved import Resolved, resolve
-from alignatt_agent.contexts import check_contexts
+from alignatt_agent.contexts import check_contexts, check_requests
 from alignatt_agent.keep_up import KeepUp
 from alignatt_agent.talk_names import TALK_NAMES
 from alignatt_agent.types import SAMPLE_RATE, EngineError, Step
@@ -134,7 +134,9 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
 
     @classmethod
     def _check_contexts(cls, resolved: Resolved, contexts: Sequence[str] | None = None) -> None:
-        if cls._lent is None:
+        if cls._lent is None and contexts is None:
+            check_requests(resolved)
+        elif cls._lent is None:
             check_contexts(resolved, contexts=contexts)
 
     @classmethod

@@ -1,14 +1,44 @@
-"""Names and terms of talks: whether the models can take them, before any is loaded."""
+"""What the models will be asked, names and terms included: refused before any is loaded."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.config.checkpoints import require_tokenizer
+from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.engine.options import MAX_CONTEXT
 from alignatt_agent.speech.front_ends import front_end_prompt
 from alignatt_agent.speech.prompt import ContextError
+from alignatt_agent.translation.prompt import PromptBuilder
+
+
+def check_requests(resolved: Resolved, longest_s: float | None = None) -> None:
+    """Refuse what a model cannot be asked, before it is loaded.
+
+    Args:
+        resolved: the configuration, names and terms included.
+        longest_s: longest audio of a request; ``None`` for that of a stream.
+
+    Raises:
+        CheckpointError: a model came without a tokenizer.
+        PromptError: the template or the tokenizer of the translation model does not fit.
+        ChatTemplateError: the recogniser's template cannot ask it.
+        ContextError: a context cannot be given, see ``check_contexts``.
+    """
+    config, models = resolved.config, resolved.checkpoints
+    for role in models.engine_roles:
+        require_tokenizer(role, getattr(models, role))
+    source, tokenizer = language(config.source_language), _tokenizer(models.translation)
+    # Without a head set any target may come: the turns are tried with the source as one.
+    for target in (source, *map(language, resolved.head_sets)):
+        PromptBuilder.of(tokenizer, config.prompt, source, target)
+    front_end_prompt(config.speech.recognizer, models.asr.path, _window(models.asr)).ids(
+        source.name
+    )
+    check_contexts(resolved, longest_s)
 
 
 def check_contexts(
@@ -35,10 +65,8 @@ def check_contexts(
         prompt = front_end_prompt(speech.recognizer, models.asr.path, window)
         prompt.check_context(text, window, longest_s)
     if texts:
-        from transformers import AutoTokenizer
-
         model = models.translation
-        tokenizer, window = AutoTokenizer.from_pretrained(model.path), _window(model)
+        tokenizer, window = _tokenizer(model), _window(model)
         longest = max(len(tokenizer(text)["input_ids"]) for text in texts)
         if longest > window / 2:
             raise ContextError(
@@ -51,3 +79,9 @@ def check_contexts(
 def _window(model: ModelConfig) -> int:
     """Return the longest request that an engine will take, in tokens."""
     return int(model.engine.get("max_model_len") or MAX_CONTEXT)
+
+
+def _tokenizer(model: ModelConfig) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(model.path)

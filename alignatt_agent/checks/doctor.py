@@ -36,10 +36,10 @@ examples
 
 checks
   versions, torchvision, device, checkpoints and their revisions, memory against the configured
-  shares, head sets against the model. With engines: all three start, key layout, attention rows
-  against Transformers, same tokens with and without rows, early stop, ms per token, a second of
-  noise through recogniser and aligner; on a CUDA device also PIECEWISE and FULL graphs at odd
-  batch sizes (that part was never run so far: none was at hand).
+  shares, head sets against the model, prompts against its template. With engines: all three
+  start, key layout, attention rows against Transformers, same tokens with and without rows, early
+  stop, ms per token, a second of noise through recogniser and aligner; on a CUDA device also
+  PIECEWISE and FULL graphs at odd batch sizes (that part was never run so far: none was at hand).
 
 exit status: 0 all is well, warnings aside; 1 something is off, its fix is named; 2 wrong usage
 """
@@ -101,11 +101,15 @@ def examine(config: AgentConfig, engines: bool) -> Iterator[Check]:
     static += found
     weights = {role: doctor_config.weight_bytes(model) for role, model in located.items()}
     static.append(doctor_config.check_memory(machine, config, weights))
+    static += doctor_config.check_types(machine, config)
     static += doctor_config.check_graphs(machine, config)
     translation = located.get("translation")
     shape = doctor_config.decoder_shape(translation) if translation else None
     static += doctor_config.check_head_sets(config, shape)
     yield from static
+    if not exit_status(static):
+        static.append(doctor_config.check_asking(resolve(config)))
+        yield static[-1]
     if not engines:
         return
     if exit_status(static):

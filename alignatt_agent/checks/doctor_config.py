@@ -14,8 +14,13 @@ from alignatt_agent.config.checkpoints import ROLES, CheckpointError, identity, 
 from alignatt_agent.config.gpu_shares import SHARE, gpu_shares
 from alignatt_agent.config.head_sets import HeadSetError
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.resolved import head_set_for
+from alignatt_agent.config.resolved import Resolved, head_set_for
+from alignatt_agent.contexts import check_requests
 from alignatt_agent.engine.options import EAGER_ON_CUDA
+from alignatt_agent.types import AlignAttError
+
+_BFLOAT16_SINCE = 8.0
+"""Compute capability, as vLLM demands it."""
 
 
 def check_checkpoints(config: AgentConfig) -> tuple[list[Check], dict[str, ModelConfig]]:
@@ -61,6 +66,42 @@ def check_graphs(machine: Machine, config: AgentConfig) -> list[Check]:
         f"start; if all are ok, set models.{eager[0]}.engine.enforce_eager to false"
     )
     return [Check("CUDA graphs", "warn", found, fix)]
+
+
+def check_types(machine: Machine, config: AgentConfig) -> list[Check]:
+    """Say which models ask for a type that the card does not compute in."""
+    old = [gpu for gpu in machine.gpus[:1] if 0 < gpu.capability < _BFLOAT16_SINCE]
+    asked = [
+        role
+        for role in config.models.engine_roles
+        if getattr(config.models, role).dtype == "bfloat16"
+    ]
+    fix = (
+        "set its dtype to float16 (float32 for Gemma-3, which vLLM refuses in float16), or use a "
+        "newer card"
+    )
+    return [
+        Check(
+            f"{role} dtype",
+            "FAIL",
+            f"bfloat16 on {gpu.name}, whose compute capability is {gpu.capability:.1f}: it needs "
+            f"{_BFLOAT16_SINCE} (Ampere) or newer",
+            fix,
+        )
+        for gpu in old
+        for role in asked
+    ]
+
+
+def check_asking(resolved: Resolved) -> Check:
+    """Say whether the models can be asked what the configuration words, see ``contexts``."""
+    name = "prompts"
+    try:
+        check_requests(resolved)
+    except AlignAttError as error:
+        what, _, fix = str(error).partition("; ")
+        return Check(name, "FAIL", what, fix or "correct speech.context or prompt")
+    return Check(name, "ok", "the templates take every turn, names and terms fit")
 
 
 def check_memory(machine: Machine, config: AgentConfig, weights: Mapping[str, int]) -> Check:

@@ -47,12 +47,13 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One NVIDIA device; memory in bytes."""
+    """One NVIDIA device; memory in bytes, compute capability as ``8.0``, 0 where unknown."""
 
     name: str
     driver: str
     free: int
     total: int
+    capability: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +228,19 @@ def _gpus() -> tuple[Gpu, ...]:
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return ()
-    fields = "name,driver_version,memory.free,memory.total"
-    query = [tool, f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
-    answer = subprocess.run(query, capture_output=True, text=True, check=False)
-    rows = [line.split(", ") for line in answer.stdout.splitlines() if line.count(", ") == 3]
-    return tuple(Gpu(n, d, int(free) << 20, int(total) << 20) for n, d, free, total in rows)
+    # Drivers before the 495 series do not know the last field.
+    for fields in ("memory.free,memory.total,compute_cap", "memory.free,memory.total"):
+        query = [tool, f"--query-gpu=name,driver_version,{fields}", "--format=csv,noheader,nounits"]
+        answer = subprocess.run(query, capture_output=True, text=True, check=False)
+        rows = [line.split(", ") for line in answer.stdout.splitlines()]
+        found = [row for row in rows if len(row) == fields.count(",") + 3]
+        if found:
+            break
+    return tuple(
+        Gpu(name, driver, int(free) << 20, int(total) << 20, *map(_number, rest))
+        for name, driver, free, total, *rest in found
+    )
+
+
+def _number(text: str) -> float:
+    return float(text) if text.replace(".", "").isdigit() else 0.0

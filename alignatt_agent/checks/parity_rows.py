@@ -196,13 +196,8 @@ class Cell:
             found.append("no row was compared")
         found += missed("token ids with and without capture", self.same_ids, self.requests)
         found += missed("logprobs with and without capture", self.same_logprobs, self.requests)
-        # Written so that what is not a number fails.
-        if self.dtype == "float32" and not self.logprob_gap <= MAX_LOGPROB:
-            found.append(
-                f"vLLM and Transformers compute different models: log-probabilities of the same "
-                f"tokens differ by {self.logprob_gap:.1e} > {MAX_LOGPROB:.0e}, so their rows "
-                f"cannot be compared"
-            )
+        if self.dtype == "float32" and (different := different_models(self.logprob_gap)):
+            found += different
             return
         if self.dtype == "float32":
             found += self.same_dtype.missed_exactness()
@@ -226,6 +221,21 @@ class Cell:
     def summary(self) -> dict[str, Any]:
         """Return the cell as JSON has it."""
         return {**asdict(self), "passed": not self.problems}
+
+
+def different_models(gap: float, bar: float = MAX_LOGPROB) -> list[str]:
+    """Say whether vLLM and Transformers compute different models, whose rows nobody can compare.
+
+    Args:
+        gap: largest difference of a log-probability of the same tokens.
+        bar: what rounding explains.
+    """
+    if gap <= bar:  # what is not a number fails
+        return []
+    return [
+        f"vLLM and Transformers compute different models: log-probabilities of the same tokens "
+        f"differ by {gap:.1e} > {bar:.0e}, so their rows cannot be compared"
+    ]
 
 
 def missed(what: str, same: int, total: int) -> list[str]:

@@ -122,7 +122,9 @@ def write_gemma4(folder: Path, seed: int = 0, **sizes: Any) -> Path:
             "position_embedding_size": 64,
             "default_output_length": 4,
         },
-        audio_config={**_TOWER, "subsampling_conv_channels": (8, 8), "output_proj_dims": 64},
+        # The first stage has as many channels as there are mel bins: Transformers sizes the layer
+        # behind it by them. vLLM's linear on a CPU takes any width, and wrote past its output.
+        audio_config={**_TOWER, "subsampling_conv_channels": (128, 8), "output_proj_dims": 64},
         **{f"{name}_id": place for name, place in ids.items()},
         eoa_token_index=ids["eoa_token"],
     )

@@ -17,6 +17,8 @@ EMBEDDED = "micro_models"
 ROLES = ("asr", "aligner", "translation")
 """The models of the cascade, as ``models`` names them."""
 
+_TOKENIZERS = ("tokenizer.json", "vocab.json", "*.model")
+
 _HASH_WHOLE_BELOW = 64 * 1024 * 1024
 
 
@@ -73,6 +75,20 @@ def find_files(model: ModelConfig) -> Path | None:
     with contextlib.suppress(FileNotFoundError):
         return find_path(model.path)
     return _cached_snapshot(model) if _is_hub_id(model) else None
+
+
+def require_tokenizer(role: str, model: ModelConfig) -> None:
+    """Refuse a located checkpoint without a tokenizer, for which Transformers makes an empty one.
+
+    Raises:
+        CheckpointError: no file of it is there.
+    """
+    path = Path(model.path)
+    if not any(found for pattern in _TOKENIZERS for found in path.glob(pattern)):
+        raise CheckpointError(
+            f"{role} model {path} came without a tokenizer, which lies beside config.json in "
+            f"{' or '.join(_TOKENIZERS)}; fetch the checkpoint completely"
+        )
 
 
 def fingerprint(path: Path) -> str:

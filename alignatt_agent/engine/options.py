@@ -71,9 +71,6 @@ def engine_arguments(
         OSError: the checkpoint cannot be read.
     """
     _check_keys(model.engine)
-    if hears and on_cpu():
-        # vLLM 0.32 dies of a corrupted heap at the first audio of a random Gemma-4 (measured).
-        raise ValueError("gemma4-audio crashes vLLM on a CPU; choose another speech.recognizer")
     text = _text_config(model)
     arguments: dict[str, Any] = {
         "model": model.path,

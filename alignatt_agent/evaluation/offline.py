@@ -37,7 +37,7 @@ from alignatt_agent.config.agent_config import parse_overrides
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.speech_config import CONTEXTS
-from alignatt_agent.contexts import check_contexts
+from alignatt_agent.contexts import check_requests
 from alignatt_agent.evaluation.comet import comet_python, comet_sections
 from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.offline_audio import transcribe
@@ -170,7 +170,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.comet:
         comet_python(arguments.comet_python)
     longest = arguments.piece_s or (MICRO_PIECE_S if is_micro(choice) else PIECE_S)
-    check_contexts(choice.resolved, longest)
+    check_requests(choice.resolved, longest)
     try:
         engines = load_resolved(choice.resolved)
         rows = run(choice, engines, devset, codes, output, longest)

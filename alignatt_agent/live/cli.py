@@ -20,7 +20,7 @@ from alignatt_agent.config.checkpoints import EMBEDDED, CheckpointError, is_embe
 from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.config.resources import find_path, known_resources
-from alignatt_agent.contexts import check_contexts
+from alignatt_agent.contexts import check_requests
 from alignatt_agent.live import audio
 from alignatt_agent.live.outputs import FORMATS, Output, build_output
 from alignatt_agent.live.subtitles import Said
@@ -127,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     seconds = audio.check(given.source, given.raw)
     resolved = choose(given.config, overrides, targets, given.source)
     source = language(resolved.config.source_language)
-    check_contexts(resolved)
+    check_requests(resolved)
     stem = given.output
     if stem is None and given.format in ("srt", "vtt"):
         stem = Path(audio.name_of(given.source))

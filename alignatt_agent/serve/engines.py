@@ -11,7 +11,7 @@ from alignatt_agent import cascade
 from alignatt_agent.booth import Booth
 from alignatt_agent.config.languages import Language
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.contexts import check_contexts
+from alignatt_agent.contexts import check_requests
 from alignatt_agent.engine import pool
 from alignatt_agent.serve.access import LATER, RefusedError
 from alignatt_agent.types import AlignAttError, Step
@@ -37,7 +37,7 @@ class PooledEngines:
 
     def load(self, resolved: Resolved) -> cascade.Engines:
         """Start the engines, or those of them that died."""
-        check_contexts(resolved)
+        check_requests(resolved)
         return cascade.load_resolved(resolved)
 
     def alive(self) -> bool:

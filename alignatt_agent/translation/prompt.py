@@ -45,7 +45,7 @@ class PromptBuilder:
 
     Raises:
         PromptError: the template refuses the turns, or alters the source text, so that its span
-            cannot be marked.
+            cannot be marked; or the tokenizer does not tell which characters a token covers.
     """
 
     def __init__(
@@ -56,7 +56,12 @@ class PromptBuilder:
         wording: PromptWording = DEFAULT,
         context: str = "",
     ) -> None:
-        self._tokenizer = tokenizer
+        self._tokenizer, model = tokenizer, tokenizer.name_or_path
+        if not getattr(tokenizer, "is_fast", True):
+            raise PromptError(
+                f"the tokenizer of {model} is a slow one ({type(tokenizer).__name__}), which does "
+                "not tell which characters a token covers; the checkpoint needs a tokenizer.json"
+            )
         names = {
             "source_language": wording.name(source),
             "target_language": wording.name(target),
@@ -69,7 +74,6 @@ class PromptBuilder:
         turns = [{"role": "user", "content": before + _MARKER + after}]
         if wording.system is not None:
             turns.insert(0, {"role": "system", "content": wording.system.format(**names)})
-        model = tokenizer.name_or_path
         try:
             text = tokenizer.apply_chat_template(
                 turns, tokenize=False, add_generation_prompt=True, enable_thinking=False

@@ -141,6 +141,39 @@ def test_the_driver_is_new_enough_for_the_cuda_release(cuda, driver, needed):
         assert f"driver of the {needed} series" in check.fix
 
 
+def test_a_type_that_the_card_does_not_compute_in():
+    def checks(capability, **overrides):
+        gpu = replace(CUDA.gpus[0], capability=capability)
+        asked = load_config("default-low", {f"models.{k}.dtype": v for k, v in overrides.items()})
+        return doctor_config.check_types(replace(CUDA, gpus=(gpu,)), asked)
+
+    turing = checks(7.5)
+    assert failed(turing) == ["asr dtype", "aligner dtype", "translation dtype"]
+    assert "bfloat16 on NVIDIA Test, whose compute capability is 7.5" in turing[0].found
+    assert "float16" in turing[0].fix
+    assert failed(checks(7.5, asr="float16", aligner="auto")) == ["translation dtype"]
+    assert checks(8.0) == checks(9.0) == checks(0.0) == doctor_config.check_types(GOOD, MICRO) == []
+
+
+@pytest.mark.parametrize(
+    ("known", "answer", "capability"),
+    [
+        (True, "Tesla T4, 580.65, 15000, 15360, 7.5", 7.5),
+        (True, "NVIDIA A100, 580.65, 39000, 40960, [N/A]", 0.0),
+        (False, "Tesla K80, 470.57, 11000, 11441", 0.0),
+    ],
+)
+def test_cards_and_their_capability(monkeypatch, tmp_path, known, answer, capability):
+    tool = tmp_path / "nvidia-smi"
+    refused = "case $1 in *compute_cap*) echo Field is not valid; exit 2;; esac\n"
+    tool.write_text("#!/bin/sh\n" + refused * (not known) + f"echo '{answer}'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    (gpu,) = doctor_machine.look_around(import_torch=False).gpus
+    assert (gpu.name, gpu.capability) == (answer.partition(",")[0], capability)
+    assert gpu.total > gpu.free > 10_000 << 20
+
+
 def test_a_cuda_build_without_a_card():
     """What is installed decides which engine is asked for, not which card is there."""
     installed = {**GOOD.installed, "torch": "2.13.0"}
@@ -365,10 +398,18 @@ def test_rows_against_the_reference(monkeypatch, dtype, error, noise, status):
         return found
 
     monkeypatch.setattr(doctor_engines, "_reference", reference)
+    monkeypatch.setattr(doctor_engines, "_logprob_gap", lambda *_: (2e-4, 1e-2))
     check = doctor_engines.parity(drafts, model, CASES, dtype)
     assert check.status == status
     assert dtype in check.found
-    assert bool(check.fix) == (status == "FAIL")
+    assert check.fix == (doctor_engines.REPORT_ROWS if status == "FAIL" else "")
+    # Where already the log-probabilities differ, it is the model and not its rows.
+    monkeypatch.setattr(doctor_engines, "_logprob_gap", lambda *_: (float("nan"), 1e-2))
+    check = doctor_engines.parity(drafts, model, CASES, dtype)
+    assert check.status == status
+    if status == "FAIL":
+        assert "vLLM and Transformers compute different models" in check.found
+        assert check.fix == doctor_engines.OTHER_MODEL
 
 
 def test_rows_are_not_compared_without_memory(monkeypatch):

@@ -16,7 +16,7 @@ from alignatt_agent.config.agent_config import (
     load_config,
 )
 from alignatt_agent.config.languages import LanguageError
-from alignatt_agent.engine import options, pool
+from alignatt_agent.engine import pool
 from alignatt_agent.engine.speech_models import EncoderDecoderModel
 from alignatt_agent.speech.front_ends import (
     PlainRecognizer,
@@ -25,7 +25,7 @@ from alignatt_agent.speech.front_ends import (
     pieces,
 )
 from alignatt_agent.speech.prompt import ChatTemplateError, ContextError
-from alignatt_agent.types import Answer, EngineError, Transcript
+from alignatt_agent.types import Answer, Transcript
 from tests.engine.whisper_model import whisper_tokenizer, write_whisper
 
 SECOND = np.zeros(16_000, dtype=np.float32)
@@ -183,7 +183,6 @@ def test_one_checkpoint_one_engine(monkeypatch, checkpoints):
 
     monkeypatch.setattr(pool, "ServedModel", Served)
     monkeypatch.setattr(pool, "_served", {})
-    monkeypatch.setattr(options, "on_cpu", lambda: False)
     model = ModelConfig(path=str(checkpoints / "gemma4"))
     asr, aligner = (ModelConfig(path=str(checkpoints / name)) for name in ("asr", "aligner"))
     apart = pool.pooled(ModelsConfig(asr=asr, aligner=aligner, translation=model), ())
@@ -196,11 +195,6 @@ def test_one_checkpoint_one_engine(monkeypatch, checkpoints):
     heard = together["translation"].arguments
     assert not heard["language_model_only"]
     assert heard["limit_mm_per_prompt"] == {"audio": 1, "image": 0, "video": 0}
-
-
-def test_gemma_does_not_hear_on_a_cpu(checkpoints):
-    with pytest.raises(EngineError, match="gemma4-audio crashes vLLM on a CPU; choose another"):
-        pool.start("translation", ModelConfig(path=str(checkpoints / "gemma4")), hears=True)
 
 
 def test_what_gemma_is_asked(tmp_path):

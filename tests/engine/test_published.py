@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from alignatt_agent.cascade import serve_recognizer
 from alignatt_agent.checks.published_layouts import MEDIA, write_gemma4
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.engine import pool
+from alignatt_agent.engine.speech_models import AudioModel
+from alignatt_agent.speech.front_ends import GemmaPrompt
 from alignatt_agent.types import Readout
 from tests.engine.conftest import HEADS, make_prompt
 
@@ -34,6 +37,58 @@ def test_gemma4_with_its_towers_and_unused_projections(gemma4):
     for prompt, draft in zip(prompts, drafts, strict=True):
         expected = rows_of_transformers(gemma4, prompt, draft)
         np.testing.assert_allclose(draft.rows.source, expected, atol=1e-4)
+
+
+def test_gemma4_hears_and_translates_on_one_engine(gemma4):
+    served = pool.start(
+        "translation", ModelConfig(path=str(gemma4), dtype="float32"), HEADS, hears=True
+    )
+    try:
+        model, rng = AudioModel(served), np.random.default_rng(0)
+        ids = GemmaPrompt(model.tokenizer, model.name, model.window).ids("English", "AlignAtt")
+        heard = []
+        for seconds in (0.5, 3.1, 30.0):
+            audio = 0.05 * rng.standard_normal(round(16_000 * seconds)).astype(np.float32)
+            heard.append((audio, model.generate(ids, audio, 8)))
+        said = serve_recognizer("gemma4-audio", served).transcribe(audio, "en").text
+        media = model.tokenizer.convert_tokens_to_ids(list(MEDIA.values()))
+        prompt = text_only(make_prompt(1, 90, 5, 40), media)
+        draft = pool.draft_engine(served, HEADS).draft(prompt, 8, Readout(HEADS, "predicting"))
+    finally:
+        served.shutdown()
+    for audio, answer in heard:
+        assert answer.token_ids
+        assert list(answer.token_ids) == transcript_of_transformers(gemma4, ids, audio)
+    assert len({answer.token_ids for _, answer in heard}) > 1  # it listens
+    assert said is None or isinstance(said, str)
+    expected = rows_of_transformers(gemma4, prompt, draft)
+    np.testing.assert_allclose(draft.rows.source, expected, atol=1e-4)
+
+
+def transcript_of_transformers(path, ids, audio):
+    """Greedy ids by the published class, with the placeholder spread by what its encoder gives."""
+    from transformers import Gemma4AudioFeatureExtractor, Gemma4ForConditionalGeneration
+
+    model = Gemma4ForConditionalGeneration.from_pretrained(path).eval()
+    found = Gemma4AudioFeatureExtractor()(
+        [audio], sampling_rate=16_000, return_tensors="pt", padding="longest"
+    )
+    mel, mask = found["input_features"], found["input_features_mask"]
+    config = model.config
+    count = int(mask[:, ::2][:, ::2].sum())
+    at = ids.index(config.audio_token_id)
+    spread = [config.boa_token_id, *[config.audio_token_id] * count, config.eoa_token_index]
+    asked = torch.tensor([[*ids[:at], *spread, *ids[at + 1 :]]])
+    with torch.inference_mode():
+        answer = model.generate(
+            input_ids=asked,
+            input_features=mel,
+            input_features_mask=mask,
+            max_new_tokens=8,
+            do_sample=False,
+        )
+    stops = model.generation_config.eos_token_id
+    return [token for token in answer[0, asked.shape[1] :].tolist() if token not in stops]
 
 
 def text_only(prompt, media):
