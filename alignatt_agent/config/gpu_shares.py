@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
+from alignatt_agent.config.agent_config import ModelsConfig
 
 SHARE = "gpu_memory_utilization"
 """The argument of vLLM that says it."""
@@ -15,15 +13,10 @@ DEFAULT_SHARE = 0.92
 
 def gpu_shares(models: ModelsConfig) -> dict[str, float]:
     """Return the share of every role with an engine; vLLM's default where none is written."""
-    engines = {role: _engine(models, role) for role in models.engine_roles}
+    engines = {role: getattr(models, role).engine for role in models.engine_roles}
     return {role: float(engine.get(SHARE, DEFAULT_SHARE)) for role, engine in engines.items()}
 
 
 def shares_are_written(models: ModelsConfig) -> bool:
     """Whether a configuration says how much of a GPU any of its engines takes."""
-    return any(SHARE in _engine(models, role) for role in models.engine_roles)
-
-
-def _engine(models: ModelsConfig, role: str) -> dict[str, Any]:
-    model: ModelConfig = getattr(models, role)
-    return model.engine
+    return any(SHARE in getattr(models, role).engine for role in models.engine_roles)

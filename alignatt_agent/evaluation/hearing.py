@@ -5,23 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from alignatt_agent.cascade import Engines
-from alignatt_agent.evaluation.cache import key_of
+from alignatt_agent.evaluation.cache import Memo, key_of
 from alignatt_agent.types import AlignedItem, Aligner, FloatArray, Recognizer, Transcript
 
 T = TypeVar("T")
 
 # A pickle names its class, but not the fields: results of an older form must not be recalled.
 _FORM = repr([(kind, kind.__slots__) for kind in (AlignedItem, Transcript)])
-
-
-class Memory(Protocol):
-    """Remembers results under the hash of everything that they depend on."""
-
-    def recall(self, key: bytes, compute: Callable[[], T]) -> T:
-        """Return what is stored under ``key``; compute and store it when nothing is."""
 
 
 class SharedHearing:
@@ -67,6 +60,9 @@ class SharedHearing:
             asr=RememberedRecognizer(engines.asr, self),
             aligner=RememberedAligner(engines.aligner, self),
         )
+
+
+Memory = SharedHearing | Memo
 
 
 class RememberedRecognizer:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from statistics import linear_regression
 from typing import Any
 
 import numpy as np
@@ -191,9 +192,7 @@ def _backlog(log: TalkLog, done: Sequence[float]) -> float:
 
 
 def _slope(x: Sequence[float], y: Sequence[float]) -> float:
-    spread = np.asarray(x) - np.mean(x)
-    total = float((spread**2).sum())
-    return float((spread * np.asarray(y)).sum()) / total if total else 0.0
+    return linear_regression(x, y).slope if len(set(x)) > 1 else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,12 +111,13 @@ def score(files: RunFiles, devset: DevSet, target: str, log: Log) -> Scores:
     for name, value in numbers.items():
         if not math.isfinite(value):
             raise ScoringError(f"{files.folder}: {name} is {value}: the output cannot be scored")
+    heard = sum(talk.heard_s for talk in log.talks)
     return Scores(
         bleu=numbers["bleu"],
         chrf=numbers["chrf"],
         longyaal_cu_ms=numbers["longyaal_cu_ms"],
         longyaal_ca_ms=numbers.get("longyaal_ca_ms"),
-        rtf=_real_time_factor(log),
+        rtf=round(sum(talk.computed_s for talk in log.talks) / heard, 4) if heard else None,
     )
 
 
@@ -180,11 +181,6 @@ def stream_laal(files: RunFiles, devset: DevSet, target: str) -> dict[str, float
         raise ScoringError(f"StreamLAAL failed (exit status {result.returncode}):\n{tail}")
     ideal, aware = (1000 * float(text) for text in found.groups())
     return {"stream_laal_cu_ms": round(ideal, 4), "stream_laal_ca_ms": round(aware, 4)}
-
-
-def _real_time_factor(log: Log) -> float | None:
-    heard = sum(talk.heard_s for talk in log.talks)
-    return round(sum(talk.computed_s for talk in log.talks) / heard, 4) if heard else None
 
 
 def bleu_tokenizer(target: str) -> str:

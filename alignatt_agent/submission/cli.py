@@ -64,7 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
         "verify a bundle: checksums, files, logs (all talks, one run, append-only, units), "
         "language of the output, versions, scores (computed again), regimes, image"
     )
-    add = command("check", _check, text)
+    add = command("check", lambda given: _report(given.bundle, not given.skip_scores), text)
     add("bundle", help="the bundle", **folder)
     text = "do not score the logs again; takes seconds, and believes scores.json"
     add("--skip-scores", action="store_true", help=text)
@@ -112,10 +112,6 @@ def _build(arguments: Namespace) -> int:
     )
     print(f"built {arguments.output}: {files} files", flush=True)
     return 0 if arguments.no_check else _report(arguments.output, rescoring=True)
-
-
-def _check(arguments: Namespace) -> int:
-    return _report(arguments.bundle, rescoring=not arguments.skip_scores)
 
 
 def _report(root: Path, rescoring: bool) -> int:

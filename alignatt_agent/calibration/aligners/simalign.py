@@ -35,13 +35,14 @@ class SimAligner:
     def __init__(self, model: str = DEFAULT_MODEL, layer: int = 8) -> None:
         try:
             path = locate_one(ModelConfig(path=model))
+            import torch
             from simalign import SentenceAligner
 
             self._aligner: Any = SentenceAligner(
                 model=str(path),
                 token_type="bpe",
                 matching_methods=_METHOD_LETTER,
-                device=_device(),
+                device="cuda" if torch.cuda.is_available() else "cpu",
                 layer=layer,
             )
         except CheckpointError as error:
@@ -66,9 +67,3 @@ class SimAligner:
                 yield at, PairError("aligner_error", f"pair {pair.number}: {error}")
             else:
                 yield at, Links.of((owners[int(i)], int(j)) for i, j in links)
-
-
-def _device() -> str:
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
