@@ -86,6 +86,7 @@ class LiveTail:
         self._open: list[Word] = []  # committed, but their sentence goes on
         self._tail = Hypothesis()
         self._missed = False  # the latest transcript of audible audio was empty
+        self._dropping = False  # the latest chunk was too much for the tail
         self._doubted = False  # some transcript could not be believed
         self._transcripts = Transcripts()  # since the last update
         self._closed: list[tuple[Word, ...]] = []
@@ -233,11 +234,14 @@ class LiveTail:
     def _bound(self) -> None:
         """Keep the tail and the open utterance short, whatever the engines return."""
         limit = self._config.max_tail_s
-        if self.tail_s > limit:
+        too_long = self.tail_s > limit
+        if too_long:
             wanted = min([self.now - limit / 2, *(word.start for word in self._tail.words[:1])])
             cut = max(wanted, self.now - limit)
-            LOGGER.warning("%.1f s of audio without settled words are dropped", cut - self._start)
+            if not self._dropping:  # with every chunk of music otherwise
+                LOGGER.warning("audio without settled words is dropped, %g s are kept", limit)
             self._trim(cut)
+        self._dropping = too_long
         if self._open and self._open[-1].end - self._open[0].start > limit:
             self._closed.append(tuple(self._open))
             self._open = []

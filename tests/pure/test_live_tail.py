@@ -203,6 +203,16 @@ def test_a_long_tail_without_stable_words_is_settled_or_dropped():
         assert noise.tail.tail_s <= 6.0
 
 
+def test_a_long_noise_does_not_fill_the_log(caplog):
+    drone = [[(f"a{n}", 0.0, n + 5.9)] for n in range(12)]  # one word that never ends
+    s = Stream(*drone, max_tail_s=6.0)
+    for _ in drone:
+        s.hear(1.0)
+    assert s.tail.tail_s == 6.0
+    (warning,) = [record.message for record in caplog.records if "is dropped" in record.message]
+    assert warning == "audio without settled words is dropped, 6 s are kept"
+
+
 def test_speech_without_punctuation_is_closed_in_the_end():
     script = [Word(f"w{i}", i * 0.5, i * 0.5 + 0.4) for i in range(200)]
     recognizer = ScriptRecognizer(script)
