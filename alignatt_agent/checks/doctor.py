@@ -1,28 +1,6 @@
-"""``alignatt doctor``: is everything on this machine as it has to be?"""
+"""Check this machine against a configuration and name what to fix.
 
-from __future__ import annotations
-
-import argparse
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from pathlib import Path
-
-from alignatt_agent import __version__
-from alignatt_agent.checks import (
-    cost_model,
-    doctor_config,
-    doctor_machine,
-    memory_plan,
-    workload,
-)
-from alignatt_agent.checks.doctor_machine import GIB, Check
-from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
-from alignatt_agent.config.resolved import resolve
-from alignatt_agent.config.resources import known_resources
-
-EPILOG = """\
-examples
+Examples:
   the embedded micro models, which need no download:
     alignatt doctor
   the configuration that you want to run, before a talk:
@@ -44,6 +22,27 @@ checks
 exit status: 0 all is well, warnings aside; 1 something is off, its fix is named; 2 wrong usage
 """
 
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from alignatt_agent import __version__
+from alignatt_agent.checks import (
+    cost_model,
+    doctor_config,
+    doctor_machine,
+    memory_plan,
+    workload,
+)
+from alignatt_agent.checks.doctor_machine import GIB, Check
+from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
+from alignatt_agent.config.resolved import resolve
+from alignatt_agent.config.resources import known_resources
+from alignatt_agent.help_page import page
 
 RUN = Path("outputs/dev-low/de")
 """What ``make dev-low`` records."""
@@ -55,12 +54,7 @@ HERE = 0.0
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     names = known_resources("agent_configs", ".yaml")
-    parser = argparse.ArgumentParser(
-        prog="alignatt doctor",
-        description="Check this machine against a configuration and name what to fix.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser("alignatt doctor", **page(__doc__))
     parser.add_argument(
         "--config",
         default="micro-low",

@@ -1,40 +1,6 @@
-"""``alignatt translate``: a recording, a stream or the microphone into several languages."""
+"""Translate a recording, a stream or the microphone into one or more languages at once.
 
-from __future__ import annotations
-
-import argparse
-import os
-import sys
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from functools import partial
-from pathlib import Path
-
-from tqdm import tqdm
-
-from alignatt_agent import cascade
-from alignatt_agent.booth import Booth, BoothStep
-from alignatt_agent.config.agent_config import AgentConfig, load_config, parse_overrides
-from alignatt_agent.config.checkpoints import EMBEDDED, CheckpointError, is_embedded
-from alignatt_agent.config.languages import Language, language
-from alignatt_agent.config.resolved import Resolved, resolve
-from alignatt_agent.config.resources import find_path, known_resources
-from alignatt_agent.contexts import check_requests
-from alignatt_agent.live import audio
-from alignatt_agent.live.outputs import FORMATS, Output, build_output
-from alignatt_agent.live.subtitles import Said
-from alignatt_agent.recordings import AudioError
-from alignatt_agent.types import SAMPLE_RATE, AlignAttError, EngineError, FloatArray
-
-REAL, WORLD = "default-low", "micro-low"
-"""Configurations that are taken where none is named: of real models, and of the embedded ones."""
-
-ATTEMPTS = 3
-"""Calls that may fail one after the other before a stream is given up."""
-
-EPILOG = """\
-examples
+Examples:
   text on the terminal, as it is said:
     alignatt translate talk.mp3 --to de
 
@@ -67,6 +33,40 @@ exit status: 0 done; 1 failed on the way, what was said is written; 2 nothing wa
 130 interrupted, what was said is written
 """
 
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from tqdm import tqdm
+
+from alignatt_agent import cascade
+from alignatt_agent.booth import Booth, BoothStep
+from alignatt_agent.config.agent_config import AgentConfig, load_config, parse_overrides
+from alignatt_agent.config.checkpoints import EMBEDDED, CheckpointError, is_embedded
+from alignatt_agent.config.languages import Language, language
+from alignatt_agent.config.resolved import Resolved, resolve
+from alignatt_agent.config.resources import find_path, known_resources
+from alignatt_agent.contexts import check_requests
+from alignatt_agent.help_page import page
+from alignatt_agent.live import audio
+from alignatt_agent.live.outputs import FORMATS, Output, build_output
+from alignatt_agent.live.subtitles import Said
+from alignatt_agent.recordings import AudioError
+from alignatt_agent.types import SAMPLE_RATE, AlignAttError, EngineError, FloatArray
+
+REAL, WORLD = "default-low", "micro-low"
+"""Configurations that are taken where none is named: of real models, and of the embedded ones."""
+
+ATTEMPTS = 3
+"""Calls that may fail one after the other before a stream is given up."""
+
 
 class OutputError(AlignAttError, OSError):
     """The output cannot be written."""
@@ -78,13 +78,7 @@ class WorldError(AlignAttError, RuntimeError):
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = argparse.ArgumentParser(
-        prog="alignatt translate",
-        description="Translate a recording, a stream or the microphone into one or more languages "
-        "at once, as text, subtitles or JSON lines.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser("alignatt translate", **page(__doc__))
     add = parser.add_argument
     text = "recording of any kind, address that FFmpeg opens, mic, or - for standard input"
     add("source", metavar="FILE|URL|mic|-", help=text)
