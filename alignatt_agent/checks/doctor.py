@@ -53,31 +53,23 @@ HERE = 0.0
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    names = known_resources("agent_configs", ".yaml")
+    names = ", ".join(known_resources("agent_configs", ".yaml"))
     parser = argparse.ArgumentParser("alignatt doctor", **page(__doc__))
-    parser.add_argument(
-        "--config",
-        default="micro-low",
-        help=f"name ({', '.join(names)}) or path of a YAML configuration; default %(default)s",
+    add = parser.add_argument
+    text = f"name ({names}) or path of a YAML configuration; default %(default)s"
+    add("--config", default="micro-low", help=text)
+    add("--json", type=Path, metavar="FILE", help="also write the report there")
+    add("--no-engines", action="store_true", help="static checks only: nothing is loaded")
+    text = (
+        "only compute what the engines take of a card of so much memory, and the shares to write; "
+        "without a number: of the card that is here"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the report there")
-    parser.add_argument(
-        "--no-engines", action="store_true", help="static checks only: nothing is loaded"
-    )
-    parser.add_argument(
-        "--gpu", nargs="?", const=HERE, type=float, metavar="GIB",
-        help="only compute what the engines take of a card of so much memory, and the shares to "
-        "write; without a number: of the card that is here",
-    )  # fmt: skip
-    parser.add_argument(
-        "--predict", choices=list(cost_model.DEVICES), metavar="DEVICE",
-        help="only compute what a chunk costs on a device, and the shortest that keeps up; one "
-        f"of: {', '.join(cost_model.DEVICES)}",
-    )  # fmt: skip
-    parser.add_argument(
-        "--run", type=Path, default=RUN, metavar="DIR",
-        help="with --predict: a run's target, whose steps are counted; default %(default)s",
-    )  # fmt: skip
+    add("--gpu", nargs="?", const=HERE, type=float, metavar="GIB", help=text)
+    devices = list(cost_model.DEVICES)
+    text = "only compute what a chunk costs on a device, and the shortest that keeps up; one of: "
+    add("--predict", choices=devices, metavar="DEVICE", help=text + ", ".join(devices))
+    text = "with --predict: a run's target, whose steps are counted; default %(default)s"
+    add("--run", type=Path, default=RUN, metavar="DIR", help=text)
     return parser
 
 
