@@ -75,4 +75,4 @@ def driven(short_talk):
         command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900
     )
     assert result.returncode == 0, result.stderr[-4000:]
-    return {**json.loads(out.read_text(encoding="utf-8")), "stderr": result.stderr}
+    return json.loads(out.read_text(encoding="utf-8"))

@@ -163,4 +163,4 @@ def test_server_with_two_clients_at_once(driven, short_talk):
     assert min(han) == 0
     assert max(han) > 20
     assert all(len(tokens) > 20 for tokens in outputs.values())
-    assert "Traceback" not in "".join([driven["stderr"], *driven["server"]])
+    assert driven["server"] == []
