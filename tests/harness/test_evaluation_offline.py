@@ -123,6 +123,7 @@ def test_the_command(call, monkeypatch, capsys):
     monkeypatch.setattr(
         "alignatt_agent.cascade.load_engines", lambda *given: asked.append(given) or engines
     )
+    monkeypatch.setattr("alignatt_agent.evaluation.offline.check_requests", lambda *_: None)
     given = ["offline", "--config", str(call.root / "low.yaml"), "--devset", str(call.devset)]
     given += ["--output", str(call.root / "offline"), "--target"]
     assert main([*given, "German"]) == 0

@@ -31,6 +31,7 @@ def engines(monkeypatch):
     found = fakes.FakeEngines()
     monkeypatch.setattr("alignatt_agent.cascade.load_engines", lambda *_: found)
     monkeypatch.setattr("alignatt_agent.cascade.shutdown", lambda: None)
+    monkeypatch.setattr("alignatt_agent.live.cli.check_requests", lambda _: None)
     return found
 
 
