@@ -23,6 +23,7 @@ from alignatt_agent.calibration.report import print_report
 from alignatt_agent.calibration.row_reader import ENGINES, open_reader
 from alignatt_agent.calibration.select_heads import Plan, calibrate
 from alignatt_agent.calibration.translation_score import ROWS
+from alignatt_agent.cluster import connection
 from alignatt_agent.config.agent_config import (
     ConfigError,
     ModelConfig,
@@ -85,6 +86,7 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
     add("--figures", action="store_true", help="draw both figures beside it")
     add("--restart", action="store_true", help="forget an interrupted run")
     add_options(parser.add_argument_group("word alignments"))
+    connection.add_options(parser, "read rows")
 
 
 def _explain_options(parser: argparse.ArgumentParser) -> None:
@@ -152,7 +154,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.figures:
         pyplot()  # refuses now, not at the end of a long run
     try:
-        plan = _plan(arguments)
+        plan = _plan(arguments, connection.wish_of(arguments))
     except AlignerError as error:  # found before anything was started
         raise ConfigError(str(error)) from None
     asked = plan.aligner if isinstance(plan.aligner, ChatAligner) else None
@@ -177,7 +179,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _plan(arguments: argparse.Namespace) -> Plan:
+def _plan(arguments: argparse.Namespace, cluster: connection.Wish | None = None) -> Plan:
     """Check everything that needs no model."""
     source, target = _direction(arguments.direction)
     known = contamination.known_sentences(arguments.devset)
@@ -207,6 +209,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         top_k=arguments.keep,
         restart=arguments.restart,
         prompt=prompt,
+        cluster=cluster,
     )
 
 

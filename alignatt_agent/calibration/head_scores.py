@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -143,6 +144,7 @@ def score(
         CalibrationError: the engine could read no pair of one part, or failed again and again.
     """
     skipped: Counter[str] = Counter()
+    reading = loaded.elsewhere or partial(read_pairs_of, loaded)
 
     def read(
         part: str, pairs: Sequence[AlignedPair], rankings: dict[Row, list[int]] | None = None
@@ -154,7 +156,7 @@ def score(
         found = recall_all(
             cache,
             keys,
-            lambda missing: _read(loaded, [(i, pairs[i]) for i in missing], rankings),
+            lambda missing: reading([(i, pairs[i]) for i in missing], rankings),
             f"{part} pairs",
         )
         refused = [item for item in found if isinstance(item, PairError)]
@@ -186,12 +188,21 @@ def score(
     return Outcome(rows, (len(results), total), (len(judged), sum(tokens)), skipped)
 
 
-def _read(
+def read_pairs_of(
     loaded: Loaded,
     pairs: Sequence[tuple[int, AlignedPair]],
     rankings: dict[Row, list[int]] | None,
 ) -> Iterator[tuple[int, Hits | PairError]]:
-    """Yield what one pass over each pair counts, with the number that came with the pair."""
+    """Yield what one pass over each pair counts, with the number that came with the pair.
+
+    Args:
+        loaded: the model.
+        pairs: with a number each.
+        rankings: heads, best first, whose means are judged; ``None`` judges every head.
+
+    Raises:
+        CalibrationError: the engine failed again and again.
+    """
     failures = 0
     for place, pair in pairs:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from alignatt_agent.calibration.aligners import WordAligner
 from alignatt_agent.calibration.head_scores import CalibrationError, Outcome, score, split
 from alignatt_agent.calibration.pairs import PairError, Pairs, SentencePair
 from alignatt_agent.calibration.prompted_pair import PairPrompter
-from alignatt_agent.calibration.row_reader import Engine, open_reader
+from alignatt_agent.calibration.row_reader import Engine, Loaded, open_reader
 from alignatt_agent.calibration.translation_score import AlignedPair, Row
 from alignatt_agent.calibration.word_alignment import ErrorRate, Links
+from alignatt_agent.cluster.connection import Wish
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import fingerprint, locate_one
 from alignatt_agent.config.languages import Language
@@ -47,6 +49,7 @@ class Plan:
         top_k: heads in the set.
         restart: forget the results of an interrupted run.
         prompt: what the model reads around the source.
+        cluster: where rows are read; ``None`` for this process.
     """
 
     model: ModelConfig
@@ -62,6 +65,7 @@ class Plan:
     top_k: int = 8
     restart: bool = False
     prompt: PromptConfig = field(default_factory=PromptConfig)
+    cluster: Wish | None = None
 
     @property
     def direction(self) -> str:
@@ -123,7 +127,7 @@ def calibrate(plan: Plan) -> Calibrated:
         links = align(plan.aligner, pairs, cache)
         gold = [pair.gold for pair in pairs if pair.gold]
         judges = links if plan.judged_by_aligner else gold
-        with open_reader(plan.engine, plan.model) as loaded:
+        with _open(plan) as loaded:
             if not 1 <= plan.top_k <= len(loaded.heads):
                 raise CalibrationError(
                     f"--keep {plan.top_k}: the model has {len(loaded.heads)} heads"
@@ -157,6 +161,14 @@ def calibrate(plan: Plan) -> Calibrated:
     )
     head_set_file.write(plan.output, content)
     return Calibrated(content, outcome, rate)
+
+
+def _open(plan: Plan) -> AbstractContextManager[Loaded]:
+    if plan.cluster is None:
+        return open_reader(plan.engine, plan.model)
+    from alignatt_agent.calibration.on_ray import open_readers
+
+    return open_readers(plan.engine, plan.model, plan.cluster)
 
 
 def usable_pairs(

@@ -77,9 +77,9 @@ from alignatt_agent.checks.bench_rounds import (
 )
 from alignatt_agent.checks.doctor_config import weight_bytes
 from alignatt_agent.checks.streams_plot import draw_lags
+from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.evaluation.plotting import FigureError
-from alignatt_agent.evaluation.signature import device, versions
 from alignatt_agent.help_page import page
 from alignatt_agent.types import Prompt
 

@@ -63,8 +63,8 @@ from alignatt_agent.checks.parity_cases import (
 )
 from alignatt_agent.checks.parity_rows import SEAM, Cell
 from alignatt_agent.checks.parity_run import measure
+from alignatt_agent.config.machine import device, versions
 from alignatt_agent.engine.options import engine_environment, on_cpu
-from alignatt_agent.evaluation.signature import device, versions
 from alignatt_agent.help_page import page
 
 HEADERS = (

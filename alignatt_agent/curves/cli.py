@@ -19,6 +19,10 @@ Examples:
     alignatt curves --config-low my-low.yaml --config-high my-high.yaml \
         --devset DIR --targets de --pairs news-en-{target}.jsonl --output outputs/my-curves
 
+  on a cluster, a talk per worker, which remembers what it heard and drafted of it:
+    alignatt curves --ray 10.0.0.1:6379 --config-low my-low.yaml --config-high my-high.yaml \
+        --devset DIR --targets de --output outputs/my-curves
+
 it writes to OUT
   bleu-cu, bleu-ca, chrf-cu, chrf-ca   .png and .svg: Pareto fronts with bootstrap bands
   dominance.txt   the operating points against each rival at equal latency
@@ -39,8 +43,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from alignatt_agent.cascade import load_engines, shutdown
+from alignatt_agent.cluster.connection import add_options, wish_of
 from alignatt_agent.config.agent_config import AgentConfig
-from alignatt_agent.curves.experiment import Study, conduct
+from alignatt_agent.curves.experiment import Here, Place, Study, conduct
 from alignatt_agent.curves.grid import OPERATING, SIZES, sweep
 from alignatt_agent.curves.pareto import RESAMPLES, dominance_table
 from alignatt_agent.evaluation.plan import Run, plan
@@ -75,6 +80,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--pairs", metavar="FILE", help=text)
     text = "resamples of the bootstrap; default %(default)s"
     add("--resamples", type=int, default=RESAMPLES, help=text)
+    add_options(parser, "stream")
     return parser
 
 
@@ -124,9 +130,15 @@ def _config(run: Run) -> AgentConfig:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
+    cluster = wish_of(arguments)
     study = study_from(arguments)
+    place: Place = Here(load_engines, shutdown)
+    if cluster is not None:
+        from alignatt_agent.curves.on_ray import OnRay
+
+        place = OnRay(cluster, len(study.plans[0].devset.talks))
     try:
-        comparisons = conduct(study, load_engines, shutdown)
+        comparisons = conduct(study, place)
     except AlignAttError as error:
         raise CurvesError(f"{error}; the same command goes on from here") from error
     print(f"\n{dominance_table(comparisons)}\n")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.languages import language
@@ -53,15 +53,55 @@ class Study:
             raise ConfigError("the low and the high configuration must run the same models")
 
 
-def conduct(
-    study: Study, start_engines: StartEngines, shutdown: Callable[[], None]
-) -> list[Comparison]:
+class Place(Protocol):
+    """Where a study runs; a context."""
+
+    def __enter__(self) -> Place:
+        """Be ready for work."""
+
+    def __exit__(self, *error: Any) -> None:
+        """End the engines."""
+
+    def stream(self, runs: Sequence[Run], memo: Path, title: str) -> Any:
+        """Stream the runs whose log is missing or made from something else."""
+
+    def apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return ``function(start_engines, *arguments)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """This process.
+
+    Attributes:
+        start_engines: loads the engines for a set of heads.
+        shutdown: ends them.
+    """
+
+    start_engines: StartEngines
+    shutdown: Callable[[], None]
+
+    def __enter__(self) -> Here:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+
+    def stream(self, runs: Sequence[Run], memo: Path, title: str) -> Any:
+        """Stream the runs whose log is missing or made from something else."""
+        return stream(runs, memo, self.start_engines, title)
+
+    def apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Do something that needs engines."""
+        return function(self.start_engines, *arguments)
+
+
+def conduct(study: Study, place: Place) -> list[Comparison]:
     """Stream, score, compare and draw; everything finished earlier is kept.
 
     Args:
         study: what is compared.
-        start_engines: loads the engines for a set of heads.
-        shutdown: ends them.
+        place: where it runs.
 
     Returns:
         The comparisons with the rivals.
@@ -76,12 +116,10 @@ def conduct(
     variants = ablations(study.bases["low"], targets, folder / "ablation" / "head_sets")
     main = runs_of(sweep(study.size), study.plans, study.bases, folder / "runs")
     changed = runs_of(variants, study.plans, study.bases, folder / "ablation" / "runs")
-    try:
-        stream(main, memo, start_engines, "sweep")
-        stream(changed, memo, start_engines, "ablations")
-        peaks = _peaks(study, changed, memo, start_engines)
-    finally:
-        shutdown()
+    with place:
+        place.stream(main, memo, "sweep")
+        place.stream(changed, memo, "ablations")
+        peaks = _peaks(study, changed, memo, place)
     segments = score_all([*main, *changed])
 
     entries: dict[str, Any] = {}
@@ -146,25 +184,35 @@ def _ablation_note(study: Study) -> str:
 
 
 def _peaks(
-    study: Study, runs: Sequence[Run], memo: Path, start_engines: StartEngines
+    study: Study, runs: Sequence[Run], memo: Path, place: Place
 ) -> dict[str, dict[str, float]]:
     """Measure peak accuracy by target and variant, unless it is remembered."""
-    spec = study.pairs
-    if spec is None:
+    if study.pairs is None:
         return {}
-
-    def measure() -> dict[str, dict[str, float]]:
-        engines = engines_for(runs, start_engines)
-        reader: Any = engines.translation  # its engines read rows of given translations, too
-        found = {}
-        for plan in study.plans:
-            pairs = aligned_pairs(
-                spec, plan.source, plan.target, engines.tokenizer, study.bases["low"]
-            )
-            mine = [run for run in runs if run.target == plan.target]
-            found[plan.target] = peak_accuracy(reader, pairs, mine)
-        return found
-
     made_from = json.dumps([run.signature for run in runs], sort_keys=True)
     with Memo(memo) as results:
-        return results.recall(key_of("peak accuracy", spec, made_from), measure)
+        key = key_of("peak accuracy", study.pairs, made_from)
+        return results.recall(key, lambda: place.apply(measure_peaks, study, runs))
+
+
+def measure_peaks(
+    start_engines: StartEngines, study: Study, runs: Sequence[Run]
+) -> dict[str, dict[str, float]]:
+    """Measure peak accuracy by target and variant.
+
+    Args:
+        start_engines: loads the engines for a set of heads.
+        study: with pairs.
+        runs: the variants.
+    """
+    assert study.pairs is not None
+    engines = engines_for(runs, start_engines)
+    reader: Any = engines.translation  # its engines read rows of given translations, too
+    found = {}
+    for plan in study.plans:
+        pairs = aligned_pairs(
+            study.pairs, plan.source, plan.target, engines.tokenizer, study.bases["low"]
+        )
+        mine = [run for run in runs if run.target == plan.target]
+        found[plan.target] = peak_accuracy(reader, pairs, mine)
+    return found

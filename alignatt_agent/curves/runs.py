@@ -128,15 +128,9 @@ def stream(
     missing = [run for run in runs if not run.streamed]
     if not missing:
         return 0
-    # Everything that a result depends on besides its request.
-    models, versions = runs[0].config.models, runs[0].signature["versions"]
-    names = {
-        role: f"{name}:{getattr(models, role).dtype}:{versions['vllm']}:{versions['torch']}"
-        for role, name in runs[0].resolved.identities().items()
-    }
     engines = engines_for(runs, start_engines)
     with Memo(memo) as results, tqdm(missing, desc=title, unit="run") as bar:
-        remembered = remember(engines, results, names, shared_readouts(runs))
+        remembered = remember(engines, results, names_of(runs[0]), shared_readouts(runs))
         AlignAttAgent.lend(remembered, lambda: results.spent)
         try:
             for run in bar:
@@ -147,6 +141,15 @@ def stream(
         finally:
             AlignAttAgent.lend(None)
     return len(missing)
+
+
+def names_of(run: Run) -> dict[str, str]:
+    """Return by role everything that a result depends on besides its request."""
+    models, versions = run.config.models, run.signature["versions"]
+    return {
+        role: f"{name}:{getattr(models, role).dtype}:{versions['vllm']}:{versions['torch']}"
+        for role, name in run.resolved.identities().items()
+    }
 
 
 def engines_for(runs: Sequence[Run], start_engines: StartEngines) -> Engines:

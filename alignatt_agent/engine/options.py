@@ -100,6 +100,9 @@ def engine_arguments(
         arguments["distributed_executor_backend"] = (
             "vllm.v1.executor.uniproc_executor.UniProcExecutor"
         )
+        if model.engine.get("distributed_executor_backend") == "ray":
+            # vLLM would take another one, and say so in a log that nobody reads.
+            raise ValueError("engine: distributed_executor_backend: ray: vLLM has none on a CPU")
     arguments.update(model.engine)
     return arguments
 

@@ -62,6 +62,7 @@ def check_engine(config: Any, rows: bool = True) -> None:
         "a KV connector": config.kv_transfer_config is not None,
         "kv_sharing_fast_prefill": cache.kv_sharing_fast_prefill,
         "speculative decoding": config.speculative_config is not None,
+        "the Ray executor": parallel.distributed_executor_backend == "ray",
     }
     keys = {
         "multi-head latent attention": config.model_config.use_mla,

@@ -17,6 +17,11 @@ Examples:
   what a listener would experience: the audio comes by the clock (takes as long as the talks):
     simulstream-eval --config micro-low --target de --paced --devset DIR --output OUT
 
+  on a cluster, a talk and target per worker; a lost node costs the talks that it was at, and
+  --resume goes on after the last talk that was done:
+    simulstream-eval --config iwslt26-low --target de it zh --ray 10.0.0.1:6379 \
+        --devset DIR --output OUT --resume
+
   with the off-line rows of the same models below the streamed ones:
     alignatt offline --config micro-low --target de --devset DIR --output OFFLINE
     simulstream-eval --config micro-low --target de --devset DIR --output OUT --offline OFFLINE
@@ -58,6 +63,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from alignatt_agent import __version__
+from alignatt_agent.cluster.connection import add_options, wish_of
 from alignatt_agent.config.agent_config import ConfigError, parse_overrides
 from alignatt_agent.config.resources import known_resources
 from alignatt_agent.evaluation.comet import MODELS, comet_python
@@ -115,6 +121,9 @@ def build_parser() -> argparse.ArgumentParser:
         "default: agent.yaml beside it"
     )
     add("--log-config", type=Path, metavar="YAML", help=text)
+    add_options(parser, "stream")
+    text = "sets of engines; default: as many as the cluster has room for"
+    add("--ray-workers", type=int, metavar="N", help=text)
     text = "check everything and print the equivalent commands, load no model"
     add("--dry-run", action="store_true", help=text)
     add("--version", action="version", version=f"%(prog)s {__version__}")
@@ -124,6 +133,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
+    cluster = wish_of(arguments, arguments.ray_workers)
     if arguments.comet:
         comet_python(arguments.comet_python)
     root, paced = arguments.output, arguments.paced == "real"
@@ -163,4 +173,5 @@ def main(argv: Sequence[str] | None = None) -> int:
         comet=arguments.comet,
         comet_python=arguments.comet_python,
         offline=arguments.offline,
+        cluster=cluster,
     )

@@ -19,7 +19,7 @@ from alignatt_agent.evaluation.log import Log, LogError, parse_log
 from alignatt_agent.evaluation.resolve import AgentChoice, choose_agent
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import check_scorer, omnisteval_command
-from alignatt_agent.evaluation.signature import HEARING, sign, sign_log
+from alignatt_agent.evaluation.signature import DEVICES, HEARING, sign, sign_log
 from alignatt_agent.evaluation.subwords import check_vocabulary, locate_tokenizer
 
 
@@ -53,6 +53,12 @@ class Run:
         return f"{self.name} {self.target}"
 
     @property
+    def choice_cls(self) -> type[Any]:
+        """The class of its agent."""
+        assert self.choice is not None
+        return self.choice.cls
+
+    @property
     def commands(self) -> list[str]:
         """The official commands that do the same without ours."""
         form = "simulstream" if self.log is None else self.log.format
@@ -69,7 +75,7 @@ class Run:
     @property
     def streamed(self) -> bool:
         """Whether an earlier call with an equal signature streamed it to its end."""
-        return self.files.metrics.is_file() and self._signed(_read(self.files.finished))
+        return self.files.metrics.is_file() and self.signed(_read(self.files.finished))
 
     @property
     def recorded(self) -> dict[str, Any]:
@@ -85,14 +91,16 @@ class Run:
     @property
     def scored(self) -> bool:
         """Whether an earlier call with an equal signature scored it."""
-        return self._signed(_read(self.files.scores).get("signature"))
+        return self.signed(_read(self.files.scores).get("signature"))
 
-    def _signed(self, signature: Any) -> bool:
-        """Whether a signature says the same, whichever targets heard together."""
+    def signed(self, signature: Any) -> bool:
+        """Whether a signature says the same, whichever targets heard together, and wherever."""
         if not isinstance(signature, dict):
             return False
-        mine, theirs = ({**found, HEARING: None} for found in (self.signature, signature))
-        return mine == theirs
+        free = {HEARING: None, DEVICES: None}
+        if DEVICES in signature:
+            free["device"] = None
+        return {**self.signature, **free} == {**signature, **free}
 
 
 def plan(

@@ -6,13 +6,15 @@ import contextlib
 import json
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
+from alignatt_agent.cluster.connection import Wish
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.check_log import refuse
 from alignatt_agent.evaluation.comet import CometError, checkpoint, comet_sections
@@ -44,6 +46,7 @@ def evaluate(
     comet: str | None = None,
     comet_python: Path | None = None,
     offline: Path | None = None,
+    cluster: Wish | None = None,
 ) -> int:
     """Stream what has no log yet, score everything, write the reports and print the table.
 
@@ -56,6 +59,7 @@ def evaluate(
         comet: COMET model, if any.
         comet_python: interpreter of the environment with COMET.
         offline: output of ``alignatt offline`` whose rows are shown, too.
+        cluster: where to stream; ``None`` for this process.
 
     Returns:
         Exit status: 0 when every run was scored, else 1.
@@ -69,11 +73,16 @@ def evaluate(
     waiting = [run for run in runs if run.log is None and not (resume and run.streamed)]
     for run in runs:
         if run in waiting:  # all at first: no score of an earlier run may outlive a failure
-            prepare(run)
+            prepare(run, resume and cluster is not None)
         elif run.log is None:
             state = "scored" if run.scored else "streamed"
             print(f"{run.label}: {state} before, with an equal signature")
-    complete = stream_all(waiting, paced)
+    if cluster is not None and waiting:
+        from alignatt_agent.evaluation import on_ray
+
+        complete = on_ray.stream_all(waiting, cluster, paced)
+    else:
+        complete = stream_all(waiting, paced)
     done = [run for run in runs if run.log is not None or run.files.finished.is_file()]
     scored = score_all(done, jobs)
     complete = complete and len(scored) == len(runs)
@@ -96,10 +105,15 @@ def print_commands(runs: Sequence[Run]) -> None:
         print(f"  {command}")
 
 
-def prepare(run: Run) -> None:
-    """Remove what an earlier stream wrote and write the inputs of this one."""
+def prepare(run: Run, goes_on: bool = False) -> None:
+    """Remove what an earlier stream wrote and write the inputs of this one.
+
+    Args:
+        run: what is going to be streamed.
+        goes_on: leave the talks that a cluster has streamed.
+    """
     assert run.choice is not None
-    run.files.clean()
+    run.files.clean({run.files.parts} if goes_on else set())
     run.files.config.write_text(run.choice.resolved_yaml(run.target), encoding="utf-8")
     wavs = "".join(f"{talk.wav}\n" for talk in run.devset.talks)
     run.files.wavs.write_text(wavs, encoding="utf-8")
@@ -113,13 +127,7 @@ def stream_all(runs: Sequence[Run], paced: bool = False) -> bool:
     """
     if not runs:
         return True
-    devset = runs[0].devset
-    print(
-        f"{', '.join(dict.fromkeys(run.name for run in runs))}: {runs[0].source} -> "
-        f"{' '.join(dict.fromkeys(run.target for run in runs))}, {len(devset.talks)} talks, "
-        f"{devset.seconds:.0f} s of speech, {len(devset.segments)} segments; loading models",
-        flush=True,
-    )
+    announce(runs)
     hearings: dict[str, SharedHearing] = {}
     try:
         for run in runs:
@@ -127,16 +135,32 @@ def stream_all(runs: Sequence[Run], paced: bool = False) -> bool:
             try:
                 stream(run, paced, hearing=hearing)
             except Exception as error:
-                print(
-                    f"simulstream-eval: {run.label}: {type(error).__name__}: {error}\n"
-                    f"  details: {run.files.log}",
-                    file=sys.stderr,
-                )
+                report_failure(run, error)
                 return False
     finally:
         for cls in dict.fromkeys(run.choice.cls for run in runs if run.choice):
             getattr(cls, "shutdown", lambda: None)()
     return True
+
+
+def announce(runs: Sequence[Run]) -> None:
+    """Say what is going to be streamed."""
+    devset = runs[0].devset
+    print(
+        f"{', '.join(dict.fromkeys(run.name for run in runs))}: {runs[0].source} -> "
+        f"{' '.join(dict.fromkeys(run.target for run in runs))}, {len(devset.talks)} talks, "
+        f"{devset.seconds:.0f} s of speech, {len(devset.segments)} segments; loading models",
+        flush=True,
+    )
+
+
+def report_failure(run: Run, error: BaseException) -> None:
+    """Say why a run is not complete."""
+    print(
+        f"simulstream-eval: {run.label}: {type(error).__name__}: {error}\n"
+        f"  details: {run.files.log}",
+        file=sys.stderr,
+    )
 
 
 def stream(
@@ -155,13 +179,18 @@ def stream(
 
     assert run.choice is not None
     where = run.choice, run.devset, run.files, run.target, run.source
-    with _logging_to(run.files.log):
+    with logging_to(run.files.log):
         try:
             run_stream(*where, paced, traced, hearing)
         except Exception:
             LOGGER.exception("the run of %s failed", run.label)
             raise
-    text = json.dumps(run.signature, indent=2, ensure_ascii=False)
+    finish(run, run.signature)
+
+
+def finish(run: Run, signature: Mapping[str, Any]) -> None:
+    """Note that a run was streamed to its end."""
+    text = json.dumps(signature, indent=2, ensure_ascii=False)
     run.files.finished.write_text(text + "\n", encoding="utf-8")
 
 
@@ -245,7 +274,7 @@ def write_reports(
 
 
 @contextlib.contextmanager
-def _logging_to(path: Path) -> Iterator[None]:
+def logging_to(path: Path) -> Iterator[None]:
     """Send all messages to a file and warnings to the terminal."""
     root = logging.getLogger()
     before, level = list(root.handlers), root.level

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +35,7 @@ class RunFiles:
         table: scores as OmniSTEval writes them.
         report: OmniSTEval's report.
         instances: reference segments with the output aligned to them, by OmniSTEval.
+        parts: talks that a cluster has streamed so far; until all of them are there.
     """
 
     folder: Path
@@ -49,12 +51,13 @@ class RunFiles:
     table = InFolder("scores.tsv")
     report = InFolder("evaluation_report.txt")
     instances = InFolder("instances.resegmented.jsonl")
+    parts = InFolder("talks.jsonl")
 
-    def clean(self) -> None:
-        """Make the folder and remove what an earlier run wrote."""
+    def clean(self, keep: Collection[Path] = ()) -> None:
+        """Make the folder and remove what an earlier run wrote, but for some files."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for file in vars(RunFiles).values():
-            if isinstance(file, InFolder):
+            if isinstance(file, InFolder) and self.folder / file.name not in keep:
                 (self.folder / file.name).unlink(missing_ok=True)
 
     def inference_command(self, target: str, source: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from prometheus_client import CONTENT_TYPE_LATEST
 from sse_starlette.event import ServerSentEvent
 from sse_starlette.sse import AppStatus, EventSourceResponse
 from starlette.applications import Starlette
@@ -21,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from alignatt_agent.serve.access import LATER, MOST_WAITING, RefusedError
+from alignatt_agent.serve.figures import exposition
 from alignatt_agent.serve.service import STOP_S, Service
 from alignatt_agent.serve.transcripts import FORMATS, transcript
 from alignatt_agent.serve.wires import mt, own, realtime, simulstream
@@ -82,6 +84,10 @@ def create_app(service: Service) -> Starlette:
             found = {"status": found["status"], "token": True}
         return JSONResponse(found, 200 if found["status"] == "ok" else 503)
 
+    async def metrics(request: Request) -> Response:
+        service.limits.check(request, viewing=True)
+        return Response(exposition(service.metrics()), media_type=CONTENT_TYPE_LATEST)
+
     async def download(request: Request) -> Response:
         service.limits.check(request, viewing=True)
         query = request.query_params
@@ -112,6 +118,7 @@ def create_app(service: Service) -> Starlette:
         Route("/captions", _page("captions.html")),
         Route("/events", events),
         Route("/health", health),
+        Route("/metrics", metrics),
         Route("/transcript", download),
         Mount("/pages", StaticFiles(directory=PAGES)),
     ]

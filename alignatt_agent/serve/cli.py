@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
+import threading
 from argparse import Namespace
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+from alignatt_agent.cluster.connection import Wish, add_options, wish_of
 from alignatt_agent.config.agent_config import load_config, parse_overrides
 from alignatt_agent.config.errors import ConfigError
-from alignatt_agent.config.resolved import resolve
+from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.config.resources import known_resources
 from alignatt_agent.serve.access import LOCAL_HOSTS, Limits, is_loopback
 
@@ -34,6 +37,10 @@ examples
     /mt            WhisperLiveKit's translation back-end
     /events?room=talk      what viewers see, as server-sent events
     /health        200 while streams can be served
+    /metrics       speakers, lag, real-time factor, refusals, restarts, for Prometheus
+
+  forty rooms: replicas of the engines on a Ray cluster, from 4 to 20, six speakers on each:
+    alignatt serve --config default-low --ray 10.0.0.1:6379 --replicas 4 20 --max-speakers 6
 
 Audio is never stored. Text is in memory until ten minutes after the last one left the room, never
 on a disk. Ctrl-C lets every speaker's last words be translated, then stops.
@@ -64,13 +71,19 @@ def build_parser() -> argparse.ArgumentParser:
     add("--viewer-token", metavar="TOKEN", help=text)
     text = "address of a page that may connect, or under which a proxy serves this one; repeatable"
     add("--origin", action="append", default=[], metavar="URL", help=text)
-    text = "streams at a time; more are told to come later; default %(default)s"
+    text = (
+        "streams at a time, with --ray on each replica; more are told to come later; "
+        "default %(default)s"
+    )
     add("--max-speakers", type=int, default=2, metavar="N", help=text)
     add("--max-viewers", type=int, default=200, metavar="N", help="default %(default)s")
     text = "disconnect a speaker from whom nothing comes for so long; default %(default)g"
     add("--idle", type=float, default=60.0, metavar="SECONDS", help=text)
     text = "remember what was said in a room after the last one left; default %(default)g"
     add("--keep", type=float, default=600.0, metavar="SECONDS", help=text)
+    add_options(parser, "serve")
+    text = "sets of engines: so many, or at least and at most; needs --ray; default 1"
+    add("--replicas", type=int, nargs="+", metavar="N", help=text)
     return parser
 
 
@@ -78,8 +91,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
     limits = read_limits(arguments)
+    cluster = wish_of(arguments)
+    least, most = read_replicas(arguments)
     config = load_config(arguments.config, parse_overrides(arguments.overrides))
     resolved = resolve(config)
+    if cluster is not None:
+        return serve_on_ray(arguments, resolved, limits, cluster, least, most)
     # What takes seconds to import comes after what can be wrong with the command line.
     from alignatt_agent import cascade
     from alignatt_agent.serve.engines import PooledEngines, SharedEngines
@@ -93,16 +110,55 @@ def main(argv: Sequence[str] | None = None) -> int:
         engines.load()
         for warning in resolved.other_prompts():
             print(f"warning: {warning}", flush=True)
-        host, port = taken.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        into = ", ".join(resolved.head_sets) or "any language"
-        ready = f"http://{shown}:{port}/ hears {config.source_language}, says {into}"
+        ready = _ready(resolved, *taken.getsockname()[:2])
         server = Server(Service(engines, limits), lambda: print(ready, flush=True))
         server.run(sockets=[taken])
     finally:
         taken.close()
         cascade.shutdown()
     return 0
+
+
+def serve_on_ray(
+    arguments: Namespace, resolved: Resolved, limits: Limits, cluster: Wish, least: int, most: int
+) -> int:
+    """Serve on a cluster until somebody wants it to stop; returns the exit status."""
+    from alignatt_agent.cluster.connection import joined
+
+    with joined(cluster.address):
+        from alignatt_agent.serve.on_ray import Scale, deployed
+
+        scale = Scale(least, most, limits.max_speakers, cluster.share())
+        print(f"starting {least} x the engines of {arguments.config} ...", flush=True)
+        stop = threading.Event()
+        for wish in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(wish, lambda *_: stop.set())
+        with deployed(resolved, limits, scale, arguments.host, arguments.port):
+            print(_ready(resolved, arguments.host, arguments.port), flush=True)
+            stop.wait()
+    return 0
+
+
+def _ready(resolved: Resolved, host: str, port: int) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    into = ", ".join(resolved.head_sets) or "any language"
+    return f"http://{shown}:{port}/ hears {resolved.config.source_language}, says {into}"
+
+
+def read_replicas(arguments: Namespace) -> tuple[int, int]:
+    """Return the least and the most number of replicas.
+
+    Raises:
+        ConfigError: they make no sense.
+    """
+    given = arguments.replicas
+    if given is None:
+        return 1, 1
+    if arguments.ray is None:
+        raise ConfigError("--replicas has no meaning without --ray")
+    if len(given) > 2 or not 1 <= given[0] <= given[-1]:
+        raise ConfigError(f"--replicas has to be N, or the least and the most, got {given}")
+    return given[0], given[-1]
 
 
 def read_limits(arguments: Namespace) -> Limits:

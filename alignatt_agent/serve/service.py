@@ -9,11 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from prometheus_client import Metric
+
 from alignatt_agent.config.languages import Language, LanguageError, language
 from alignatt_agent.contexts import check_contexts
 from alignatt_agent.serve import messages
 from alignatt_agent.serve.access import GOING, LATER, Limits, RefusedError
-from alignatt_agent.serve.engines import SharedEngines
+from alignatt_agent.serve.engines import ServiceEngines
+from alignatt_agent.serve.figures import Figures
 from alignatt_agent.serve.intake import Intake
 from alignatt_agent.serve.rooms import Message, Room, Rooms, check_name
 from alignatt_agent.serve.stream import Stream
@@ -75,13 +78,15 @@ class Service:
         rooms: where something is or was said.
         closing: set when the server stops: streams end.
         viewers: how many look on.
+        figures: how it goes, for Prometheus.
     """
 
-    engines: SharedEngines
+    engines: ServiceEngines
     limits: Limits
     rooms: Rooms = field(init=False)
     closing: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     viewers: int = field(init=False, default=0)
+    figures: Figures = field(init=False, default_factory=Figures)
     _speakers: int = field(init=False, default=0)
     _streams: set[Stream] = field(init=False, default_factory=set)
     _threads: ThreadPoolExecutor = field(init=False)
@@ -103,6 +108,7 @@ class Service:
         if self.closing.is_set():
             raise RefusedError("closing", "the server stops", GOING)
         if self._speakers >= self.limits.max_speakers:
+            self.figures.refusals += 1
             message = f"{self._speakers} speakers are being translated: try again later"
             raise RefusedError("busy", message, LATER)
         self._speakers += 1
@@ -127,17 +133,26 @@ class Service:
         Raises:
             RefusedError: it cannot be granted; the message says why.
         """
-        with self.slot():
+        async with contextlib.AsyncExitStack() as opened:
+            opened.enter_context(self.slot())
             source, targets = self.languages(wish.source, wish.targets)
             intake = Intake(wish.rate)
             context = await self.context(wish.context, wish.room or "")
-            booth = self.engines.booth(
-                source, targets, context, lambda target, step: stream.said(target, step)
+            booth = await opened.enter_async_context(
+                self.engines.booth(
+                    source,
+                    targets,
+                    context,
+                    lambda target, step: stream.said(target, step),
+                    lambda error: stream.fail(error),
+                )
             )
             room = self.rooms.take(wish.room, wish.session)
 
             async def everybody(found: list[Message]) -> None:
                 for message in found:
+                    if message["type"] == "status":
+                        self.figures.step(message)
                     if messages.for_viewers(message):
                         message["id"] = room.publish(message)
                 await deliver(found)
@@ -272,7 +287,12 @@ class Service:
             "max_speakers": self.limits.max_speakers,
             "viewers": self.viewers,
             "max_viewers": self.limits.max_viewers,
+            **self.engines.describe(),
         }
+
+    def metrics(self) -> Iterator[Metric]:
+        """Return how it goes, for Prometheus."""
+        return self.figures.families(self._speakers, self.viewers, self.engines.restarts)
 
     async def watch(self) -> None:
         """Forget rooms that are over and start engines that died, until cancelled."""

@@ -9,13 +9,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 
 from alignatt_agent.booth import BoothStep
 from alignatt_agent.serve import messages
 from alignatt_agent.serve.access import BROKEN, LATER, RefusedError
+from alignatt_agent.serve.engines import Listener
 from alignatt_agent.serve.intake import Intake
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.stopwatch import STAGES
@@ -28,16 +28,6 @@ MAX_WAITING_S = 5.0
 
 ATTEMPTS = 3
 """Steps that may fail one after the other before a stream is given up."""
-
-
-class Hearing(Protocol):
-    """Hears one speaker and translates into several languages; a ``Booth``."""
-
-    def step(self, chunk: FloatArray) -> BoothStep:
-        """Hear a chunk, ``[samples]``."""
-
-    def finish(self) -> BoothStep:
-        """Translate everything that was said to its end; may be repeated after failures."""
 
 
 class Stream:
@@ -57,7 +47,7 @@ class Stream:
 
     def __init__(
         self,
-        booth: Hearing,
+        booth: Listener,
         intake: Intake,
         chunk_ms: int,
         live: bool,

@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
-from transformers.models.qwen3_asr.processing_qwen3_asr import _detect_and_fix_repetitions
 
 from alignatt_agent.config.languages import Language, LanguageError
 from alignatt_agent.config.languages import language as find_language
@@ -104,7 +103,7 @@ class PlainRecognizer:
             if not answer.ended:
                 return Transcript(None, steps, requests)
             text = self._model.tokenizer.decode(answer.token_ids, skip_special_tokens=True)
-            texts.append(_detect_and_fix_repetitions(text).strip())
+            texts.append(_without_loops(text).strip())
         return Transcript(" ".join(filter(None, texts)), steps, requests)
 
 
@@ -273,3 +272,12 @@ def front_end_prompt(
     if recognizer == WHISPER:
         return WhisperPrompt(tokenizer, name)
     return GemmaPrompt(tokenizer, name, window)
+
+
+def _without_loops(text: str) -> str:
+    """Return a transcript without what the model said over and over, as for Qwen3-ASR."""
+    # Imports torch: seconds, which processes without engines do not spend.
+    from transformers.models.qwen3_asr.processing_qwen3_asr import _detect_and_fix_repetitions
+
+    fixed: str = _detect_and_fix_repetitions(text)
+    return fixed

@@ -121,7 +121,7 @@ def _differences(context: Context) -> list[str]:
 
 def _outside(part: Part, context: Context, limit: float, differences: list[str]) -> dict[str, Any]:
     """Run a part in a process of its own and write down what came of it."""
-    from alignatt_agent.evaluation.signature import device, versions
+    from alignatt_agent.config.machine import device, versions
 
     path = context.output / f"{part.name}.json"
     path.unlink(missing_ok=True)

@@ -96,6 +96,7 @@ def test_the_usual_engine_is_not_refused(config):
         ("parallel_config", "prefill_context_parallel_size", 2, "prefill context parallelism"),
         ("parallel_config", "pipeline_parallel_size", 2, "pipeline parallelism"),
         ("parallel_config", "data_parallel_size", 2, "data parallelism"),
+        ("parallel_config", "distributed_executor_backend", "ray", "the Ray executor"),
         ("cache_config", "kv_sharing_fast_prefill", True, "kv_sharing_fast_prefill"),
         ("cache_config", "cache_dtype", "fp8_e4m3", r"quantised KV cache \(fp8_e4m3\)"),
     ],
@@ -129,6 +130,11 @@ def test_unverified_modes_are_refused(config, part, attribute, value, name):
 def test_unverified_features_are_refused(models, engine, name):
     with pytest.raises(NotImplementedError, match=name):
         supported_modes.check_engine(engine_config(models.translation, **engine))
+
+
+def test_the_ray_executor_is_refused_on_a_cpu(models):
+    with pytest.raises(ValueError, match="distributed_executor_backend: ray: vLLM has none on a"):
+        engine_config(models.translation, distributed_executor_backend="ray")
 
 
 def test_latent_attention_is_refused(config, monkeypatch):

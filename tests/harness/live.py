@@ -59,11 +59,15 @@ class FakeLoader:
         self.engines.translation.fail = True
 
 
+def resolved(folder, hold_back_ms=0):
+    """Return a configuration for fake engines."""
+    path = fakes.write_config(folder, speech={"hold_back_ms": hold_back_ms})
+    return resolve(load_config(str(path)))
+
+
 def make_service(folder, loader=None, hold_back_ms=0, **limits):
     """Return a service on loaded fake engines; words are certain after so many milliseconds."""
-    path = fakes.write_config(folder, speech={"hold_back_ms": hold_back_ms})
-    resolved = resolve(load_config(str(path)))
-    engines = SharedEngines(resolved, loader or FakeLoader())
+    engines = SharedEngines(resolved(folder, hold_back_ms), loader or FakeLoader())
     engines.load()
     return Service(engines, Limits(**limits))
 

@@ -19,7 +19,7 @@ from alignatt_agent.cascade import Engines
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.curves import cli, experiment, runs
 from alignatt_agent.curves.cli import build_parser
-from alignatt_agent.curves.experiment import Study, conduct
+from alignatt_agent.curves.experiment import Here, Study, conduct
 from alignatt_agent.curves.grid import SINGLE, Point, ablations
 from alignatt_agent.curves.runs import runs_of, score_all, stream
 from alignatt_agent.evaluation.cache import Memo
@@ -69,7 +69,11 @@ def engines(drafts=None):
 
 @pytest.fixture
 def world(tmp_path):
-    """Configurations of the two operating points and a dev set."""
+    return make_world(tmp_path)
+
+
+def make_world(tmp_path):
+    """Write configurations of the two operating points and a dev set."""
     low = fakes.write_config(tmp_path)
     high = tmp_path / "high.yaml"
     high.write_text(yaml.safe_dump(yaml.safe_load(low.read_text()) | {"chunk_ms": 1500}))
@@ -244,7 +248,7 @@ def test_segments_that_are_not_what_was_scored_are_refused(world):
 def test_from_configurations_to_figures(world, monkeypatch):
     monkeypatch.setattr(experiment, "sweep", lambda size: POINTS)
     monkeypatch.setattr(experiment, "ablations", lambda *given: ablations(*given)[:2])
-    comparisons = conduct(study_in(world), engines(), lambda: None)
+    comparisons = conduct(study_in(world), Here(engines(), lambda: None))
     out = world / "out"
     found = json.loads((out / "curves.json").read_text())
     assert {run["name"] for run in found["targets"]["de"]["runs"]} == {p.name for p in POINTS}
@@ -258,7 +262,7 @@ def test_from_configurations_to_figures(world, monkeypatch):
         assert (out / f"{stem}.png").stat().st_size > 10_000
         assert "<svg" in (out / f"{stem}.svg").read_text()[:1000]
     before = (out / "curves.json").read_text()
-    conduct(study_in(world), pytest.fail, lambda: None)
+    conduct(study_in(world), Here(pytest.fail, lambda: None))
     assert (out / "curves.json").read_text() == before
 
 

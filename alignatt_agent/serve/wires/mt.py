@@ -8,6 +8,7 @@ text that is committed, which never changes.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
@@ -71,7 +72,8 @@ async def serve(connection: Connection, service: Service) -> None:
     init = _parse(await connection.receive())
     if not isinstance(init, Init):
         raise RefusedError("bad_protocol", "the first message has to be init")
-    with service.slot():
+    async with contextlib.AsyncExitStack() as opened:
+        opened.enter_context(service.slot())
         source, (target,) = service.languages(init.source_lang, [init.target_lang])
         if target.code == source.code:
             raise RefusedError(
@@ -79,7 +81,11 @@ async def serve(connection: Connection, service: Service) -> None:
             )
         context = await service.context(init.context_text)
         # Only the interpreter is used: what was heard is the client's.
-        booth = service.engines.booth(source, [target], context, lambda _, step: None)
+        booth = await opened.enter_async_context(
+            service.engines.booth(
+                source, [target], context, lambda _, step: None, lambda error: None
+            )
+        )
         await connection.send(
             {
                 "type": "init_ok",

@@ -1,0 +1,300 @@
+"""A Ray cluster, reached or started on this machine. Without ``--ray`` nothing imports Ray."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from alignatt_agent.config.machine import versions
+from alignatt_agent.types import AlignAttError
+
+LOCAL, AUTO = "local", "auto"
+
+OBJECT_STORE = 128 * 1024**2
+"""Bytes of shared memory of a local cluster: recordings and results pass through it. Ray's least
+is 75 MiB, its default 30 % of the memory."""
+
+REACH_S = 5.0
+
+_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0"}
+
+_ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+"""Ray's switch for clusters of one machine: everything listens on loopback."""
+
+
+class ClusterError(AlignAttError):
+    """A cluster cannot be reached or used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is asked of a cluster.
+
+    Attributes:
+        address: ``HOST:PORT``; ``auto``: that of ``RAY_ADDRESS``, else the one that this machine
+            belongs to; ``local``: one of this machine alone, for as long as the command runs.
+        cpus: logical CPUs of each set of engines; ``None``: all of a node without GPUs, else 1.
+        gpus: GPUs of each set of engines, also a fraction; ``None``: 1 where there are any.
+        count: sets of engines; ``None``: as many as there is room for.
+    """
+
+    address: str
+    cpus: float | None = None
+    gpus: float | None = None
+    count: int | None = None
+
+    def share(self) -> dict[str, float]:
+        """Return what each set of engines takes, as Ray's options name it.
+
+        Raises:
+            ClusterError: no node has that much.
+        """
+        nodes = _resources()
+        some = any(node.get("GPU") for node in nodes)
+        gpus = self.gpus if self.gpus is not None else float(some)
+        cpus = self.cpus
+        if cpus is None:
+            cpus = 1.0 if gpus else min((n["CPU"] for n in nodes if n.get("CPU")), default=1.0)
+        share = {"num_cpus": cpus, "num_gpus": gpus}
+        if not _room(nodes, share):
+            raise ClusterError(
+                f"no node of the cluster has {cpus:g} CPUs and {gpus:g} GPUs; it has "
+                + "; ".join(f"{n.get('CPU', 0):g} and {n.get('GPU', 0):g}" for n in nodes)
+                + ": ask for less with --ray-cpus and --ray-gpus"
+            )
+        return share
+
+    def room(self, share: Mapping[str, float]) -> int:
+        """Return how many sets of engines are wanted, or fit."""
+        return self.count or _room(_resources(), share)
+
+
+def add_options(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add ``--ray`` and its details.
+
+    Args:
+        parser: of a command.
+        what: the command does on the cluster.
+    """
+    group = parser.add_argument_group(
+        "beyond one machine (docs/scale.md; needs the extra alignatt_agent[ray])"
+    )
+    add = group.add_argument
+    text = (
+        f"{what} on a Ray cluster: HOST:PORT of its head; auto, the default: the one that this "
+        "machine belongs to; local: one of this machine alone, gone with the command"
+    )
+    add("--ray", nargs="?", const=AUTO, metavar="ADDRESS", help=text)
+    text = "logical CPUs of each set of engines; default: all of a node, 1 beside a GPU"
+    add("--ray-cpus", type=float, metavar="N", help=text)
+    text = "GPUs of each set of engines, also a fraction; default: 1 where there are any"
+    add("--ray-gpus", type=float, metavar="N", help=text)
+
+
+def wish_of(arguments: argparse.Namespace, count: int | None = None) -> Wish | None:
+    """Return what the command line asks of a cluster; ``None`` without ``--ray``.
+
+    Raises:
+        ClusterError: it cannot be asked so, or Ray is not installed.
+    """
+    given = {"--ray-cpus": arguments.ray_cpus, "--ray-gpus": arguments.ray_gpus}
+    for option, value in given.items():
+        if value is not None and arguments.ray is None:
+            raise ClusterError(f"{option} has no meaning without --ray")
+        if value is not None and value < 0:
+            raise ClusterError(f"{option} has to be 0 or more, got {value:g}")
+    if arguments.ray is None:
+        return None
+    address = arguments.ray
+    if "://" in address:
+        raise ClusterError(
+            f"--ray {address}: Ray's client protocol is not supported; give HOST:PORT on a node "
+            "of the cluster, or submit the command with `ray job submit`"
+        )
+    if importlib.util.find_spec("ray") is None:
+        raise ClusterError("--ray needs Ray: pip install 'alignatt_agent[ray]'")
+    return Wish(address, arguments.ray_cpus, arguments.ray_gpus, count)
+
+
+@contextlib.contextmanager
+def joined(address: str, namespace: str | None = None) -> Iterator[None]:
+    """Join a cluster, or start one of this machine alone; leave it, or end it, afterwards.
+
+    Args:
+        address: see ``Wish``.
+        namespace: of actors with names.
+
+    Raises:
+        ClusterError: it cannot be reached, or its nodes run other versions than this machine.
+    """
+    local = address == LOCAL
+    if not local:
+        _knock(address)
+    with environment(local or _alone(address)):
+        import ray
+
+        ours = {
+            "log_to_driver": False,
+            "logging_level": "ERROR",
+            "namespace": namespace,
+            "ignore_reinit_error": False,
+        }
+        folder = tempfile.mkdtemp(prefix="alignatt-ray-") if local else None
+        try:
+            try:
+                if local:
+                    ray.init(
+                        LOCAL,
+                        include_dashboard=False,
+                        object_store_memory=OBJECT_STORE,
+                        _temp_dir=folder,
+                        **ours,
+                    )
+                else:
+                    ray.init(address, **ours)
+            except Exception as error:  # Ray raises plain ones, too
+                raise ClusterError(_unreachable(address, error)) from None
+            try:
+                check_nodes(versions())
+                yield
+            finally:
+                ray.shutdown()
+        finally:
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def check_nodes(here: Mapping[str, str]) -> None:
+    """Compare the versions on all nodes with those of this machine.
+
+    Args:
+        here: version of each package.
+
+    Raises:
+        ClusterError: they differ, or the package is not there; the node is named.
+    """
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
+
+    asked = []
+    for node in _nodes():
+        task = ray.remote(versions).options(
+            num_cpus=0, max_retries=0, scheduling_strategy=On(node["NodeID"], soft=False)
+        )
+        asked.append((node["NodeManagerAddress"], task.remote()))
+    for name, answer in asked:
+        try:
+            check_versions(here, ray.get(answer), name)
+        except ray.exceptions.RayError as error:
+            cause = getattr(error, "cause", None) or error
+            raise ClusterError(
+                f"node {name} cannot run this package ({one_line(cause)}): install the same "
+                "environment there"
+            ) from None
+
+
+def check_versions(here: Mapping[str, str], there: Mapping[str, str], node: str) -> None:
+    """Compare the versions of two machines.
+
+    Raises:
+        ClusterError: they differ; every difference is named.
+    """
+    names = [name for name in {**here, **there} if here.get(name) != there.get(name)]
+    if names:
+        found = ", ".join(f"{n} {there.get(n, 'none')} (here {here.get(n, 'none')})" for n in names)
+        raise ClusterError(
+            f"node {node} runs {found}: results would not be comparable; install the same "
+            "environment there"
+        )
+
+
+@contextlib.contextmanager
+def environment(alone: bool) -> Iterator[None]:
+    """Set what Ray reads when it is imported and when it starts; what the user has set stays.
+
+    Args:
+        alone: no other machine is to reach the cluster.
+    """
+    wanted = {**_ENVIRONMENT, **(_ALONE if alone else {})}
+    missing = [name for name in wanted if name not in os.environ]
+    os.environ.update({name: wanted[name] for name in missing})
+    try:
+        yield
+    finally:
+        for name in missing:
+            os.environ.pop(name, None)
+
+
+def _knock(address: str) -> None:
+    """Ray waits minutes for a head that is not there."""
+    if address == AUTO:
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise ClusterError(f"--ray {address}: expected HOST:PORT, auto or local")
+    try:
+        socket.create_connection((host, int(port)), REACH_S).close()
+    except (OSError, OverflowError) as error:
+        raise ClusterError(_unreachable(address, error)) from None
+
+
+def _alone(address: str) -> bool:
+    """Whether a cluster listens on loopback only; Ray takes its name for the machine's own."""
+    if address == AUTO:
+        address = os.environ.get("RAY_ADDRESS", "")
+    host, _, port = address.rpartition(":")
+    if host not in ("localhost", "127.0.0.1"):
+        return False
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing, and tells our own address
+            socket.create_connection((probe.getsockname()[0], int(port)), REACH_S).close()
+        except (OSError, ValueError):
+            return True
+    return False
+
+
+def _unreachable(address: str, error: Exception) -> str:
+    told = one_line(error)
+    if "ersion mismatch" in str(error):
+        return f"the cluster at {address} runs other versions than this machine: {told}"
+    if address == LOCAL:
+        return f"no cluster can be started here: {told}"
+    return (
+        f"no Ray cluster at {address} ({told}): start one with `ray start --head`, name another "
+        "one with --ray HOST:PORT, or use --ray local for this machine alone"
+    )
+
+
+def one_line(error: BaseException) -> str:
+    """Return the first sentence or so of an error, on one line."""
+    return " ".join(str(error).split())[:400] or type(error).__name__
+
+
+def _nodes() -> list[dict[str, Any]]:
+    import ray
+
+    return [node for node in ray.nodes() if node["Alive"]]
+
+
+def _resources() -> list[dict[str, float]]:
+    return [node["Resources"] for node in _nodes()]
+
+
+def _room(nodes: Sequence[Mapping[str, float]], share: Mapping[str, float]) -> int:
+    """Return how many shares fit."""
+    names = {"num_cpus": "CPU", "num_gpus": "GPU"}
+    wanted = {names[key]: value for key, value in share.items() if value}
+    if not wanted:
+        return 1
+    return sum(
+        min(int(node.get(name, 0) / value) for name, value in wanted.items()) for node in nodes
+    )

@@ -1,0 +1,172 @@
+"""Workers that keep what they loaded, and jobs that outlive them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.exceptions import RayError, RayTaskError
+
+from alignatt_agent.cluster.connection import Wish, check_versions
+from alignatt_agent.config.machine import device, versions
+from alignatt_agent.config.quiet import quieten
+from alignatt_agent.types import AlignAttError, EngineError
+
+LOSSES = 3
+"""Workers that a job may lose before it is given up: it may be what kills them."""
+
+STOP_S = 20.0
+"""Time for workers to end their engines."""
+
+PATIENCE_S = 30.0
+"""Time without any worker after which the user is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Something to do.
+
+    Attributes:
+        name: for messages.
+        function: importable; what it leaves in its module is there for the worker's next job.
+        arguments: its arguments; object references are fetched.
+        place: jobs of one place are best done by one worker.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    place: str = ""
+
+
+class JobFailedError(AlignAttError):
+    """A job raised an error, or lost too many workers.
+
+    Attributes:
+        job: which.
+        cause: the error.
+        details: where it happened.
+    """
+
+    exit_status = 1
+
+    def __init__(self, job: Job, cause: BaseException, details: str) -> None:
+        super().__init__(f"{job.name}: {cause}")
+        self.job, self.cause, self.details = job, cause, details
+
+
+class Worker:
+    """Does one job at a time, in a process of its own on some node."""
+
+    def __init__(self) -> None:
+        quieten()
+
+    def ready(self, here: Mapping[str, str]) -> str:
+        """Return the name of the device.
+
+        Raises:
+            ClusterError: the node runs other versions than the machine of the command.
+        """
+        address = ray.util.get_node_ip_address()
+        check_versions(here, versions(), address)
+        return f"{device()} ({address})"
+
+    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Do a job."""
+        return function(*arguments)
+
+
+class Workers:
+    """The workers of one command; a context.
+
+    A worker whose process or node is lost is started again by Ray, on any node with room, and its
+    job is done by whoever is free first.
+
+    Args:
+        wish: what each takes, and how many.
+        jobs: more workers than jobs would have nothing to do.
+        last: every worker does it at the end.
+    """
+
+    def __init__(self, wish: Wish, jobs: int, last: Callable[[], None] = lambda: None) -> None:
+        share = wish.share()
+        count = max(1, min(jobs, wish.room(share)))
+        remote = ray.remote(Worker).options(max_restarts=-1, max_task_retries=0, **share)
+        self._last = last
+        self._all = [remote.remote() for _ in range(count)]
+        self._places: dict[Any, str] = {}
+        self._here = versions()
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __exit__(self, *_: object) -> None:
+        """End the engines, then the workers."""
+        ends = [worker.run.remote(self._last) for worker in self._all]
+        ray.wait(ends, num_returns=len(ends), timeout=STOP_S)
+        for worker in self._all:
+            ray.kill(worker)
+
+    def results(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
+        """Do jobs; yield each with its result when it is done.
+
+        Raises:
+            ClusterError: a node runs other versions.
+            JobFailedError: a job failed, or lost ``LOSSES`` workers.
+        """
+        waiting, losses, idle = list(jobs), Counter[str](), list[Any]()
+        running: dict[Any, tuple[Any, Job | None]] = {
+            worker.ready.remote(self._here): (worker, None) for worker in self._all
+        }
+        told = time.monotonic()
+        while waiting or any(job for _, job in running.values()):
+            found, _ = ray.wait(list(running), num_returns=1, timeout=1.0)
+            if found or any(job for _, job in running.values()):
+                told = time.monotonic()
+            elif time.monotonic() - told > PATIENCE_S:
+                told = float("inf")
+                print(f"no worker is there: {len(waiting)} jobs wait for a node", file=sys.stderr)
+            for reference in found:
+                worker, job = running.pop(reference)
+                try:
+                    result = ray.get(reference)
+                except RayTaskError as error:
+                    cause = error.cause or error
+                    if job is None:
+                        raise cause from None
+                    raise JobFailedError(job, cause, str(error)) from None
+                except RayError as error:
+                    if job is not None:
+                        losses[job.name] += 1
+                        if losses[job.name] >= LOSSES:
+                            lost = EngineError(f"{LOSSES} workers were lost over it")
+                            raise JobFailedError(job, lost, str(error)) from None
+                        print(f"{job.name}: its worker was lost; it starts again", file=sys.stderr)
+                        waiting.insert(0, job)
+                    self._places.pop(worker, None)
+                    time.sleep(0.2)  # one that is being started again refuses at once
+                    running[worker.ready.remote(self._here)] = (worker, None)
+                    continue
+                idle.append(worker)
+                if job is not None:
+                    yield job, result
+            while waiting and idle:
+                worker = idle.pop()
+                job = self._next(worker, waiting)
+                running[worker.run.remote(job.function, *job.arguments)] = (worker, job)
+
+    def _next(self, worker: Any, waiting: list[Job]) -> Job:
+        """Take the job that the worker is best prepared for: its place, or nobody's yet."""
+        mine, taken = self._places.get(worker), set(self._places.values())
+        job = min(waiting, key=lambda one: (one.place != mine, one.place in taken))
+        waiting.remove(job)
+        self._places[worker] = job.place
+        return job

@@ -1,0 +1,261 @@
+"""Talks that are heard elsewhere: what is asked of them, and what comes back.
+
+Both ends of a talk's line. Whoever hears it fetches the work and sends an answer to each, in order,
+so one request to a replica can last as long as a talk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from alignatt_agent.booth import BoothStep
+from alignatt_agent.serve.engines import Listener
+from alignatt_agent.types import (
+    EngineError,
+    FloatArray,
+    Judged,
+    SourceView,
+    Step,
+    Word,
+)
+
+RELEASE_S = 0.2
+"""Time for a speaker to be told that his talk was lost before steps that waited for it fail."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A call of a booth, or of one of its translators.
+
+    Attributes:
+        target: code of the language of the translator; ``None`` for the booth.
+        method: its name.
+        arguments: of the call.
+    """
+
+    target: str | None
+    method: str
+    arguments: tuple[Any, ...]
+
+    def do(self, booth: Listener) -> tuple[Any, Judged | None]:
+        """Return the result, and what the translator judged last."""
+        if self.target is None:
+            return getattr(booth, self.method)(*self.arguments), None
+        translator = booth.interpreters[self.target].translator
+        return getattr(translator, self.method)(*self.arguments), translator.judged
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The talk has a replica from now on; the first thing that comes back."""
+
+    replica: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a piece of work gave; an exception is raised where it was asked for."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a language said when it was ready (``schedule: async``)."""
+
+    target: str
+    found: Step | Exception
+
+
+Reply = Placed | Answer | Said
+
+
+class Talk:
+    """The end of a talk that asks; looks like a ``Booth``.
+
+    Args:
+        targets: codes of the languages.
+        said: gets what ``schedule: async`` says.
+        failed: is told when the talk cannot go on.
+
+    Attributes:
+        interpreters: by code of the language, for clients that recognise speech themselves.
+        replica: who hears it, once it is placed.
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[str],
+        said: Callable[[str, Step | Exception], None],
+        failed: Callable[[EngineError], None],
+    ) -> None:
+        self.interpreters: Mapping[str, Any] = {code: _Interpreter(self, code) for code in targets}
+        self.replica: str | None = None
+        self._said, self._failed = said, failed
+        self._loop = asyncio.get_running_loop()
+        self._works: asyncio.Queue[Work | None] = asyncio.Queue()
+        self._asked: deque[Future[Any]] = deque()
+        self._placed = asyncio.Event()
+        self._over = False
+
+    def step(self, chunk: FloatArray) -> BoothStep:
+        """Hear a chunk, ``[samples]``; from any thread but that of the event loop."""
+        return self._step("step", chunk)
+
+    def finish(self) -> BoothStep:
+        """Translate everything that was said to its end."""
+        return self._step("finish")
+
+    def ask(self, work: Work) -> tuple[Any, Judged | None]:
+        """Have something done and wait for it.
+
+        Raises:
+            EngineError: an engine failed, or whoever heard the talk is gone.
+        """
+        answer: Future[Any] = Future()
+        self._loop.call_soon_threadsafe(self._ask, work, answer)
+        found: tuple[Any, Judged | None] = answer.result()
+        return found
+
+    async def work(self) -> Work | None:
+        """Return what is to be done next; ``None`` when the talk is over."""
+        return await self._works.get()
+
+    async def listen(self, replies: AsyncIterator[Reply]) -> None:
+        """Take what comes back until it ends."""
+        error = EngineError("whoever heard this talk has stopped")
+        try:
+            async for reply in replies:
+                if isinstance(reply, Placed):
+                    self.replica = reply.replica
+                    self._placed.set()
+                elif isinstance(reply, Said):
+                    self._said(reply.target, reply.found)
+                else:
+                    _settle(self._asked.popleft(), reply.value)
+        except asyncio.CancelledError:
+            raise
+        except Exception as cause:
+            error = lost(cause)
+        finally:
+            asked_to = not self._over
+            self._over = True
+            if asked_to:
+                self._failed(error)
+                await asyncio.sleep(RELEASE_S)
+            while self._asked:
+                _settle(self._asked.popleft(), error)
+
+    async def placed(self) -> None:
+        """Wait until somebody hears it."""
+        await self._placed.wait()
+
+    def close(self) -> None:
+        """Let whoever hears it go."""
+        self._over = True
+        self._works.put_nowait(None)
+
+    def _step(self, method: str, *arguments: Any) -> BoothStep:
+        found, _ = self.ask(Work(None, method, arguments))
+        assert isinstance(found, BoothStep)
+        return found
+
+    def _ask(self, work: Work, answer: Future[Any]) -> None:
+        if self._over:
+            _settle(answer, EngineError("the talk is over"))
+        else:
+            self._asked.append(answer)
+            self._works.put_nowait(work)
+
+
+class _Interpreter:
+    """Has a translator."""
+
+    def __init__(self, talk: Talk, target: str) -> None:
+        self.translator = _Translator(talk, target)
+
+
+class _Translator:
+    """A translator elsewhere, as far as ``wires.mt`` needs one."""
+
+    def __init__(self, talk: Talk, target: str) -> None:
+        self._talk, self._target = talk, target
+        self.judged: Judged | None = None
+
+    def update(self, view: SourceView) -> Any:
+        return self._ask("update", view)
+
+    def complete(self, words: Sequence[Word]) -> Any:
+        return self._ask("complete", words)
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        found, self.judged = self._talk.ask(Work(self._target, method, arguments))
+        return found
+
+
+async def attend(
+    booth: Listener,
+    fetch: Callable[[], Awaitable[Work | None]],
+    threads: Executor,
+    replies: asyncio.Queue[Reply | None],
+    alive: Callable[[], bool],
+) -> AsyncIterator[Reply]:
+    """The end of a talk that hears: do what is fetched, and yield the answers.
+
+    Args:
+        booth: hears and translates.
+        fetch: returns the next work, ``None`` at the end.
+        threads: where it is done.
+        replies: what comes back; what ``schedule: async`` says may be put there, too.
+        alive: whether the engines can go on.
+
+    Raises:
+        EngineError: they cannot.
+    """
+
+    async def working() -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while (work := await fetch()) is not None:
+                try:
+                    value: Any = await loop.run_in_executor(threads, partial(work.do, booth))
+                except Exception as error:
+                    value = error
+                if isinstance(value, EngineError) and not alive():
+                    raise value
+                replies.put_nowait(Answer(value))
+        finally:
+            replies.put_nowait(None)
+
+    task = asyncio.ensure_future(working())
+    try:
+        while (reply := await replies.get()) is not None:
+            yield reply
+        await task
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await task
+
+
+def lost(cause: Exception) -> EngineError:
+    """Return what a speaker is told when a talk breaks off."""
+    inner = getattr(cause, "cause", None) or cause
+    if isinstance(inner, EngineError):
+        return inner
+    return EngineError(f"the machine that heard this talk is gone ({type(inner).__name__})")
+
+
+def _settle(answer: Future[Any], value: Any) -> None:
+    if not answer.done():
+        if isinstance(value, BaseException):
+            answer.set_exception(value)
+        else:
+            answer.set_result(value)

@@ -1,0 +1,134 @@
+"""Ray on this machine: two nodes in processes, and agents that take their time."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import shutil
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+from tests.harness import fakes, live
+
+
+class SlowAgent(fakes.FakeAgent):
+    """Takes long enough to be killed at work."""
+
+    def process_chunk(self, waveform):
+        time.sleep(0.15)
+        return super().process_chunk(waveform)
+
+
+@contextlib.contextmanager
+def two_nodes(cpus=1, head=None):
+    """Start a cluster of two nodes with so many logical CPUs each, on loopback.
+
+    ``head=0`` leaves the first node without any, and starts a third one.
+    """
+    from alignatt_agent.cluster.connection import OBJECT_STORE, environment
+
+    folder = tempfile.mkdtemp(prefix="ray-test-", dir="/tmp")  # paths of sockets have to be short
+    with pytest.MonkeyPatch.context() as patch, environment(alone=True):
+        patch.setenv("RAY_TMPDIR", folder)
+        (Path(folder) / "ray").mkdir()
+        from ray.cluster_utils import Cluster
+
+        common = {"object_store_memory": OBJECT_STORE, "num_gpus": 0}
+        cluster = Cluster()
+        try:
+            first = cpus if head is None else head
+            cluster.add_node(num_cpus=first, **common, include_dashboard=False)
+            cluster.others = [
+                cluster.add_node(num_cpus=cpus, **common) for _ in range(1 if head is None else 2)
+            ]
+            yield cluster
+        finally:
+            cluster.shutdown()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class Speaker(threading.Thread):
+    """Says a talk over and over, half a second at a time, until told to stop.
+
+    ``messages`` are what came back, each with when it came.
+    """
+
+    def __init__(self, port, data, pause=0.1, **start):
+        super().__init__(daemon=True)
+        self._socket = connect(f"ws://127.0.0.1:{port}/ws", ping_timeout=None)
+        self._data, self._pause = data, pause
+        self._stopping = threading.Event()
+        self.messages = []
+        self.closed = None
+        self._socket.send(json.dumps({"type": "start", "targets": ["de"], **start}))
+        self.start()
+        self._sender = threading.Thread(target=self._send, daemon=True)
+        self._sender.start()
+
+    def run(self):
+        try:
+            while True:
+                message = json.loads(self._socket.recv())
+                self.messages.append((time.monotonic(), message))
+        except ConnectionClosed as error:
+            self.closed = error.rcvd.code if error.rcvd else None
+
+    def _send(self):
+        with contextlib.suppress(ConnectionClosed):
+            for piece in live.pieces(self._data, 16000):
+                self._socket.send(piece)
+                time.sleep(self._pause)
+            self._stopping.wait()
+            self._socket.send(json.dumps({"type": "stop"}))
+
+    def finish(self):
+        """Stop speaking when everything was said, and wait for the end."""
+        self._stopping.set()
+        self.join(live.WAIT_S)
+        return self
+
+    def of(self, kind):
+        """Return the messages of a kind."""
+        return [message for _, message in self.messages if message["type"] == kind]
+
+    def wait(self, kind, seconds=60):
+        """Wait for a message of a kind; returns it."""
+        deadline = time.monotonic() + seconds
+        while not self.of(kind):
+            assert time.monotonic() < deadline, self.messages[-3:]
+            time.sleep(0.02)
+        return self.of(kind)[0]
+
+    def text(self):
+        return live.text_of(message for _, message in self.messages)
+
+
+def answer(port, path):
+    """Return status and body."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=live.WAIT_S)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        found = connection.getresponse()
+        return found.status, found.read().decode()
+
+
+def replicas(port):
+    return json.loads(answer(port, "/health")[1])["replicas"]
+
+
+def processes():
+    """Command lines of Ray's processes, by their ids."""
+    found = {}
+    for process in psutil.process_iter(["pid", "cmdline"]):
+        line = " ".join(process.info["cmdline"] or ())
+        if line.startswith("ray::") or "/site-packages/ray/" in line:
+            found[process.pid] = line
+    return found
