@@ -49,6 +49,9 @@ LONGEST_TALK_S = 12 * 3600.0
 PLACE_S = 300.0
 """Longest time that a speaker waits for a replica that is being started."""
 
+LOOK_BACK_S = 10.5
+"""Talks under way are told every ten seconds, and Serve wants to look back longer than that."""
+
 WATCH_S = 2.0
 """How often the state of the replicas is asked for, and metrics are passed on."""
 
@@ -360,7 +363,7 @@ def _application(
             target_ongoing_requests=scale.speakers,
             upscale_delay_s=scale.grow_s,
             downscale_delay_s=scale.shrink_s,
-            look_back_period_s=max(2.0, scale.grow_s),
+            look_back_period_s=LOOK_BACK_S,
         ),
         ray_actor_options=dict(scale.share),
         graceful_shutdown_timeout_s=LONGEST_TALK_S,

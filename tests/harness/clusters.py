@@ -124,11 +124,13 @@ def replicas(port):
     return json.loads(answer(port, "/health")[1])["replicas"]
 
 
-def processes():
-    """Command lines of Ray's processes, by their ids."""
+def workers(cluster):
+    """Processes that the nodes of a cluster have started, and their titles."""
+    nodes = [cluster.head_node, *cluster.worker_nodes]
+    raylets = [item.process.pid for node in nodes for item in node.all_processes["raylet"]]
     found = {}
-    for process in psutil.process_iter(["pid", "cmdline"]):
-        line = " ".join(process.info["cmdline"] or ())
-        if line.startswith("ray::") or "/site-packages/ray/" in line:
-            found[process.pid] = line
+    for raylet in raylets:
+        for process in psutil.Process(raylet).children():
+            with contextlib.suppress(psutil.Error):
+                found[process.pid] = " ".join(process.cmdline()).strip()
     return found
