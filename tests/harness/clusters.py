@@ -33,26 +33,42 @@ def two_nodes(cpus=1, head=None):
 
     ``head=0`` leaves the first node without any, and starts a third one.
     """
-    from alignatt_agent.cluster.connection import OBJECT_STORE, environment
+    from alignatt_agent.cluster.connection import environment
 
     folder = tempfile.mkdtemp(prefix="ray-test-", dir="/tmp")  # paths of sockets have to be short
     with pytest.MonkeyPatch.context() as patch, environment(alone=True):
         patch.setenv("RAY_TMPDIR", folder)
         (Path(folder) / "ray").mkdir()
-        from ray.cluster_utils import Cluster
-
-        common = {"object_store_memory": OBJECT_STORE, "num_gpus": 0}
-        cluster = Cluster()
         try:
-            first = cpus if head is None else head
-            cluster.add_node(num_cpus=first, **common, include_dashboard=False)
-            cluster.others = [
-                cluster.add_node(num_cpus=cpus, **common) for _ in range(1 if head is None else 2)
-            ]
-            yield cluster
+            cluster = _started(cpus, head)
+            try:
+                yield cluster
+            finally:
+                cluster.shutdown()
         finally:
-            cluster.shutdown()
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _started(cpus, head, attempts=3):
+    """Start the nodes; Ray gives each 30 s, which a busy machine may exceed."""
+    from ray.cluster_utils import Cluster
+
+    from alignatt_agent.cluster.connection import OBJECT_STORE
+
+    common = {"object_store_memory": OBJECT_STORE, "num_gpus": 0}
+    cluster = Cluster()
+    try:
+        first = cpus if head is None else head
+        cluster.add_node(num_cpus=first, **common, include_dashboard=False)
+        cluster.others = [
+            cluster.add_node(num_cpus=cpus, **common) for _ in range(1 if head is None else 2)
+        ]
+    except BaseException as error:
+        cluster.shutdown()
+        if attempts > 1 and "timed out during startup" in str(error):
+            return _started(cpus, head, attempts - 1)
+        raise
+    return cluster
 
 
 class Speaker(threading.Thread):
