@@ -54,15 +54,16 @@ def rows(sizes, lags):
 
 def test_what_grows_is_seen():
     flat = rows([50, 100, 101, 99, 100], [0.5, 0.1, 0.2, 0.1, 0.1])
-    assert soak.growth(flat, 2) == {"server": 0.01}
+    assert soak.growth(flat, 2) == {"server": {"trend": 0.0, "highest": 0.01}}
     assert soak.lag_growth(flat, 2) == 0.0
-    grows = rows([50, 100, 100, 103, 100], [0.5, 0.1, 0.1, 1.0, 2.0])
-    assert soak.growth(grows, 2) == {"server": 0.03}
+    grows = rows([50, 100, 100, 103, 105], [0.5, 0.1, 0.1, 1.0, 2.0])
+    assert soak.growth(grows, 2) == {"server": {"trend": 0.05, "highest": 0.05}}
     assert soak.lag_growth(grows, 2) == pytest.approx(1.9)
 
 
 GOOD = {
-    "growth": {"server": 0.01},
+    "growth": {"server": {"trend": 0.01, "highest": 0.04}},
+    "stopped": False,
     "lag_growth_s": 0.1,
     "chunk_ms": 250,
     "said": {"speech": 9, "music": 2},
@@ -75,12 +76,13 @@ GOOD = {
     ("changes", "problem"),
     [
         ({}, None),
-        ({"growth": {"server": 0.021}}, "server grew by 2.1%"),
+        ({"growth": {"server": {"trend": 0.021, "highest": 0.021}}}, "server grew by 2.1%"),
         ({"growth": {}}, "too short"),
         ({"lag_growth_s": 0.26}, "the lag grew"),
         ({"said": {"speech": 9, "hiss": 1}}, "said in hiss: 1"),
         ({"said": {"music": 9}}, "nothing was said"),
         ({"viewer_saw": 8}, "a viewer saw 8 of 9"),
+        ({"viewer_saw": 8, "stopped": True}, None),
     ],
 )
 def test_what_is_not_as_it_should_be(changes, problem):
