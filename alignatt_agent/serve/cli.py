@@ -1,24 +1,6 @@
-"""``alignatt serve``: a talk becomes a page and captions in several languages."""
+"""Translate talks live: a page for the speaker, captions for everybody else.
 
-from __future__ import annotations
-
-import argparse
-import os
-import signal
-import threading
-from argparse import Namespace
-from collections.abc import Sequence
-from urllib.parse import urlsplit
-
-from alignatt_agent.cluster.connection import Wish, add_options, wish_of
-from alignatt_agent.config.agent_config import load_config, parse_overrides
-from alignatt_agent.config.errors import ConfigError
-from alignatt_agent.config.resolved import Resolved, resolve
-from alignatt_agent.config.resources import known_resources
-from alignatt_agent.serve.access import LOCAL_HOSTS, Limits, is_loopback
-
-EPILOG = """\
-examples
+Examples:
   the embedded models (they know nothing but the small world of micro_models/devset):
     alignatt serve --config micro-low
 
@@ -48,16 +30,29 @@ on a disk. Ctrl-C lets every speaker's last words be translated, then stops.
 exit status: 0 stopped; 1 the engines failed; 2 nothing was started
 """
 
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import threading
+from argparse import Namespace
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from alignatt_agent.cluster.connection import Wish, add_options, wish_of
+from alignatt_agent.config.agent_config import load_config, parse_overrides
+from alignatt_agent.config.errors import ConfigError
+from alignatt_agent.config.resolved import Resolved, resolve
+from alignatt_agent.config.resources import known_resources
+from alignatt_agent.help_page import page
+from alignatt_agent.serve.access import LOCAL_HOSTS, Limits, is_loopback
+
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     names = ", ".join(known_resources("agent_configs", ".yaml"))
-    parser = argparse.ArgumentParser(
-        prog="alignatt serve",
-        description="Translate talks live: a page for the speaker, captions for everybody else.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser("alignatt serve", **page(__doc__))
     add = parser.add_argument
     add("--config", required=True, help=f"name ({names}) or path of a YAML configuration")
     text = "override a key of the configuration, e.g. policy.name=none; repeatable"
