@@ -105,7 +105,11 @@ def wish_of(arguments: argparse.Namespace, count: int | None = None) -> Wish | N
     Raises:
         ClusterError: it cannot be asked so, or Ray is not installed.
     """
-    given = {"--ray-cpus": arguments.ray_cpus, "--ray-gpus": arguments.ray_gpus}
+    given = {
+        "--ray-cpus": arguments.ray_cpus,
+        "--ray-gpus": arguments.ray_gpus,
+        "--ray-workers": count,
+    }
     for option, value in given.items():
         if value is not None and arguments.ray is None:
             raise ClusterError(f"{option} has no meaning without --ray")
