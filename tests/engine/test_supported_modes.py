@@ -185,7 +185,7 @@ LIMITS = {
     "gpu_memory_utilization": 0.3,
     "kv_cache_memory_bytes": 1 << 28,
     "tensor_parallel_size": 4,
-    "distributed_executor_backend": "ray",
+    "distributed_executor_backend": "mp",
     "max_num_seqs": 7,
     "max_model_len": 777,
     "enforce_eager": False,
