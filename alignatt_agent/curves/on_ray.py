@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -61,7 +60,7 @@ class OnRay:
     def __enter__(self) -> OnRay:
         self._joined = joined(self._cluster.address)
         self._joined.__enter__()
-        self._workers = Workers(self._cluster, self._talks, shutdown)
+        self._workers = Workers(self._cluster, self._talks, _end)
         return self
 
     def __exit__(
@@ -119,13 +118,21 @@ def stream_remembered(setup: Setup, errand: Errand, talk: Talk, recording: bytes
         AlignAttAgent.lend(None)
 
 
-_memos: list[Memo] = []
+_memos: list[tuple[Memo, str]] = []
 
 
 def _memo() -> Memo:
     """Return what this worker remembers, on its own disk until it ends."""
     if not _memos:
         folder = tempfile.mkdtemp(prefix="alignatt-memo-")
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        _memos.append(Memo(Path(folder) / "memo.sqlite"))
-    return _memos[0]
+        _memos.append((Memo(Path(folder) / "memo.sqlite"), folder))
+    return _memos[0][0]
+
+
+def _end() -> None:
+    """Forget everything and end the engines; a worker that is killed runs no exit handlers."""
+    while _memos:
+        memo, folder = _memos.pop()
+        memo.close()
+        shutil.rmtree(folder, ignore_errors=True)
+    shutdown()

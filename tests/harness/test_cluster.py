@@ -7,9 +7,11 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from importlib.util import find_spec
+from pathlib import Path
 from signal import SIGKILL
 
 import pytest
@@ -187,6 +189,8 @@ def test_a_sweep_is_that_of_one_machine(cluster, tmp_path):
     with OnRay(Wish(cluster.address, 0.1, 0, 2), 2, start_fakes) as place:
         place.stream(there, tmp_path, "sweep")
         assert place.apply(_count, [1, 2]) == 2
+        assert list(Path(tempfile.gettempdir()).glob("alignatt-memo-*"))
+    assert not list(Path(tempfile.gettempdir()).glob("alignatt-memo-*"))
     for one, two in zip(here, there, strict=True):
         assert lines(one.files.metrics) == lines(two.files.metrics)
         assert two.streamed
