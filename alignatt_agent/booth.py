@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy.typing as npt
 
@@ -33,6 +33,9 @@ class Follower(Protocol):
     def reset(self) -> None:
         """Forget the open utterance."""
 
+    def prepare(self, view: SourceView) -> None:
+        """Do ahead what ``update`` will probably need; changes nothing that is said."""
+
     def update(self, view: SourceView) -> Emission:
         """Say what the open utterance allows."""
 
@@ -57,11 +60,14 @@ class Interpreter:
     def __init__(self, translator: Follower, watch: Stopwatch | None = None) -> None:
         self.translator = translator
         self._watch = watch or Stopwatch()
+        self._prepared: Future[None] | None = None
         self.reset()
 
     def reset(self) -> None:
         """Forget the stream."""
+        self._await_prepared()
         self.translator.reset()
+        self._passes = self.translator.steps
         self._sentences: deque[tuple[Word, ...]] = deque()
         self._retried = False
         self._undelivered = Emission()
@@ -77,24 +83,44 @@ class Interpreter:
             EngineError: an engine failed; the stream may go on with the next update.
         """
         translator = self.translator
-        passes, emitted = translator.steps, translator.emitted
+        emitted = translator.emitted
         self._watch.start()
+        if self._await_prepared():
+            self._watch.count("draft")
         self._sentences += heard.sentences
         while self._sentences:
             self._undelivered += self._complete(self._sentences[0])
             self._sentences.popleft()
         self._undelivered += translator.update(heard.live)
         emission = self.drain()
+        before, self._passes = self._passes, translator.steps
         return Step(
             audio_s=audio_s,
             heard=heard,
             judged=translator.judged,
             units=emission.units,
             accepted=translator.emitted - emitted,
-            passes=translator.steps - passes,
+            passes=self._passes - before,
             seconds=self._watch.read(),
             times=emission.times,
         )
+
+    def prepare(self, view: SourceView, threads: Executor) -> None:
+        """Begin what the next update will probably need, beside what is still to be heard.
+
+        Args:
+            view: the words that were just recognised, and how many will probably be accessible.
+            threads: where it runs.
+        """
+        self._await_prepared()
+        if not self._sentences:  # else the live words follow on what is still to be said
+            self._prepared = threads.submit(self.translator.prepare, view)
+
+    def _await_prepared(self) -> bool:
+        waiting, self._prepared = self._prepared, None
+        if waiting is not None:
+            wait([waiting])  # its errors show again when the update needs the same
+        return waiting is not None
 
     def drain(self) -> Emission:
         """Return units that a failed call decided but could not deliver."""
@@ -156,6 +182,9 @@ class Booth:
         interpreters: by name.
     """
 
+    in_turn: ClassVar[bool] = True
+    """Whether nothing is translated while the next chunk is heard: only then can be prepared."""
+
     def __init__(
         self,
         live_tail: LiveTail,
@@ -166,6 +195,8 @@ class Booth:
         self.interpreters = dict(interpreters)
         self._watch = watch or Stopwatch()
         self._threads = ThreadPoolExecutor(max(1, len(self.interpreters)))
+        if self.in_turn:
+            live_tail.foresee = self._prepare
         live_tail.reset()
 
     def reset(self) -> None:
@@ -198,6 +229,10 @@ class Booth:
         self._watch.start()
         heard = hear()
         return heard, self._live_tail.now, self._watch.read()
+
+    def _prepare(self, view: SourceView) -> None:
+        for interpreter in self.interpreters.values():
+            interpreter.prepare(view, self._threads)
 
     def _follow(self, heard: SpeechUpdate, now: float, seconds: Mapping[str, float]) -> BoothStep:
         several = len(self.interpreters) > 1

@@ -29,6 +29,8 @@ class OverlappedBooth(Booth):
     end returns what the last chunk became and the rest together.
     """
 
+    in_turn = False
+
     def __init__(
         self,
         live_tail: LiveTail,
@@ -92,6 +94,8 @@ class AsynchronousBooth(Booth):
         said: gets the name of an interpreter and its step, or the error that it met.
         watch: the clock of the live tail.
     """
+
+    in_turn = False
 
     def __init__(
         self,

@@ -36,6 +36,10 @@ class Stopwatch:
         finally:
             self._seconds[name] += self._clock() - begin
 
+    def count(self, name: str) -> None:
+        """Count all that passed since the chunk began, and nothing else, as time of one stage."""
+        self._seconds = dict.fromkeys(STAGES, 0.0) | {name: self._clock() - self._begin}
+
     def move(self, seconds: float, source: str, target: str) -> None:
         """Count ``seconds`` of one stage as time of another."""
         self._seconds[source] -= seconds

@@ -172,7 +172,7 @@ class Draft:
 
     Attributes:
         token_ids: drafted ids without the end-of-turn token.
-        ended: whether the model closed the turn by itself.
+        ended: whether the model closed the turn by itself, before the longest draft was full.
         rows: one row per drafted token; ``None`` when rows were not asked for.
         cut: whether the engine stopped because the gate rejects the last token; the model would
             have gone on.
@@ -344,6 +344,9 @@ class Aligner(Protocol):
 
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
         """Return the words of ``text`` with times; counts may differ from ``text.split()``."""
+
+    def expect(self, audio: FloatArray, text: str, language: str) -> None:
+        """Begin what ``align`` will probably be asked; it takes the result over if it is."""
 
 
 @dataclass(frozen=True, slots=True)

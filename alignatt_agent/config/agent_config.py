@@ -200,7 +200,7 @@ class AgentConfig(Strict):
             if getattr(self, key) == AgentConfig.model_fields[key].default
         }
         content = self.model_dump(exclude={"target_language", "latency_unit"} | later)
-        for key in ("recognizer", "context", "verify"):
+        for key in ("recognizer", "context", "verify", "ahead"):
             if content["speech"][key] == SpeechConfig.model_fields[key].default:
                 del content["speech"][key]
         for key, value in (("commit", "agreed"), ("align", "whole")):

@@ -37,6 +37,9 @@ class SpeechConfig(Strict):
             prefix at a word boundary.
         verify: check the last transcript against the longer audio in one pass and decode from the
             first difference, instead of decoding all of it again; the transcript is the same.
+        ahead: begin with what is probably needed next before a stage is over: words that were heard
+            before are timed while they are recognised again, and drafts begin while words are
+            timed; what is heard and emitted is the same.
     """
 
     recognizer: Literal["qwen3-asr", "whisper", "gemma4-audio"] = "qwen3-asr"
@@ -48,6 +51,7 @@ class SpeechConfig(Strict):
     align: Literal["whole", "changed"] = "whole"
     max_tail_s: float = Field(default=30.0, ge=5)
     verify: bool = True
+    ahead: bool = True
 
     @field_validator("recognizer", mode="before")
     @classmethod

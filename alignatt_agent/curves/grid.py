@@ -30,6 +30,9 @@ _ABLATION = "ablation"
 _OTHER_ROW = {"predicting": "emitted", "emitted": "predicting"}
 OPERATING = ("low", "high")
 
+WHOLE: Settings = {"early_stop": False, "speech.ahead": False}
+"""Settings of every run: drafts are whole, so that runs can share them, and none is made twice."""
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -52,7 +55,7 @@ class Point:
     def config(self, bases: Mapping[str, AgentConfig]) -> AgentConfig:
         """Return its configuration; drafts are whole, so that runs can share them."""
         raw = bases[self.base].model_dump()
-        for key, value in {**self.settings, "early_stop": False}.items():
+        for key, value in {**self.settings, **WHOLE}.items():
             *parents, last = key.split(".")
             target = raw
             for parent in parents:

@@ -73,7 +73,8 @@ class DraftEngine:
             first = False
         if not begun.token_ids and not begun.ended:
             self._fail(f"no room for a draft after a prompt of {len(prompt.token_ids)} tokens")
-        return begun
+        # One that was cut at its last token cannot know whether the turn ends there.
+        return replace(begun, ended=begun.ended and len(begun.token_ids) < max_tokens)
 
     def _continued(
         self,

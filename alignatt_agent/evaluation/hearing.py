@@ -25,18 +25,33 @@ class SharedHearing:
 
     Args:
         clock: a clock in seconds.
+        sleep: lets seconds of that clock pass.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._now = clock
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.perf_counter,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._now, self._sleep = clock, sleep
         self._known: dict[bytes, tuple[Any, float]] = {}
         self._recalled = self._taken = 0.0
 
-    def recall(self, key: bytes, compute: Callable[[], T]) -> T:
-        """Return what is stored under ``key``; compute, time and store it when nothing is."""
+    def __contains__(self, key: bytes) -> bool:
+        """Whether something is stored under ``key``."""
+        return key in self._known
+
+    def recall(self, key: bytes, compute: Callable[[], T], beside: bool = False) -> T:
+        """Return what is stored under ``key``; compute, time and store it when nothing is.
+
+        ``beside``: other work may go on meanwhile, so the time of a result passes again.
+        """
         if key in self._known:
             value, seconds = self._known[key]
-            self._recalled += seconds
+            if beside:
+                self._sleep(seconds)
+            else:
+                self._recalled += seconds
         else:
             begin = self._now()
             value = compute()
@@ -99,7 +114,17 @@ class RememberedAligner:
     def __init__(self, engine: Aligner, memory: Memory, name: str = "") -> None:
         self._engine, self._memory, self._name = engine, memory, name
 
+    def expect(self, audio: FloatArray, text: str, language: str) -> None:
+        """Begin to align what is not remembered."""
+        if self._key(audio, text, language) not in self._memory:
+            self._engine.expect(audio, text, language)
+
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
         """Return the timed words of ``text``."""
-        key = key_of("align", _FORM, self._name, audio.tobytes(), text, language)
-        return self._memory.recall(key, lambda: self._engine.align(audio, text, language))
+        key = self._key(audio, text, language)
+        return self._memory.recall(
+            key, lambda: self._engine.align(audio, text, language), beside=True
+        )
+
+    def _key(self, audio: FloatArray, text: str, language: str) -> bytes:
+        return key_of("align", _FORM, self._name, audio.tobytes(), text, language)

@@ -6,8 +6,9 @@ All times are absolute seconds from the start of the stream.
 from __future__ import annotations
 
 import logging
+import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ import numpy.typing as npt
 from alignatt_agent.config.speech_config import SpeechConfig
 from alignatt_agent.running_text import join_words, split_words
 from alignatt_agent.speech.commits import committed, forced
-from alignatt_agent.speech.hypothesis import Hypothesis
-from alignatt_agent.speech.sentences import split_sentences
+from alignatt_agent.speech.hypothesis import Hypothesis, common_prefix
+from alignatt_agent.speech.sentences import last_sentence_end, split_sentences
 from alignatt_agent.speech.waveform import Intake, in_range, loudness
 from alignatt_agent.speech.word_times import time_words
 from alignatt_agent.stopwatch import Stopwatch
@@ -43,6 +44,8 @@ SILENCE_KEPT_S = 0.5
 SHORTEST_S = 0.1
 """Shorter tails hold no word, and feature extractors fail on them."""
 
+_MARKS = re.compile(r"\W+$")
+
 
 class LiveTail:
     """Speech side of one stream.
@@ -56,7 +59,13 @@ class LiveTail:
         config: timing and limits.
         watch: counts the time of recogniser and aligner.
         context: names and terms of the talk.
+
+    Attributes:
+        foresee: gets the words that were just recognised, before they are timed and anything of
+            them is committed, and how many of them will probably be accessible.
     """
+
+    foresee: Callable[[SourceView], None] | None = None
 
     def __init__(
         self,
@@ -169,6 +178,7 @@ class LiveTail:
         if self._config.align == "changed" and self._tail.holds(texts):
             self._tail = self._tail.repeated(self.now, before)
         else:
+            self._look_ahead(texts)
             words, ends = self._time(audio, text, texts)
             self._tail = self._tail.revised(words, ends, self.now, before)
         self._heard, self._missed = self._received, False
@@ -187,8 +197,27 @@ class LiveTail:
         ]
         return words, [start + end for _, end in spans]
 
+    def _look_ahead(self, texts: Sequence[str]) -> None:
+        """Tell new words, unless a sentence among them probably closes now.
+
+        The last one probably goes on, unless it had been said before and only got its mark.
+        """
+        before = self._tail.texts
+        news = self._config.ahead and texts != before
+        if not news or self.foresee is None or last_sentence_end(texts, len(texts) - 1):
+            return
+        over = bool(before) and _bare(before[-1]) == _bare(texts[-1])
+        ready = len(texts) - (not over)
+        if self._config.stable_only:
+            ready = min(ready, common_prefix(before, texts))
+        words = [Word(text, self.now, self.now) for text in texts]
+        self.foresee(SourceView((*self._open, *words), len(self._open) + ready))
+
     def _heard_in(self, audio: FloatArray) -> str | None:
-        known = join_words(self._tail.texts) if self._config.verify else ""
+        known = join_words(self._tail.texts)
+        if self._config.ahead and known:
+            self._aligner.expect(audio, known, self._language)
+        known = known if self._config.verify else ""
         heard = self._recognizer.transcribe(audio, self._language, self._context, known)
         self._transcripts += heard
         return heard.text
@@ -265,3 +294,8 @@ class LiveTail:
         live = SourceView((*self._open, *self._tail.words), settled + ready)
         made, self._transcripts = self._transcripts, Transcripts()
         return SpeechUpdate(sentences, live, settled, settled + stable, made)
+
+
+def _bare(word: str) -> str:
+    """Return a word without the marks behind it."""
+    return _MARKS.sub("", word)

@@ -20,6 +20,9 @@ class Captions:
     def reset(self) -> None:
         """Nothing is kept."""
 
+    def prepare(self, view: SourceView) -> None:
+        """There is nothing to prepare."""
+
     def update(self, view: SourceView) -> Emission:
         """Say nothing yet."""
         return Emission()

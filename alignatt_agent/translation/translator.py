@@ -101,6 +101,7 @@ class Translator:
         self._hold_open_word = hold_open_word
         self._early_stop = early_stop
         self._drafted: _Drafted | None = None
+        self._ahead: _Drafted | None = None
         self._accessible = 0  # words that the latest decision could rely on
         self.emitted = 0
         self.reset()
@@ -141,10 +142,23 @@ class Translator:
             return Emission()
         drafted, decision = self._judged(source, accessible)
         self._follow(source)
-        self._drafted, self._accessible = drafted, accessible
+        self._drafted, self._ahead, self._accessible = drafted, None, accessible
         emission = self._accept(drafted, decision, accessible == len(source), view.words)
         self.judged = self._trace(drafted, decision, accessible)
         return emission
+
+    def prepare(self, view: SourceView) -> None:
+        """Draft ahead what ``update`` will need if it gets the same words, and keep it.
+
+        ``view.accessible`` may be wrong: the draft goes on, or its end is not looked at.
+
+        Raises:
+            EngineError: the engine failed; ``update`` will ask it again.
+        """
+        source = tuple(word.text for word in view.words)
+        accessible = min(view.accessible, len(source))
+        if accessible > 0 and not self._drafted_for(source):
+            self._ahead, _ = self._judged(source, accessible)
 
     def complete(self, words: Sequence[Word]) -> Emission:
         """Translate a closed sentence to its end and open the next utterance.
@@ -197,7 +211,7 @@ class Translator:
         self._source = source
         self._accepted = accepted
         self._aligned = aligned
-        self._drafted = None
+        self._drafted = self._ahead = None
         self._accessible = 0
         self._drafter.expect()
 
@@ -207,7 +221,9 @@ class Translator:
     def _judged(self, source: tuple[str, ...], accessible: int) -> tuple[_Drafted, Decision]:
         """Return the draft for ``source``, the last one where it still holds, and its decision."""
         drafted = self._drafted
-        if drafted is None or drafted.source != source:
+        if self._ahead is not None and self._ahead.source == source:
+            drafted = self._ahead
+        elif drafted is None or drafted.source != source:
             earlier = (drafted.translation, *drafted.earlier)[:MEMORY] if drafted else ()
             prompt = self._prompts.build(source, self._accepted)
             nothing = Draft((), False, cut=True)

@@ -104,3 +104,16 @@ def test_a_memory_gives_back_results_with_their_time():
     assert memory.recall(b"b", slow) is None
     assert (now[0], memory.clock()) == (2.0, 4.0)
     assert (memory.take_seconds(), memory.take_seconds()) == (2.0, 0.0)
+
+
+def test_the_time_of_what_runs_beside_other_work_passes_again():
+    now = [0.0]
+
+    def pass_by(seconds=1.5):
+        now[0] += seconds
+        return "words"
+
+    memory = SharedHearing(lambda: now[0], pass_by)
+    for _ in range(2):
+        assert memory.recall(b"a", pass_by, beside=True) == "words"
+    assert (now[0], memory.clock(), memory.take_seconds()) == (3.0, 3.0, 0.0)

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import threading
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from tests.pure.fakes import (
     ScriptAligner,
     ScriptRecognizer,
     Settings,
+    StoppingEngine,
     clock_audio,
 )
 
@@ -30,15 +32,16 @@ TALK = "we show it. then we read the long paper and leave. good bye"
 SCRIPT = [Word(text, 0.3 + 0.5 * i, 0.3 + 0.5 * i + 0.4) for i, text in enumerate(TALK.split())]
 
 
-def build(script, *, engine=None, error_rate=0.0, seed=0, watch=None, **options):
-    tokenizer = PieceTokenizer()
+def build(script, *, engine=None, tokenizer=None, error_rate=0.0, seed=0, watch=None, **options):
+    tokenizer = tokenizer or PieceTokenizer()
     engine = engine or MonotoneEngine(tokenizer)
     if isinstance(engine, MonotoneEngine):
         tokenizer = engine.tokenizer
     recognizer = ScriptRecognizer(script, random.Random(seed), error_rate)
     tail = LiveTail(recognizer, ScriptAligner(recognizer), "en", Settings(**options), watch)
     policy = AlignAtt(0, normalise="none", median_width=1)
-    translator = Translator(engine, engine, tokenizer, READOUT, policy, True, 16, watch=watch)
+    prompts = engine if isinstance(engine, MonotoneEngine) else Prompts()
+    translator = Translator(engine, prompts, tokenizer, READOUT, policy, True, 16, watch=watch)
     return Session(tail, Interpreter(translator, watch), watch), recognizer, engine
 
 
@@ -73,6 +76,49 @@ def test_a_talk_is_translated_as_it_is_heard():
     assert joined(outputs) == TRANSLATION
     assert outputs[:2] == [(), ()]  # less than two seconds
     assert sum(map(bool, outputs)) >= 6  # not all at the end
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    chunk=st.sampled_from([0.25, 0.5, 1.5]),
+    error_rate=st.sampled_from([0.0, 0.4]),
+    stable_only=st.booleans(),
+    early_stop=st.booleans(),
+)
+def test_what_is_begun_ahead_changes_nothing(seed, chunk, error_rate, stable_only, early_stop):
+    outputs = []
+    for ahead in (False, True):
+        engine = RandomEngine(4, seed)
+        session, _, _ = build(
+            SCRIPT,
+            engine=StoppingEngine(engine) if early_stop else engine,
+            tokenizer=PieceTokenizer([" a", "b", ".", " c"]),
+            error_rate=error_rate,
+            seed=seed,
+            stable_only=stable_only,
+            ahead=ahead,
+        )
+        outputs.append(run(session, 8.0, chunk))
+    assert outputs[0] == outputs[1]
+
+
+def test_a_draft_begins_while_words_are_timed():
+    session, _, engine = build(SCRIPT, ahead=True, min_start_s=2.0)
+    drafted = threading.Event()
+    draft, align = engine.draft, session._booth._live_tail._aligner.align
+
+    def begun(*given):
+        drafted.set()
+        return draft(*given)
+
+    def waiting(*given):
+        assert drafted.wait(30)
+        return align(*given)
+
+    engine.draft, session._booth._live_tail._aligner.align = begun, waiting
+    assert session.step(clock_audio(0, 48_000)).units == ("WE", "SHOW", "IT.", "THEN", "WE")
+    assert engine.calls == 1
 
 
 def test_a_step_tells_what_was_heard_drafted_decided_and_how_long_it_took():
