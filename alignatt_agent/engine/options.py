@@ -36,10 +36,13 @@ _AUDIO: Mapping[str, Any] = {
     "enable_prefix_caching": False,
     "skip_mm_profiling": True,
 }
+_SPEECH: Mapping[str, Any] = {**_AUDIO, "enable_mm_embeds": True}
+"""Qwen3-ASR and its aligner take features, see ``Features``; vLLM counts them as embeddings."""
+
 _BY_ROLE: Mapping[str, Mapping[str, Any]] = {
-    "asr": _AUDIO,
+    "asr": _SPEECH,
     "aligner": {
-        **_AUDIO,
+        **_SPEECH,
         "runner": "pooling",
         "hf_overrides": {"architectures": ["Qwen3ASRForcedAlignerForTokenClassification"]},
     },

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from alignatt_agent.engine.drafts import greedy, strip_stop
+from alignatt_agent.engine.features import shared_features
 from alignatt_agent.engine.fetched import fetch
 from alignatt_agent.engine.row_requests import EXTRA, new_key, wish
 from alignatt_agent.engine.served_model import ServedModel
@@ -81,7 +82,7 @@ class AudioModel:
             # None is a position that was not computed; it is decoded.
             kept += [] if found.next_token is None else [found.next_token]
 
-    def _request(self, token_ids: list[int], audio: FloatArray) -> dict[str, Any]:
+    def _request(self, token_ids: list[int], audio: Any) -> dict[str, Any]:
         return {"prompt_token_ids": token_ids, "multi_modal_data": {"audio": audio}}
 
 
@@ -98,6 +99,10 @@ class SpeechModel(AudioModel):
     def __init__(self, model: ServedModel) -> None:
         super().__init__(model)
         self.processor = model.processor()
+        self._features = shared_features(self.processor)
+
+    def _request(self, token_ids: list[int], audio: FloatArray) -> dict[str, Any]:
+        return super()._request(token_ids, self._features(audio))
 
 
 class EncoderDecoderModel(AudioModel):
@@ -133,6 +138,7 @@ class TimingModel:
         self._model = model
         self.tokenizer = model.tokenizer()
         self.processor = model.processor()
+        self._features = shared_features(self.processor)
         self.bin_ms = float(getattr(model.config.hf_config, "timestamp_segment_time", None) or 80)
         self.timestamp_id: int = self.tokenizer.convert_tokens_to_ids("<timestamp>")
 
@@ -140,7 +146,8 @@ class TimingModel:
         """Return the most likely time bin at each timestamp token of ``token_ids``."""
         from vllm.pooling_params import PoolingParams
 
-        prompt = {"prompt_token_ids": token_ids, "multi_modal_data": {"audio": audio}}
+        heard = self._features(audio)
+        prompt = {"prompt_token_ids": token_ids, "multi_modal_data": {"audio": heard}}
         output = self._model.encode(
             prompt, PoolingParams(task="token_classify", use_activation=False)
         )
