@@ -2,6 +2,7 @@
 
 It lets vLLM's Qwen3-ASR and Gemma-4 load where torchvision is not installed: their modules import
 image processors on the way, and those name torchvision without needing it for audio and text. It
+has vLLM's linear layers on a CPU take transposed input, as Gemma-4's audio tower gives it. It
 passes on why an engine failed. And it ends our engine processes: at once when they are done, and
 also when their owner was killed.
 """
@@ -39,6 +40,7 @@ def register() -> None:
     if "torchvision" not in sys.modules and importlib.util.find_spec("torchvision") is None:
         _stand_in_for_torchvision()
         _stand_in_for_video_processors()
+    _take_transposed_input()
     owner = int(os.environ.get(OWNER, "0"))
     if owner and owner != os.getpid():
         crashes.listen()
@@ -46,6 +48,25 @@ def register() -> None:
         if multiprocessing.parent_process() is not None:
             # The lowest priority: after everything that cleans up.
             multiprocessing.util.Finalize(None, _leave, exitpriority=-100)
+
+
+def _take_transposed_input() -> None:
+    """Have vLLM's oneDNN operator get what it insists on: rows without gaps.
+
+    Whether a convolution gives its output transposed depends on the machine and the length.
+    """
+    from vllm import _custom_ops as ops
+    from vllm.platforms import current_platform
+
+    if not current_platform.is_cpu() or hasattr(ops.onednn_mm, "takes_transposed"):
+        return
+    plain = ops.onednn_mm
+
+    def onednn_mm(handler: Any, x: Any, bias: Any) -> Any:
+        return plain(handler, x.contiguous(), bias)
+
+    onednn_mm.takes_transposed = True  # type: ignore[attr-defined]
+    ops.onednn_mm = onednn_mm
 
 
 def _end_with(owner: int) -> None:
