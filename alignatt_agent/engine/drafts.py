@@ -158,21 +158,6 @@ class DraftEngine:
         found = fetch(self._model, key)
         return self._joined(Draft((), False), found.rows, len(token_ids), prompt, readout)
 
-    def logprobs(self, prompt: Prompt, token_ids: Sequence[int]) -> FloatArray:
-        """Return the log-probability of each of ``token_ids`` after ``prompt``, ``[tokens]``.
-
-        Raises:
-            EngineError: the engine failed.
-        """
-        sampling = greedy(1, self._stops)
-        sampling.prompt_logprobs = 0  # those of the prompt's own tokens
-        begin = len(prompt.token_ids)
-        output = self._model.generate(
-            {"prompt_token_ids": [*prompt.token_ids, *token_ids]}, sampling
-        )
-        places = zip(output.prompt_logprobs[begin:], token_ids, strict=True)
-        return np.array([place[token].logprob for place, token in places])
-
     def _wish(
         self,
         key: str,

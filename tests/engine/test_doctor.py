@@ -398,18 +398,10 @@ def test_rows_against_the_reference(monkeypatch, dtype, error, noise, status):
         return found
 
     monkeypatch.setattr(doctor_engines, "_reference", reference)
-    monkeypatch.setattr(doctor_engines, "_logprob_gap", lambda *_: (2e-4, 1e-2))
     check = doctor_engines.parity(drafts, model, CASES, dtype)
     assert check.status == status
     assert dtype in check.found
-    assert check.fix == (doctor_engines.REPORT_ROWS if status == "FAIL" else "")
-    # Where already the log-probabilities differ, it is the model and not its rows.
-    monkeypatch.setattr(doctor_engines, "_logprob_gap", lambda *_: (float("nan"), 1e-2))
-    check = doctor_engines.parity(drafts, model, CASES, dtype)
-    assert check.status == status
-    if status == "FAIL":
-        assert "vLLM and Transformers compute different models" in check.found
-        assert check.fix == doctor_engines.OTHER_MODEL
+    assert bool(check.fix) == (status == "FAIL")
 
 
 def test_rows_are_not_compared_without_memory(monkeypatch):
