@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
@@ -84,9 +84,11 @@ class Interpreter:
         """
         translator = self.translator
         emitted = translator.emitted
-        self._watch.start()
+        begin = self._watch.now()
         if self._await_prepared():
-            self._watch.count("draft")
+            self._watch.shorten("draft", begin)
+        else:
+            self._watch.start()
         self._sentences += heard.sentences
         while self._sentences:
             self._undelivered += self._complete(self._sentences[0])
@@ -114,13 +116,17 @@ class Interpreter:
         """
         self._await_prepared()
         if not self._sentences:  # else the live words follow on what is still to be said
+            self._watch.start()
             self._prepared = threads.submit(self.translator.prepare, view)
 
     def _await_prepared(self) -> bool:
         waiting, self._prepared = self._prepared, None
-        if waiting is not None:
-            wait([waiting])  # its errors show again when the update needs the same
-        return waiting is not None
+        if waiting is None:
+            return False
+        error = waiting.exception()  # shows again when the update needs the same
+        if error is not None and not isinstance(error, Exception):
+            raise error
+        return True
 
     def drain(self) -> Emission:
         """Return units that a failed call decided but could not deliver."""

@@ -36,9 +36,21 @@ class Stopwatch:
         finally:
             self._seconds[name] += self._clock() - begin
 
-    def count(self, name: str) -> None:
-        """Count all that passed since the chunk began, and nothing else, as time of one stage."""
-        self._seconds = dict.fromkeys(STAGES, 0.0) | {name: self._clock() - self._begin}
+    def now(self) -> float:
+        """Return the reading of the clock."""
+        return self._clock()
+
+    def shorten(self, name: str, begin: float) -> None:
+        """Begin a chunk in the past; of a stage that ran before, too, only the rest counts.
+
+        Args:
+            name: the stage, which ended just now; with it went replay.
+            begin: reading of the clock.
+        """
+        rest = self._clock() - begin
+        replay = min(self._seconds["replay"], rest)
+        self._seconds = dict.fromkeys(STAGES, 0.0) | {name: rest - replay, "replay": replay}
+        self._begin = begin
 
     def move(self, seconds: float, source: str, target: str) -> None:
         """Count ``seconds`` of one stage as time of another."""

@@ -43,6 +43,9 @@ SILENCE_KEPT_S = 0.5
 """Silence that stays in the tail, for the onset of the next word."""
 SHORTEST_S = 0.1
 """Shorter tails hold no word, and feature extractors fail on them."""
+PAUSE = 0.1
+"""New audio that is 20 dB below the tail probably brings no word. Begun with every chunk, two of
+three alignments were in vain, and recognition beside them took 45 ms instead of 38 on two cores."""
 
 _MARKS = re.compile(r"\W+$")
 
@@ -159,7 +162,7 @@ class LiveTail:
         level = loudness(audio)
         if self.tail_s >= SHORTEST_S and level >= SILENCE_RMS:
             with self._watch.stage("asr"):
-                text = self._heard_in(audio)
+                text = self._heard_in(audio, level)
         if text is None:
             # As if this chunk had not been heard: the last hypothesis stays.
             if not self._doubted:
@@ -206,16 +209,17 @@ class LiveTail:
         news = self._config.ahead and texts != before
         if not news or self.foresee is None or last_sentence_end(texts, len(texts) - 1):
             return
-        over = bool(before) and _bare(before[-1]) == _bare(texts[-1])
+        over = bool(before) and _MARKS.sub("", before[-1]) == _MARKS.sub("", texts[-1])
         ready = len(texts) - (not over)
         if self._config.stable_only:
             ready = min(ready, common_prefix(before, texts))
         words = [Word(text, self.now, self.now) for text in texts]
         self.foresee(SourceView((*self._open, *words), len(self._open) + ready))
 
-    def _heard_in(self, audio: FloatArray) -> str | None:
+    def _heard_in(self, audio: FloatArray, level: float) -> str | None:
         known = join_words(self._tail.texts)
-        if self._config.ahead and known:
+        new = audio[self._heard - self._received :]
+        if self._config.ahead and known and loudness(new) < PAUSE * level:
             self._aligner.expect(audio, known, self._language)
         known = known if self._config.verify else ""
         heard = self._recognizer.transcribe(audio, self._language, self._context, known)
@@ -294,8 +298,3 @@ class LiveTail:
         live = SourceView((*self._open, *self._tail.words), settled + ready)
         made, self._transcripts = self._transcripts, Transcripts()
         return SpeechUpdate(sentences, live, settled, settled + stable, made)
-
-
-def _bare(word: str) -> str:
-    """Return a word without the marks behind it."""
-    return _MARKS.sub("", word)

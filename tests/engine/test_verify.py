@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from alignatt_agent.engine import early_stop
 from alignatt_agent.engine.row_requests import EXTRA, Ledger, wish
-from alignatt_agent.engine.speech_models import SpeechModel
+from alignatt_agent.engine.speech_models import AudioModel
 from alignatt_agent.engine.verify import Due, Expected, read_greedy
 from tests.engine.test_row_requests import request, step
 
@@ -214,7 +214,7 @@ ANSWER = [11, 12, 13, 14, 15]
     ],
 )
 def test_a_verified_answer_is_the_decoded_one_in_fewer_steps(expected, requests, steps):
-    answer = SpeechModel(Served(ANSWER)).generate(PROMPT, np.zeros(0), 10, expected)
+    answer = AudioModel(Served(ANSWER)).generate(PROMPT, np.zeros(0), 10, expected)
     assert (answer.token_ids, answer.ended) == (tuple(ANSWER), True)
     assert (answer.requests, answer.steps) == (requests, steps)
 
@@ -229,9 +229,9 @@ def test_a_verified_answer_is_the_decoded_one_in_fewer_steps(expected, requests,
 def test_an_answer_is_the_same_whatever_was_expected_and_keeps_its_bound(
     answer, expected, most, cached
 ):
-    plain = SpeechModel(Served(answer)).generate(PROMPT, np.zeros(0), most)
+    plain = AudioModel(Served(answer)).generate(PROMPT, np.zeros(0), most)
     served = Served(answer, cached=[1] if cached else [])
-    verified = SpeechModel(served).generate(PROMPT, np.zeros(0), most, expected)
+    verified = AudioModel(served).generate(PROMPT, np.zeros(0), most, expected)
     assert (verified.token_ids, verified.ended) == (plain.token_ids, plain.ended)
     assert verified.requests == len(served.asked) <= 2
     assert all(len(said) + room == most for said, room in served.asked)

@@ -132,7 +132,7 @@ def test_few_knobs():
     knobs = [
         *config.policy.model_dump(),
         # Which model listens, what it is told of the talk, and how fast it says the same, are none.
-        *(config.speech.model_dump().keys() - {"recognizer", "context", "verify"}),
+        *(config.speech.model_dump().keys() - {"recognizer", "context", "verify", "ahead"}),
         "max_draft_tokens",
         "chunk_ms",
         "head_sets",

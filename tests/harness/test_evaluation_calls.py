@@ -51,7 +51,8 @@ def test_everything_about_a_run(finished):
 def test_replay_is_told_from_the_rest_of_a_draft(finished):
     stages = [scores(finished, c, t)["stages"] for c in ("low", "high") for t in ("de", "zh")]
     replay_ms = sum(item["chunks"] * item["ms_per_chunk"]["replay"] for item in stages)
-    assert replay_ms == pytest.approx(finished.drafts, rel=0.01)
+    # Of a draft that began while words were timed only what is waited for counts.
+    assert 0 < replay_ms <= 1.01 * finished.drafts
     assert "replay, ms" in (finished.root / "out" / "report.md").read_text()
 
 

@@ -256,7 +256,8 @@ class TestPoints:
     def test_operating_points_are_the_configurations_themselves(self):
         found = {p.base: p.config(self.BASES) for p in sweep("quick") if not p.settings}
         for name, config in self.BASES.items():
-            assert found[name] == config.model_copy(update={"early_stop": False})
+            speech = config.speech.model_copy(update={"ahead": False})
+            assert found[name] == config.model_copy(update={"early_stop": False, "speech": speech})
 
     def test_rivals_are_what_their_label_says(self):
         by_name = {point.name: point.config(self.BASES) for point in sweep("full")}
