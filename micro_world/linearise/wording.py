@@ -8,7 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-USUAL = 0.65
+USUAL = 0.7
 """How often the first of several synonyms is drawn."""
 
 
