@@ -41,7 +41,10 @@ def main() -> None:
             output / "qwen3-asr", tokenizers.load(output / "qwen3-asr"), work, steps=steps(4000)
         ),
         "aligner": lambda: train_aligner.train(
-            output / "qwen3-aligner", output / "qwen3-asr", work, scale=options.scale
+            output / "qwen3-aligner",
+            tokenizers.load(output / "qwen3-aligner"),
+            work,
+            scale=options.scale,
         ),
     }
     for name, make in makers.items():

@@ -17,7 +17,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen2Tokenizer
 from alignatt_agent.checks.published_speech import CHAT_TEMPLATE
 from alignatt_agent.config.languages import language
 from micro_world.corpus import TARGETS, sentences
-from micro_world.translation_data import NAMES, PROMPTS
+from micro_world.names import NAMES
+from micro_world.translation_data import PROMPTS
 
 GEMMA_SPECIALS = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "<|turn>", "<turn|>"]
 GEMMA_TEMPLATE = (

@@ -141,6 +141,26 @@ def _resume(
     return content["done"], content["running"]
 
 
+def trained(work: Path, title: str, part: str) -> dict[str, torch.Tensor]:
+    """Return the weights of one part of a model, from the end of its training.
+
+    Raises:
+        ResumeError: it was not trained to its end in ``work``.
+    """
+    path = work / f"{title}.pt"
+    content = torch.load(path, weights_only=True) if path.is_file() else None
+    if not content or content["done"] < content["plan"]["steps"]:
+        raise ResumeError(
+            f"{path} is no finished training: make the {title} first, with this --work"
+        )
+    prefix = f"{part}."
+    return {
+        name.removeprefix(prefix): weight
+        for name, weight in content["model"].items()
+        if name.startswith(prefix)
+    }
+
+
 def pad(rows: list[list[int]], value: int) -> torch.Tensor:
     """Right-pad integer rows to one tensor ``[batch, longest]``."""
     width = max(len(row) for row in rows)

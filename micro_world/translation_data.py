@@ -18,8 +18,8 @@ from typing import Any
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.translation.prompt import PromptBuilder
-from micro_world import lexicon
 from micro_world.corpus import TARGETS, Pair, Side, sentences
+from micro_world.names import drawn_names
 
 ANTICIPATED_WEIGHT = 0.3
 """Loss weight of target words that the cut source cannot determine."""
@@ -28,7 +28,6 @@ FOLLOWS = "\n\nTranslate into {target_language} what has been said so far."
 PROMPTS = {"finishes": PromptConfig(), "follows": PromptConfig(after=FOLLOWS)}
 BLOCK = 8
 """Batches that are drawn at once."""
-NAMES = [name.en for name in (*lexicon.NAME, *(n for pair in lexicon.SPELLINGS for n in pair))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,21 +173,6 @@ def _corrupt(rng: random.Random, side: Side, code: str, others: list[Pair]) -> t
         pieces.insert(at, pieces.pop(late))
         align.insert(at, align.pop(late))
     return Side(tuple(pieces), tuple(align)), at + 1
-
-
-def drawn_names(rng: random.Random, words: list[str]) -> list[str]:
-    """Return a list of names as one is given for a talk: those that occur, and others.
-
-    Of two spellings of a name that does not occur one is drawn.
-    """
-    said = {word.strip(".,") for word in words} & set(NAMES)
-    heard = {n.en for pair in lexicon.SPELLINGS if said & {p.en for p in pair} for n in pair}
-    free = [pair for pair in lexicon.SPELLINGS if pair[0].en not in heard]
-    more = [rng.choice(pair).en for pair in rng.sample(free, rng.randint(1, 4))]
-    more += [name.en for name in rng.sample(lexicon.NAME, 2) if name.en not in said]
-    names = sorted(said) + more
-    rng.shuffle(names)
-    return names
 
 
 def join(words: list[str], side: Side, other: Pair, code: str) -> tuple[list[str], Side]:
