@@ -17,7 +17,7 @@ from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
 from micro_world import lexicon, training
 from micro_world.corpus import TARGETS, Pair, sentences
 from micro_world.names import drawn_names
-from micro_world.speech import Voice, speak
+from micro_world.speech import Synthesiser, Voice, speak
 from micro_world.speech_data import noisy
 
 VOICES = (
@@ -69,13 +69,13 @@ def talks(seed: int, least: int) -> Iterator[Talk]:
 
 def speak_talk(name: str, voice: Voice, seed: int, seconds: float = SECONDS) -> Talk:
     """Speak held-out sentences one after the other until ``seconds`` have passed."""
-    rng = random.Random(seed)
+    rng, synthesiser = random.Random(seed), Synthesiser()
     pieces: list[FloatArray] = [np.zeros(int(rng.uniform(0.2, 0.6) * SAMPLE_RATE), np.float32)]
     now = len(pieces[0]) / SAMPLE_RATE
     segments: list[tuple[Pair, float, float]] = []
     words: list[Word] = []
     for pair in _consistent(seed, rng):
-        spoken = speak(pair.words, voice, rng)
+        spoken = speak(pair.words, voice, rng, synthesiser)
         words += [Word(w.text, w.start + now, w.end + now) for w in spoken.words]
         end = now + len(spoken.audio) / SAMPLE_RATE
         segments.append((pair, now, end))

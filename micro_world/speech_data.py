@@ -17,7 +17,7 @@ from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRF
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
 from micro_world.corpus import sentences
 from micro_world.names import drawn_names
-from micro_world.speech import Utterance, Voice, speak
+from micro_world.speech import Synthesiser, Utterance, Voice, speak
 
 FRAMES_PER_CHUNK, TOKENS_PER_CHUNK = 100, 13
 """The encoder turns each second (100 mel frames) into 13 positions, 80 ms apart."""
@@ -79,10 +79,11 @@ class ClipMaker:
     def _voices(self) -> list[list[Spoken]]:
         rng = random.Random(self._seed)
         source = islice(sentences(self._seed), self._pool)
-        voices = []
+        voices, synthesiser = [], Synthesiser()
         bar = tqdm(total=self._pool, desc="synthesis", mininterval=5)
         for speaker in [Voice.draw(rng) for _ in range(max(1, self._pool // POOLED))]:
-            voices.append([Spoken.of(speak(p.words, speaker, rng)) for p in islice(source, POOLED)])
+            drawn = islice(source, POOLED)
+            voices.append([Spoken.of(speak(p.words, speaker, rng, synthesiser)) for p in drawn])
             bar.update(POOLED)
         return voices
 

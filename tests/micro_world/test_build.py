@@ -1,4 +1,4 @@
-"""``make micro-models`` on a thousandth of its steps: every part runs, and twice the same."""
+"""``make micro-models`` on a thousandth of its steps: all parts, stopped or not, the same bytes."""
 
 import hashlib
 import os
@@ -12,6 +12,7 @@ from alignatt_agent.cli import main
 from alignatt_agent.config.head_sets import load_head_set
 
 ROOT = Path(__file__).resolve().parents[2]
+WORK = "work"
 TOKENIZERS = ("gemma4", "qwen3-asr", "qwen3-aligner")
 
 
@@ -22,7 +23,7 @@ def built(tmp_path_factory):
     command = [sys.executable, "-m", "micro_world", "--scale", "0.001", "--threads", "1"]
     builds = [
         subprocess.Popen(
-            [*command, "--output", str(folder)],
+            [*command, "--output", str(folder), "--work", str(folder / WORK)],
             cwd=ROOT,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
             stdout=subprocess.PIPE,
@@ -42,7 +43,9 @@ def built(tmp_path_factory):
 
 
 def digests(folder):
-    files = [f for f in folder.rglob("*") if f.is_file() and f.suffix != ".jsonl"]
+    files = [
+        f for f in folder.rglob("*") if f.is_file() and WORK not in f.relative_to(folder).parts
+    ]
     return {str(f.relative_to(folder)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
 
 
