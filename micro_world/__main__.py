@@ -31,6 +31,9 @@ def main() -> None:
     def steps(number: int) -> int:
         return max(2, round(number * float(options.scale)))
 
+    def pool(number: int) -> int:
+        return max(120, steps(number))
+
     makers: dict[str, Callable[[], None]] = {
         "tokenizers": lambda: tokenizers.write(output),
         "devset": lambda: devset.write(output / "devset", options.devset_seed, options.sentences),
@@ -38,13 +41,18 @@ def main() -> None:
             output / "gemma4", tokenizers.load(output / "gemma4"), work, steps=steps(12000)
         ),
         "recogniser": lambda: train_speech.train(
-            output / "qwen3-asr", tokenizers.load(output / "qwen3-asr"), work, steps=steps(4000)
+            output / "qwen3-asr",
+            tokenizers.load(output / "qwen3-asr"),
+            work,
+            steps=steps(6000),
+            pool=pool(9000),
         ),
         "aligner": lambda: train_aligner.train(
             output / "qwen3-aligner",
             tokenizers.load(output / "qwen3-aligner"),
             work,
             scale=options.scale,
+            pool=pool(3000),
         ),
     }
     for name, make in makers.items():

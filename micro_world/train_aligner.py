@@ -83,9 +83,7 @@ def layout(tokenizer: Any, clip: Clip, count: int) -> Layout:
     return Layout(ids, labels, words)
 
 
-def train(
-    folder: Path, tokenizer: Any, work: Path, *, scale: float = 1.0, pool: int = 3000
-) -> None:
+def train(folder: Path, tokenizer: Any, work: Path, *, scale: float = 1.0, pool: int) -> None:
     """Train the decoder and the classifier over the frozen encoder of the recogniser.
 
     Args:

@@ -142,7 +142,7 @@ def train(
     work: Path,
     *,
     steps: int,
-    pool: int = 9000,
+    pool: int,
     batch: int = 20,
     rate: float = 2e-3,
 ) -> None:
