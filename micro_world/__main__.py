@@ -14,6 +14,7 @@ import torch
 
 from micro_world import devset, tokenizers, train_aligner, train_speech, train_translation
 
+PARTS = ("tokenizers", "devset", "translation", "recogniser", "aligner")
 EXAMPLES = """examples:
   python -m micro_world                        all parts, one after the other
   python -m micro_world recogniser aligner     two of them; stop and start again at will
@@ -24,7 +25,10 @@ EXAMPLES = """examples:
 
 def main() -> None:
     """Make what was asked for."""
-    options = _options()
+    parser = build_parser()
+    options = parser.parse_args()
+    if unknown := sorted(set(options.parts) - set(PARTS)):
+        parser.error(f"unknown part {', '.join(unknown)}; known are {', '.join(PARTS)}")
     torch.set_num_threads(options.threads)
     output, work = options.output, options.work
 
@@ -55,24 +59,24 @@ def main() -> None:
             pool=pool(3000),
         ),
     }
-    for name, make in makers.items():
-        if name in (options.parts or makers):
-            make()
+    for name in PARTS:
+        if name in (options.parts or PARTS):
+            makers[name]()
 
 
-def _options() -> argparse.Namespace:
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m micro_world",
         description=__doc__,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parts = ("tokenizers", "devset", "translation", "recogniser", "aligner")
     parser.add_argument(
         "parts",
         nargs="*",
         metavar="PART",
-        help=f"{', '.join(parts)}; default: all. The trainings need the tokenizers in --output",
+        help=f"{', '.join(PARTS)}; default: all. The trainings need the tokenizers in --output",
     )
     parser.add_argument("--output", type=Path, default=Path("micro_models"))
     parser.add_argument(
@@ -97,10 +101,7 @@ def _options() -> argparse.Namespace:
         default=devset.SENTENCES,
         help="at least so many in the dev set, in talks of about 72 s (%(default)s)",
     )
-    options = parser.parse_args()
-    if unknown := sorted(set(options.parts) - set(parts)):
-        parser.error(f"unknown part {', '.join(unknown)}; known are {', '.join(parts)}")
-    return options
+    return parser
 
 
 if __name__ == "__main__":

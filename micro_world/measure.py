@@ -63,13 +63,18 @@ def measure(engines: Engines, devset: Path, count: int) -> dict[str, float]:
     return figures
 
 
-def main() -> None:
-    """Print the figures of speech models and translation."""
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(prog="python -m micro_world.measure", description=__doc__)
     parser.add_argument("--config", default="micro-low")
     parser.add_argument("--devset", type=Path, default=None)
     parser.add_argument("--sentences", type=int, default=150)
-    arguments = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    """Print the figures of speech models and translation."""
+    arguments = build_parser().parse_args()
     devset = arguments.devset or find_path("micro_models/devset")
     engines = load_engines(load_config(arguments.config).models, ())
     try:

@@ -31,12 +31,17 @@ def two_draws(code: str, count: int, seed: int = SEED) -> float:
     return bleu(again, [pair.targets[code].text for pair in pairs], code)
 
 
-def main() -> None:
-    """Print the BLEU of each target."""
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(prog="python -m micro_world.wordings", description=__doc__)
     parser.add_argument("--sentences", type=int, default=1200)
     parser.add_argument("--seed", type=int, default=SEED)
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    """Print the BLEU of each target."""
+    options = build_parser().parse_args()
     for code in TARGETS:
         print(f"{code}: {two_draws(code, options.sentences, options.seed):.1f}")
 
