@@ -42,7 +42,7 @@ def main() -> None:
         "tokenizers": lambda: tokenizers.write(output),
         "devset": lambda: devset.write(output / "devset", options.devset_seed, options.sentences),
         "translation": lambda: train_translation.train(
-            output / "gemma4", tokenizers.load(output / "gemma4"), work, steps=steps(12000)
+            output / "gemma4", tokenizers.load(output / "gemma4"), work, steps=steps(10000)
         ),
         "recogniser": lambda: train_speech.train(
             output / "qwen3-asr",
