@@ -48,11 +48,11 @@ def configuration(tokenizer: Any) -> Gemma4TextConfig:
 def train(
     folder: Path, tokenizer: Any, work: Path, *, steps: int, batch: int = 40, rate: float = 3e-3
 ) -> None:
-    """Train from nothing and save the checkpoint, tokenizer and chat template to ``folder``.
+    """Train from nothing and save the checkpoint to ``folder``, where its tokenizer lies.
 
     Args:
         folder: where the checkpoint goes.
-        tokenizer: of Gemma-4's layout.
+        tokenizer: its tokenizer.
         work: folder from which an interrupted training goes on.
         steps: number of updates.
         batch: examples an update.
@@ -81,11 +81,11 @@ def train(
 
     model.train()
     training.fit(model, step, plan, work)
-    save(model, tokenizer, folder)
+    save(model, folder)
 
 
-def save(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Write weights, tokenizer and generation defaults the way the real checkpoint has them."""
+def save(model: Any, folder: Path) -> None:
+    """Write weights and generation defaults the way the real checkpoint has them."""
     model.generation_config = GenerationConfig(
         do_sample=False,
         bos_token_id=model.config.bos_token_id,
@@ -93,7 +93,6 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
         pad_token_id=model.config.pad_token_id,
     )
     model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
 
 
 def _language_loss(model: Any, hidden: torch.Tensor, rows: list[Example]) -> torch.Tensor:
