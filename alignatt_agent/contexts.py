@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig
@@ -31,7 +32,7 @@ def check_requests(resolved: Resolved, longest_s: float | None = None) -> None:
     config, models = resolved.config, resolved.checkpoints
     for role in models.engine_roles:
         require_tokenizer(role, getattr(models, role))
-    source, tokenizer = language(config.source_language), _tokenizer(models.translation)
+    source, tokenizer = language(config.source_language), _tokenizer(models.translation.path)
     # Without a head set any target may come: the turns are tried with the source as one.
     for target in (source, *map(language, resolved.head_sets)):
         PromptBuilder.of(tokenizer, config.prompt, source, target)
@@ -66,7 +67,7 @@ def check_contexts(
         prompt.check_context(text, window, longest_s)
     if texts:
         model = models.translation
-        tokenizer, window = _tokenizer(model), _window(model)
+        tokenizer, window = _tokenizer(model.path), _window(model)
         longest = max(len(tokenizer(text)["input_ids"]) for text in texts)
         if longest > window / 2:
             raise ContextError(
@@ -81,7 +82,8 @@ def _window(model: ModelConfig) -> int:
     return int(model.engine.get("max_model_len") or MAX_CONTEXT)
 
 
-def _tokenizer(model: ModelConfig) -> Any:
+@lru_cache(maxsize=1)
+def _tokenizer(path: str) -> Any:
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(model.path)
+    return AutoTokenizer.from_pretrained(path)

@@ -115,7 +115,7 @@ class AsynchronousBooth(Booth):
         """Forget the stream, what waits for translation included."""
         with self._desk:
             self._waiting.clear()
-            self._desk.wait_for(lambda: not self._busy)
+        self._wait()
         super().reset()
 
     def step(self, chunk: npt.NDArray[Any]) -> BoothStep:
@@ -136,12 +136,10 @@ class AsynchronousBooth(Booth):
             EngineError: the rest could not be heard; the call may be repeated.
         """
         step = self._hand_over(self._live_tail.finish)
-        with self._desk:
-            self._desk.wait_for(lambda: not self._busy)
+        self._wait()
         if self._failed:
             self._hand_over(self._live_tail.finish)
-            with self._desk:
-                self._desk.wait_for(lambda: not self._busy)
+            self._wait()
         return step
 
     def _hand_over(self, hear: Callable[[], SpeechUpdate]) -> BoothStep:
@@ -164,11 +162,19 @@ class AsynchronousBooth(Booth):
         try:
             while job := self._next(name):
                 found = interpret(self.interpreters[name], *job)
-                (self._failed.discard if isinstance(found, Step) else self._failed.add)(name)
+                if isinstance(found, Step):
+                    self._failed.discard(name)
+                else:
+                    self._failed.add(name)
                 self._said(name, found)
         except BaseException:  # of ``said``
             self._next(name, stop=True)
             raise
+
+    def _wait(self) -> None:
+        """Wait until nothing is being translated."""
+        with self._desk:
+            self._desk.wait_for(lambda: not self._busy)
 
     def _next(self, name: str, stop: bool = False) -> Heard | None:
         """Take what waits for an interpreter, which is free when nothing does."""

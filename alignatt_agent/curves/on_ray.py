@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from alignatt_agent.agent import AlignAttAgent
@@ -58,19 +58,14 @@ class OnRay:
         self._cluster, self._talks, self._start_engines = cluster, talks, start_engines
 
     def __enter__(self) -> OnRay:
-        self._joined = joined(self._cluster.address)
-        self._joined.__enter__()
-        self._workers = Workers(self._cluster, self._talks, _end)
+        with ExitStack() as stack:
+            stack.enter_context(joined(self._cluster.address))
+            self._workers = stack.enter_context(Workers(self._cluster, self._talks, _end))
+            self._open = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._workers.__exit__(kind, error, trace)
-        self._joined.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._open.__exit__(*error)
 
     def stream(self, runs: Sequence[Run], _: Path, title: str) -> None:
         """Stream the runs whose log is missing or made from something else.

@@ -55,12 +55,15 @@ def _take_transposed_input() -> None:
 
     Whether a convolution gives its output transposed depends on the machine and the length.
     """
-    from vllm import _custom_ops as ops
     from vllm.platforms import current_platform
 
-    if not current_platform.is_cpu() or hasattr(ops.onednn_mm, "takes_transposed"):
+    if not current_platform.is_cpu():
         return
+    from vllm import _custom_ops as ops
+
     plain = ops.onednn_mm
+    if hasattr(plain, "takes_transposed"):
+        return
 
     def onednn_mm(handler: Any, x: Any, bias: Any) -> Any:
         return plain(handler, x.contiguous(), bias)

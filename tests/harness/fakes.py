@@ -30,6 +30,7 @@ from alignatt_agent.types import (
 )
 
 BLOCK = SAMPLE_RATE // 2
+GAP_S = 0.25
 SENTENCE = 6
 LAYERS, HEADS = 4, 2
 CHAT = (
@@ -69,13 +70,19 @@ def write_talk(path: Path, samples: np.ndarray, rate: int = SAMPLE_RATE, channel
 
 
 def heard(audio: np.ndarray) -> list[tuple[int, float, float]]:
-    """Return the blocks of a piece of audio: number, start and end in seconds."""
+    """Return the blocks of a piece of audio: number, start and end in seconds.
+
+    A gap within a block is no border: a browser's microphone drops samples on a busy machine.
+    """
     numbers = np.round((audio - 0.1) * 1000).astype(int) - 1
-    blocks = []
+    blocks: list[tuple[int, float, float]] = []
     edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
     for begin, end in itertools.pairwise(edges):
         if end - begin >= BLOCK // 4 and numbers[begin] >= 0:
-            blocks.append((int(numbers[begin]), begin / SAMPLE_RATE, end / SAMPLE_RATE))
+            block = int(numbers[begin]), begin / SAMPLE_RATE, end / SAMPLE_RATE
+            if blocks and blocks[-1][0] == block[0] and block[1] - blocks[-1][2] < GAP_S:
+                block = block[0], blocks.pop()[1], block[2]
+            blocks.append(block)
     return blocks
 
 
