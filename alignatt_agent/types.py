@@ -345,9 +345,6 @@ class Aligner(Protocol):
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
         """Return the words of ``text`` with times; counts may differ from ``text.split()``."""
 
-    def expect(self, audio: FloatArray, text: str, language: str) -> None:
-        """Begin what ``align`` will probably be asked; it takes the result over if it is."""
-
 
 @dataclass(frozen=True, slots=True)
 class Readout:

@@ -37,9 +37,8 @@ class SpeechConfig(Strict):
             prefix at a word boundary.
         verify: check the last transcript against the longer audio in one pass and decode from the
             first difference, instead of decoding all of it again; the transcript is the same.
-        ahead: begin with what is probably needed next before a stage is over: in a pause, words
-            are timed while they are recognised again, and drafts begin while words are timed; what
-            is heard and emitted is the same.
+        ahead: begin to draft what is probably needed while new words are timed; what is heard and
+            emitted is the same.
     """
 
     recognizer: Literal["qwen3-asr", "whisper", "gemma4-audio"] = "qwen3-asr"

@@ -19,8 +19,7 @@ class Features:
     """What the processor of Qwen3-ASR makes of audio, in the form that vLLM takes as it is.
 
     The recogniser and the forced aligner hear the same audio one after the other, and a transcript
-    that was verified in vain is asked for again: 2.7 ms of a core for 6 s, and as much again in
-    vLLM's processing of raw audio.
+    that was verified in vain is asked for again.
 
     Args:
         processor: Transformers' ``Qwen3ASRProcessor`` of a checkpoint.
@@ -48,7 +47,10 @@ class Features:
         try:
             mine.set_result(self._extract(audio))
         except BaseException as error:
-            mine.set_exception(error)
+            mine.set_exception(error)  # for those who wait
+            with self._lock:
+                self._kept.pop(id(audio), None)
+            raise
         return mine.result()
 
     def _extract(self, audio: FloatArray) -> Mapping[str, Any]:

@@ -53,11 +53,6 @@ class Memo:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __contains__(self, key: bytes) -> bool:
-        """Whether something is stored under ``key``."""
-        query = "SELECT 1 FROM results WHERE key=?"
-        return self._base.execute(query, (key,)).fetchone() is not None
-
     def recall(self, key: bytes, compute: Callable[[], T], beside: bool = False) -> T:
         """Return what is stored under ``key``; compute, time and store it when nothing is."""
         found: T | None = self.get(key)

@@ -37,10 +37,6 @@ class SharedHearing:
         self._known: dict[bytes, tuple[Any, float]] = {}
         self._recalled = self._taken = 0.0
 
-    def __contains__(self, key: bytes) -> bool:
-        """Whether something is stored under ``key``."""
-        return key in self._known
-
     def recall(self, key: bytes, compute: Callable[[], T], beside: bool = False) -> T:
         """Return what is stored under ``key``; compute, time and store it when nothing is.
 
@@ -114,17 +110,9 @@ class RememberedAligner:
     def __init__(self, engine: Aligner, memory: Memory, name: str = "") -> None:
         self._engine, self._memory, self._name = engine, memory, name
 
-    def expect(self, audio: FloatArray, text: str, language: str) -> None:
-        """Begin to align what is not remembered."""
-        if self._key(audio, text, language) not in self._memory:
-            self._engine.expect(audio, text, language)
-
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
         """Return the timed words of ``text``."""
-        key = self._key(audio, text, language)
+        key = key_of("align", _FORM, self._name, audio.tobytes(), text, language)
         return self._memory.recall(
             key, lambda: self._engine.align(audio, text, language), beside=True
         )
-
-    def _key(self, audio: FloatArray, text: str, language: str) -> bytes:
-        return key_of("align", _FORM, self._name, audio.tobytes(), text, language)

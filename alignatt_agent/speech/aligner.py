@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -39,14 +38,6 @@ class QwenAligner:
 
     def __init__(self, model: Timer) -> None:
         self._model = model
-        self._thread = ThreadPoolExecutor(1)
-        self._ahead: tuple[FloatArray, str, str, Future[list[AlignedItem]]] | None = None
-
-    def expect(self, audio: FloatArray, text: str, language: str) -> None:
-        """Begin to align, unless another stream's alignment was begun and is not over."""
-        if self._ahead is None or self._ahead[-1].done():
-            begun = self._thread.submit(self._align, audio, text, language)
-            self._ahead = audio, text, language, begun
 
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
         """Return the words of ``text`` with their times in ``audio`` (``[samples]``), not clipped.
@@ -58,12 +49,6 @@ class QwenAligner:
             LanguageError: the aligner does not know the language, or its splitter is not there.
             EngineError: the engine failed.
         """
-        begun = self._ahead
-        if begun is not None and begun[0] is audio and begun[1:3] == (text, language):
-            return begun[3].result()
-        return self._align(audio, text, language)
-
-    def _align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
         name = find_language(language).check_spoken().name
         words: list[str] = self._model.processor.split_words_for_alignment(text, name)
         seconds = len(audio) / SAMPLE_RATE

@@ -86,9 +86,6 @@ class _RecordedAligner:
     def __init__(self, engine: Any, tape: Tape) -> None:
         self._engine, self._tape = engine, tape
 
-    def expect(self, audio: FloatArray, text: str, language: str) -> None:
-        """Nothing is begun ahead."""
-
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
         items: list[AlignedItem] = self._engine.align(audio, text, language)
         self._tape.times.append(items)
@@ -171,9 +168,6 @@ class _PlayedRecognizer:
 class _PlayedAligner:
     def __init__(self, served: ServedModel, tape: Tape) -> None:
         self._aligner, self._tape = QwenAligner(TimingModel(served)), tape
-
-    def expect(self, audio: FloatArray, text: str, language: str) -> None:
-        """Nothing is begun ahead."""
 
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
         self._aligner.align(audio, text, language)

@@ -95,9 +95,6 @@ class FakeRecognizer:
 
 
 class FakeAligner:
-    def expect(self, audio, text, language):
-        """Nothing is begun ahead."""
-
     def align(self, audio, text, language):
         return [AlignedItem(word(k).rstrip("."), start, end) for k, start, end in heard(audio)]
 

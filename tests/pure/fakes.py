@@ -295,9 +295,6 @@ class ScriptAligner:
 
     recognizer: ScriptRecognizer
 
-    def expect(self, audio: FloatArray, text: str, language: str) -> None:
-        """Nothing is begun ahead."""
-
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
         begin, _ = heard_span(audio)
         items = []

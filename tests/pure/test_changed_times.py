@@ -18,9 +18,6 @@ from tests.pure.vices import CHUNKS_MS, Vices, make_talk
 class Counted(Vices):
     asked: int = 0
 
-    def expect(self, *_):
-        """Nothing is begun ahead."""
-
     def align(self, audio, text, language):
         self.asked += 1
         return super().align(audio, text, language)

@@ -129,9 +129,6 @@ class Ticks:
         self.heard = [(text, w) for text, w in words if (w["start"] + w["end"]) / 2 >= begin]
         return Transcript(" ".join(text for text, _ in self.heard))
 
-    def expect(self, *_):
-        """Nothing is begun ahead."""
-
     def align(self, audio, text, language):
         begin, _ = heard_span(audio)
         return [AlignedItem(w["text"], w["start"] - begin, w["end"] - begin) for _, w in self.heard]

@@ -49,9 +49,6 @@ class Said:
             self.hypotheses.pop(0)
         return Transcript(text, steps=2)
 
-    def expect(self, *_):
-        """Nothing is begun ahead."""
-
     def align(self, audio, text, language):
         begin, _ = heard_span(audio)
         items = [AlignedItem(w, s - begin, e - begin) for w, s, e in self.hypotheses.pop(0)]
@@ -390,9 +387,6 @@ class Chaos:
         self.texts = self.texts[: self.rng.randint(0, len(self.texts) + 3)]
         self.texts = self.texts + self.rng.choices(LEXICON, k=self.rng.randint(0, 4))
         return Transcript(" ".join(self.texts))
-
-    def expect(self, *_):
-        """Nothing is begun ahead."""
 
     def align(self, audio, text, language):
         duration = audio.size / SAMPLE_RATE

@@ -2,19 +2,16 @@
 
 import logging
 import math
-import threading
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.speech.aligner import QwenAligner
 from alignatt_agent.speech.sentences import ends_sentence, last_sentence_end, split_sentences
 from alignatt_agent.speech.waveform import Intake, in_range, loudness
 from alignatt_agent.speech.word_times import time_words
-from alignatt_agent.types import AlignedItem, EngineError, Word
+from alignatt_agent.types import AlignedItem, Word
 
 
 @pytest.mark.parametrize(
@@ -165,49 +162,3 @@ def test_loudness():
     burst[3200:3520] = 0.5
     assert loudness(burst) == pytest.approx(0.5)
     assert loudness(np.full(500, 0.1, np.float32)) == pytest.approx(0.1)
-
-
-class BinPerStamp:
-    """Times every word one bin after the other; waits until it may."""
-
-    bin_ms = 80.0
-
-    def __init__(self):
-        self.asked, self.go = [], threading.Event()
-        self.tokenizer = SimpleNamespace(encode=lambda text, **_: text.split("<timestamp>"))
-        self.processor = SimpleNamespace(split_words_for_alignment=lambda text, _: text.split())
-
-    def bins(self, ids, audio):
-        self.asked.append(len(audio))
-        assert self.go.wait(30)
-        if len(audio) == 9_999:
-            raise EngineError("broken")
-        return list(range(len(ids) - 1))
-
-
-def test_an_alignment_that_was_begun_is_taken_over():
-    model = BinPerStamp()
-    aligner = QwenAligner(model)
-    audio, other = (np.zeros(size, np.float32) for size in (16_000, 20_000))
-    aligner.expect(audio, "one two", "en")
-    aligner.expect(other, "three", "en")  # another stream's, while the first is not over
-    model.go.set()
-    assert [item.end for item in aligner.align(audio, "one two", "en")] == [0.08, 0.24]
-    assert len(aligner.align(other, "three", "en")) == 1
-    assert model.asked == [16_000, 20_000]
-
-
-def test_what_is_not_asked_after_all_is_aligned_anew():
-    model = BinPerStamp()
-    model.go.set()
-    aligner = QwenAligner(model)
-    audio = np.zeros(16_000, np.float32)
-    aligner.expect(audio, "one", "en")
-    assert len(aligner.align(audio, "one two", "en")) == 2
-    assert len(aligner.align(audio.copy(), "one", "en")) == 1
-    assert len(model.asked) == 3
-    short = audio[:9_999]
-    aligner.expect(short, "one", "en")
-    with pytest.raises(EngineError, match="broken"):
-        aligner.align(short, "one", "en")
-    assert len(model.asked) == 4

@@ -106,9 +106,6 @@ class Vices:
     def _chance(self, kind: str, word: Word) -> float:
         return random.Random(f"{self.seed} {kind} {word.text}").random()
 
-    def expect(self, audio: FloatArray, text: str, language: str) -> None:
-        """Nothing is begun ahead."""
-
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
         begin, end = heard_span(audio)
         items = []
