@@ -30,7 +30,6 @@ from alignatt_agent.types import (
 )
 
 BLOCK = SAMPLE_RATE // 2
-GAP_S = 0.25
 SENTENCE = 6
 LAYERS, HEADS = 4, 2
 CHAT = (
@@ -72,7 +71,7 @@ def write_talk(path: Path, samples: np.ndarray, rate: int = SAMPLE_RATE, channel
 def heard(audio: np.ndarray) -> list[tuple[int, float, float]]:
     """Return the blocks of a piece of audio: number, start and end in seconds.
 
-    A gap within a block is no border: a browser's microphone drops samples on a busy machine.
+    A gap within a block is no border: a browser on a busy machine puts silence in.
     """
     numbers = np.round((audio - 0.1) * 1000).astype(int) - 1
     blocks: list[tuple[int, float, float]] = []
@@ -80,7 +79,7 @@ def heard(audio: np.ndarray) -> list[tuple[int, float, float]]:
     for begin, end in itertools.pairwise(edges):
         if end - begin >= BLOCK // 4 and numbers[begin] >= 0:
             block = int(numbers[begin]), begin / SAMPLE_RATE, end / SAMPLE_RATE
-            if blocks and blocks[-1][0] == block[0] and block[1] - blocks[-1][2] < GAP_S:
+            if blocks and blocks[-1][0] == block[0]:
                 block = block[0], blocks.pop()[1], block[2]
             blocks.append(block)
     return blocks
