@@ -19,7 +19,7 @@ from alignatt_agent.running_text import join_words, split_words
 from alignatt_agent.speech.commits import committed, forced
 from alignatt_agent.speech.hypothesis import Hypothesis, common_prefix
 from alignatt_agent.speech.sentences import last_sentence_end, split_sentences
-from alignatt_agent.speech.waveform import Intake, in_range, loudness
+from alignatt_agent.speech.waveform import Intake, in_range, loudness, quietest
 from alignatt_agent.speech.word_times import time_words
 from alignatt_agent.stopwatch import Stopwatch
 from alignatt_agent.types import (
@@ -242,12 +242,15 @@ class LiveTail:
             self._settle(count)
 
     def _settle(self, count: int) -> None:
-        # Half-way to what follows: word times err, and a rest of the last word at the head of the
-        # tail makes recognisers invent words (micro dev set, en-de: BLEU 70.6 without, 87.8 with).
+        # Where it is quietest before what follows: word times err, and a rest of the last word at
+        # the head of the tail makes recognisers invent words (micro dev set, en-de: BLEU 70.6 where
+        # the word ends, 87.8 half-way), or moves what follows (by up to 1.1 s half-way).
         words = self._tail.words
         self._settled_s = end = words[count - 1].end
         follows = words[count].start if count < len(words) else self._tail.before
-        cut = (end + max(end, follows)) / 2
+        begin = max(0, round((end - self._start) * SAMPLE_RATE))
+        past = max(begin, round((follows - self._start) * SAMPLE_RATE))
+        cut = self._start + quietest(self._audio, begin, past) / SAMPLE_RATE
         if cut <= self._start:  # Useless times; what was committed must not be heard again.
             cut = self._start + self.tail_s * count / len(words)
         self._open += words[:count]

@@ -15,6 +15,12 @@ LOGGER = logging.getLogger(__name__)
 FRAME = SAMPLE_RATE // 50
 """Samples per loudness frame (20 ms)."""
 
+QUIET_SPAN = SAMPLE_RATE // 20
+"""Samples of a place that may be quiet (50 ms)."""
+
+QUIET_ENOUGH = 1.5
+"""A place with at most so many times the least power is as quiet."""
+
 CLICKS = 0.001
 """Louder samples that are at most this share of the audio do not set its level."""
 
@@ -84,3 +90,19 @@ def loudness(audio: FloatArray) -> float:
     padded = np.pad(audio, (0, -audio.size % FRAME))
     frames = padded.reshape(-1, FRAME)
     return float(np.sqrt(np.square(frames, dtype=np.float64).mean(axis=1).max()))
+
+
+def quietest(audio: FloatArray, begin: int, end: int) -> int:
+    """Return where ``audio`` (``[samples]``) is quietest between two samples.
+
+    Of places that are about as quiet, the one nearest to the middle: digital silence is cut there.
+    """
+    part = np.square(audio[begin:end], dtype=np.float64)
+    room, hop = part.size - QUIET_SPAN, QUIET_SPAN // 5
+    if room < 0:
+        return (begin + end) // 2
+    starts = np.arange(room // 2 % hop, room + 1, hop)  # one of them is in the middle
+    total = np.concatenate([[0.0], np.cumsum(part)])
+    power = total[starts + QUIET_SPAN] - total[starts]
+    quiet = starts[power <= QUIET_ENOUGH * power.min() + 1e-9]
+    return begin + QUIET_SPAN // 2 + int(quiet[np.abs(quiet - room / 2).argmin()])

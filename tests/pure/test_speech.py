@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignatt_agent.speech.sentences import ends_sentence, last_sentence_end, split_sentences
-from alignatt_agent.speech.waveform import Intake, in_range, loudness
+from alignatt_agent.speech.waveform import Intake, in_range, loudness, quietest
 from alignatt_agent.speech.word_times import time_words
 from alignatt_agent.types import AlignedItem, Word
 
@@ -162,3 +162,20 @@ def test_loudness():
     burst[3200:3520] = 0.5
     assert loudness(burst) == pytest.approx(0.5)
     assert loudness(np.full(500, 0.1, np.float32)) == pytest.approx(0.1)
+
+
+def test_the_quietest_place():
+    rng = np.random.default_rng(0)
+    audio = rng.normal(0, 0.2, 32_000).astype(np.float32)
+    audio[9_000:11_000] *= 0.01  # the rest of a word, a pause, the next word
+    assert 9_400 <= quietest(audio, 4_000, 16_000) <= 10_600
+    assert quietest(audio * 0, 4_000, 16_000) == 10_000
+    assert quietest(audio, 10_000, 10_500) == 10_250  # shorter than any place
+    assert quietest(audio, 10_000, 10_000) == 10_000
+    assert 30_000 <= quietest(audio, 30_000, 40_000) <= 32_000
+
+
+@given(begin=st.integers(0, 5_000), length=st.integers(0, 5_000), seed=st.integers(0, 99))
+def test_a_quiet_place_lies_between(begin, length, seed):
+    audio = np.random.default_rng(seed).normal(0, 0.1, 10_000).astype(np.float32)
+    assert begin <= quietest(audio, begin, begin + length) <= begin + length
