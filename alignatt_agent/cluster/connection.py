@@ -129,12 +129,11 @@ def wish_of(arguments: argparse.Namespace, count: int | None = None) -> Wish | N
 
 
 @contextlib.contextmanager
-def joined(address: str, namespace: str | None = None) -> Iterator[None]:
+def joined(address: str) -> Iterator[None]:
     """Join a cluster, or start one of this machine alone; leave it, or end it, afterwards.
 
     Args:
         address: see ``Wish``.
-        namespace: of actors with names.
 
     Raises:
         ClusterError: it cannot be reached, or its nodes run other versions than this machine.
@@ -145,12 +144,7 @@ def joined(address: str, namespace: str | None = None) -> Iterator[None]:
     with environment(local or _alone(address)):
         import ray
 
-        ours = {
-            "log_to_driver": False,
-            "logging_level": "ERROR",
-            "namespace": namespace,
-            "ignore_reinit_error": False,
-        }
+        ours = {"log_to_driver": False, "logging_level": "ERROR"}
         folder = tempfile.mkdtemp(prefix="alignatt-ray-") if local else None
         try:
             try:

@@ -121,7 +121,8 @@ def serve_on_ray(
     from alignatt_agent.cluster.connection import joined
 
     with joined(cluster.address):
-        from alignatt_agent.serve.on_ray import Scale, deployed
+        from alignatt_agent.serve.on_ray import deployed
+        from alignatt_agent.serve.replicas import Scale
 
         scale = Scale(least, most, limits.max_speakers, cluster.share())
         print(f"starting {least} x the engines of {arguments.config} ...", flush=True)

@@ -41,7 +41,8 @@ def test_speakers_on_replicas(cluster, tmp_path):
     """Talks go where there is room; a lost replica costs a message, and nothing that was said."""
     resolved = live.resolved(tmp_path)
     with joined(cluster.address):
-        from alignatt_agent.serve.on_ray import Scale, deployed
+        from alignatt_agent.serve.on_ray import deployed
+        from alignatt_agent.serve.replicas import Scale
 
         scale = Scale(2, 2, 3, {"num_cpus": 0.1, "num_gpus": 0})
         with socket.create_server(("127.0.0.1", 0)) as free:
