@@ -1,4 +1,4 @@
-"""Ray on this machine: two nodes in processes, and agents that take their time."""
+"""Ray on this machine: two nodes in processes, agents and engines that take their time."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import contextlib
 import http.client
 import json
 import shutil
+import sys
 import tempfile
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -16,6 +18,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from alignatt_agent import cli
+from alignatt_agent.checks.bench_schedules import Slowed
 from tests.harness import fakes, live
 
 
@@ -25,6 +29,19 @@ class SlowAgent(fakes.FakeAgent):
     def process_chunk(self, waveform):
         time.sleep(0.15)
         return super().process_chunk(waveform)
+
+
+class SlowLoader(live.FakeLoader):
+    """Fake engines whose transcripts take so many seconds longer."""
+
+    def __init__(self, seconds):
+        super().__init__()
+        self.seconds = seconds
+
+    def load(self, resolved):
+        engines = super().load(resolved)
+        engines.asr = Slowed(engines.asr, "transcribe", self.seconds)
+        return engines
 
 
 @contextlib.contextmanager
@@ -38,6 +55,8 @@ def two_nodes(cpus=1, head=None):
     folder = tempfile.mkdtemp(prefix="ray-test-", dir="/tmp")  # paths of sockets have to be short
     with pytest.MonkeyPatch.context() as patch, environment(alone=True):
         patch.setenv("RAY_TMPDIR", folder)
+        # Replicas come and go by what is told of talks: every ten seconds by default.
+        patch.setenv("RAY_SERVE_HANDLE_AUTOSCALING_METRIC_PUSH_INTERVAL_S", "1")
         (Path(folder) / "ray").mkdir()
         try:
             cluster = _started(cpus, head)
@@ -150,3 +169,24 @@ def workers(cluster):
             with contextlib.suppress(psutil.Error):
                 found[process.pid] = " ".join(process.cmdline()).strip()
     return found
+
+
+def main() -> None:
+    """``alignatt serve`` on fake engines: ``clusters.py FOLDER SECONDS [OPTION ...]``.
+
+    Each transcript takes so many seconds. The folder gets a configuration, and a recording of which
+    the engines hear every word.
+    """
+    from alignatt_agent.serve import on_ray
+    from tests.harness import clusters  # workers import it by this name
+
+    folder, seconds, *options = sys.argv[1:]
+    config = fakes.write_config(Path(folder), chunk_ms=500)
+    fakes.write_talk(Path(folder) / "talk.wav", fakes.talk(240))
+    loader = partial(clusters.SlowLoader, float(seconds))
+    on_ray.deployed = partial(on_ray.deployed, loader=loader)
+    sys.exit(cli.run("serve", ["--config", str(config), "--ray-cpus", "0.1", *options]))
+
+
+if __name__ == "__main__":
+    main()
