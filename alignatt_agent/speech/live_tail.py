@@ -19,7 +19,14 @@ from alignatt_agent.running_text import join_words, split_words
 from alignatt_agent.speech.commits import committed, forced
 from alignatt_agent.speech.hypothesis import Hypothesis, common_prefix
 from alignatt_agent.speech.sentences import last_sentence_end, split_sentences
-from alignatt_agent.speech.waveform import Intake, in_range, loudness, quietest
+from alignatt_agent.speech.waveform import (
+    SILENCE_RMS,
+    Intake,
+    audible,
+    in_range,
+    loudness,
+    quietest,
+)
 from alignatt_agent.speech.word_times import time_words
 from alignatt_agent.stopwatch import Stopwatch
 from alignatt_agent.types import (
@@ -35,8 +42,6 @@ from alignatt_agent.types import (
 
 LOGGER = logging.getLogger(__name__)
 
-SILENCE_RMS = 0.001
-"""Below -60 dBFS in its loudest 20 ms a tail is not transcribed: recognisers invent words there."""
 QUIET_RMS = 0.01
 """Below -40 dBFS an empty hypothesis is believed at once."""
 SILENCE_KEPT_S = 0.5
@@ -180,22 +185,29 @@ class LiveTail:
         else:
             self._look_ahead(texts)
             words, ends = self._time(audio, text, texts)
+            if not words:
+                self._hear_nothing(level)
+                return
             self._tail = self._tail.revised(words, ends, self.now, before)
         self._heard, self._missed = self._received, False
 
     def _time(
         self, audio: FloatArray, text: str, texts: Sequence[str]
     ) -> tuple[list[Word], list[float]]:
-        """Return the words with their times, and their ends where they may pass the audio."""
+        """Return the words with their times, and their ends where they may pass the audio.
+
+        Words that were heard where it is silent were invented, and are left out.
+        """
         with self._watch.stage("aligner"):
             items = self._aligner.align(audio, text, self._language)
         start, now = self._start, self.now
         spans = time_words(texts, items, self.tail_s)
+        kept = [k for k, span in enumerate(spans) if audible(audio, *span)]
         words = [
-            Word(text, *(min(max(start + time, self._settled_s), now) for time in span))
-            for text, span in zip(texts, spans, strict=True)
+            Word(texts[k], *(min(max(start + time, self._settled_s), now) for time in spans[k]))
+            for k in kept
         ]
-        return words, [start + end for _, end in spans]
+        return words, [start + spans[k][1] for k in kept]
 
     def _look_ahead(self, texts: Sequence[str]) -> None:
         """Tell new words, unless a sentence among them probably closes now.

@@ -15,6 +15,12 @@ LOGGER = logging.getLogger(__name__)
 FRAME = SAMPLE_RATE // 50
 """Samples per loudness frame (20 ms)."""
 
+SILENCE_RMS = 0.001
+"""Below -60 dBFS in its loudest frame audio is silent: recognisers invent words there."""
+
+NEAR_S = 0.1
+"""Word times err by so much."""
+
 QUIET_SPAN = SAMPLE_RATE // 20
 """Samples of a place that may be quiet (50 ms)."""
 
@@ -90,6 +96,13 @@ def loudness(audio: FloatArray) -> float:
     padded = np.pad(audio, (0, -audio.size % FRAME))
     frames = padded.reshape(-1, FRAME)
     return float(np.sqrt(np.square(frames, dtype=np.float64).mean(axis=1).max()))
+
+
+def audible(audio: FloatArray, start: float, end: float) -> bool:
+    """Whether anything is to be heard between two times in seconds, or near them."""
+    begin, past = round((start - NEAR_S) * SAMPLE_RATE), round((end + NEAR_S) * SAMPLE_RATE)
+    last = max(0, audio.size - round(NEAR_S * SAMPLE_RATE))  # a word may be timed past the end
+    return loudness(audio[min(max(0, begin), last) : past]) >= SILENCE_RMS
 
 
 def quietest(audio: FloatArray, begin: int, end: int) -> int:

@@ -8,8 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from alignatt_agent.speech.live_tail import SILENCE_RMS
-from alignatt_agent.speech.waveform import loudness
+from alignatt_agent.speech.waveform import SILENCE_RMS, loudness
 from tests.harness.test_gpu_scripts import load_script
 
 soak = load_script("benchmarks/cpu/soak")

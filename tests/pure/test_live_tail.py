@@ -119,6 +119,36 @@ def test_a_sentence_is_committed_when_two_hypotheses_agree():
     assert s.tail.tail_s == pytest.approx(3.5 - (1.84 + 2.2) / 2)
 
 
+class Inventive:
+    """Hears a word in sound, and two more in the silence behind it."""
+
+    words = (("Hm.", 0.2, 0.8), ("And", 1.4, 1.6), ("so", 1.6, 1.9))
+
+    def transcribe(self, audio, language, context="", expected=""):
+        return Transcript(" ".join(word for word, _, _ in self.words))
+
+    def align(self, audio, text, language):
+        return [AlignedItem(*word) for word in self.words]
+
+
+def test_words_that_were_heard_in_silence_are_left_out():
+    tail = LiveTail(Inventive(), Inventive(), "en", Settings(min_start_s=0.5))
+    sound = np.full(SAMPLE_RATE, 0.1, np.float32)
+    update = tail.push(np.concatenate([sound, 0 * sound]))
+    assert [word.text for word in update.live.words] == ["Hm."]
+    whole = LiveTail(Inventive(), Inventive(), "en", Settings(min_start_s=0.5))
+    assert texts(whole.push(np.concatenate([sound, sound])).live.words) == "Hm. And so"
+
+
+def test_nothing_but_invented_words_is_nothing():
+    tail = LiveTail(Inventive(), Inventive(), "en", Settings(min_start_s=0.5))
+    sound = np.full(SAMPLE_RATE // 10, 0.1, np.float32)
+    silence = np.zeros(20 * sound.size, np.float32)
+    update = tail.push(np.concatenate([silence, sound]))
+    assert update.live.words == ()
+    assert update.sentences == ()
+
+
 def test_two_sentences_at_once_and_no_abbreviation():
     words = [("Yes.", 0.0, 0.3), ("Dr.", 0.4, 0.5), ("No", 0.5, 0.7), ("came.", 0.8, 1.0)]
     update_words = [*words, ("e.g.", 1.2, 1.4), ("at", 1.4, 1.6)]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignatt_agent.speech.sentences import ends_sentence, last_sentence_end, split_sentences
-from alignatt_agent.speech.waveform import Intake, in_range, loudness, quietest
+from alignatt_agent.speech.waveform import Intake, audible, in_range, loudness, quietest
 from alignatt_agent.speech.word_times import time_words
 from alignatt_agent.types import AlignedItem, Word
 
@@ -179,3 +179,14 @@ def test_the_quietest_place():
 def test_a_quiet_place_lies_between(begin, length, seed):
     audio = np.random.default_rng(seed).normal(0, 0.1, 10_000).astype(np.float32)
     assert begin <= quietest(audio, begin, begin + length) <= begin + length
+
+
+def test_what_is_audible():
+    sound = np.concatenate([np.full(16_000, 0.1), np.zeros(16_000)]).astype(np.float32)
+    assert audible(sound, 0.2, 0.5)
+    assert audible(sound, 0.2, 1.8)
+    assert audible(sound, 1.05, 1.3)  # word times err by so much
+    assert not audible(sound, 1.2, 1.5)
+    assert audible(sound[:16_000], 1.5, 1.6)  # timed past an end at which somebody speaks
+    assert not audible(sound, 2.5, 2.6)
+    assert not audible(sound[:0], 0.0, 0.1)
