@@ -15,8 +15,9 @@ from tokenizers import Tokenizer
 
 from alignatt_agent import cascade
 from alignatt_agent.agent import AlignAttAgent
-from alignatt_agent.checks import doctor_engines, published_layouts
+from alignatt_agent.checks import doctor_engines, fixed_hearing, published_layouts
 from alignatt_agent.checks.parity_rows import Gap
+from alignatt_agent.checks.published_whisper import write_whisper
 from alignatt_agent.checks.speech_layout import write_json
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig
 from alignatt_agent.config.checkpoints import ROLES, CheckpointError, locate_one
@@ -25,10 +26,12 @@ from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.engine.transformers_engine import TransformersEngine
+from alignatt_agent.speech.front_ends import WHISPER
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError, AttentionRows, FloatArray, Step
 
 SPEECH = {"asr": "micro_models/qwen3-asr", "aligner": "micro_models/qwen3-aligner"}
-"""Embedded models: a random recogniser hears nothing that could be translated."""
+"""Embedded models: a random recogniser hears nothing that could be translated. Those of other front
+ends write one sentence, see ``fixed_hearing``."""
 
 OTHERS = ("de", "zh")
 """Targets of configurations without head sets: one of each kind of script."""
@@ -102,17 +105,28 @@ def stand_in(config: AgentConfig, folder: Path) -> AgentConfig:
     models: dict[str, ModelConfig] = {}
     for role in ROLES:
         model: ModelConfig = getattr(config.models, role)
-        path = folder / Path(model.path).name  # head sets know a model by this part of its name
+        hears = model.path == config.models.asr.path
+        # Who hears is another model. Head sets know one by the last part of its name.
+        path = folder / (config.speech.recognizer if hears else "") / Path(model.path).name
         if not path.exists():
-            if role == "translation":
-                published_layouts.write(model.path, path)
-            else:
-                _publish(find_path(SPEECH[role]), path)
+            _write(role, config, path)
         engine = {key: value for key, value in model.engine.items() if key != SHARE}
         if not engine_on_cpu():
             engine[SHARE] = 0.1
         models[role] = ModelConfig(path=str(path), dtype="float32", engine=engine)
     return config.model_copy(update={"models": ModelsConfig(**models)})
+
+
+def _write(role: str, config: AgentConfig, path: Path) -> None:
+    """Write the stand-in of one role."""
+    if role == "asr" and config.speech.recognizer == WHISPER:
+        fixed_hearing.teach_whisper(write_whisper(path))
+    elif role != "translation" and not (role == "asr" and config.models.asr_is_translation):
+        _publish(find_path(SPEECH[role]), path)
+    else:
+        published_layouts.write(config.models.translation.path, path)
+        if config.models.asr_is_translation:
+            fixed_hearing.teach_gemma4(path)
 
 
 def _publish(embedded: Path, folder: Path) -> None:

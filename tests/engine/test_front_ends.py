@@ -8,6 +8,7 @@ import torch
 
 from alignatt_agent.cascade import serve_recognizer
 from alignatt_agent.checks.published_layouts import write_gemma4
+from alignatt_agent.checks.published_whisper import whisper_tokenizer, write_whisper
 from alignatt_agent.config.agent_config import (
     AgentConfig,
     ConfigError,
@@ -26,7 +27,6 @@ from alignatt_agent.speech.front_ends import (
 )
 from alignatt_agent.speech.prompt import ChatTemplateError, ContextError
 from alignatt_agent.types import Answer, Transcript
-from tests.engine.whisper_model import whisper_tokenizer, write_whisper
 
 SECOND = np.zeros(16_000, dtype=np.float32)
 

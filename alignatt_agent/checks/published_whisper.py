@@ -58,6 +58,8 @@ def write_whisper(folder: Path, seed: int = 0) -> Path:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = WhisperForConditionalGeneration(config).eval()
+        # Transformers draws zeros for padding, which ends a transcript: it would never be said.
+        model.get_input_embeddings().weight.data[end].normal_(std=config.init_std)
     model.generation_config = GenerationConfig(
         bos_token_id=end, eos_token_id=end, pad_token_id=end, decoder_start_token_id=begin
     )

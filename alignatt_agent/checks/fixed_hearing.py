@@ -1,0 +1,201 @@
+"""Recognisers that write one sentence, whatever they hear.
+
+What a random model writes down is nothing that could be translated. The last decoder layer of a
+stand-in is therefore taught one sentence, over the sounds and the exact request of our front end;
+all other weights stay as they were drawn. Such a model shows that a front end is served, asked and
+read as it has to be, and that the whole cascade runs behind it. It shows nothing about hearing:
+what is said does not depend on the audio (that transcripts of random models do, and equal those of
+Transformers, is tested with the front ends).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch.nn.functional import cross_entropy
+from transformers import (
+    AutoTokenizer,
+    Gemma4AudioFeatureExtractor,
+    Gemma4ForConditionalGeneration,
+    WhisperForConditionalGeneration,
+    WhisperProcessor,
+)
+
+from alignatt_agent.speech.front_ends import GemmaPrompt, WhisperPrompt
+from alignatt_agent.types import SAMPLE_RATE, FloatArray
+
+SENTENCE = "We read every word of the talk."
+"""None of its tokens comes twice, so that a layer that knows where it stands knows what follows."""
+
+_CALM = 0.02
+"""Factor on what each layer of Gemma-4 adds: as drawn, a state soon holds little of its own token."""
+
+_DEAF = 0.002
+"""Factor on what is taken over from other places, audio among them: as drawn, the sounds of the
+lesson were learnt by heart, and speech got another transcript."""
+
+_SURE = 0.9
+"""Least probability of every token."""
+
+_STEPS = 500
+"""Of teaching at most."""
+
+
+def sounds(seed: int = 0) -> Iterator[FloatArray]:
+    """Yield noise of several lengths and levels, ``[samples]``."""
+    rng = np.random.default_rng(seed)
+    for seconds, level in ((2.0, 0.0), (2.5, 0.01), (3.0, 0.03), (4.0, 0.1), (6.0, 0.3)):
+        noise = level * rng.standard_normal(round(seconds * SAMPLE_RATE))
+        yield noise.astype(np.float32)
+
+
+def teach_whisper(folder: Path) -> None:
+    """Teach a Whisper checkpoint ``SENTENCE``, in place.
+
+    Raises:
+        ValueError: it did not learn it.
+    """
+    model: Any = WhisperForConditionalGeneration.from_pretrained(folder).eval()
+    processor = WhisperProcessor.from_pretrained(folder)
+    tokenizer = processor.tokenizer
+    request = WhisperPrompt(tokenizer, str(folder)).ids("English")
+    said = _said(tokenizer, " " + SENTENCE, tokenizer.eos_token_id)
+
+    def ask(audio: FloatArray) -> dict[str, Any]:
+        heard = processor(audio=audio, sampling_rate=SAMPLE_RATE, return_tensors="pt")
+        ids = torch.tensor([[*request, *said[:-1]]])
+        return {"input_features": heard.input_features, "decoder_input_ids": ids}
+
+    decoder = model.model.decoder
+    for name, weight in decoder.layers.named_parameters():
+        if "encoder_attn.out_proj" in name:
+            weight.data.mul_(_DEAF)
+    _teach(model, decoder.layers, (decoder.layer_norm, model.proj_out), ask, said)
+    _save(model, folder)
+
+
+def teach_gemma4(folder: Path) -> None:
+    """Teach a Gemma-4 checkpoint to answer ``SENTENCE`` when it is asked what is said, in place.
+
+    Raises:
+        ValueError: it did not learn it.
+    """
+    model: Any = Gemma4ForConditionalGeneration.from_pretrained(folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    request = GemmaPrompt(tokenizer, str(folder), 4096).ids("English")
+    said = _said(tokenizer, SENTENCE, tokenizer.convert_tokens_to_ids("<turn|>"))
+
+    def ask(audio: FloatArray) -> dict[str, Any]:
+        asked = gemma4_inputs(model, request, audio)
+        answer = torch.tensor([said[:-1]])
+        return {**asked, "input_ids": torch.cat([asked["input_ids"], answer], 1)}
+
+    text = model.model.language_model
+    for name, weight in text.layers.named_parameters():
+        if ".post_" in name:
+            weight.data.mul_(_DEAF if "attention" in name else _CALM)
+    _teach(model, text.layers, (text.norm, model.lm_head), ask, said)
+    _save(model, folder)
+
+
+def gemma4_inputs(model: Any, ids: Sequence[int], audio: FloatArray) -> dict[str, Any]:
+    """Return what Transformers' class takes for a request about audio.
+
+    Args:
+        model: ``Gemma4ForConditionalGeneration``.
+        ids: the request, with one placeholder for audio.
+        audio: ``[samples]``.
+    """
+    found = Gemma4AudioFeatureExtractor()(
+        [audio], sampling_rate=SAMPLE_RATE, return_tensors="pt", padding="longest"
+    )
+    mask, config = found["input_features_mask"], model.config
+    count = int(mask[:, ::2][:, ::2].sum())  # the encoder halves the frames twice
+    at = list(ids).index(config.audio_token_id)
+    spread = [config.boa_token_id, *[config.audio_token_id] * count, config.eoa_token_index]
+    return {
+        "input_ids": torch.tensor([[*ids[:at], *spread, *ids[at + 1 :]]]),
+        "input_features": found["input_features"],
+        "input_features_mask": mask,
+    }
+
+
+def _said(tokenizer: Any, text: str, end: int) -> list[int]:
+    return [*tokenizer.encode(text, add_special_tokens=False), end]
+
+
+def _teach(
+    model: Any,
+    layers: Any,
+    output: Sequence[Any],
+    ask: Callable[[FloatArray], dict[str, Any]],
+    said: Sequence[int],
+) -> None:
+    """Adjust the last layer until ``said`` is certain after every sound.
+
+    Args:
+        model: the whole model.
+        layers: of its decoder.
+        output: what follows on the last one, up to the logits.
+        ask: returns the model's inputs: a request about audio, and all but the last of ``said``.
+        said: ids of the answer with the one that ends it.
+    """
+    last, labels = layers[-1], torch.tensor(said)
+    with torch.no_grad():  # what comes before the last layer does not change
+        taken = [_taken(model, last, ask(audio)) for audio in sounds()]
+
+    def logits() -> torch.Tensor:
+        found = []
+        for arguments, options in taken:
+            states = last(*arguments, **options)
+            for module in (_states, *output):
+                states = module(states)
+            found.append(states[0, -len(said) :])
+        return torch.stack(found)
+
+    lesson = [weight for name, weight in last.named_parameters() if "att" not in name]
+    norm = {"params": output[0].parameters(), "lr": 0.5}  # its scale is how sure a model can be
+    optimizer = torch.optim.Adam([{"params": lesson}, norm], lr=1e-2)
+    for _ in range(_STEPS):
+        scores = logits()
+        least = scores.softmax(-1)[..., range(len(said)), said].min()
+        if least > _SURE:
+            break
+        optimizer.zero_grad()
+        loss: Any = cross_entropy(scores.flatten(0, 1), labels.repeat(len(scores)))
+        loss.backward()
+        optimizer.step()
+    with torch.no_grad():
+        for audio in sounds(seed=1):
+            found = model(**ask(audio)).logits[0, -len(said) :].argmax(-1)
+            if found.tolist() != list(said):
+                raise ValueError(f"a stand-in did not learn what to say, {least:.2f} sure of it")
+
+
+def _taken(model: Any, layer: Any, inputs: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
+    """Return what a layer takes when the model runs."""
+    found: list[tuple[tuple[Any, ...], Any]] = []
+    hook = layer.register_forward_pre_hook(
+        lambda _, arguments, options: found.append((arguments, options)), with_kwargs=True
+    )
+    model(**inputs, use_cache=False)
+    hook.remove()
+    return found[0]
+
+
+def _states(output: Any) -> Any:
+    return output[0] if isinstance(output, tuple) else output
+
+
+def _save(model: Any, folder: Path) -> None:
+    """Write weights into a checkpoint, whatever else its file holds."""
+    path = folder / "model.safetensors"
+    weights, taught = load_file(path), model.state_dict()
+    for name in weights.keys() & taught.keys():
+        weights[name] = taught[name].contiguous()
+    save_file(weights, path, metadata={"format": "pt"})
