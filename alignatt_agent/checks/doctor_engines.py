@@ -16,7 +16,7 @@ from alignatt_agent.cascade import serve_recognizer
 from alignatt_agent.checks.doctor_config import weight_bytes
 from alignatt_agent.checks.doctor_machine import GIB, Check, free_memory
 from alignatt_agent.checks.doctor_verify import verification
-from alignatt_agent.checks.parity_rows import Gap
+from alignatt_agent.checks.parity_rows import MAX_LOGPROB, Gap, different_models
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
@@ -40,6 +40,11 @@ PARITY_TOKENS = 8
 """Length of the drafts whose rows are compared."""
 
 REPORT_ROWS = "do not run with this engine: its rows are wrong. Report the output of this command"
+
+OTHER_MODEL = (
+    "the rows are not at fault: one of the two implements the model wrongly. Take another model, "
+    "or find out which"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +167,33 @@ def parity(drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype
             floor.add(rows, exact)
         found += f" (noise floor {floor.mean:.1e})"
         problems = gap.missed_mean(floor)
-    if problems:
-        return Check(name, "FAIL", "; ".join([found, *problems]), REPORT_ROWS)
-    return Check(name, "ok", found)
+    if not problems:
+        return Check(name, "ok", found)
+    if different := different_models(*logprob_gap(drafts, model, cases, dtype)):
+        return Check(name, "FAIL", "; ".join([found, *different]), OTHER_MODEL)
+    return Check(name, "FAIL", "; ".join([found, *problems]), REPORT_ROWS)
+
+
+def logprob_gap(
+    drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype: str
+) -> tuple[float, float]:
+    """Compare log-probabilities of sampled tokens with those of Transformers in the same type.
+
+    Returns:
+        The largest difference, and how large one may be: outside float32 four times what the type
+        does to Transformers itself, where that is more.
+    """
+    answers = [(case.prompt, *drafts.sampled(case.prompt, PARITY_TOKENS)) for case in cases]
+    known = [np.concatenate([values for *_, values in answers])]
+    for kind in dict.fromkeys((dtype, "float32")):
+        engine = TransformersEngine(model.path, dtype=kind)
+        theirs = [
+            engine.logprobs(prompt, ids)[range(len(ids)), list(ids)] for prompt, ids, _ in answers
+        ]
+        known.append(np.concatenate(theirs))
+    ours, same, *exact = known
+    noise = float(np.abs(same - exact[0]).max()) if exact else 0.0
+    return float(np.abs(ours - same).max()), max(MAX_LOGPROB, 4 * noise)
 
 
 def _reference(

@@ -158,6 +158,22 @@ class DraftEngine:
         found = fetch(self._model, key)
         return self._joined(Draft((), False), found.rows, len(token_ids), prompt, readout)
 
+    def sampled(self, prompt: Prompt, max_tokens: int) -> tuple[tuple[int, ...], FloatArray]:
+        """Continue ``prompt`` greedily, without rows.
+
+        Returns:
+            Every sampled id, with the one that ended the turn, and their log-probabilities.
+
+        Raises:
+            EngineError: the engine failed.
+        """
+        sampling = greedy(max_tokens, self._stops)
+        sampling.logprobs = 0  # those of the sampled ids alone
+        output = self._model.generate({"prompt_token_ids": [*prompt.token_ids]}, sampling)
+        ids, places = tuple(output.outputs[0].token_ids), output.outputs[0].logprobs
+        values = [place[token].logprob for token, place in zip(ids, places, strict=True)]
+        return ids, np.array(values, np.float32)
+
     def _wish(
         self,
         key: str,

@@ -15,6 +15,7 @@ from alignatt_agent.checks import (
     doctor_engines,
     doctor_graphs,
     doctor_machine,
+    random_models,
 )
 from alignatt_agent.checks.doctor import exit_status, table
 from alignatt_agent.checks.doctor_config import check_checkpoints, check_head_sets, check_memory
@@ -34,6 +35,7 @@ from alignatt_agent.config.gpu_shares import DEFAULT_SHARE, gpu_shares
 from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.policy import AlignAtt, EmitAll
 from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt, Readout
+from tests.engine.conftest import HEADS, make_prompt
 
 GOOD = Machine(
     python="3.11.9",
@@ -398,10 +400,35 @@ def test_rows_against_the_reference(monkeypatch, dtype, error, noise, status):
         return found
 
     monkeypatch.setattr(doctor_engines, "_reference", reference)
+    monkeypatch.setattr(doctor_engines, "logprob_gap", lambda *_: (2e-4, 1e-2))
     check = doctor_engines.parity(drafts, model, CASES, dtype)
     assert check.status == status
     assert dtype in check.found
-    assert bool(check.fix) == (status == "FAIL")
+    assert check.fix == (doctor_engines.REPORT_ROWS if status == "FAIL" else "")
+    # Where log-probabilities differ already, no row is blamed.
+    monkeypatch.setattr(doctor_engines, "logprob_gap", lambda *_: (float("nan"), 1e-2))
+    check = doctor_engines.parity(drafts, model, CASES, dtype)
+    assert check.status == status
+    assert ("compute different models" in check.found) == (status == "FAIL")
+    assert check.fix == (doctor_engines.OTHER_MODEL if status == "FAIL" else "")
+
+
+def test_rows_of_another_model_are_not_blamed(engines, checkpoints, tmp_path):
+    """Transformers reads other weights than vLLM serves."""
+    drafts, other = engines.translation, random_models.write("gemma4", tmp_path / "other", seed=1)
+    same, wrong = (
+        ModelConfig(path=str(path), dtype="float32") for path in (checkpoints / "gemma4", other)
+    )
+    cases = [Case(make_prompt(seed, 90, 5, 40), Readout(HEADS, "predicting")) for seed in range(2)]
+    assert doctor_engines.parity(drafts, same, cases, "float32").status == "ok"
+    gap, bar = doctor_engines.logprob_gap(drafts, same, cases, "float32")
+    assert gap < 1e-3 < bar
+    check = doctor_engines.parity(drafts, wrong, cases, "float32")
+    assert (check.status, check.fix) == ("FAIL", doctor_engines.OTHER_MODEL)
+    assert "vLLM and Transformers compute different models" in check.found
+    # In another type, too, whatever that does to Transformers itself.
+    check = doctor_engines.parity(drafts, wrong, cases, "bfloat16")
+    assert (check.status, check.fix) == ("FAIL", doctor_engines.OTHER_MODEL)
 
 
 def test_rows_are_not_compared_without_memory(monkeypatch):

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from alignatt_agent.cascade import serve_recognizer
+from alignatt_agent.checks.fixed_hearing import gemma4_inputs
 from alignatt_agent.checks.published_layouts import MEDIA, write_gemma4
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.engine import pool
@@ -67,28 +68,16 @@ def test_gemma4_hears_and_translates_on_one_engine(gemma4):
 
 def transcript_of_transformers(path, ids, audio):
     """Greedy ids by the published class, with the placeholder spread by what its encoder gives."""
-    from transformers import Gemma4AudioFeatureExtractor, Gemma4ForConditionalGeneration
+    from transformers import Gemma4ForConditionalGeneration
 
     model = Gemma4ForConditionalGeneration.from_pretrained(path).eval()
-    found = Gemma4AudioFeatureExtractor()(
-        [audio], sampling_rate=16_000, return_tensors="pt", padding="longest"
-    )
-    mel, mask = found["input_features"], found["input_features_mask"]
-    config = model.config
-    count = int(mask[:, ::2][:, ::2].sum())
-    at = ids.index(config.audio_token_id)
-    spread = [config.boa_token_id, *[config.audio_token_id] * count, config.eoa_token_index]
-    asked = torch.tensor([[*ids[:at], *spread, *ids[at + 1 :]]])
+    asked = gemma4_inputs(model, ids, audio)
     with torch.inference_mode():
-        answer = model.generate(
-            input_ids=asked,
-            input_features=mel,
-            input_features_mask=mask,
-            max_new_tokens=8,
-            do_sample=False,
-        )
+        answer = model.generate(**asked, max_new_tokens=8, do_sample=False)
     stops = model.generation_config.eos_token_id
-    return [token for token in answer[0, asked.shape[1] :].tolist() if token not in stops]
+    return [
+        token for token in answer[0, asked["input_ids"].shape[1] :].tolist() if token not in stops
+    ]
 
 
 def text_only(prompt, media):

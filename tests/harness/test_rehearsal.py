@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 from simulstream.config import yaml_config
@@ -13,6 +14,7 @@ from alignatt_agent.checks.rehearsal import Rehearsal, as_written, stream
 from alignatt_agent.checks.rehearse import real_configurations
 from alignatt_agent.cli import main
 from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.config.checkpoints import ROLES
 from alignatt_agent.config.head_sets import load_head_set
 from tests.harness.fakes import FakeAgent, FakeTranslation, talk, write_config
 
@@ -64,7 +66,14 @@ def test_nothing_translated_and_units_lost(rehearsed, monkeypatch):
 def test_every_real_configuration_has_a_stand_in_of_its_shape(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     names = real_configurations()
-    assert {"iwslt26-low", "iwslt26-high", "default-low", "default-high"} < set(names)
+    assert {
+        "iwslt26-low",
+        "iwslt26-high",
+        "default-low",
+        "default-high",
+        "whisper-low",
+        "gemma4-audio-low",
+    } < set(names)
     for name in names:
         config = load_config(name)
         _, sizes = SHAPES[config.models.translation.path]
@@ -74,11 +83,22 @@ def test_every_real_configuration_has_a_stand_in_of_its_shape(monkeypatch):
         assert as_written(config)[1] == []
 
 
-def test_what_cannot_be_rehearsed_is_refused(capsys, tmp_path):
-    config = load_config("default-low", {"speech.recognizer": "whisper"})
-    path = tmp_path / "whisper.yaml"
-    path.write_text(config.to_yaml())
-    assert main(["rehearse", "--config", str(path)]) == 2
-    assert "a random whisper hears nothing" in capsys.readouterr().err
+def test_front_ends_have_stand_ins_of_their_own(monkeypatch, tmp_path):
+    """One that hears and translates is written once, apart from one that only translates."""
+    monkeypatch.setattr(rehearsal, "_write", lambda role, config, path: path.mkdir(parents=True))
+    found = {}
+    for name in ("default-low", "whisper-low", "gemma4-audio-low"):
+        config = rehearsal.stand_in(load_config(name), tmp_path)
+        assert config.speech == load_config(name).speech
+        found[name] = {role: Path(getattr(config.models, role).path) for role in ROLES}
+    plain, whisper, gemma = found.values()
+    assert gemma["asr"] == gemma["translation"] != plain["translation"]
+    assert gemma["translation"].name == plain["translation"].name == "gemma-4-E4B-it"
+    assert whisper["asr"].name == "whisper-large-v3"
+    for role in ("aligner", "translation"):
+        assert whisper[role] == plain[role]
+
+
+def test_what_cannot_be_rehearsed_is_refused(capsys):
     assert main(["rehearse", "--config", "micro-low"]) == 2
     assert "there is no stand-in for micro_models/gemma4" in capsys.readouterr().err
