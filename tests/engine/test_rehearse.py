@@ -1,24 +1,34 @@
-"""Real configurations on stand-ins, on real engines: ``alignatt rehearse``, two of them."""
+"""Real configurations on stand-ins, on real engines: ``alignatt rehearse``, two of them.
+
+One hears with the embedded recogniser, the other one with a stand-in for Whisper.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from alignatt_agent.checks.rehearse import run, talk
+from alignatt_agent.config.agent_config import load_config
 
 
 @pytest.fixture(scope="module")
 def rehearsed(tmp_path_factory):
-    names = ["milmmt46-low", "hy-mt-1.8b-low"]
-    return list(run(names, talk(3.0), tmp_path_factory.mktemp("rehearsal")))
+    folder = tmp_path_factory.mktemp("rehearsal")
+    # The second one hears with Whisper: only its engine and the translation's start anew.
+    whisper = load_config("whisper-low")
+    other = load_config("hy-mt-1.8b-low", {"speech.recognizer": "whisper"})
+    models = other.models.model_copy(update={"asr": whisper.models.asr})
+    path = folder / "hy-mt-whisper.yaml"
+    path.write_text(other.model_copy(update={"models": models}).to_yaml(), encoding="utf-8")
+    return list(run(["milmmt46-low", str(path)], talk(3.0), folder))
 
 
 def test_two_configurations_run_on_published_shapes(rehearsed):
     assert [item.problems for item in rehearsed] == [[]] * len(rehearsed)
-    found = [(item.name, item.target) for item in rehearsed]
+    found = [(item.model, item.target) for item in rehearsed]
     assert found == [
-        *(("milmmt46-low", target) for target in ("de", "it", "zh")),
-        *(("hy-mt-1.8b-low", target) for target in ("de", "zh")),
+        *(("MiLMMT-46-4B-v0.1", target) for target in ("de", "it", "zh")),
+        *(("HY-MT1.5-1.8B", target) for target in ("de", "zh")),
     ]
     assert all(item.tokens for item in rehearsed)
 
