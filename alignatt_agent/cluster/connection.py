@@ -24,7 +24,8 @@ is 75 MiB, its default 30 % of the memory."""
 
 REACH_S = 5.0
 
-_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0"}
+_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
+"""Of a cluster that is started here: Ray's workers would give way to everything else (15)."""
 
 _ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Ray's switch for clusters of one machine: everything listens on loopback."""

@@ -69,23 +69,25 @@ class Traces:
     """What a run may leave on this machine; made before it."""
 
     def __init__(self) -> None:
-        self._before = set(map(str, _files()))
+        self._folders = set(_folders())
         self._processes: set[psutil.Process] = set()
+        self._shared: set[int] = set()
         self._ports: set[int] = set()
 
     def look(self, port: int) -> None:
-        """Note a port, and the processes of now."""
+        """Note a port, the processes of now, and the shared memory that they use."""
         self._ports.add(port)
         self._processes.update(psutil.Process().children(recursive=True))
+        for process in self._processes:
+            self._shared.update(_mapped(process.pid))
 
     def left(self) -> dict[str, Any]:
         """Return what is still there, after a while for the processes to end."""
         _, alive = psutil.wait_procs(self._processes, END_S)
-        files = [path for path in _files() if str(path) not in self._before]
-        held = set(_held())  # by others: all of ours are gone
+        shared = [path for path in Path("/dev/shm").iterdir() if path.stat().st_ino in self._shared]
         return {
             "processes": [" ".join(one.cmdline()) for one in alive],
-            "files": [str(path) for path in files if path.stat().st_ino not in held],
+            "files": sorted(map(str, (*shared, *(set(_folders()) - self._folders)))),
             "ports": list(filter(_listening, self._ports)),
         }
 
@@ -95,16 +97,13 @@ def _listening(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _files() -> list[Path]:
-    """Return files of shared memory, and folders of clusters."""
-    folders = Path(tempfile.gettempdir()).glob("alignatt-ray-*")
-    return [*Path("/dev/shm").iterdir(), *folders]
+def _folders() -> Iterator[Path]:
+    return Path(tempfile.gettempdir()).glob("alignatt-ray-*")
 
 
-def _held() -> Iterator[int]:
-    """Yield the numbers of files of shared memory that a process has mapped."""
-    for maps in Path("/proc").glob("[0-9]*/maps"):
-        with contextlib.suppress(OSError):  # it is over
-            for line in maps.read_text().splitlines():
-                if "/dev/shm/" in line:
-                    yield int(line.split()[4])
+def _mapped(pid: int) -> Iterator[int]:
+    """Yield the numbers of files of shared memory that a process uses; their names may change."""
+    with contextlib.suppress(OSError):  # it is over
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            if "/dev/shm/" in line:
+                yield int(line.split()[4])
