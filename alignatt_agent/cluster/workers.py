@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from typing import Any
 
 import ray
@@ -80,6 +81,20 @@ class Worker:
         """Do a job."""
         return function(*arguments)
 
+    def end(self, last: Callable[[], None]) -> None:
+        """Do the last job."""
+        last()
+        tidy()
+
+
+def tidy() -> None:
+    """Remove semaphores of engines that were killed.
+
+    Python's resource tracker does it when its process ends, but Ray kills the tracker before
+    (measured: 6 of 9 engines left theirs in ``/dev/shm``).
+    """
+    resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]
+
 
 class Workers:
     """The workers of one command; a context.
@@ -110,7 +125,7 @@ class Workers:
 
     def __exit__(self, *_: object) -> None:
         """End the engines, then the workers."""
-        ends = [worker.run.remote(self._last) for worker in self._all]
+        ends = [worker.end.remote(self._last) for worker in self._all]
         ray.wait(ends, num_returns=len(ends), timeout=STOP_S)
         for worker in self._all:
             ray.kill(worker)

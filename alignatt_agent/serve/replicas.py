@@ -15,6 +15,7 @@ from ray import serve
 
 from alignatt_agent import cascade
 from alignatt_agent.cluster.connection import check_versions
+from alignatt_agent.cluster.workers import tidy
 from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.machine import versions
@@ -119,6 +120,7 @@ class Replica:
 
     def __del__(self) -> None:
         cascade.shutdown()
+        tidy()
 
 
 class RemoteEngines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -219,8 +220,11 @@ def test_a_sweep_is_that_of_one_machine(cluster, tmp_path):
     with OnRay(Wish(cluster.address, 0.1, 0, 2), 2, start_fakes) as place:
         place.stream(there, tmp_path, "sweep")
         assert place.apply(_count, [1, 2]) == 2
+        semaphore = place.apply(_killed_child)
+        assert semaphore.exists()
         assert list(Path(tempfile.gettempdir()).glob("alignatt-memo-*"))
     assert not list(Path(tempfile.gettempdir()).glob("alignatt-memo-*"))
+    assert not semaphore.exists()
     for one, two in zip(here, there, strict=True):
         assert lines(one.files.metrics) == lines(two.files.metrics)
         assert two.streamed
@@ -230,6 +234,24 @@ def test_a_sweep_is_that_of_one_machine(cluster, tmp_path):
 def _count(start_engines, items):
     assert start_engines is start_fakes
     return len(items)
+
+
+def _killed_child(_):
+    """Start a process as engines are started, and kill it; returns its semaphore."""
+    spawn = multiprocessing.get_context("spawn")
+    told, tell = spawn.Pipe(duplex=False)
+    child = spawn.Process(target=_lock, args=(tell,))
+    child.start()
+    name = told.recv()
+    child.kill()
+    child.join()
+    return Path("/dev/shm") / f"sem.{name.lstrip('/')}"
+
+
+def _lock(tell):
+    lock = multiprocessing.get_context("spawn").Lock()
+    tell.send(lock._semlock.name)
+    time.sleep(live.WAIT_S)
 
 
 def test_a_run_outlives_a_node(cluster, tmp_path):

@@ -95,7 +95,7 @@ LOST = {
         ({"went_on_after_s": [0.3, 0.3]}, "not all of them went on"),
         ({"kept": [True, False, True]}, "what was said"),
         ({"back_after_s": None}, "no replica came back"),
-        ({"neighbours": spans(0.9, 1.2)}, "the others' lag (95 %) is 1.200 s, in peace 1.000 s"),
+        ({"neighbours": spans(0.9, 1.2)}, "the others' lag (95 %) is 1.20 times"),
         ({"neighbours_told": 1}, "others were told"),
         ({"engines_left": 3}, "engines of the lost replica"),
     ],
