@@ -70,6 +70,7 @@ class Traces:
 
     def __init__(self) -> None:
         self._folders = set(_folders())
+        self._others = set(psutil.Process().children(recursive=True))
         self._processes: set[psutil.Process] = set()
         self._shared: set[int] = set()
         self._ports: set[int] = set()
@@ -77,7 +78,7 @@ class Traces:
     def look(self, port: int) -> None:
         """Note a port, the processes of now, and the shared memory that they use."""
         self._ports.add(port)
-        self._processes.update(psutil.Process().children(recursive=True))
+        self._processes.update(set(psutil.Process().children(recursive=True)) - self._others)
         for process in self._processes:
             self._shared.update(_mapped(process.pid))
 
