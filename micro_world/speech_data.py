@@ -17,6 +17,7 @@ from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRF
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
 from micro_world.corpus import sentences
 from micro_world.names import drawn_names
+from micro_world.sounds import sound
 from micro_world.speech import Synthesiser, Utterance, Voice, speak
 
 FRAMES_PER_CHUNK, TOKENS_PER_CHUNK = 100, 13
@@ -31,6 +32,9 @@ HEARD = 0.4
 NOISE_LEVELS = (-4.3, -1.7)
 """Range of the noise in training, as powers of ten."""
 PCM = 32767
+SOUNDS = 0.15
+"""Share of clips with music, noise or the like in them, a third each alone, before and behind
+speech. The real recogniser writes nothing of it."""
 POOLED = 60
 """Sentences of a speaker in the pool."""
 BLOCK = 8
@@ -116,6 +120,9 @@ class ClipMaker:
         audio = np.concatenate(pieces)
         if rng.random() < 0.02:
             audio, words = audio * 0, []
+        if rng.random() < SOUNDS:
+            audio, words = beside_sound(audio, words, rng)
+            now = len(audio) / SAMPLE_RATE
         names = drawn_names(rng, [w.text for w in words]) if rng.random() < 0.5 else []
         if rng.random() < 0.65:
             audio = audio[: int(rng.uniform(0.5, now) * SAMPLE_RATE)]
@@ -135,6 +142,21 @@ class Spoken:
     def of(cls, said: Utterance) -> Spoken:
         """Halve the memory that a sentence takes."""
         return cls((np.clip(said.audio, -1, 1) * PCM).astype(np.int16), said.words)
+
+
+def beside_sound(
+    audio: FloatArray, words: list[Word], rng: random.Random
+) -> tuple[FloatArray, list[Word]]:
+    """Put sound before or behind speech, or in its place."""
+    other = sound(rng, rng.uniform(0.5, 8.0))
+    place = rng.choice(("alone", "before", "behind"))
+    if place == "alone":
+        return other, []
+    if place == "behind":
+        return np.concatenate([audio, other]), words
+    before = len(other) / SAMPLE_RATE
+    moved = [Word(word.text, word.start + before, word.end + before) for word in words]
+    return np.concatenate([other, audio]), moved
 
 
 def noisy(audio: FloatArray, level: float, seed: int) -> FloatArray:
