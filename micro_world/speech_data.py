@@ -194,7 +194,8 @@ def features(
         samples = clip.audio
         if len(samples) < extractor.min_length:
             samples = np.pad(samples, (0, extractor.min_length - len(samples)))
-        mels.append(torch.from_numpy(extractor._torch_extract_fbank_features(samples)))
+        with torch.autocast("cpu", enabled=False):  # NumPy has no bfloat16
+            mels.append(torch.from_numpy(extractor._torch_extract_fbank_features(samples)))
     lengths = [mel.shape[1] for mel in mels]
     width = -(-max(lengths) // FRAMES_PER_CHUNK) * FRAMES_PER_CHUNK
     out = torch.zeros(len(mels), extractor.feature_size, width)
