@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
 import time
 from collections.abc import Callable
@@ -16,6 +17,9 @@ from torch import nn
 from tqdm import tqdm
 
 SAVE_EVERY_S = 180.0
+
+# Every length of a batch makes kernels of its own; oneDNN keeps 1,024 of them, some 4 GB.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "100")
 
 Step = Callable[[int], tuple[torch.Tensor, dict[str, float]]]
 
