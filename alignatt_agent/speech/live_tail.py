@@ -202,7 +202,7 @@ class LiveTail:
             items = self._aligner.align(audio, text, self._language)
         start, now = self._start, self.now
         spans = time_words(texts, items, self.tail_s)
-        kept = [k for k, span in enumerate(spans) if audible(audio, *span)]
+        kept = np.flatnonzero(audible(audio, spans)).tolist()
         words = [
             Word(texts[k], *(min(max(start + time, self._settled_s), now) for time in spans[k]))
             for k in kept

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -91,18 +93,25 @@ def in_range(audio: FloatArray) -> FloatArray:
 
 def loudness(audio: FloatArray) -> float:
     """Return the root mean square of the loudest 20 ms frame of ``audio`` (``[samples]``)."""
-    if not audio.size:
-        return 0.0
-    padded = np.pad(audio, (0, -audio.size % FRAME))
-    frames = padded.reshape(-1, FRAME)
-    return float(np.sqrt(np.square(frames, dtype=np.float64).mean(axis=1).max()))
+    return float(_levels(audio).max(initial=0.0))
 
 
-def audible(audio: FloatArray, start: float, end: float) -> bool:
-    """Whether anything is to be heard between two times in seconds, or near them."""
-    begin, past = round((start - NEAR_S) * SAMPLE_RATE), round((end + NEAR_S) * SAMPLE_RATE)
-    last = max(0, audio.size - round(NEAR_S * SAMPLE_RATE))  # a word may be timed past the end
-    return loudness(audio[min(max(0, begin), last) : past]) >= SILENCE_RMS
+def audible(audio: FloatArray, spans: Sequence[tuple[float, float]]) -> list[bool]:
+    """Whether anything is to be heard in ``audio`` between two times in seconds, or near them."""
+    loud, near = _levels(audio) >= SILENCE_RMS, NEAR_S * SAMPLE_RATE / FRAME
+    last = max(0, loud.size - round(near))  # a word may be timed past the end
+    frames = np.array(spans).reshape(-1, 2) * SAMPLE_RATE / FRAME
+    return [
+        bool(loud[min(max(0, math.floor(start - near)), last) : math.ceil(end + near)].any())
+        for start, end in frames.tolist()
+    ]
+
+
+def _levels(audio: FloatArray) -> npt.NDArray[np.float64]:
+    """Return the root mean square of every 20 ms frame."""
+    frames = np.pad(audio, (0, -audio.size % FRAME)).reshape(-1, FRAME)
+    levels: npt.NDArray[np.float64] = np.sqrt(np.square(frames, dtype=np.float64).mean(axis=1))
+    return levels
 
 
 def quietest(audio: FloatArray, begin: int, end: int) -> int:

@@ -183,10 +183,9 @@ def test_a_quiet_place_lies_between(begin, length, seed):
 
 def test_what_is_audible():
     sound = np.concatenate([np.full(16_000, 0.1), np.zeros(16_000)]).astype(np.float32)
-    assert audible(sound, 0.2, 0.5)
-    assert audible(sound, 0.2, 1.8)
-    assert audible(sound, 1.05, 1.3)  # word times err by so much
-    assert not audible(sound, 1.2, 1.5)
-    assert audible(sound[:16_000], 1.5, 1.6)  # timed past an end at which somebody speaks
-    assert not audible(sound, 2.5, 2.6)
-    assert not audible(sound[:0], 0.0, 0.1)
+    # Word times err, which is why the third is; the last is timed past the end.
+    spans = [(0.2, 0.5), (0.2, 1.8), (1.05, 1.3), (1.2, 1.5), (2.5, 2.6)]
+    assert audible(sound, spans) == [True, True, True, False, False]
+    assert audible(sound[:16_000], [(1.5, 1.6)]) == [True]  # where somebody speaks at the end
+    assert audible(sound[:0], [(0.0, 0.1)]) == [False]
+    assert audible(sound, []) == []
