@@ -6,7 +6,8 @@ import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -53,14 +54,17 @@ class Point:
     settings: Settings = field(default_factory=dict, hash=False)
 
     def config(self, bases: Mapping[str, AgentConfig]) -> AgentConfig:
-        """Return its configuration; drafts are whole, so that runs can share them."""
+        """Return its configuration; drafts are whole, so that runs can share them.
+
+        What it sets holds for every target, whatever the configuration has for that one.
+        """
         raw = bases[self.base].model_dump()
         for key, value in {**self.settings, **WHOLE}.items():
             *parents, last = key.split(".")
-            target = raw
-            for parent in parents:
-                target = target[parent]
-            target[last] = value
+            place = reduce(getitem, parents, raw)
+            place[last] = value
+            for own in raw["targets"].values():
+                reduce(lambda part, parent: part.get(parent, {}), parents, own).pop(last, None)
         return AgentConfig.parse(raw, self.name)
 
 
