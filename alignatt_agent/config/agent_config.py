@@ -96,7 +96,7 @@ class AgentConfig(Strict):
     def _language_codes(cls, value: dict[str, Any]) -> dict[str, Any]:
         found = {language(name).code: item for name, item in value.items()}
         if len(found) < len(value):
-            raise ValueError(f"one language has two names: {', '.join(value)}")
+            raise ValueError(f"one language has two names: {', '.join(sorted(value))}")
         return found
 
     @model_validator(mode="after")

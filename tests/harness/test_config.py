@@ -109,7 +109,7 @@ def test_micro_and_real_differ_in_models_and_head_sets_only(regime):
             {"targets": {"de": {"policy": {"name": "local_agreement"}}}},
             r"targets.de.policy: .*local_agreement needs n of at least 2, got 1",
         ),
-        ({"targets": {"zh": {}, "Chinese": {}}}, "one language has two names: zh, Chinese"),
+        ({"targets": {"zh": {}, "Chinese": {}}}, "one language has two names: Chinese, zh"),
         ({"targets": {"Klingon": {}}}, "unknown language 'Klingon'"),
         ({"target_language": "Klingon"}, "unknown language 'Klingon'"),
         ({"models": {}}, "models.asr: Field required"),
