@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Protocol
 
 import numpy.typing as npt
 
+from alignatt_agent.speech.hypothesis import seen
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.stopwatch import Stopwatch
-from alignatt_agent.types import Emission, Judged, SourceView, SpeechUpdate, Step, Word
+from alignatt_agent.types import Access, Emission, Judged, SourceView, SpeechUpdate, Step, Word
 
 
 class Follower(Protocol):
@@ -52,14 +53,21 @@ class Interpreter:
     Args:
         translator: makes units.
         watch: the clock of the translator.
+        access: when words may be relied on, if otherwise than the live tail has it.
 
     Attributes:
         translator: makes units.
     """
 
-    def __init__(self, translator: Follower, watch: Stopwatch | None = None) -> None:
+    def __init__(
+        self,
+        translator: Follower,
+        watch: Stopwatch | None = None,
+        access: Access | None = None,
+    ) -> None:
         self.translator = translator
         self._watch = watch or Stopwatch()
+        self._access = access
         self._prepared: Future[None] | None = None
         self.reset()
 
@@ -84,6 +92,8 @@ class Interpreter:
         """
         translator = self.translator
         emitted = translator.emitted
+        if self._access is not None:
+            heard = seen(heard, self._access)
         begin = self._watch.now()
         if self._await_prepared():
             self._watch.shorten("draft", begin)

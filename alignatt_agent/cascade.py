@@ -137,23 +137,23 @@ def _interpreter(
     context: str,
 ) -> Interpreter:
     config, watch = resolved.config, Stopwatch(clock)
-    readout = None
+    policy, readout = config.policy_for(target.code), None
     # Without a gate the rows still tell which source word an emitted token translates.
-    if config.policy.name == "alignatt" or target.code in config.head_sets:
-        readout = resolved.head_set(source, target).readout(config.policy.top_k)
+    if policy.reads or target.code in config.head_sets:
+        readout = resolved.readout(source, target)
     translator = Translator(
         engine=engines.translation,
         prompt_builder=PromptBuilder.of(engines.tokenizer, config.prompt, source, target, context),
         tokenizer=engines.tokenizer,
         readout=readout,
-        policy=build_policy(config.policy),
+        policy=build_policy(policy),
         spaced=target.spaced,
         max_draft_tokens=config.max_draft_tokens,
         early_stop=config.early_stop,
         verify=config.verify_drafts,
         watch=watch,
     )
-    return Interpreter(translator, watch)
+    return Interpreter(translator, watch, config.access_for(target.code))
 
 
 @dataclass(frozen=True, slots=True)

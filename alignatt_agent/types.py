@@ -110,6 +110,19 @@ class Transcripts:
 
 
 @dataclass(frozen=True, slots=True)
+class Access:
+    """When words of the live tail may be relied on.
+
+    Attributes:
+        hold_back_ms: so long after they were over.
+        stable_only: only if two successive hypotheses agree on them.
+    """
+
+    hold_back_ms: float = 0.0
+    stable_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class SpeechUpdate:
     """Result of one chunk on the speech side.
 
@@ -121,6 +134,8 @@ class SpeechUpdate:
         stable: leading words of ``live`` that two successive hypotheses agree on, settled ones
             included; what follows is new.
         transcripts: what the recogniser did; two updates that differ in it only are equal.
+        over_s: for how long each word of ``live`` that is not settled has been over; less than 0
+            for a word that goes on.
     """
 
     sentences: tuple[tuple[Word, ...], ...]
@@ -128,6 +143,7 @@ class SpeechUpdate:
     settled: int = 0
     stable: int = 0
     transcripts: Transcripts = field(default=Transcripts(), compare=False)
+    over_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +195,7 @@ class Draft:
         steps: forward passes that it took, one for each sampled token.
         replay_s: seconds that computing its rows took inside the engine; on a GPU those of the
             host, its kernels run on behind.
+        probabilities: of the drafted tokens, where the readout asks for them.
     """
 
     token_ids: tuple[int, ...]
@@ -187,6 +204,7 @@ class Draft:
     cut: bool = False
     steps: int = 0
     replay_s: float = 0.0
+    probabilities: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +217,14 @@ class DraftContext:
         earlier: how the drafts of earlier sources of this utterance, latest first, go on after
             the same accepted translation, up to the first token that the gate rejected; empty
             ones contradict it.
+        heard: accessible words of this utterance.
+        written: counts the units of its accepted translation.
     """
 
     unit_ends: Callable[[], tuple[int, ...]] = tuple
     earlier: tuple[tuple[int, ...], ...] = ()
+    heard: int = 0
+    written: Callable[[], int] = int
 
 
 NO_CONTEXT = DraftContext()
@@ -216,6 +238,7 @@ class StopReason(Enum):
     PROVENANCE_WEAK = "provenance-weak"
     HELD_BACK = "held-back"
     DISAGREEMENT = "disagreement"
+    UNSURE = "unsure"
     DRAFT_END = "draft-end"
 
 
@@ -354,10 +377,12 @@ class Readout:
         heads: ``(layer, head)`` pairs, in the order of ``AttentionRows``' head axis.
         row: ``"predicting"`` reads the query that predicts a draft token (one position before
             it), ``"emitted"`` the query at the token itself (the paper's rows).
+        probabilities: whether those of the tokens are returned, too; then nothing is verified.
     """
 
     heads: tuple[tuple[int, int], ...]
     row: Literal["predicting", "emitted"]
+    probabilities: bool = False
 
 
 @dataclass(frozen=True, slots=True)

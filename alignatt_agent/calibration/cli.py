@@ -32,7 +32,7 @@ from alignatt_agent.config.agent_config import (
 )
 from alignatt_agent.config.languages import Language, LanguageError, language
 from alignatt_agent.config.prompt_config import PromptConfig
-from alignatt_agent.config.resolved import head_set_for
+from alignatt_agent.config.resolved import head_set_for, readout_for
 from alignatt_agent.evaluation.cache import Memo
 from alignatt_agent.evaluation.plotting import pyplot
 from alignatt_agent.help_page import page
@@ -258,7 +258,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     accessible = len(words) if arguments.accessible is None else arguments.accessible
     if not words or not 0 <= accessible <= len(words):
         raise ConfigError(f"--accessible {accessible}: the text has {len(words)} words")
-    readout = head_set_for(config, source, target).readout(config.policy.top_k)
+    readout = readout_for(config, head_set_for(config, source, target), target)
     model = config.models.translation
     with open_reader(arguments.engine, model, readout.heads) as loaded:
         found = explain(
@@ -266,7 +266,7 @@ def _explain(arguments: argparse.Namespace) -> int:
             loaded.tokenizer,
             PromptBuilder.of(loaded.tokenizer, config.prompt, source, target),
             readout,
-            build_policy(config.policy, single=True),
+            build_policy(config.policy_for(target.code), single=True),
             words,
             accessible,
             arguments.prefix,

@@ -103,7 +103,7 @@ def early_stop(
                 ("verified", True, True),
             ):
                 changed: dict[str, Any] = {"early_stop": early, "verify_drafts": verify}
-                changed["policy"] = policy.model_copy(update={"n": n})
+                changed |= {"policy": policy.model_copy(update={"n": n}), "targets": {}}
                 config = resolved.config.model_copy(update=changed)
                 ways[way] = _translate(
                     replace(resolved, config=config), engines, target, heard.updates

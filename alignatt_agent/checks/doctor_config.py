@@ -162,7 +162,7 @@ def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[
     """
     if not config.head_sets:
         fix = "name one per target language under head_sets"
-        failed = config.policy.name == "alignatt"
+        failed = config.policy.reads
         return [Check("head sets", "FAIL" if failed else "warn", "none configured", fix)]
     source, model = language(config.source_language), config.models.translation
     checks = []
@@ -176,7 +176,7 @@ def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[
             what, _, fix = str(error).partition("; ")
             checks.append(Check(name, "FAIL", what, fix or f"correct head_sets.{code}"))
             continue
-        found = f"{head_set.name}: {config.policy.top_k} heads, row {head_set.row}"
+        found = f"{head_set.name}: {config.policy_for(code).top_k} heads, row {head_set.row}"
         found += " (provisional)" * head_set.provisional
         if head_set.prompt_sha256 in (None, config.prompt.digest(source.code, code)):
             checks.append(Check(name, "ok", found))

@@ -124,7 +124,7 @@ def cases(resolved: Resolved, tokenizer: Any) -> list[Case]:
     config, source = resolved.config, language(resolved.config.source_language)
     found = []
     for target in map(language, resolved.head_sets):
-        readout = resolved.head_set(source, target).readout(config.policy.top_k)
+        readout = resolved.readout(source, target)
         builder = PromptBuilder.of(tokenizer, config.prompt, source, target)
         found += [Case(builder.build(text.split()), readout) for text in SENTENCES]
     return found

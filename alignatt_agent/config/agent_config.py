@@ -16,58 +16,14 @@ from alignatt_agent.config.errors import Strict, explain
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.models_config import ModelConfig as ModelConfig
 from alignatt_agent.config.models_config import ModelsConfig as ModelsConfig
+from alignatt_agent.config.policy_config import PolicyConfig
 from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.config.resources import find_resource
 from alignatt_agent.config.speech_config import SpeechConfig
-from alignatt_agent.types import SAMPLE_RATE
+from alignatt_agent.config.target_config import TargetConfig
+from alignatt_agent.types import SAMPLE_RATE, Access
 
 AGENT_CLASS = "alignatt_agent.agent.AlignAttAgent"
-
-
-class PolicyConfig(Strict):
-    """The gate of AlignAtt (Eqs. 2-7); the defaults are the paper's setting.
-
-    Attributes:
-        name: ``alignatt``; its rivals ``hold_n`` (emit a draft without its last units) and
-            ``local_agreement`` (emit what successive drafts have in common); or ``none`` to emit
-            whole drafts.
-        n: ``alignatt``: drafts of different sources that have to pass the gate with the same
-            tokens, 1 is the paper's gate; ``local_agreement``: drafts that have to agree, at
-            least 2; ``hold_n``: units to hold back.
-        top_k: how many heads of the head set are read.
-        normalise: per-head prefix-online z-score before heads are averaged, or none.
-        median_width: width of the median filter along the source, in tokens; 1 is none.
-        median: average heads before the filter, as the paper writes, or filter each head first,
-            as the paper's submission ran.
-        border_margin: tokens that the attention peak may reach past the frontier; a negative one
-            keeps the last accessible tokens off limits too, as AlignAtt does for speech frames.
-        tau_argmax: lowest peak attention that a token may have; 0 accepts any.
-        tau_src: lowest attention mass on accessible source that a token may have; 0 accepts any.
-    """
-
-    name: Literal["alignatt", "hold_n", "local_agreement", "none"] = "alignatt"
-    n: int = Field(default=1, ge=0)
-    top_k: int = Field(default=8, ge=1)
-    normalise: Literal["zscore", "none"] = "zscore"
-    median_width: int = Field(default=7, ge=1)
-    median: Literal["mean_first", "per_head"] = "mean_first"
-    border_margin: int = Field(default=1, ge=-16, le=16)
-    tau_argmax: float = 0.0
-    tau_src: float = Field(default=0.0, ge=0, le=1)
-
-    @field_validator("median_width")
-    @classmethod
-    def _odd(cls, value: int) -> int:
-        if value % 2 == 0:
-            raise ValueError("a median needs an odd width")
-        return value
-
-    @model_validator(mode="after")
-    def _enough_drafts(self) -> PolicyConfig:
-        least = {"alignatt": 1, "local_agreement": 2}.get(self.name, 0)
-        if self.n < least:
-            raise ValueError(f"{self.name} needs n of at least {least}, got {self.n}")
-        return self
 
 
 Schedule = Literal["sync", "overlap", "async"]
@@ -99,6 +55,8 @@ class AgentConfig(Strict):
         prompt: what the translation model reads around the source.
         speech: the live tail.
         policy: the gate.
+        targets: what target languages have otherwise, by code: keys of ``policy``, and of
+            ``speech`` when words may be relied on.
     """
 
     type: str = AGENT_CLASS
@@ -117,6 +75,7 @@ class AgentConfig(Strict):
     prompt: PromptConfig = PromptConfig()
     speech: SpeechConfig = SpeechConfig()
     policy: PolicyConfig = PolicyConfig()
+    targets: dict[str, TargetConfig] = Field(default_factory=dict)
 
     @field_validator("chunk_ms")
     @classmethod
@@ -132,10 +91,23 @@ class AgentConfig(Strict):
     def _language_code(cls, value: str | None) -> str | None:
         return None if value is None else language(value).code
 
-    @field_validator("head_sets")
+    @field_validator("head_sets", "targets")
     @classmethod
-    def _language_codes(cls, value: dict[str, str]) -> dict[str, str]:
-        return {language(code).code: name for code, name in value.items()}
+    def _language_codes(cls, value: dict[str, Any]) -> dict[str, Any]:
+        found = {language(name).code: item for name, item in value.items()}
+        if len(found) < len(value):
+            raise ValueError(f"one language has two names: {', '.join(sorted(value))}")
+        return found
+
+    @model_validator(mode="after")
+    def _valid_policies(self) -> AgentConfig:
+        for code in self.targets:
+            try:
+                self.policy_for(code)
+            except ValidationError as error:
+                problems = [explain(PolicyConfig, dict(item)) for item in error.errors()]
+                raise ValueError(f"targets.{code}.policy: {'; '.join(problems)}") from None
+        return self
 
     @model_validator(mode="after")
     def _one_checkpoint_where_one_model_hears(self) -> AgentConfig:
@@ -187,6 +159,18 @@ class AgentConfig(Strict):
         update = {"target_language": chosen.code, "latency_unit": chosen.latency_unit}
         return self.model_copy(update=update)
 
+    def policy_for(self, target: str) -> PolicyConfig:
+        """Return the policy of a target language, by its code."""
+        if target not in self.targets:
+            return self.policy
+        return PolicyConfig.model_validate(self.policy.model_dump() | self.targets[target].policy)
+
+    def access_for(self, target: str) -> Access:
+        """Return when words may be relied on for a target language, by its code."""
+        own = self.targets.get(target, TargetConfig()).speech.model_dump(exclude_none=True)
+        shared = self.speech.model_dump(include={"hold_back_ms", "stable_only"})
+        return Access(**shared | own)
+
     def to_yaml(self) -> str:
         """Return the resolved configuration, every key written out."""
         return yaml.safe_dump(self.model_dump(), sort_keys=False, allow_unicode=True)
@@ -196,7 +180,7 @@ class AgentConfig(Strict):
         # What was signed before a key came keeps its hash as long as the key says nothing new.
         later = {
             key
-            for key in ("prompt", "schedule", "keep_up", "verify_drafts")
+            for key in ("prompt", "schedule", "keep_up", "verify_drafts", "targets")
             if getattr(self, key) == AgentConfig.model_fields[key].default
         }
         content = self.model_dump(exclude={"target_language", "latency_unit"} | later)
@@ -208,6 +192,9 @@ class AgentConfig(Strict):
                 del content["speech"][key]
         if self.policy.normalise == "none" and self.policy.median_width == 1:
             del content["policy"]["median"]
+        for name, key in (("wait_k", "rate"), ("confidence", "tau_prob")):
+            if self.policy.name != name:
+                del content["policy"][key]
         text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 

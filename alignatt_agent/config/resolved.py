@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.checkpoints import ROLES, identity, locate
 from alignatt_agent.config.head_sets import HeadSet, HeadSetError, load_head_set
 from alignatt_agent.config.languages import Language, language
+from alignatt_agent.types import Readout
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,15 @@ class Resolved:
     @property
     def heads(self) -> tuple[tuple[int, int], ...]:
         """Every ``(layer, head)`` that a draft into any target reads, sorted."""
-        top_k = self.config.policy.top_k
-        return tuple(sorted({head for item in self.head_sets.values() for head in item.top(top_k)}))
+        return tuple(
+            sorted(
+                {
+                    head
+                    for code, item in self.head_sets.items()
+                    for head in item.top(self.config.policy_for(code).top_k)
+                }
+            )
+        )
 
     def head_set(self, source: Language, target: Language) -> HeadSet:
         """Return the head set of a direction.
@@ -38,6 +46,14 @@ class Resolved:
             HeadSetError: the configuration has none for it.
         """
         return _fitting(self.config, self.head_sets.get(target.code), source, target)
+
+    def readout(self, source: Language, target: Language) -> Readout:
+        """Return what a draft of a direction reads.
+
+        Raises:
+            HeadSetError: the configuration has no head set for it.
+        """
+        return readout_for(self.config, self.head_set(source, target), target)
 
     def check_shape(self, num_layers: int, num_heads: int) -> None:
         """Compare the head sets with the translation model that was loaded.
@@ -88,7 +104,7 @@ def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True)
     head_sets = {
         code: head_set_for(config, source, language(code))
         for code in wanted
-        if code in config.head_sets or config.policy.name == "alignatt"
+        if code in config.head_sets or config.policy_for(code).reads
     }
     return Resolved(config, head_sets, locate(config.models))
 
@@ -103,6 +119,12 @@ def head_set_for(config: AgentConfig, source: Language, target: Language) -> Hea
     return _fitting(config, load_head_set(name) if name else None, source, target)
 
 
+def readout_for(config: AgentConfig, head_set: HeadSet, target: Language) -> Readout:
+    """Return what a draft into ``target`` reads."""
+    policy = config.policy_for(target.code)
+    return replace(head_set.readout(policy.top_k), probabilities=policy.name == "confidence")
+
+
 def _fitting(
     config: AgentConfig, head_set: HeadSet | None, source: Language, target: Language
 ) -> HeadSet:
@@ -114,5 +136,5 @@ def _fitting(
         )
     model = config.models.translation
     head_set.check(model.path, None, None, direction, model.revision)
-    head_set.top(config.policy.top_k)  # refuses a set that holds fewer
+    head_set.top(config.policy_for(target.code).top_k)  # refuses a set that holds fewer
     return head_set

@@ -6,6 +6,8 @@ what is compared
   alignatt, n 1    the same gate on single drafts; and once more with the paper's filters
   hold_n           drafts without their last n units, over n and chunk
   local_agreement  the common prefix of n drafts, over n and chunk
+  wait_k           n words behind the speaker, over n and the rate
+  confidence       drafts up to the first token that is not probable enough
   none             whole drafts, over the chunk
   Speech is heard and prompts are drafted once; the results, with the seconds they took, are
   kept in OUT/memo.sqlite and shared by all runs. A run emits exactly what simulstream-eval
@@ -18,6 +20,11 @@ Examples:
   your own models, head sets and dev set:
     alignatt curves --config-low my-low.yaml --config-high my-high.yaml \
         --devset DIR --targets de --pairs news-en-{target}.jsonl --output outputs/my-curves
+
+  what was chosen, on a dev set that nothing was chosen on, against single rivals:
+    python -m micro_world devset --devset-seed 9000 --sentences 1200 --output outputs/claims
+    alignatt curves --devset outputs/claims/devset --only local_agreement-c500-n4 hold_n-c500-n8 \
+        --output outputs/claims-curves
 
   on a cluster, a talk per worker, which remembers what it heard and drafted of it:
     alignatt curves --ray 10.0.0.1:6379 --config-low my-low.yaml --config-high my-high.yaml \
@@ -67,6 +74,8 @@ def build_parser() -> argparse.ArgumentParser:
     counts = (f"{size} has {len(sweep(size))}" for size in SIZES)
     text = f"size of the grid: {', '.join(counts)} runs per target; default %(default)s"
     add("--points", choices=SIZES, default="full", help=text)
+    text = "points of that grid to run beside the operating ones, without ablations; default all"
+    add("--only", nargs="+", metavar="NAME", default=[], help=text)
     text = "dev set, laid out as simulstream-eval --help says; default %(default)s"
     add("--devset", type=Path, default=Path("micro_models/devset"), metavar="DIR", help=text)
     for name in OPERATING:
@@ -98,6 +107,7 @@ def study_from(arguments: argparse.Namespace) -> Study:
         FigureError: matplotlib is not installed.
     """
     pyplot()
+    sweep(arguments.points, arguments.only)  # refuses unknown names
     plans = {
         name: plan(
             agent="alignatt4llm",
@@ -118,6 +128,7 @@ def study_from(arguments: argparse.Namespace) -> Study:
         size=arguments.points,
         pairs=arguments.pairs or micro,
         resamples=arguments.resamples,
+        only=arguments.only,
     )
 
 
@@ -142,6 +153,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except AlignAttError as error:
         raise CurvesError(f"{error}; the same command goes on from here") from error
     print(f"\n{dominance_table(comparisons)}\n")
-    print((arguments.output / "ablation.md").read_text(encoding="utf-8"))
+    if not arguments.only:
+        print((arguments.output / "ablation.md").read_text(encoding="utf-8"))
     print(f"files: {arguments.output}/")
     return 0

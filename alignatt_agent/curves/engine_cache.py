@@ -80,7 +80,7 @@ class RememberedDrafts:
             prompt.source_start,
             prompt.source_end,
             max_tokens,
-            repr((asked.row, asked.heads) if asked else None),
+            repr(asked),
         )
         whole = self._memo.recall(
             key, lambda: self._engine.draft(prompt, max_tokens, asked, expected=expected)
@@ -96,6 +96,7 @@ class RememberedDrafts:
         if readout is None:
             return None
         for shared in self._shared:
-            if shared.row == readout.row and set(readout.heads) <= set(shared.heads):
+            same = (shared.row, shared.probabilities) == (readout.row, readout.probabilities)
+            if same and set(readout.heads) <= set(shared.heads):
                 return shared
         return readout

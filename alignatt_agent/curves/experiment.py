@@ -11,7 +11,14 @@ from typing import Any, Protocol
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.languages import language
 from alignatt_agent.curves.grid import AGREEMENT, ALIGNATT, CURVES, Size, ablations, sweep
-from alignatt_agent.curves.pareto import RESAMPLES, Comparison, Resampled, compare, dominance_table
+from alignatt_agent.curves.pareto import (
+    BLOCK,
+    RESAMPLES,
+    Comparison,
+    Resampled,
+    compare,
+    dominance_table,
+)
 from alignatt_agent.curves.peak_accuracy import aligned_pairs, peak_accuracy
 from alignatt_agent.curves.plots import Panel, draw_all
 from alignatt_agent.curves.report import (
@@ -36,6 +43,8 @@ class Study:
         size: of the grid.
         pairs: pairs with gold alignments for peak accuracy; ``None`` leaves the column empty.
         resamples: of the bootstrap.
+        only: names of the points that run beside the operating ones, without ablations; empty for
+            the whole grid.
 
     Raises:
         ConfigError: the operating points do not share their models.
@@ -47,6 +56,7 @@ class Study:
     size: Size
     pairs: str | None
     resamples: int = RESAMPLES
+    only: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.bases["high"].models != self.bases["low"].models:
@@ -113,13 +123,17 @@ def conduct(study: Study, place: Place) -> list[Comparison]:
     """
     folder, memo = study.output, study.output / "memo.sqlite"
     targets = [plan.target for plan in study.plans]
-    variants = ablations(study.bases["low"], targets, folder / "ablation" / "head_sets")
-    main = runs_of(sweep(study.size), study.plans, study.bases, folder / "runs")
+    variants = (
+        []
+        if study.only
+        else ablations(study.bases["low"], targets, folder / "ablation" / "head_sets")
+    )
+    main = runs_of(sweep(study.size, study.only), study.plans, study.bases, folder / "runs")
     changed = runs_of(variants, study.plans, study.bases, folder / "ablation" / "runs")
     with place:
         place.stream(main, memo, "sweep")
         place.stream(changed, memo, "ablations")
-        peaks = _peaks(study, changed, memo, place)
+        peaks = _peaks(study, changed, memo, place) if changed else {}
     segments = score_all([*main, *changed])
 
     entries: dict[str, Any] = {}
@@ -141,9 +155,10 @@ def conduct(study: Study, place: Place) -> list[Comparison]:
             rivals = {curve: names for curve, names in curves.items() if curve not in ours}
             comparisons += compare(target, scores, run.point.label, run.name, rivals)
         entries[target] = curve_entry(mine, scores, curves)
-        rows[target] = ablation_entry(
-            variants, scores, peaks.get(target), curves.get(AGREEMENT, [])
-        )
+        if variants:
+            rows[target] = ablation_entry(
+                variants, scores, peaks.get(target), curves.get(AGREEMENT, [])
+            )
         points = {run.point.label: run.name for run in operating}
         panels.append(Panel(f"English to {language(target).name}", scores, curves, points))
     content = {
@@ -155,8 +170,9 @@ def conduct(study: Study, place: Place) -> list[Comparison]:
     }
     text = json.dumps(content, indent=1, ensure_ascii=False)
     (folder / "curves.json").write_text(text + "\n", encoding="utf-8")
-    table = ablation_table(rows, [note(study), _ablation_note(study)])
-    (folder / "ablation.md").write_text(table, encoding="utf-8")
+    if rows:
+        table = ablation_table(rows, [note(study), _ablation_note(study)])
+        (folder / "ablation.md").write_text(table, encoding="utf-8")
     (folder / "dominance.txt").write_text(dominance_table(comparisons) + "\n", encoding="utf-8")
     draw_all(panels, folder, note(study))
     return comparisons
@@ -169,8 +185,8 @@ def note(study: Study) -> str:
     talks = f"{len(devset.talks)} talks, {len(devset.segments)} segments, {devset.seconds:.0f} s"
     label = f"{plan.signature['label']}; " if "label" in plan.signature else ""
     return (
-        f"{label}{talks}; bands: 95 % paired bootstrap over segments; CA: seconds of engines with "
-        f"whole drafts, no early stop"
+        f"{label}{talks}; bands: 95 % paired bootstrap over blocks of {BLOCK} segments; "
+        f"CA: seconds of engines with whole drafts, no early stop"
     )
 
 

@@ -6,13 +6,14 @@ import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import yaml
 
-from alignatt_agent.config.agent_config import AgentConfig
+from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.resources import find_resource
 
@@ -23,7 +24,16 @@ SIZES: tuple[Size, ...] = get_args(Size)
 ALIGNATT = "alignatt"
 SINGLE = "alignatt, n 1"
 AGREEMENT = "local_agreement"
-CURVES = (ALIGNATT, SINGLE, "alignatt, n 1, paper's filters", "hold_n", AGREEMENT, "none")
+CURVES = (
+    ALIGNATT,
+    SINGLE,
+    "alignatt, n 1, paper's filters",
+    "hold_n",
+    AGREEMENT,
+    "wait_k",
+    "confidence",
+    "none",
+)
 """Every curve, in the order of legends and tables."""
 
 _ABLATION = "ablation"
@@ -53,14 +63,17 @@ class Point:
     settings: Settings = field(default_factory=dict, hash=False)
 
     def config(self, bases: Mapping[str, AgentConfig]) -> AgentConfig:
-        """Return its configuration; drafts are whole, so that runs can share them."""
+        """Return its configuration; drafts are whole, so that runs can share them.
+
+        What it sets holds for every target, whatever the configuration has for that one.
+        """
         raw = bases[self.base].model_dump()
         for key, value in {**self.settings, **WHOLE}.items():
             *parents, last = key.split(".")
-            target = raw
-            for parent in parents:
-                target = target[parent]
-            target[last] = value
+            place = reduce(getitem, parents, raw)
+            place[last] = value
+            for own in raw["targets"].values():
+                reduce(lambda part, parent: part.get(parent, {}), parents, own).pop(last, None)
         return AgentConfig.parse(raw, self.name)
 
 
@@ -70,8 +83,12 @@ def _grid() -> dict[str, Any]:
     return dict(yaml.safe_load(text))
 
 
-def sweep(size: Size) -> list[Point]:
-    """Return the two operating points and the grid of every policy."""
+def sweep(size: Size, only: Sequence[str] = ()) -> list[Point]:
+    """Return the two operating points and the grid of every policy, or ``only`` some of it.
+
+    Raises:
+        ConfigError: the grid has no point of such a name.
+    """
     points = [Point(f"operating-{name}", ALIGNATT, name, name) for name in OPERATING]
     for curve, form in _grid()["curves"].items():
         for block in form[size]:
@@ -86,7 +103,10 @@ def sweep(size: Size) -> list[Point]:
                         | {_grid()["keys"][key]: value for key, value in chosen.items()},
                     )
                 )
-    return points
+    if unknown := sorted(set(only) - {point.name for point in points}):
+        names = ", ".join(point.name for point in points if point.settings)
+        raise ConfigError(f"no point {', '.join(unknown)} in the {size} grid, which has {names}")
+    return [point for point in points if not only or not point.settings or point.name in only]
 
 
 def ablations(base: AgentConfig, targets: Sequence[str], folder: Path) -> list[Point]:

@@ -74,7 +74,7 @@ def peak_accuracy(
 
     found = {}
     for run in runs:
-        policy = run.config.policy
+        policy = run.policy
         judged = []
         readout = run.resolved.head_sets[run.target].readout(policy.top_k)
         for source, pair in zip(rows(readout), pairs, strict=True):

@@ -17,16 +17,18 @@ from alignatt_agent.evaluation.plotting import (
     BLUE,
     GREEN,
     GREY,
+    ORANGE,
     PURPLE,
     SKY,
     VERMILION,
+    YELLOW,
     pyplot,
     save,
 )
 from alignatt_agent.evaluation.statistics import LEVEL
 
-_COLOURS = (BLUE, SKY, PURPLE, GREEN, VERMILION, GREY)
-STYLES = {name: style for name, *style in zip(CURVES, _COLOURS, "os^DXv", strict=True)}
+_COLOURS = (BLUE, SKY, PURPLE, GREEN, VERMILION, ORANGE, YELLOW, GREY)
+STYLES = {name: style for name, *style in zip(CURVES, _COLOURS, "os^DXPhv", strict=True)}
 """Colour and marker of every curve."""
 _PLACES = 160
 _ZOOM = 14

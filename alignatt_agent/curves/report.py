@@ -9,7 +9,7 @@ from typing import Any
 from tabulate import tabulate
 
 from alignatt_agent.curves.grid import Point
-from alignatt_agent.curves.pareto import LATENCIES, QUALITIES, Comparison, Resampled
+from alignatt_agent.curves.pareto import BLOCK, LATENCIES, QUALITIES, Comparison, Resampled
 from alignatt_agent.curves.runs import Run
 from alignatt_agent.evaluation.statistics import LEVEL
 
@@ -97,8 +97,8 @@ def dominance_entry(comparisons: Sequence[Comparison], resamples: int) -> dict[s
     """Return the comparisons and how they were made."""
     return {
         "method": f"rivals interpolated on their Pareto front at the latency of the operating "
-        f"point; paired bootstrap over segments, {resamples} resamples, {LEVEL} %; the front is "
-        f"taken anew in every resample",
+        f"point; paired bootstrap over blocks of {BLOCK} segments, {resamples} resamples, "
+        f"{LEVEL} %; the front is taken anew in every resample",
         "comparisons": [item.as_json() for item in comparisons],
     }
 

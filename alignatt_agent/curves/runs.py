@@ -15,7 +15,8 @@ from alignatt_agent.cascade import Engines
 from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.head_sets import HeadSet
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.resolved import Resolved, resolve
+from alignatt_agent.config.policy_config import PolicyConfig
+from alignatt_agent.config.resolved import Resolved, readout_for, resolve
 from alignatt_agent.curves.engine_cache import remember
 from alignatt_agent.curves.grid import ALIGNATT, SINGLE, Point
 from alignatt_agent.evaluation import plan as evaluation
@@ -52,9 +53,14 @@ class Run(evaluation.Run):
         return self.resolved.config
 
     @property
+    def policy(self) -> PolicyConfig:
+        """That of its target."""
+        return self.config.policy_for(self.target)
+
+    @property
     def curve(self) -> str:
         """The curve that it belongs to; an operating point is on that of its policy."""
-        policy = self.config.policy
+        policy = self.policy
         if self.point.settings:
             return self.point.curve
         return SINGLE if (policy.name, policy.n) == (ALIGNATT, 1) else policy.name
@@ -89,7 +95,7 @@ def _run(point: Point, resolved: Resolved, plan: evaluation.Run, folder: Path) -
         "config": point.name,
         "config_sha256": config.digest(),
         "chunk_ms": config.chunk_ms,
-        "policy": config.policy.model_dump(),
+        "policy": config.policy_for(plan.target).model_dump(),
         "head_set": key_of(repr(resolved.head_sets.get(plan.target))).hex(),
     }
     return Run(
@@ -160,12 +166,14 @@ def engines_for(runs: Sequence[Run], start_engines: StartEngines) -> Engines:
 
 def shared_readouts(runs: Sequence[Run]) -> list[Readout]:
     """Return the widest readout of every head set, by which all its runs share drafts."""
-    widest: dict[HeadSet, int] = {}
+    widest: dict[tuple[HeadSet, bool], Readout] = {}
     for run in runs:
         head_set = run.resolved.head_sets.get(run.target)
         if head_set is not None:
-            widest[head_set] = max(widest.get(head_set, 0), run.config.policy.top_k)
-    return [head_set.readout(k) for head_set, k in widest.items()]
+            readout = readout_for(run.config, head_set, language(run.target))
+            key = head_set, readout.probabilities
+            widest[key] = max(widest.get(key, readout), readout, key=lambda item: len(item.heads))
+    return list(widest.values())
 
 
 def score_all(runs: Sequence[Run]) -> list[tuple[Run, SegmentScores]]:

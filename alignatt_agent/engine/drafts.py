@@ -62,7 +62,8 @@ class DraftEngine:
                     "a draft can only be resumed with the rows of the same prompt and readout"
                 )
         # Without heads the engine is a plain one, which verifies nothing.
-        known = tuple(expected) if self._places else ()
+        sure = readout is not None and readout.probabilities
+        known = tuple(expected) if self._places and not sure else ()
         unfinished = first = True
         while unfinished:
             before = len(begun.token_ids)
@@ -106,6 +107,8 @@ class DraftEngine:
         sampling = greedy(room - len(expected), self._stops, extra)
         if not cached:
             sampling.skip_reading_prefix_cache = True
+        if readout is not None and readout.probabilities:
+            sampling.logprobs = 0  # those of the sampled ids alone
         output = self._model.generate({"prompt_token_ids": [*ids, *expected]}, sampling)
         tokens, ended = strip_stop(output, self._stops)
         steps = begun.steps + len(output.outputs[0].token_ids)
@@ -137,7 +140,10 @@ class DraftEngine:
             count = len(token_ids) - (emitted and unfinished)
             rows = self._joined(begun, found.rows, count, prompt, readout)
         replay_s = begun.replay_s + found.replay_s
-        return Draft(token_ids, ended, rows, cut, steps, replay_s), unfinished
+        sure: tuple[float, ...] = ()
+        if readout is not None and readout.probabilities:
+            sure = (*begun.probabilities, *np.exp(logprobs(output)).tolist())[: len(token_ids)]
+        return Draft(token_ids, ended, rows, cut, steps, replay_s, sure), unfinished
 
     def rows(self, prompt: Prompt, token_ids: Sequence[int], readout: Readout) -> AttentionRows:
         """Read the rows of given target tokens in one pass (teacher forcing).
@@ -170,9 +176,7 @@ class DraftEngine:
         sampling = greedy(max_tokens, self._stops)
         sampling.logprobs = 0  # those of the sampled ids alone
         output = self._model.generate({"prompt_token_ids": [*prompt.token_ids]}, sampling)
-        ids, places = tuple(output.outputs[0].token_ids), output.outputs[0].logprobs
-        values = [place[token].logprob for token, place in zip(ids, places, strict=True)]
-        return ids, np.array(values, np.float32)
+        return tuple(output.outputs[0].token_ids), logprobs(output)
 
     def _wish(
         self,
@@ -281,6 +285,13 @@ def greedy(max_tokens: int, stops: frozenset[int], extra: dict[str, Any] | None 
         output_kind=RequestOutputKind.FINAL_ONLY,
         extra_args=extra or None,
     )
+
+
+def logprobs(output: Any) -> FloatArray:
+    """Return the log-probability of every sampled id."""
+    ids, places = output.outputs[0].token_ids, output.outputs[0].logprobs
+    values = [place[token].logprob for token, place in zip(ids, places, strict=True)]
+    return np.array(values, np.float32)
 
 
 def strip_stop(output: Any, stops: frozenset[int]) -> tuple[list[int], bool]:

@@ -103,6 +103,7 @@ class TransformersEngine:
         if tape is not None:
             tape.wanted = 1 - spare
         cache, ended, steps = None, False, 0
+        sure = [*resumed.probabilities] if resumed is not None else []
         while len(tokens) < limit and not ended:
             output = self._forward(feed, tape, use_cache=True, past_key_values=cache)
             cache = output.past_key_values
@@ -111,6 +112,8 @@ class TransformersEngine:
             ended = feed[0] in self.stops
             if not ended:
                 tokens += feed
+            if readout is not None and readout.probabilities:
+                sure.append(float(output.logits[0, -1].float().softmax(-1)[feed[0]]))
             if tape is not None:
                 tape.wanted = 1
         if spare and steps and not ended:
@@ -124,7 +127,13 @@ class TransformersEngine:
             if resumed is not None:
                 rows = _joined(resumed.rows, rows) if resumed.rows else self._fail("no rows came")
         before = resumed.steps if resumed is not None else 0
-        return Draft(tuple(tokens), ended, rows, steps=before + steps)
+        return Draft(
+            tuple(tokens),
+            ended,
+            rows,
+            steps=before + steps,
+            probabilities=tuple(sure[: len(tokens)]),
+        )
 
     @torch.inference_mode()
     def rows(self, prompt: Prompt, token_ids: Sequence[int], readout: Readout) -> AttentionRows:

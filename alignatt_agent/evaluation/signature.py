@@ -62,7 +62,7 @@ def sign(
         "chunk_ms": config.chunk_ms,
         "models": resolved.identities(),
         "dtype": config.models.translation.dtype,
-        "policy": config.policy.model_dump(),
+        "policy": config.policy_for(target).model_dump(),
     }
     if head_set is not None:
         signature["head_set"] = head_set.name + (" (provisional)" if head_set.provisional else "")

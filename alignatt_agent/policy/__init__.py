@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from alignatt_agent.policy.alignatt import AlignAtt
+from alignatt_agent.policy.confidence import Confidence
 from alignatt_agent.policy.emit_all import EmitAll
 from alignatt_agent.policy.hold_n import HoldN
 from alignatt_agent.policy.local_agreement import LocalAgreement
+from alignatt_agent.policy.wait_k import WaitK
 from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, Gate
 
 if TYPE_CHECKING:  # the worker of an engine needs no configuration
-    from alignatt_agent.config.agent_config import PolicyConfig
+    from alignatt_agent.config.policy_config import PolicyConfig
 
 
 class Policy(Protocol):
@@ -41,6 +43,10 @@ def build_policy(config: PolicyConfig, single: bool = False) -> Policy:
         return HoldN(config.n)
     if config.name == "local_agreement":
         return LocalAgreement(config.n)
+    if config.name == "wait_k":
+        return WaitK(config.n, config.rate)
+    if config.name == "confidence":
+        return Confidence(config.tau_prob)
     if config.name == "alignatt":
         return AlignAtt(
             border_margin=config.border_margin,
@@ -51,16 +57,17 @@ def build_policy(config: PolicyConfig, single: bool = False) -> Policy:
             median=config.median,
             n=1 if single else config.n,
         )
-    raise ValueError(
-        f"unknown policy {config.name!r}; known: alignatt, hold_n, local_agreement, none"
-    )
+    known = "alignatt, confidence, hold_n, local_agreement, none, wait_k"
+    raise ValueError(f"unknown policy {config.name!r}; known: {known}")
 
 
 __all__ = [
     "AlignAtt",
+    "Confidence",
     "EmitAll",
     "HoldN",
     "LocalAgreement",
     "Policy",
+    "WaitK",
     "build_policy",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from alignatt_agent.types import Word
+from alignatt_agent.types import Access, SpeechUpdate, Word
 
 ROUNDING_S = 1e-6
 
@@ -47,9 +47,14 @@ class Hypothesis:
         """Return how many leading words the hypothesis before had, too."""
         return sum(since < self.at for since in self.since)
 
+    @property
+    def over_s(self) -> tuple[float, ...]:
+        """Return for how long each word has been over at the end of the audio."""
+        return tuple(self.at - end for end in self.ends)
+
     def ended(self, hold_back_s: float) -> int:
         """Return how many leading words were over ``hold_back_s`` before the end of the audio."""
-        return sum(end <= self.at - hold_back_s + ROUNDING_S for end in self.ends)
+        return sum(over >= hold_back_s - ROUNDING_S for over in self.over_s)
 
     def revised(
         self, words: Sequence[Word], ends: Sequence[float], at: float, before: float
@@ -72,6 +77,15 @@ class Hypothesis:
         return replace(
             self, words=self.words[count:], ends=self.ends[count:], since=self.since[count:]
         )
+
+
+def seen(update: SpeechUpdate, access: Access) -> SpeechUpdate:
+    """Return ``update`` with the words accessible that ``access`` allows."""
+    wanted = access.hold_back_ms / 1000 - ROUNDING_S
+    ready = update.settled + sum(over >= wanted for over in update.over_s)
+    if access.stable_only:
+        ready = min(ready, update.stable)
+    return replace(update, live=replace(update.live, accessible=ready))
 
 
 def common_prefix(old: Sequence[str], new: Sequence[str]) -> int:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from alignatt_agent.config.speech_config import SpeechConfig
 from alignatt_agent.running_text import join_words, split_words
 from alignatt_agent.speech.commits import committed, forced
-from alignatt_agent.speech.hypothesis import Hypothesis, common_prefix
+from alignatt_agent.speech.hypothesis import Hypothesis, common_prefix, seen
 from alignatt_agent.speech.sentences import last_sentence_end, split_sentences
 from alignatt_agent.speech.waveform import (
     SILENCE_RMS,
@@ -31,6 +31,7 @@ from alignatt_agent.speech.word_times import time_words
 from alignatt_agent.stopwatch import Stopwatch
 from alignatt_agent.types import (
     SAMPLE_RATE,
+    Access,
     Aligner,
     FloatArray,
     Recognizer,
@@ -300,9 +301,7 @@ class LiveTail:
 
     def _update(self, sentences: tuple[tuple[Word, ...], ...]) -> SpeechUpdate:
         settled, stable = len(self._open), self._tail.stable
-        ready = self._tail.ended(self._config.hold_back_ms / 1000)
-        if self._config.stable_only:
-            ready = min(ready, stable)
-        live = SourceView((*self._open, *self._tail.words), settled + ready)
+        live = SourceView((*self._open, *self._tail.words), 0)
         made, self._transcripts = self._transcripts, Transcripts()
-        return SpeechUpdate(sentences, live, settled, settled + stable, made)
+        update = SpeechUpdate(sentences, live, settled, settled + stable, made, self._tail.over_s)
+        return seen(update, Access(self._config.hold_back_ms, self._config.stable_only))

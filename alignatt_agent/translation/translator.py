@@ -232,7 +232,7 @@ class Translator:
         gate = self._policy.gate(frontier) if self._early_stop else None
         while True:
             draft = drafted.draft
-            decision = self._policy.decide(draft, frontier, self._context(drafted))
+            decision = self._policy.decide(draft, frontier, self._context(drafted, accessible))
             done = not draft.cut or len(draft.token_ids) >= self._max_draft_tokens
             if done or decision.closed:
                 judged = len(decision.peaks) or len(draft.token_ids)
@@ -262,7 +262,7 @@ class Translator:
             emitted=len(self._accepted) - len(drafted.prefix),
         )
 
-    def _context(self, drafted: _Drafted) -> DraftContext:
+    def _context(self, drafted: _Drafted, accessible: int) -> DraftContext:
         begin = len(drafted.prefix)
 
         def unit_ends() -> tuple[int, ...]:
@@ -272,7 +272,11 @@ class Translator:
         earlier = (
             whole[begin:] if whole[:begin] == drafted.prefix else () for whole in drafted.earlier
         )
-        return DraftContext(unit_ends, tuple(earlier))
+
+        def written() -> int:
+            return len(self._units.units((), drafted.prefix))
+
+        return DraftContext(unit_ends, tuple(earlier), accessible, written)
 
     def _follow(self, source: tuple[str, ...]) -> None:
         """Carry the recorded alignment over to a revised source."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,23 @@ def test_seams_and_vllm_agree(engines, eager, fused, reference, readout, prompt)
     for engine in (eager, fused, engines.translation):  # in one pass over given tokens
         assert_same_rows(engine.rows(prompt, draft.token_ids, readout), draft.rows)
     assert_same_rows(draft.rows, reference(prompt, draft, readout))
+
+
+@BOTH
+def test_the_engines_are_as_sure_of_every_token(engines, eager, readout):
+    asked = replace(readout, probabilities=True)
+    for prompt in PROMPTS:
+        expected = eager.draft(prompt, 10, asked)
+        assert 0 < min(expected.probabilities) < max(expected.probabilities) <= 1
+        whole = engines.translation.draft(prompt, 10, asked, expected=expected.token_ids)
+        begun = engines.translation.draft(prompt, 4, asked)
+        resumed = engines.translation.draft(prompt, 10, asked, resumed=begun)
+        for draft in (whole, resumed):
+            assert_same(replace(draft, steps=expected.steps), expected)
+            assert len(draft.probabilities) == len(draft.token_ids)
+            np.testing.assert_allclose(draft.probabilities, expected.probabilities, rtol=1e-3)
+    assert not eager.draft(PROMPTS[0], 4, readout).probabilities
+    assert not engines.translation.draft(PROMPTS[0], 4, readout).probabilities
 
 
 @BOTH

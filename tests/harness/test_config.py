@@ -11,7 +11,9 @@ from simulstream.config import yaml_config
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.head_sets import HeadSetError, load_head_set
 from alignatt_agent.config.languages import LanguageError, language
+from alignatt_agent.config.resolved import resolve
 from alignatt_agent.config.resources import CHECKOUT_ROOT, known_resources
+from alignatt_agent.types import Access
 from tests.harness.fakes import head_set, write_config
 
 CONFIGS = known_resources("agent_configs", ".yaml")
@@ -44,7 +46,8 @@ def test_paper_setting():
         assert config.speech.min_start_s == 2.0
         assert config.speech.hold_back_ms == 0
         assert (config.speech.commit, config.speech.align) == ("agreed", "whole")
-        assert config.policy.model_dump() == {
+        rivals = {"rate", "tau_prob"}
+        assert config.policy.model_dump(exclude=rivals) == {
             "name": "alignatt",
             "n": 1,
             "top_k": 8,
@@ -85,10 +88,29 @@ def test_micro_and_real_differ_in_models_and_head_sets_only(regime):
         ({"policy": {"topk": 3}}, "policy.topk: unknown key; the nearest known one is 'top_k'"),
         ({"policy": {"top_k": 0}}, "policy.top_k: .*greater than or equal to 1 .got 0."),
         ({"policy": {"median_width": 4}}, "odd width"),
-        ({"policy": {"name": "waitk"}}, "'local_agreement' or 'none'.*got 'waitk'"),
+        ({"policy": {"name": "waitk"}}, "'wait_k', 'confidence' or 'none'.*got 'waitk'"),
+        ({"policy": {"name": "wait_k", "n": 0}}, "wait_k needs n of at least 1, got 0"),
         ({"policy": {"name": "local_agreement", "n": 1}}, "needs n of at least 2, got 1"),
         ({"policy": {"n": 0}}, "alignatt needs n of at least 1, got 0"),
         ({"chunk_ms": 2010}, "cannot cut pieces of 2010 ms; take 2009"),
+        (
+            {"targets": {"de": {"chunk_ms": 500}}},
+            r"targets.de.chunk_ms: unknown key.*policy, speech; all targets share models, chunks",
+        ),
+        (
+            {"targets": {"de": {"speech": {"max_tail_s": 20}}}},
+            r"targets.de.speech.max_tail_s.*hold_back_ms, stable_only; all targets share one ear",
+        ),
+        (
+            {"targets": {"German": {"policy": {"topk": 3}}}},
+            r"targets.de.policy: topk: unknown key; the nearest known one is 'top_k'",
+        ),
+        (
+            {"targets": {"de": {"policy": {"name": "local_agreement"}}}},
+            r"targets.de.policy: .*local_agreement needs n of at least 2, got 1",
+        ),
+        ({"targets": {"zh": {}, "Chinese": {}}}, "one language has two names: Chinese, zh"),
+        ({"targets": {"Klingon": {}}}, "unknown language 'Klingon'"),
         ({"target_language": "Klingon"}, "unknown language 'Klingon'"),
         ({"models": {}}, "models.asr: Field required"),
     ],
@@ -121,6 +143,29 @@ def test_overrides():
     assert config.digest() != load_config("micro-low").digest()
 
 
+def test_a_target_may_have_its_own_policy_and_wait_longer():
+    config = load_config(
+        "micro-low",
+        {"targets.zh.policy.n": 3, "targets.zh.speech.hold_back_ms": 400, "policy.top_k": 4},
+    )
+    assert config.policy_for("de") == config.policy
+    assert config.policy_for("zh") == config.policy.model_copy(update={"n": 3})
+    assert config.access_for("de") == Access(100, False)
+    assert config.access_for("zh") == Access(400, False)
+    assert config.digest() != load_config("micro-low", {"policy.top_k": 4}).digest()
+    again = AgentConfig.parse(yaml.safe_load(config.to_yaml()))
+    assert again == config
+
+
+def test_heads_are_those_that_any_target_reads():
+    few = load_config("micro-low", {"policy.top_k": 1})
+    more = load_config("micro-low", {"policy.top_k": 1, "targets.zh.policy.top_k": 8})
+    head_sets = {code: load_head_set(name) for code, name in few.head_sets.items()}
+    read = {k: set(head_sets[k].top(1)) for k in head_sets}
+    assert set(resolve(few).heads) == set().union(*read.values())
+    assert set(resolve(more).heads) == read["de"] | read["it"] | set(head_sets["zh"].top(8))
+
+
 def test_latency_unit_follows_the_target():
     config = load_config("micro-low")
     assert config.for_target("German").latency_unit == "word"
@@ -129,8 +174,8 @@ def test_latency_unit_follows_the_target():
 
 
 def test_few_knobs():
-    """Fifteen, and three in which we differ from the paper: ``policy.median``, ``speech.commit``
-    and ``speech.align``."""
+    """Fifteen, three in which we differ from the paper (``policy.median``, ``speech.commit`` and
+    ``speech.align``), and two that only rivals have."""
     config = load_config("micro-low")
     knobs = [
         *config.policy.model_dump(),
@@ -140,7 +185,7 @@ def test_few_knobs():
         "chunk_ms",
         "head_sets",
     ]
-    assert len(knobs) <= 18
+    assert len(knobs) <= 20
 
 
 def test_languages():

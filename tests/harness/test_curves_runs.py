@@ -246,7 +246,7 @@ def test_segments_that_are_not_what_was_scored_are_refused(world):
 
 
 def test_from_configurations_to_figures(world, monkeypatch):
-    monkeypatch.setattr(experiment, "sweep", lambda size: POINTS)
+    monkeypatch.setattr(experiment, "sweep", lambda size, only: POINTS)
     monkeypatch.setattr(experiment, "ablations", lambda *given: ablations(*given)[:2])
     comparisons = conduct(study_in(world), Here(engines(), lambda: None))
     out = world / "out"

@@ -33,6 +33,8 @@ class Settings:
 
     name: str = "alignatt"
     n: int = 1
+    rate: float = 1.0
+    tau_prob: float = 0.5
     normalise: str = "none"
     median_width: int = 1
     median: str = "mean_first"

@@ -14,7 +14,7 @@ from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.stopwatch import Stopwatch
 from alignatt_agent.translation.captions import Captions
 from alignatt_agent.translation.translator import Translator
-from alignatt_agent.types import SAMPLE_RATE, EngineError, Word
+from alignatt_agent.types import SAMPLE_RATE, Access, EngineError, Word
 from tests.pure.fakes import (
     READOUT,
     MonotoneEngine,
@@ -37,13 +37,13 @@ def hearing(seed=0, error_rate=0.5, watch=None):
     return LiveTail(recognizer, ScriptAligner(recognizer), "en", Settings(), watch), recognizer
 
 
-def interpreter(seed=0, failure_rate=0.0, engine=None, watch=None):
+def interpreter(seed=0, failure_rate=0.0, engine=None, watch=None, access=None):
     tokenizer = engine.tokenizer if engine else PieceTokenizer([" a", "b", ".", " c", "字"])
     chosen = engine or RandomEngine(5, seed, failure_rate)
     policy = AlignAtt(0, normalise="none", median_width=1)
     prompts = engine or Prompts()
     return Interpreter(
-        Translator(chosen, prompts, tokenizer, READOUT, policy, True, 8, watch=watch), watch
+        Translator(chosen, prompts, tokenizer, READOUT, policy, True, 8, watch=watch), watch, access
     )
 
 
@@ -88,6 +88,37 @@ def test_each_says_what_it_says_in_a_session_of_its_own(seed, failure_rate):
             session_units(step.steps[name]) if name in step.steps else None for step in together
         ]
         assert mine == alone(session)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    hold_back=st.sampled_from([0.0, 250.0, 900.0]),
+    stable_only=st.booleans(),
+)
+def test_a_language_may_wait_longer_at_the_ear_that_all_share(seed, hold_back, stable_only):
+    """Where sentences close without the hold-back, as if the ear itself had waited."""
+
+    def tail(**waits):
+        recognizer = ScriptRecognizer(SCRIPT, random.Random(seed), 0.5)
+        config = Settings(commit="agreed", **waits)
+        return LiveTail(recognizer, ScriptAligner(recognizer), "en", config)
+
+    own = Access(hold_back, stable_only)
+    interpreters = {"de": interpreter(seed), "zh": interpreter(seed, access=own)}
+    booth = Booth(tail(), interpreters)
+    together = [call(*audio) for call, *audio in calls(booth)]
+    for name, waits in {
+        "de": {},
+        "zh": {"hold_back_ms": hold_back, "stable_only": stable_only},
+    }.items():
+        session = Session(tail(**waits), interpreter(seed))
+        mine = [step.steps[name] for step in together]
+        assert [session_units(step) for step in mine] == alone(session)
+        assert all(
+            step.heard.live.words == both.heard.live.words
+            for step, both in zip(mine, together, strict=True)
+        )
 
 
 def test_one_that_fails_never_stops_the_others_and_loses_nothing():

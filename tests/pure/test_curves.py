@@ -9,11 +9,18 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.curves.engine_cache import RememberedDrafts
 from alignatt_agent.curves.grid import CURVES, ablations, derived_head_set, sweep
-from alignatt_agent.curves.pareto import Resampled, at_latency, compare, dominance_table, front
+from alignatt_agent.curves.pareto import (
+    BLOCK,
+    Resampled,
+    at_latency,
+    compare,
+    dominance_table,
+    front,
+)
 from alignatt_agent.evaluation.cache import Memo, key_of
 from alignatt_agent.evaluation.statistics import SegmentScores, interval
 from alignatt_agent.types import Draft, Gate, Prompt, Readout
@@ -199,11 +206,16 @@ class TestBootstrap:
 
     def test_resamples_are_paired(self):
         # Both runs vary a lot between segments; their difference never does.
-        weak = segment_scores(PAIRS, [1.0] * 4)
+        weak = segment_scores(PAIRS * BLOCK, [1.0] * 4 * BLOCK)
         strong = SegmentScores(weak.bleu, weak.chrf, weak.cu_ms, weak.ca_ms + 50)
         scores = self.scores(a=weak, b=strong)
         assert scores.interval("a", "chrf").high - scores.interval("a", "chrf").low > 1
         assert scores.margin("a", ["b"], "cu_ms", "chrf").high == 0
+
+    def test_neighbours_are_drawn_together(self):
+        lags = [float(i // BLOCK) for i in range(2 * BLOCK)]
+        scores = self.scores(a=segment_scores([PAIRS[0]] * 2 * BLOCK, lags))
+        assert set(scores._scores["a"]["cu_ms"]) == {0.0, 0.5, 1.0}
 
     def test_margin_at_the_latency_of_the_point(self):
         rivals = {"slow": segment_scores(self.GOOD, [3000.0] * 4)}
@@ -261,13 +273,32 @@ class TestPoints:
 
     def test_rivals_are_what_their_label_says(self):
         by_name = {point.name: point.config(self.BASES) for point in sweep("full")}
-        held = by_name["hold_n-c1500-n8"]
-        assert (held.policy.name, held.policy.n, held.chunk_ms) == ("hold_n", 8, 1500)
+        held = by_name["hold_n-c500-n8"]
+        assert (held.policy.name, held.policy.n, held.chunk_ms) == ("hold_n", 8, 500)
         assert held.speech.hold_back_ms == 0
-        gate = by_name["alignatt-n2-c500-h0-b-4"]
-        assert (gate.policy.border_margin, gate.speech.hold_back_ms) == (-4, 0)
+        gate = by_name["alignatt-n2-c500-h100-b-4"]
+        assert (gate.policy.border_margin, gate.speech.hold_back_ms) == (-4, 100)
         assert (gate.policy.n, gate.chunk_ms) == (2, 500)
         assert gate.policy.normalise == self.BASES["low"].policy.normalise
+        behind = by_name["wait_k-c500-n6-r1.5"].policy
+        assert (behind.name, behind.n, behind.rate) == ("wait_k", 6, 1.5)
+        assert by_name["confidence-c500-t0.95"].policy.tau_prob == 0.95
+
+    def test_some_points_beside_the_operating_ones(self):
+        wanted = ["hold_n-c500-n8", "none-c500"]
+        names = [point.name for point in sweep("full", wanted)]
+        assert names == ["operating-low", "operating-high", *wanted]
+        with pytest.raises(ConfigError, match=r"no point hold_n-c9 in the quick grid.*none-c850"):
+            sweep("quick", ["none-c850", "hold_n-c9"])
+
+    def test_what_a_point_sets_holds_for_every_target(self):
+        own = {"zh": {"policy": {"n": 5, "top_k": 3}, "speech": {"hold_back_ms": 900}}}
+        low = AgentConfig.parse({**self.BASES["low"].model_dump(), "targets": own})
+        by_name = {p.name: p.config({"low": low, "high": low}) for p in sweep("full")}
+        operating, held = by_name["operating-low"], by_name["hold_n-c500-n8"]
+        assert (operating.policy_for("zh").n, operating.access_for("zh").hold_back_ms) == (5, 900)
+        assert (held.policy_for("zh").n, held.access_for("zh").hold_back_ms) == (8, 0)
+        assert held.policy_for("zh").top_k == 3
 
 
 class TestAblations:

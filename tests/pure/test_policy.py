@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.policy import AlignAtt, EmitAll, HoldN, LocalAgreement, build_policy
+from alignatt_agent.policy import (
+    AlignAtt,
+    Confidence,
+    EmitAll,
+    HoldN,
+    LocalAgreement,
+    WaitK,
+    build_policy,
+)
 from alignatt_agent.types import Draft, DraftContext, StopReason
 from tests.pure.fakes import Settings, make_rows
 
@@ -180,10 +188,50 @@ def test_local_agreement_of_less_than_two_is_refused():
         LocalAgreement(1)
 
 
+@pytest.mark.parametrize(
+    ("k", "rate", "heard", "written", "accepted"),
+    [
+        (3, 1.0, 2, 0, 0),  # too little was heard
+        (3, 1.0, 3, 0, 2),  # the first unit is due, which is two tokens long
+        (3, 1.0, 4, 0, 5),
+        (3, 1.0, 4, 1, 2),  # ... and was written
+        (3, 1.0, 4, 7, 0),
+        (3, 1.0, 99, 0, 7),
+        (2, 1.5, 3, 0, 7),  # 1.5 * 2 = 3 units
+        (2, 0.5, 2, 0, 0),
+    ],
+)
+def test_wait_k_stays_so_many_words_behind(k, rate, heard, written, accepted):
+    context = DraftContext(lambda: (2, 5, 7), (), heard, lambda: written)
+    decision = WaitK(k, rate).decide(Draft(tuple(range(7)), False), 1, context)
+    assert decision.accepted == accepted
+    assert decision.reason is (StopReason.DRAFT_END if accepted == 7 else StopReason.HELD_BACK)
+
+
+def test_wait_k_has_to_wait():
+    with pytest.raises(ValueError, match="k of at least 1"):
+        WaitK(0)
+
+
+@pytest.mark.parametrize(("tau", "accepted"), [(0.0, 3), (0.5, 3), (0.6, 1), (0.95, 0)])
+def test_confidence_stops_at_the_first_improbable_token(tau, accepted):
+    draft = Draft((7, 8, 9), False, probabilities=(0.9, 0.5, 0.99))
+    decision = Confidence(tau).decide(draft, 0)
+    assert decision.accepted == accepted
+    assert decision.reason is (StopReason.DRAFT_END if accepted == 3 else StopReason.UNSURE)
+
+
+def test_confidence_needs_probabilities():
+    with pytest.raises(ValueError, match="got 0 for 2 tokens"):
+        Confidence(0.5).decide(Draft((7, 8), False), 0)
+
+
 def test_policies_are_chosen_by_name():
+    assert isinstance(build_policy(Settings(name="wait_k", n=3)), WaitK)
+    assert isinstance(build_policy(Settings(name="confidence")), Confidence)
     assert isinstance(build_policy(Settings(name="hold_n")), HoldN)
     assert isinstance(build_policy(Settings(name="local_agreement", n=2)), LocalAgreement)
-    for name in ("hold_n", "local_agreement", "none"):
+    for name in ("hold_n", "local_agreement", "wait_k", "confidence", "none"):
         assert build_policy(Settings(name=name, n=2)).gate(3) is None
     gate = build_policy(Settings(border_margin=-1)).gate(3)
     assert (gate.frontier, gate.settings["border_margin"]) == (3, -1)

@@ -9,6 +9,7 @@ const REASONS = {
   'provenance-weak': token => `waits: “${token}” hardly looks at what was heard`,
   'held-back': token => `waits: “${token}” is held back by count`,
   'disagreement': token => `waits: the draft before did not say “${token}”`,
+  'unsure': token => `waits: the model is not sure of “${token}”`,
   'draft-end': () => 'all that can be said is said',
 }
 const ENDS = /[.!?…。！？؟।]["”’»)）]*$/

@@ -91,7 +91,8 @@ async def serve(connection: Connection, service: Service) -> None:
                 "type": "init_ok",
                 "protocol_version": PROTOCOL,
                 "direction": f"{source.code}-{target.code}",
-                "preset": init.preset or service.engines.resolved.config.policy.name,
+                "preset": init.preset
+                or service.engines.resolved.config.policy_for(target.code).name,
                 "model": service.engines.resolved.config.models.translation.path,
             }
         )
