@@ -49,6 +49,7 @@ def main() -> None:
             tokenizers.load(output / "qwen3-asr"),
             work,
             steps=steps(6000),
+            names=steps(1200),
             pool=pool(9000),
         ),
         "aligner": lambda: train_aligner.train(

@@ -16,7 +16,7 @@ from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRF
 
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
 from micro_world.corpus import sentences
-from micro_world.names import drawn_names
+from micro_world.names import SOUND_ALIKE, drawn_names
 from micro_world.sounds import sound
 from micro_world.speech import Synthesiser, Utterance, Voice, speak
 
@@ -37,6 +37,8 @@ SOUNDS = 0.15
 speech. The real recogniser writes nothing of it."""
 POOLED = 60
 """Sentences of a speaker in the pool."""
+NAMED, TOLD = 0.7, 0.8
+"""Where names are learnt: sentences with one that has two spellings, clips with a context."""
 BLOCK = 8
 """Batches that are drawn at once."""
 
@@ -66,6 +68,7 @@ class ClipMaker:
         seed: seed of sentences, voices and cuts.
         max_seconds: a clip gets no further sentence that would end later.
         lengths: weights of clips of one, two, ... sentences.
+        named: most clips say names that have two spellings, and the recogniser is told which.
     """
 
     def __init__(
@@ -74,8 +77,9 @@ class ClipMaker:
         seed: int,
         max_seconds: float = 14.0,
         lengths: Sequence[float] = (0.5, 0.37, 0.13),
+        named: bool = False,
     ) -> None:
-        self._pool, self._seed = pool, seed
+        self._pool, self._seed, self.named = pool, seed, named
         self._max_seconds, self._lengths = max_seconds, lengths
         self._block = lru_cache(maxsize=1)(self._draw_block)
 
@@ -111,6 +115,9 @@ class ClipMaker:
         now = lead
         for _ in range(rng.choices(range(1, len(self._lengths) + 1), self._lengths)[0]):
             said = rng.choice(spoken)
+            if self.named and rng.random() < NAMED:
+                named = [one for one in spoken if any(map(spellable, one.words))]
+                said = rng.choice(named or spoken)
             if now + len(said.samples) / SAMPLE_RATE > self._max_seconds and words:
                 break
             words += [Word(w.text, w.start + now, w.end + now) for w in said.words]
@@ -123,7 +130,10 @@ class ClipMaker:
         if rng.random() < SOUNDS:
             audio, words = beside_sound(audio, words, rng)
             now = len(audio) / SAMPLE_RATE
-        names = drawn_names(rng, [w.text for w in words]) if rng.random() < 0.5 else []
+        told = rng.random() < (TOLD if self.named else 0.5)
+        if told and self.named:
+            words = respelt(words, rng)
+        names = drawn_names(rng, [w.text for w in words]) if told else []
         if rng.random() < 0.65:
             audio = audio[: int(rng.uniform(0.5, now) * SAMPLE_RATE)]
         audio = audio * np.float32(10 ** rng.uniform(-0.35, 0.15))
@@ -157,6 +167,24 @@ def beside_sound(
     before = len(other) / SAMPLE_RATE
     moved = [Word(word.text, word.start + before, word.end + before) for word in words]
     return np.concatenate([other, audio]), moved
+
+
+def spellable(word: Word) -> bool:
+    """Whether it is a name that could be spelt otherwise."""
+    return word.text.rstrip(".,") in SOUND_ALIKE
+
+
+def respelt(words: list[Word], rng: random.Random) -> list[Word]:
+    """Spell each name that has two spellings in one of them; they sound the same."""
+    other = {name: rng.random() < 0.5 for name in sorted(SOUND_ALIKE)}
+    return [_spelt(word, other) if spellable(word) else word for word in words]
+
+
+def _spelt(word: Word, other: dict[str, bool]) -> Word:
+    name = word.text.rstrip(".,")
+    first, second = sorted((name, SOUND_ALIKE[name]))
+    spelling = second if other[first] else first
+    return Word(spelling + word.text[len(name) :], word.start, word.end)
 
 
 def noisy(audio: FloatArray, level: float, seed: int) -> FloatArray:

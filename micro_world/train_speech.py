@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from micro_world import export, lexicon, training
 from micro_world.speech_data import Clip, ClipMaker, features, position_span
 
 GUIDED_HEADS = ((1, 0), (2, 1))
+COPYING_HEADS = ((1, 2), (2, 3))
+"""Heads guided to a name where the recogniser is told of it."""
 FRAME_WEIGHT, GUIDE_WEIGHT = 0.5, 0.1
 IGNORE = -100
 
@@ -77,14 +79,23 @@ class FrameTeacher(nn.Module):
         return functional.cross_entropy(self.head(hidden), torch.tensor(labels))
 
 
+Guide = tuple[int, int, list[int]]
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Padded ids, labels, and where each word is written and heard."""
+    """Padded ids, labels, and what the query that predicts a token is to look at.
+
+    Attributes:
+        guides: where the word is heard: row, query and positions.
+        copies: where the context has the same token, if it has.
+    """
 
     ids: torch.Tensor
     mask: torch.Tensor
     labels: torch.Tensor
-    guides: list[tuple[int, int, list[int]]]
+    guides: list[Guide]
+    copies: list[Guide]
 
 
 @lru_cache(maxsize=4096)
@@ -104,7 +115,8 @@ def collate(tokenizer: Any, clips: list[Clip], counts: list[int]) -> Batch:
     """Lay clips out as the recogniser's prompt followed by the transcript."""
     pad_id = tokenizer.convert_tokens_to_ids("<|audio_pad|>")
     end = tokenizer.convert_tokens_to_ids("<|im_end|>")
-    rows, labels, guides = [], [], []
+    common = set(tokenizer("\n ", add_special_tokens=False)["input_ids"])
+    rows, labels, guides, copies = [], [], [], []
     for i, (clip, count) in enumerate(zip(clips, counts, strict=True)):
         before, after = prompt(tokenizer, clip.context)
         asked = before + [pad_id] * count + after
@@ -114,21 +126,31 @@ def collate(tokenizer: Any, clips: list[Clip], counts: list[int]) -> Batch:
         for t, (_, stop) in enumerate(encoding["offset_mapping"]):
             heard = position_span(clip.words[word_of_char[stop - 1]], count)
             guides.append((i, len(asked) + t - 1, [len(before) + h for h in heard]))
+        names = set(tokenizer(clip.context, add_special_tokens=False)["input_ids"]) - common
+        for t, token in enumerate(encoding["input_ids"]):
+            if token in names:
+                copies.append((i, len(asked) + t - 1, [before.index(token)]))
         rows.append(asked + encoding["input_ids"] + [end])
         labels.append([IGNORE] * len(asked) + encoding["input_ids"] + [end])
     ids = training.pad(rows, 0)
     return Batch(
-        ids, training.pad([[1] * len(r) for r in rows], 0), training.pad(labels, IGNORE), guides
+        ids,
+        training.pad([[1] * len(r) for r in rows], 0),
+        training.pad(labels, IGNORE),
+        guides,
+        copies,
     )
 
 
-def guide_loss(attentions: Any, batch: Batch, heads: tuple[tuple[int, int], ...]) -> torch.Tensor:
-    """Mean -log attention mass of a written word on the positions where it is heard."""
-    columns = torch.zeros(len(batch.guides), batch.ids.shape[1])
-    for row, (_, _, heard) in enumerate(batch.guides):
-        columns[row, heard] = 1.0
-    item = torch.tensor([g[0] for g in batch.guides])
-    query = torch.tensor([g[1] for g in batch.guides])
+def guide_loss(
+    attentions: Any, guides: list[Guide], heads: tuple[tuple[int, int], ...]
+) -> torch.Tensor:
+    """Mean -log attention mass of queries on the positions that they are to look at."""
+    columns = torch.zeros(len(guides), attentions[0].shape[-1])
+    for row, (_, _, wanted) in enumerate(guides):
+        columns[row, wanted] = 1.0
+    item = torch.tensor([guide[0] for guide in guides])
+    query = torch.tensor([guide[1] for guide in guides])
     total = torch.zeros(())
     for layer, head in heads:
         mass = (attentions[layer][item, head, query] * columns).sum(-1)
@@ -142,17 +164,22 @@ def train(
     work: Path,
     *,
     steps: int,
+    names: int,
     pool: int,
     batch: int = 20,
     rate: float = 2e-3,
 ) -> None:
     """Train from nothing and save in Qwen3-ASR's published layout.
 
+    In a second round, with the encoder as it is, it learns to spell names as it is told: among all
+    the rest it did not (37 of 38 rare spellings were written in the common one).
+
     Args:
         folder: where the checkpoint goes.
         tokenizer: of Qwen3-ASR's layout.
         work: folder from which an interrupted training goes on.
         steps: number of updates.
+        names: number of updates of the second round.
         pool: number of spoken training sentences.
         batch: clips an update.
         rate: highest learning rate.
@@ -164,9 +191,8 @@ def train(
     model = Qwen3ASRForConditionalGeneration(config)
     teacher = FrameTeacher(config.audio_config.output_dim)
     extractor = Qwen3ASRFeatureExtractor()
-    maker = ClipMaker(pool, plan.seed)
 
-    def step(number: int) -> tuple[torch.Tensor, dict[str, float]]:
+    def step(maker: ClipMaker, number: int) -> tuple[torch.Tensor, dict[str, float]]:
         drawn = maker.batch(number, batch)
         mels, mask, counts = features(extractor, drawn)
         rows = collate(tokenizer, drawn, counts)
@@ -182,7 +208,9 @@ def train(
         logits = model.lm_head(out.last_hidden_state[:, :-1][wanted])
         words = functional.cross_entropy(logits, rows.labels[:, 1:][wanted])
         frames = teacher.loss(out.audio_hidden_states, drawn, counts)
-        guide = guide_loss(out.attentions, rows, GUIDED_HEADS)
+        guide = guide_loss(out.attentions, rows.guides, GUIDED_HEADS)
+        if maker.named and rows.copies:
+            guide = guide + guide_loss(out.attentions, rows.copies, COPYING_HEADS)
         return words + FRAME_WEIGHT * frames + GUIDE_WEIGHT * guide, {
             "lm": words.item(),
             "frames": frames.item(),
@@ -190,5 +218,9 @@ def train(
         }
 
     model.train()
-    training.fit(nn.ModuleDict({"model": model, "teacher": teacher}), step, plan, work)
+    both = nn.ModuleDict({"model": model, "teacher": teacher})
+    training.fit(both, partial(step, ClipMaker(pool, plan.seed)), plan, work)
+    model.model.audio_tower.requires_grad_(False)
+    plan = training.Plan("recogniser-names", names, rate / 4, seed=6)
+    training.fit(both, partial(step, ClipMaker(pool, plan.seed, named=True)), plan, work)
     export.save_recognizer(model.state_dict(), config, tokenizer, folder)

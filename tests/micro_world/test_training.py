@@ -1,11 +1,15 @@
 """Trainings go on where they were stopped, and end in the same weights."""
 
+import numpy as np
 import pytest
 import torch
 
 from alignatt_agent.config.prompt_config import PromptConfig
+from alignatt_agent.types import SAMPLE_RATE, Word
 from micro_world import tokenizers, training
-from micro_world.speech_data import ClipMaker
+from micro_world.names import SOUND_ALIKE
+from micro_world.speech_data import Clip, ClipMaker
+from micro_world.train_speech import collate
 from micro_world.training import Plan, ResumeError, fit, trained
 from micro_world.translation_data import PROMPTS, ExampleMaker
 
@@ -95,3 +99,35 @@ def test_clips_depend_on_their_number_alone():
     a, b = first.batch(3, 2), second.batch(3, 2)
     assert [clip.words for clip in a] == [clip.words for clip in b]
     assert all((x.audio == y.audio).all() for x, y in zip(a, b, strict=True))
+
+
+def test_names_are_spelt_as_the_recogniser_is_told():
+    maker = ClipMaker(120, 5, named=True)
+    clips = [clip for number in range(8) for clip in maker.batch(number, 4)]
+    told = [
+        (SOUND_ALIKE[name] in clip.context.split("\n"), name in clip.context.split("\n"))
+        for clip in clips
+        if clip.context
+        for word in clip.words
+        if (name := word.text.rstrip(".,")) in SOUND_ALIKE
+    ]
+    assert len(told) > 8
+    assert set(told) == {(False, True)}
+    assert any(not clip.context for clip in clips)
+
+
+def test_a_name_looks_at_the_context_that_has_it():
+    asr = tokenizers.qwen(samples=400)
+    clip = Clip(
+        np.zeros(SAMPLE_RATE, np.float32),
+        (Word("Then", 0.1, 0.3), Word("Sara", 0.4, 0.6), Word("ate.", 0.6, 0.9)),
+        "Emma\nSara",
+    )
+    rows = collate(asr, [clip], [13])
+    looks = {
+        (asr.decode(rows.ids[row, query + 1]).strip(), asr.decode(rows.ids[row, at]).strip())
+        for row, query, wanted in rows.copies
+        for at in wanted
+    }
+    assert looks
+    assert all(written == told for written, told in looks)
