@@ -192,8 +192,8 @@ class AgentConfig(Strict):
                 del content["speech"][key]
         if self.policy.normalise == "none" and self.policy.median_width == 1:
             del content["policy"]["median"]
-        for name, key in (("wait_k", "rate"), ("confidence", "tau_prob")):
-            if self.policy.name != name:
+        for key in ("rate", "tau_prob"):
+            if content["policy"][key] == PolicyConfig.model_fields[key].default:
                 del content["policy"][key]
         text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]

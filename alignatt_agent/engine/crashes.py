@@ -7,35 +7,22 @@ bears the name of the engine.
 
 from __future__ import annotations
 
-import atexit
-import functools
 import json
 import logging
 import multiprocessing
 import os
-import shutil
 import signal
-import tempfile
 from pathlib import Path
 from typing import Any
 
-FOLDER = "ALIGNATT_ENGINE_REPORTS"
-"""Environment variable with the folder of the reports."""
-
-
-@functools.cache
-def folder() -> str:
-    """Folder of the reports of this process' engines; it goes away with the process."""
-    path = tempfile.mkdtemp(prefix="alignatt-engines-")
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
-    return path
+from alignatt_agent.engine import leftovers
 
 
 def listen() -> None:
     """Leave the errors that vLLM logs in this process where the engine's owner reads them."""
     # The only way to learn in a plug-in to which engine its process belongs.
     given: dict[str, Any] = getattr(multiprocessing.current_process(), "_kwargs", {})
-    config, where = given.get("vllm_config"), os.environ.get(FOLDER)
+    config, where = given.get("vllm_config"), os.environ.get(leftovers.FOLDER)
     if config is not None and where is not None:
         logger = logging.getLogger("vllm")
         if not any(isinstance(handler, _Listener) for handler in logger.handlers):
@@ -50,7 +37,7 @@ class CrashReport:
     """
 
     def __init__(self, engine: str) -> None:
-        self._path = Path(folder()) / engine
+        self._path = Path(leftovers.folder()) / engine
 
     def first(self) -> str | None:
         """Return the first error since ``clear``; later ones are consequences."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.quiet import QUIET
-from alignatt_agent.engine import crashes
+from alignatt_agent.engine import leftovers
 from alignatt_agent.engine.plugin import OWNER
 from alignatt_agent.engine.row_requests import HeadsToCapture
 
@@ -114,12 +114,18 @@ _START_METHOD = {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
 """Forked engines inherit vLLM's note that plug-ins were loaded, so ours would not run in them:
 they outlived a killed owner and did not say why they failed. vLLM spawns on the CPU only."""
 
+_LONGEST_FOLDER = 70
+"""A socket's path has at most 107 characters. vLLM's lie in the folder that goes away with this
+process: it never removes them (9 a run, were they in the system's folder)."""
+
 
 @contextmanager
 def engine_environment() -> Iterator[None]:
     """Environment that engines inherit; what the user has set stays, but for the start method."""
     # The first part has to be there before vLLM is imported to find out where it runs.
-    ours = {OWNER: str(os.getpid()), crashes.FOLDER: crashes.folder()}
+    ours = {OWNER: str(os.getpid()), leftovers.FOLDER: leftovers.folder()}
+    if len(leftovers.folder()) <= _LONGEST_FOLDER:
+        ours["VLLM_RPC_BASE_PATH"] = leftovers.folder()
     with _environment({**ours, **QUIET}), _environment(_START_METHOD, override=True):
         cpu = {}
         if on_cpu():

@@ -21,7 +21,7 @@ from typing import Any
 
 import psutil
 
-from alignatt_agent.engine import crashes
+from alignatt_agent.engine import crashes, leftovers
 
 OWNER = "ALIGNATT_ENGINE_OWNER"
 """Environment variable with the id of the process that starts our engines."""
@@ -44,6 +44,7 @@ def register() -> None:
     owner = int(os.environ.get(OWNER, "0"))
     if owner and owner != os.getpid():
         crashes.listen()
+        leftovers.sign()
         threading.Thread(target=_end_with, args=(owner,), daemon=True).start()
         if multiprocessing.parent_process() is not None:
             # The lowest priority: after everything that cleans up.

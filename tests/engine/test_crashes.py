@@ -8,15 +8,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from alignatt_agent.engine import crashes
+from alignatt_agent.engine import crashes, leftovers
 from alignatt_agent.engine.crashes import CrashReport
 
 
 @pytest.fixture
 def report(monkeypatch, tmp_path):
     """The report of an engine called ``e1``, whose process this one pretends to be."""
-    monkeypatch.setattr(crashes, "folder", lambda: str(tmp_path))
-    monkeypatch.setenv(crashes.FOLDER, str(tmp_path))
+    monkeypatch.setattr(leftovers, "folder", lambda: str(tmp_path))
+    monkeypatch.setenv(leftovers.FOLDER, str(tmp_path))
     process = SimpleNamespace(_kwargs={"vllm_config": SimpleNamespace(instance_id="e1")})
     monkeypatch.setattr(multiprocessing, "current_process", lambda: process)
     logger = logging.getLogger("vllm")
@@ -56,7 +56,7 @@ def test_other_engines_and_plain_messages_are_left_out(report):
 
 
 def test_a_process_that_serves_no_engine_leaves_nothing(monkeypatch):
-    monkeypatch.delenv(crashes.FOLDER, raising=False)
+    monkeypatch.delenv(leftovers.FOLDER, raising=False)
     handlers = list(logging.getLogger("vllm").handlers)
     crashes.listen()
     assert logging.getLogger("vllm").handlers == handlers

@@ -1,0 +1,69 @@
+"""What engines leave on disk: it goes away with their owner, or with the next one after a kill."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import json
+import os
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+
+import psutil
+
+FOLDER = "ALIGNATT_ENGINE_FOLDER"
+"""Environment variable with the folder of an owner's engines."""
+
+_PREFIX, _OWNER, _ENGINE = "alignatt-engines-", "owner.json", "engine-"
+_SEMAPHORES = Path("/dev/shm")
+
+
+@functools.cache
+def folder() -> str:
+    """Folder of this process' engines: their sockets, and why they failed.
+
+    A process that is killed cannot remove its own; the next one on the same machine does.
+    """
+    remove_abandoned()
+    path = tempfile.mkdtemp(prefix=_PREFIX)
+    owner = [socket.gethostname(), os.getpid(), psutil.Process().create_time()]
+    (Path(path) / _OWNER).write_text(json.dumps(owner))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+def sign() -> None:
+    """Tell the owner's folder of this engine process."""
+    if where := os.environ.get(FOLDER):
+        with contextlib.suppress(OSError):  # the owner is gone, and the folder with it
+            (Path(where) / f"{_ENGINE}{os.getpid()}").touch()
+
+
+def remove_abandoned() -> None:
+    """Remove folders whose owners and engines are gone, and the semaphores of those processes.
+
+    joblib, which vLLM imports, makes one in every process and removes it when that ends; Ray kills
+    what would remove it.
+    """
+    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        try:
+            host, owner, begun = json.loads((path / _OWNER).read_text())
+        except (OSError, ValueError):  # another user's, or just being made
+            continue
+        engines = [int(file.name.removeprefix(_ENGINE)) for file in path.glob(f"{_ENGINE}*")]
+        if host != socket.gethostname() or _runs(owner, begun) or any(map(_runs, engines)):
+            continue
+        for process in (owner, *engines):
+            for semaphore in _SEMAPHORES.glob(f"sem.loky-{process}-*"):
+                semaphore.unlink(missing_ok=True)
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _runs(process: int, begun: float | None = None) -> bool:
+    try:
+        return begun in (None, psutil.Process(process).create_time())
+    except psutil.NoSuchProcess:
+        return False
