@@ -171,8 +171,9 @@ def train(
 ) -> None:
     """Train from nothing and save in Qwen3-ASR's published layout.
 
-    In a second round, with the encoder as it is, it learns to spell names as it is told: among all
-    the rest it did not (37 of 38 rare spellings were written in the common one).
+    A second round, with the encoder as it is, is about names: after the first, 16 of 26 that have two
+    spellings were written in the wrong one, told or not (tuning set). As it is, it changes nothing:
+    16 of 26 after 1,200 steps.
 
     Args:
         folder: where the checkpoint goes.
