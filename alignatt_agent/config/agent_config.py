@@ -181,7 +181,8 @@ class AgentConfig(Strict):
         later = {
             key
             for key in ("prompt", "schedule", "keep_up", "verify_drafts", "targets")
-            if getattr(self, key) == AgentConfig.model_fields[key].default
+            if getattr(self, key)
+            == AgentConfig.model_fields[key].get_default(call_default_factory=True)
         }
         content = self.model_dump(exclude={"target_language", "latency_unit"} | later)
         for key in ("recognizer", "context", "verify", "ahead"):

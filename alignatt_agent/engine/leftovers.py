@@ -64,6 +64,8 @@ def remove_abandoned() -> None:
 
 def _runs(process: int, begun: float | None = None) -> bool:
     try:
-        return begun in (None, psutil.Process(process).create_time())
+        found = psutil.Process(process)
+        ended = found.status() == psutil.STATUS_ZOMBIE
+        return not ended and begun in (None, found.create_time())
     except psutil.NoSuchProcess:
         return False
