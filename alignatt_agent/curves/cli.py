@@ -14,7 +14,7 @@ what is compared
   emits with the same configuration.
 
 Examples:
-  the embedded models, three targets; --points quick takes minutes, full about half an hour:
+  the embedded models, three targets, with half of the points:
     alignatt curves --output outputs/curves --points quick
 
   your own models, head sets and dev set:

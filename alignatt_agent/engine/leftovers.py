@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import itertools
 import json
 import os
 import shutil
@@ -29,7 +30,7 @@ def folder() -> str:
     """
     remove_abandoned()
     path = tempfile.mkdtemp(prefix=_PREFIX)
-    owner = [socket.gethostname(), os.getpid(), psutil.Process().create_time()]
+    owner = [_machine(), os.getpid(), psutil.Process().create_time()]
     (Path(path) / _OWNER).write_text(json.dumps(owner))
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path
@@ -50,16 +51,21 @@ def remove_abandoned() -> None:
     """
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         try:
-            host, owner, begun = json.loads((path / _OWNER).read_text())
+            machine, owner, begun = json.loads((path / _OWNER).read_text())
         except (OSError, ValueError):  # another user's, or just being made
             continue
         engines = [int(file.name.removeprefix(_ENGINE)) for file in path.glob(f"{_ENGINE}*")]
-        if host != socket.gethostname() or _runs(owner, begun) or any(map(_runs, engines)):
+        if machine != _machine() or _runs(owner, begun) or any(map(_runs, engines)):
             continue
-        for process in (owner, *engines):
+        for process in itertools.filterfalse(_runs, (owner, *engines)):  # ids are given again
             for semaphore in _SEMAPHORES.glob(f"sem.loky-{process}-*"):
                 semaphore.unlink(missing_ok=True)
         shutil.rmtree(path, ignore_errors=True)
+
+
+def _machine() -> str:
+    """Name what process ids belong to: containers may share a folder and the name of a host."""
+    return f"{socket.gethostname()} {Path('/proc/self/ns/pid').readlink()}"
 
 
 def _runs(process: int, begun: float | None = None) -> bool:

@@ -177,7 +177,7 @@ class Service:
                 "targets": [target.code for target in targets],
                 "languages": [_describe(target.code) for target in targets],
                 "chunk_ms": config.chunk_ms,
-                "policy": config.policy.name,
+                "policy": ", ".join({config.policy_for(t.code).name: 0 for t in targets}),
                 "model": config.models.translation.path,
             }
             room.publish(ready)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -40,7 +39,7 @@ def left(disk: Path, owner, *engines: int) -> Path:
 
 
 def test_what_a_killed_process_left_goes_with_its_semaphores(disk):
-    gone = left(disk, [socket.gethostname(), ENDED, 1.0], ENDED + 1, ENDED + 2)
+    gone = left(disk, [leftovers._machine(), ENDED, 1.0], ENDED + 1, ENDED + 2)
     (gone / "a-socket").touch()
     (disk / "shm" / "sem.loky-4194309-of-another-program").touch()
     leftovers.remove_abandoned()
@@ -51,7 +50,7 @@ def test_what_a_killed_process_left_goes_with_its_semaphores(disk):
 
 
 def test_what_may_be_in_use_stays(disk):
-    here, me = socket.gethostname(), psutil.Process()
+    here, me = leftovers._machine(), psutil.Process()
     kept = [
         left(disk, [here, me.pid, me.create_time()]),
         left(disk, ["another machine", ENDED, 1.0]),
@@ -59,9 +58,12 @@ def test_what_may_be_in_use_stays(disk):
         Path(tempfile.mkdtemp(prefix="alignatt-engines-")),  # just being made
     ]
     another = left(disk, [here, me.pid, me.create_time() - 5])  # its id was given again
+    mine = disk / "shm" / f"sem.loky-{me.pid}-mine"
+    mine.touch()
     leftovers.remove_abandoned()
     assert all(path.exists() for path in kept)
     assert not another.exists()
+    assert mine.exists()
 
 
 def test_a_folder_goes_with_its_process_unless_that_is_killed(disk):

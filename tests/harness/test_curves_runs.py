@@ -266,6 +266,21 @@ def test_from_configurations_to_figures(world, monkeypatch):
     assert (out / "curves.json").read_text() == before
 
 
+def test_chosen_points_run_alone(world):
+    only = ["wait_k-c500-n3-r1.0", "hold_n-c500-n4"]
+    comparisons = conduct(study_in(world, only=only), Here(engines(), lambda: None))
+    out = world / "out"
+    found = json.loads((out / "curves.json").read_text())
+    names = {run["name"] for run in found["targets"]["de"]["runs"]}
+    assert names == {"operating-low", "operating-high", *only}
+    assert {item.rival for item in comparisons} == {"wait_k", "hold_n"}
+    assert found["ablation"] == {}
+    assert not (out / "ablation.md").exists()
+    waiting, held = (emitted(out / "runs" / "de" / name / "metrics.jsonl") for name in only)
+    assert waiting != held
+    assert any(waiting)
+
+
 def test_operating_points_of_different_models_are_refused(world):
     other = load_config(str(world / "high.yaml"), {"models.asr.dtype": "bfloat16"})
     bases = bases_of(world) | {"high": other}
