@@ -17,7 +17,7 @@ OUTPUT = outputs/$(if $(filter micro,$(MODELS)),,$(MODELS)-)dev-
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
 	@echo
-	@echo "variables: MODELS=micro|default|iwslt26  DEVSET=DIR  TARGETS='de it zh'  EXTRA=cpu|cuda"
+	@echo "variables: MODELS=micro|micro-follows|default|iwslt26  DEVSET=DIR  TARGETS='de it zh'  EXTRA=cpu|cuda"
 
 setup: $(STAMP) ## create .venv with the locked environment and this package
 
@@ -79,12 +79,12 @@ micro-models: $(STAMP) ## rebuild the embedded models and dev set from nothing (
 	@$(BIN)/python -m micro_world --output micro_models
 	@$(MAKE) micro-heads
 
-micro-heads: $(STAMP) ## calibrate the head sets of the embedded translation model
-	@for target in de it zh; do \
-		$(BIN)/alignatt calibrate run --model micro_models/gemma4 --direction en-$$target \
+micro-heads: $(STAMP) ## calibrate the head sets of the embedded translation model, for both of its behaviours
+	@for model in micro micro-follows; do for target in de it zh; do \
+		$(BIN)/alignatt calibrate run --config $$model-low --direction en-$$target \
 			--pairs micro:60:77 --held-out micro:60:78 --row predicting --restart \
-			--output outputs/head_sets/micro-en-$$target.json && \
-		cp outputs/head_sets/micro-en-$$target.json head_sets/ || exit; done
+			--output outputs/head_sets/$$model-en-$$target.json && \
+		cp outputs/head_sets/$$model-en-$$target.json head_sets/ || exit; done; done
 
 clean: ## remove .venv, outputs and caches
 	rm -rf .venv .venv-comet outputs build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -8,10 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from micro_world.grammar import Grammar
-from micro_world.linearise import linearise
+from micro_world.linearise import english, linearise
 from micro_world.linearise.token import END, surface
+from micro_world.linearise.wording import Wording
+from micro_world.tree import Sentence
 
 TARGETS = ("de", "it", "zh")
+LONGEST = 20
+"""Words of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,46 +35,75 @@ class Side:
         """The sentence as written."""
         return "".join(self.pieces)
 
+    def known(self, shown: int) -> int:
+        """Return how many pieces from the first depend on the first ``shown`` words only."""
+        waits = (i for i, align in enumerate(self.align) if max(align) >= shown)
+        return next(waits, len(self.pieces))
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An English sentence and its translations; words carry their punctuation."""
+    """An English sentence and its translations; words carry their punctuation.
+
+    Attributes:
+        words: the English words.
+        targets: a translation into each language, in one of several right wordings.
+        tree: what they say.
+    """
 
     words: tuple[str, ...]
     targets: dict[str, Side]
+    tree: Sentence
 
     @property
     def text(self) -> str:
         """The English sentence as written."""
         return " ".join(self.words)
 
+    def reworded(self, language: str, rng: random.Random) -> Side:
+        """Draw another translation; it may be the same."""
+        return translate(self.tree, language, rng, _english(self.tree)[1])
 
-def sentences(seed: int, *, held_out: bool = False) -> Iterator[Pair]:
+
+def sentences(seed: int | str, *, held_out: bool = False) -> Iterator[Pair]:
     """Yield pairs for ever; held-out sentences never occur among the others."""
-    grammar = Grammar(random.Random(seed))
+    grammar, rng = Grammar(random.Random(seed)), random.Random(f"wording {seed}")
     while True:
         tree = grammar.sentence()
-        tokens = linearise(tree, "en")
-        words: list[str] = []
-        where: dict[int, int] = {}
-        for token in tokens:
-            if token.glue:
-                words[-1] += token.text
-                where.setdefault(token.ids[0], len(words) - 1)
-                continue
-            where[token.ids[0]] = len(words)
-            words.append(token.text)
-        where[END] = len(words) - 1
-        if len(words) > 18 or is_held_out(" ".join(words)) != held_out:
+        words, where = _english(tree)
+        if len(words) > LONGEST or is_held_out(" ".join(words)) != held_out:
             continue
-        targets = {}
-        for language in TARGETS:
-            target = linearise(tree, language)
-            targets[language] = Side(
-                tuple(surface(target, spaced=language != "zh")),
-                tuple(tuple(where[i] for i in token.ids) for token in target),
-            )
-        yield Pair(tuple(words), targets)
+        yield Pair(words, {code: translate(tree, code, rng, where) for code in TARGETS}, tree)
+
+
+def translate(tree: Sentence, language: str, rng: random.Random, where: dict[int, int]) -> Side:
+    """Write a tree in a target language, in a drawn wording.
+
+    Args:
+        tree: what to say.
+        language: its code.
+        rng: draws the wording.
+        where: the index of the English word that says each identity of the tree.
+    """
+    tokens = linearise(tree, language, Wording(rng))
+    return Side(
+        tuple(surface(tokens, spaced=language != "zh")),
+        tuple(tuple(where[i] for i in token.ids) for token in tokens),
+    )
+
+
+def _english(tree: Sentence) -> tuple[tuple[str, ...], dict[int, int]]:
+    words: list[str] = []
+    where: dict[int, int] = {}
+    for token in english(tree):
+        if token.glue:
+            words[-1] += token.text
+            where.setdefault(token.ids[0], len(words) - 1)
+            continue
+        where[token.ids[0]] = len(words)
+        words.append(token.text)
+    where[END] = len(words) - 1
+    return tuple(words), where
 
 
 def is_held_out(text: str) -> bool:

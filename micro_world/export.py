@@ -26,12 +26,12 @@ def save_recognizer(
         state: state dict of a ``Qwen3ASRForConditionalGeneration``.
         config: its ``transformers.Qwen3ASRConfig``.
         tokenizer: the fast tokenizer, with the special tokens of Qwen3-ASR.
-        folder: where to write; created when missing.
+        folder: where the tokenizer lies.
     """
     weights = original_names(state)
     if config.tie_word_embeddings:
         weights.pop(LM_HEAD, None)
-    ids = _save_tokenizer(tokenizer, Path(folder))
+    ids = tokenizer.get_vocab()
     save_model(weights, thinker_config(config, ids), ids, Path(folder))
 
 
@@ -50,17 +50,10 @@ def save_aligner(
         classifier: ``[bins, hidden]`` weight of the bias-free layer that scores time bins.
         config: the ``transformers.Qwen3ASRConfig``.
         tokenizer: the fast tokenizer, with ``<timestamp>`` among its special tokens.
-        folder: where to write; created when missing.
+        folder: where the tokenizer lies.
     """
     weights = original_names({k: v for k, v in state.items() if not k.startswith("lm_head.")})
     weights[LM_HEAD] = classifier.detach().cpu().contiguous()
-    ids = _save_tokenizer(tokenizer, Path(folder))
+    ids = tokenizer.get_vocab()
     aligner = as_aligner(thinker_config(config, ids), classifier.shape[0], ids)
     save_model(weights, aligner, ids, Path(folder))
-
-
-def _save_tokenizer(tokenizer: Any, folder: Path) -> dict[str, int]:
-    folder.mkdir(parents=True, exist_ok=True)
-    tokenizer.save_pretrained(folder)
-    ids: dict[str, int] = tokenizer.get_vocab()
-    return ids

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
-import re
-from collections.abc import Iterator
+import random
 from itertools import islice
 from pathlib import Path
 
-import jiwer
-import numpy as np
-import sacrebleu
-import soundfile
-import yaml
 from tqdm import tqdm
 
 from alignatt_agent.cascade import Engines, load_engines, shutdown
@@ -21,77 +14,67 @@ from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.translation.prompt import PromptBuilder
-from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
+from micro_world import measure_speech
 from micro_world.corpus import TARGETS, sentences
+from micro_world.translation_data import PROMPTS
+from micro_world.wordings import SEED, bleu, two_draws
 
-MARGIN = 0.35
-"""Seconds of audio kept after a segment, so that its full stop can be heard."""
-MAX_TARGET_TOKENS = 80
-
-
-def segments(devset: Path) -> Iterator[tuple[FloatArray, list[Word]]]:
-    """Yield the audio of every dev segment and its gold words, timed from its start."""
-    listing = yaml.safe_load((devset / "audio-segments.yaml").read_text())
-    for wav in dict.fromkeys(entry["wav"] for entry in listing):
-        audio, _ = soundfile.read(devset / "wav" / wav, dtype="float32")
-        gold = json.loads((devset / "gold" / wav).with_suffix(".json").read_text())
-        for entry in (e for e in listing if e["wav"] == wav):
-            begin, end = entry["offset"], entry["offset"] + entry["duration"]
-            piece = audio[int(begin * SAMPLE_RATE) : int((end + MARGIN) * SAMPLE_RATE)]
-            inside = [w for w in gold if begin - 1e-3 <= w[1] < end]
-            yield piece, [Word(t, a - begin, b - begin) for t, a, b in inside]
+MAX_TARGET_TOKENS = 100
 
 
-def speech(engines: Engines, devset: Path) -> dict[str, float]:
-    """Measure word error rate and the mean absolute error of aligned word ends."""
-    references, hypotheses, errors = [], [], []
-    for audio, gold in tqdm(list(segments(devset)), desc="speech"):
-        text = " ".join(word.text for word in gold)
-        references.append(text)
-        hypotheses.append(engines.asr.transcribe(audio, "en").text or "")
-        items = engines.aligner.align(audio, text, "en")
-        if len(items) != len(gold):
-            raise RuntimeError(f"the aligner returned {len(items)} items for {len(gold)} words")
-        errors += [abs(i.end - w.end) for i, w in zip(items, gold, strict=True)]
+def translation(engines: Engines, code: str, count: int) -> dict[str, float]:
+    """Return BLEU of greedy translations of fresh held-out sentences.
 
-    def plain(text: str) -> str:
-        return re.sub(r"[^\w ]", "", text).lower()
+    Whole sources under both instructions; and sources that were cut off, under that to follow,
+    against what they decide of the reference.
+    """
+    english, target = language("en"), language(code)
+    pairs = list(islice(sentences(SEED, held_out=True), count))
+    whole = [pair.targets[code].text for pair in pairs]
+    figures = {f"two_draws_bleu_{code}": two_draws(code, count)}
+    for behaviour, prompt in PROMPTS.items():
+        builder = PromptBuilder.of(engines.tokenizer, prompt, english, target)
+        texts = [
+            _translated(engines, builder, pair.words)
+            for pair in tqdm(pairs, desc=f"{code}, {behaviour}")
+        ]
+        figures[f"{behaviour}_bleu_{code}"] = bleu(texts, whole, code)
+    rng = random.Random(SEED)
+    texts, known = [], []
+    for pair in tqdm(pairs, desc=f"{code}, cut"):
+        shown = rng.randint(1, len(pair.words) - 1)
+        side = pair.targets[code]
+        texts.append(_translated(engines, builder, pair.words[:shown]))
+        known.append("".join(side.pieces[: side.known(shown)]))
+    figures[f"follows_cut_bleu_{code}"] = bleu(texts, known, code)
+    return figures
 
-    return {
-        "wer": jiwer.wer([plain(t) for t in references], [plain(t) for t in hypotheses]),
-        "wer_with_punctuation": jiwer.wer(references, hypotheses),
-        "aligner_mae_ms": 1000 * float(np.mean(errors)),
-    }
 
-
-def translation(engines: Engines, code: str, count: int) -> float:
-    """Return BLEU of greedy translations of fresh held-out sentences."""
-    target = language(code)
-    builder = PromptBuilder(engines.tokenizer, "English", target.name)
-    hypotheses, references = [], []
-    for pair in tqdm(islice(sentences(4242, held_out=True), count), desc=code, total=count):
-        draft = engines.translation.draft(builder.build(pair.words), MAX_TARGET_TOKENS)
-        hypotheses.append(engines.tokenizer.decode(draft.token_ids))
-        references.append(pair.targets[code].text)
-    tokenizer = "zh" if code == "zh" else "13a"
-    return float(sacrebleu.corpus_bleu(hypotheses, [references], tokenize=tokenizer).score)
+def _translated(engines: Engines, builder: PromptBuilder, words: tuple[str, ...]) -> str:
+    draft = engines.translation.draft(builder.build(words), MAX_TARGET_TOKENS)
+    return str(engines.tokenizer.decode(draft.token_ids))
 
 
 def measure(engines: Engines, devset: Path, count: int) -> dict[str, float]:
     """Measure all three models; translation on ``count`` sentences."""
-    figures = speech(engines, devset)
+    figures = measure_speech.measure(engines, devset)
     for code in TARGETS:
-        figures[f"offline_bleu_{code}"] = translation(engines, code, count)
+        figures |= translation(engines, code, count)
     return figures
 
 
-def main() -> None:
-    """Print WER, aligner error and off-line BLEU."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parser = argparse.ArgumentParser(prog="python -m micro_world.measure", description=__doc__)
     parser.add_argument("--config", default="micro-low")
     parser.add_argument("--devset", type=Path, default=None)
     parser.add_argument("--sentences", type=int, default=150)
-    arguments = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    """Print the figures of speech models and translation."""
+    arguments = build_parser().parse_args()
     devset = arguments.devset or find_path("micro_models/devset")
     engines = load_engines(load_config(arguments.config).models, ())
     try:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import random
+import shutil
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import espeakng_loader
@@ -21,6 +26,17 @@ WORD_EVENT = 1
 RATE_PARAMETER, PITCH_PARAMETER = 1, 3
 SILENCE = 2e-3
 """Amplitude below which a sample counts as silence when a word's end is sought."""
+
+
+_NUMBERS = count()
+
+
+@cache
+def _copies() -> Path:
+    """Return a folder for copies of the library, which have to stay while they are loaded."""
+    folder = Path(mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 class _Event(ctypes.Structure):
@@ -41,11 +57,17 @@ _Callback = ctypes.CFUNCTYPE(
 )
 
 
-class _Espeak:
-    """One process-wide synthesiser: the library keeps global state."""
+class Synthesiser:
+    """espeak-ng from its beginning.
+
+    The library keeps state from one text to the next: the same words never sound quite the same
+    twice. So each synthesiser loads a copy of its own, and speaks the same for the same calls.
+    """
 
     def __init__(self) -> None:
-        self._library = ctypes.CDLL(espeakng_loader.get_library_path())
+        library = _copies() / f"{next(_NUMBERS)}.so"
+        shutil.copy(espeakng_loader.get_library_path(), library)
+        self._library = ctypes.CDLL(str(library))
         path = str(espeakng_loader.get_data_path()).encode()
         self.rate: int = self._library.espeak_Initialize(SYNCHRONOUS, 0, path, 0)
         if self.rate <= 0:
@@ -84,11 +106,6 @@ class _Espeak:
         return resample_poly(wave, 320, 441).astype(np.float32), self._words
 
 
-@cache
-def _espeak() -> _Espeak:
-    return _Espeak()
-
-
 @dataclass(frozen=True, slots=True)
 class Voice:
     """A speaker: espeak-ng voice, words per minute, pitch 0-99."""
@@ -111,12 +128,14 @@ class Utterance:
     words: tuple[Word, ...]
 
 
-def speak(words: tuple[str, ...], voice: Voice, rng: random.Random) -> Utterance:
+def speak(
+    words: tuple[str, ...], voice: Voice, rng: random.Random, synthesiser: Synthesiser
+) -> Utterance:
     """Say a sentence, now and then with a pause or a filler before a word.
 
     Fillers are heard but are no words of the transcript.
     """
-    audio, starts = _timed(words, voice)
+    audio, starts = _timed(words, voice, synthesiser)
     out: list[FloatArray] = []
     timed: list[Word] = []
     shift = 0.0
@@ -124,7 +143,7 @@ def speak(words: tuple[str, ...], voice: Voice, rng: random.Random) -> Utterance
         begin = int(starts[i] * SAMPLE_RATE)
         stop = int(starts[i + 1] * SAMPLE_RATE) if i + 1 < len(words) else len(audio)
         if i and rng.random() < 0.05:
-            extra = _hesitation(voice, rng)
+            extra = _hesitation(voice, rng, synthesiser)
             out.append(extra)
             shift += len(extra) / SAMPLE_RATE
         piece = audio[begin:stop]
@@ -136,12 +155,14 @@ def speak(words: tuple[str, ...], voice: Voice, rng: random.Random) -> Utterance
     return Utterance(np.concatenate([lead, *out]), tuple(timed))
 
 
-def _timed(words: tuple[str, ...], voice: Voice) -> tuple[FloatArray, list[float]]:
+def _timed(
+    words: tuple[str, ...], voice: Voice, synthesiser: Synthesiser
+) -> tuple[FloatArray, list[float]]:
     offsets, position = [], 0
     for word in words:
         offsets.append(position)
         position += len(word) + 1
-    audio, events = _espeak().say(" ".join(words), voice.name, voice.rate, voice.pitch)
+    audio, events = synthesiser.say(" ".join(words), voice.name, voice.rate, voice.pitch)
     at = dict(reversed(events))
     loud = np.flatnonzero(np.abs(audio) > SILENCE)
     audio = audio[: int(loud[-1]) + 1]
@@ -153,9 +174,9 @@ def _timed(words: tuple[str, ...], voice: Voice) -> tuple[FloatArray, list[float
     return audio, [float(t) for t in np.interp(offsets, places, times)]
 
 
-def _hesitation(voice: Voice, rng: random.Random) -> FloatArray:
+def _hesitation(voice: Voice, rng: random.Random, synthesiser: Synthesiser) -> FloatArray:
     pause = np.zeros(int(rng.uniform(0.12, 0.3) * SAMPLE_RATE), np.float32)
     if rng.random() < 0.5:
         return pause
-    filler, _ = _timed((rng.choice(FILLERS),), voice)
+    filler, _ = _timed((rng.choice(FILLERS),), voice, synthesiser)
     return np.concatenate([pause[: len(pause) // 2], filler, pause[len(pause) // 2 :]])

@@ -6,15 +6,19 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers
 from tokenizers.models import BPE
 from tokenizers.trainers import BpeTrainer
-from transformers import PreTrainedTokenizerFast, Qwen2Tokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen2Tokenizer
 
+from alignatt_agent.checks.published_speech import CHAT_TEMPLATE
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.prompt_config import INSTRUCTION, SYSTEM
 from micro_world.corpus import TARGETS, sentences
+from micro_world.names import NAMES
+from micro_world.translation_data import PROMPTS
 
 GEMMA_SPECIALS = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "<|turn>", "<turn|>"]
 GEMMA_TEMPLATE = (
@@ -26,19 +30,23 @@ GEMMA_TEMPLATE = (
 
 QWEN_SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|audio_start|>", "<|audio_end|>"]
 QWEN_SPECIALS += ["<|audio_pad|>", "<asr_text>", "<timestamp>"]
-QWEN_TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
-    "{% if message['content'] is string %}{{ message['content'] }}{% else %}"
-    "{% for part in message['content'] %}"
-    "{% if part['type'] == 'text' %}{{ part['text'] }}"
-    "{% else %}<|audio_start|><|audio_pad|><|audio_end|>{% endif %}"
-    "{% endfor %}{% endif %}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 QWEN_SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+
+
+def write(folder: Path) -> None:
+    """Train both tokenizers and write them beside the weights of the models."""
+    translation, speech = gemma(), qwen()
+    translation.save_pretrained(folder / "gemma4")
+    for model in ("qwen3-asr", "qwen3-aligner"):
+        speech.save_pretrained(folder / model)
+
+
+def load(folder: Path) -> Any:
+    """Read a tokenizer that was written before."""
+    return AutoTokenizer.from_pretrained(folder)
 
 
 def gemma(samples: int = 20_000, seed: int = 11) -> PreTrainedTokenizerFast:
@@ -53,7 +61,7 @@ def gemma(samples: int = 20_000, seed: int = 11) -> PreTrainedTokenizerFast:
         Regex(r"\u0001|▁*\p{L}+'?|\p{N}|\n|."), "isolated"
     )
     trainer = BpeTrainer(
-        vocab_size=3000,
+        vocab_size=4000,
         special_tokens=GEMMA_SPECIALS + [f"<0x{i:02X}>" for i in range(256)],
         min_frequency=3,
         show_progress=False,
@@ -89,7 +97,7 @@ def qwen(samples: int = 20_000, seed: int = 12) -> Qwen2Tokenizer:
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = BpeTrainer(
-        vocab_size=1100,
+        vocab_size=1800,
         special_tokens=QWEN_SPECIALS,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         min_frequency=3,
@@ -100,7 +108,7 @@ def qwen(samples: int = 20_000, seed: int = 12) -> Qwen2Tokenizer:
         tokenizer_object=tokenizer,
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
-        chat_template=QWEN_TEMPLATE,
+        chat_template=CHAT_TEMPLATE,
         extra_special_tokens={
             "audio_bos_token": "<|audio_start|>",
             "audio_eos_token": "<|audio_end|>",
@@ -123,8 +131,10 @@ def _gemma_corpus(samples: int, seed: int) -> Iterator[str]:
     prompts = []
     for code in TARGETS:
         target = language(code).name
-        prompts.append(SYSTEM.format(source_language="English", target_language=target, context=""))
-        prompts.append(INSTRUCTION.format(target_language=target))
+        names = {"source_language": "English", "target_language": target, "context": ""}
+        for prompt in PROMPTS.values():
+            prompts += [(prompt.system or "").format(**names), prompt.after.format(**names)]
+        prompts.append(PROMPTS["follows"].context.format(terms=", ".join(NAMES)))
     prompts += ["system\n", "user\n", "model\n"]
     for i, pair in enumerate(islice(sentences(seed), samples)):
         yield pair.text
@@ -136,7 +146,7 @@ def _gemma_corpus(samples: int, seed: int) -> Iterator[str]:
 
 
 def _qwen_corpus(samples: int, seed: int) -> Iterable[str]:
-    chat = ["system\n", "user\n", "assistant\n", "language English"]
+    chat = ["system\n", "user\n", "assistant\n", "language English", "\n".join(NAMES)]
     for pair in islice(sentences(seed), samples):
         yield pair.text
         yield from (re.sub(r"[^\w']", "", word) for word in pair.words)

@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import math
-import random
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 from torch.nn import functional
-from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
+from transformers import Qwen3ASRForConditionalGeneration
 from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRFeatureExtractor
 
 from alignatt_agent.checks.speech_layout import TIMESTAMP_MS
 from alignatt_agent.types import SAMPLE_RATE, Word
-from micro_world import export, training
-from micro_world.speech_data import (
-    Clip,
-    ClipMaker,
-    batches,
-    features,
-    position_span,
-    position_time,
-)
+from micro_world import export, train_speech, training
+from micro_world.speech_data import Clip, ClipMaker, features, position_span, position_time
 
 BINS = 400
 """Number of time bins: 32 seconds of 80 ms."""
 SPAN_HEADS, EDGE_HEADS = ((1, 0),), ((2, 1), (3, 2))
 CLOCK_WEIGHT, GUIDE_WEIGHT = 0.3, 0.1
 IGNORE = -100
+BATCH = 20
 CLIP_LENGTHS = (0.5, 0.3, 0.12, 0.05, 0.03)
 """Weights of clips of one to five sentences."""
 
@@ -88,32 +83,26 @@ def layout(tokenizer: Any, clip: Clip, count: int) -> Layout:
     return Layout(ids, labels, words)
 
 
-def train(
-    folder: Path,
-    recogniser: Any,
-    tokenizer: Any,
-    *,
-    scale: float = 1.0,
-    pool: int,
-    batch: int = 20,
-) -> None:
-    """Train the decoder and the classifier over the frozen encoder of ``recogniser``.
+def train(folder: Path, tokenizer: Any, work: Path, *, scale: float = 1.0, pool: int) -> None:
+    """Train the decoder and the classifier over the frozen encoder of the recogniser.
 
     Args:
         folder: where the checkpoint goes, in the published layout of the forced aligner.
-        recogniser: trained ``Qwen3ASRForConditionalGeneration``.
-        tokenizer: its tokenizer.
+        tokenizer: the recogniser's.
+        work: folder where the recogniser was trained, from which an interrupted training goes on.
         scale: fraction of the steps of ``ROUNDS``.
         pool: number of spoken training sentences of a round.
-        batch: clips per update.
+
+    Raises:
+        ResumeError: the recogniser was not trained in ``work``.
     """
     training.seed_everything(ROUNDS[0].seed)
-    config = Qwen3ASRConfig(**recogniser.config.to_dict())
+    config = train_speech.configuration(tokenizer)
     config.text_config.num_hidden_layers = 4
     config.text_config.layer_types = ["full_attention"] * 4
     config.text_config._attn_implementation = "eager"
     model = Qwen3ASRForConditionalGeneration(config)
-    model.load_state_dict(recogniser.state_dict(), strict=False)
+    model.load_state_dict(training.trained(work, "recogniser", "model"), strict=False)
     model.model.audio_tower.requires_grad_(False)
     classifier = nn.Linear(config.text_config.hidden_size, BINS, bias=False)
     extractor = Qwen3ASRFeatureExtractor()
@@ -138,19 +127,21 @@ def train(
         }
 
     model.train()
+    both = nn.ModuleDict({"model": model, "classifier": classifier})
     for number, round_ in enumerate(ROUNDS, 1):
-        training.seed_everything(round_.seed)
+        steps = max(2, round(round_.steps * scale))
+        plan = training.Plan(f"aligner-{number}", steps, round_.rate, round_.seed)
         maker = ClipMaker(pool, round_.seed, max_seconds=20.0, lengths=CLIP_LENGTHS)
-        clips = batches(iter(maker), batch, random.Random(round_.seed))
-        training.fit(
-            [*model.parameters(), *classifier.parameters()],
-            lambda _, clips=clips: update(next(clips)),  # type: ignore[misc]
-            steps=max(2, round(round_.steps * scale)),
-            peak_rate=round_.rate,
-            title=f"aligner {number}/{len(ROUNDS)}",
-            log=folder.parent / f"{folder.name}.log.jsonl",
-        )
+        training.fit(both, partial(_step, update, maker), plan, work)
     export.save_aligner(model.state_dict(), classifier.weight, config, tokenizer, folder)
+
+
+def _step(
+    update: Callable[[list[Clip]], tuple[torch.Tensor, dict[str, float]]],
+    maker: ClipMaker,
+    number: int,
+) -> tuple[torch.Tensor, dict[str, float]]:
+    return update(maker.batch(number, BATCH))
 
 
 def _bin_losses(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch.nn import functional
 from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
 from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRFeatureExtractor
 
-from micro_world import export, lexicon, tokenizers, training
+from micro_world import export, lexicon, training
 from micro_world.speech_data import Clip, ClipMaker, features, position_span
 
 GUIDED_HEADS = ((1, 0), (2, 1))
@@ -76,49 +77,66 @@ class FrameTeacher(nn.Module):
         return functional.cross_entropy(self.head(hidden), torch.tensor(labels))
 
 
+Guide = tuple[int, int, list[int]]
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Padded ids, labels, and where each word is written and heard."""
+    """Padded ids, labels, and row, query and positions where a token's word is heard."""
 
     ids: torch.Tensor
     mask: torch.Tensor
     labels: torch.Tensor
-    guides: list[tuple[int, int, list[int]]]
+    guides: list[Guide]
+
+
+@lru_cache(maxsize=4096)
+def prompt(tokenizer: Any, context: str) -> tuple[list[int], list[int]]:
+    """Return the ids before and behind the audio, in the published form."""
+    turns = [
+        {"role": "system", "content": context},
+        {"role": "user", "content": [{"type": "audio"}]},
+    ]
+    text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+    before, after = f"{text}language English<asr_text>".split("<|audio_pad|>")
+    ids = tokenizer([before, after], add_special_tokens=False)["input_ids"]
+    return ids[0], ids[1]
 
 
 def collate(tokenizer: Any, clips: list[Clip], counts: list[int]) -> Batch:
     """Lay clips out as the recogniser's prompt followed by the transcript."""
-    before = tokenizer("<|im_start|>user\n<|audio_start|>", add_special_tokens=False)["input_ids"]
-    after = tokenizer(
-        "<|audio_end|><|im_end|>\n<|im_start|>assistant\nlanguage English<asr_text>",
-        add_special_tokens=False,
-    )["input_ids"]
     pad_id = tokenizer.convert_tokens_to_ids("<|audio_pad|>")
     end = tokenizer.convert_tokens_to_ids("<|im_end|>")
     rows, labels, guides = [], [], []
     for i, (clip, count) in enumerate(zip(clips, counts, strict=True)):
-        prompt = before + [pad_id] * count + after
+        before, after = prompt(tokenizer, clip.context)
+        asked = before + [pad_id] * count + after
         text = " ".join(word.text for word in clip.words)
         encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         word_of_char = [k for k, w in enumerate(clip.words) for _ in range(len(w.text) + 1)]
         for t, (_, stop) in enumerate(encoding["offset_mapping"]):
             heard = position_span(clip.words[word_of_char[stop - 1]], count)
-            guides.append((i, len(prompt) + t - 1, [len(before) + h for h in heard]))
-        rows.append(prompt + encoding["input_ids"] + [end])
-        labels.append([IGNORE] * len(prompt) + encoding["input_ids"] + [end])
+            guides.append((i, len(asked) + t - 1, [len(before) + h for h in heard]))
+        rows.append(asked + encoding["input_ids"] + [end])
+        labels.append([IGNORE] * len(asked) + encoding["input_ids"] + [end])
     ids = training.pad(rows, 0)
     return Batch(
-        ids, training.pad([[1] * len(r) for r in rows], 0), training.pad(labels, IGNORE), guides
+        ids,
+        training.pad([[1] * len(r) for r in rows], 0),
+        training.pad(labels, IGNORE),
+        guides,
     )
 
 
-def guide_loss(attentions: Any, batch: Batch, heads: tuple[tuple[int, int], ...]) -> torch.Tensor:
-    """Mean -log attention mass of a written word on the positions where it is heard."""
-    columns = torch.zeros(len(batch.guides), batch.ids.shape[1])
-    for row, (_, _, heard) in enumerate(batch.guides):
-        columns[row, heard] = 1.0
-    item = torch.tensor([g[0] for g in batch.guides])
-    query = torch.tensor([g[1] for g in batch.guides])
+def guide_loss(
+    attentions: Any, guides: list[Guide], heads: tuple[tuple[int, int], ...]
+) -> torch.Tensor:
+    """Mean -log attention mass of queries on the positions that they are to look at."""
+    columns = torch.zeros(len(guides), attentions[0].shape[-1])
+    for row, (_, _, wanted) in enumerate(guides):
+        columns[row, wanted] = 1.0
+    item = torch.tensor([guide[0] for guide in guides])
+    query = torch.tensor([guide[1] for guide in guides])
     total = torch.zeros(())
     for layer, head in heads:
         mass = (attentions[layer][item, head, query] * columns).sum(-1)
@@ -127,20 +145,38 @@ def guide_loss(attentions: Any, batch: Batch, heads: tuple[tuple[int, int], ...]
 
 
 def train(
-    folder: Path, *, steps: int, pool: int, batch: int = 20, rate: float = 2e-3, seed: int = 2
-) -> tuple[Any, Any]:
-    """Train from nothing, save in Qwen3-ASR's published layout, return model and tokenizer."""
-    training.seed_everything(seed)
-    tokenizer = tokenizers.qwen()
+    folder: Path,
+    tokenizer: Any,
+    work: Path,
+    *,
+    steps: int,
+    pool: int,
+    batch: int = 20,
+    rate: float = 2e-3,
+) -> None:
+    """Train from nothing and save in Qwen3-ASR's published layout.
+
+    Args:
+        folder: where the checkpoint goes.
+        tokenizer: of Qwen3-ASR's layout.
+        work: folder from which an interrupted training goes on.
+        steps: number of updates.
+        pool: number of spoken training sentences.
+        batch: clips an update.
+        rate: highest learning rate.
+    """
+    plan = training.Plan("recogniser", steps, rate, seed=2)
+    training.seed_everything(plan.seed)
     config = configuration(tokenizer)
     config.text_config._attn_implementation = "eager"
     model = Qwen3ASRForConditionalGeneration(config)
     teacher = FrameTeacher(config.audio_config.output_dim)
     extractor = Qwen3ASRFeatureExtractor()
-    clips = iter(ClipMaker(pool, seed))
 
-    def step(_: int) -> tuple[torch.Tensor, dict[str, float]]:
-        drawn = [next(clips) for _ in range(batch)]
+    maker = ClipMaker(pool, plan.seed)
+
+    def step(number: int) -> tuple[torch.Tensor, dict[str, float]]:
+        drawn = maker.batch(number, batch)
         mels, mask, counts = features(extractor, drawn)
         rows = collate(tokenizer, drawn, counts)
         out = model.model(
@@ -155,7 +191,7 @@ def train(
         logits = model.lm_head(out.last_hidden_state[:, :-1][wanted])
         words = functional.cross_entropy(logits, rows.labels[:, 1:][wanted])
         frames = teacher.loss(out.audio_hidden_states, drawn, counts)
-        guide = guide_loss(out.attentions, rows, GUIDED_HEADS)
+        guide = guide_loss(out.attentions, rows.guides, GUIDED_HEADS)
         return words + FRAME_WEIGHT * frames + GUIDE_WEIGHT * guide, {
             "lm": words.item(),
             "frames": frames.item(),
@@ -163,13 +199,6 @@ def train(
         }
 
     model.train()
-    training.fit(
-        [*model.parameters(), *teacher.parameters()],
-        step,
-        steps=steps,
-        peak_rate=rate,
-        title="recogniser",
-        log=folder.parent / f"{folder.name}.log.jsonl",
-    )
+    both = nn.ModuleDict({"model": model, "teacher": teacher})
+    training.fit(both, step, plan, work)
     export.save_recognizer(model.state_dict(), config, tokenizer, folder)
-    return model, tokenizer

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch.nn import functional
 from transformers import Gemma4ForCausalLM, Gemma4TextConfig, GenerationConfig
+from transformers.models.gemma4.modeling_gemma4 import Gemma4TextDecoderLayer
 
-from micro_world import tokenizers, training
+from micro_world import training
 from micro_world.translation_data import Example, ExampleMaker
 
 PREDICTING_HEADS = ((2, 3), (3, 1), (3, 6), (4, 2))
@@ -24,8 +25,8 @@ def configuration(tokenizer: Any) -> Gemma4TextConfig:
     return Gemma4TextConfig(
         vocab_size=len(tokenizer),
         vocab_size_per_layer_input=len(tokenizer),
-        hidden_size=128,
-        intermediate_size=384,
+        hidden_size=160,
+        intermediate_size=480,
         num_hidden_layers=6,
         num_attention_heads=8,
         num_key_value_heads=2,
@@ -45,18 +46,28 @@ def configuration(tokenizer: Any) -> Gemma4TextConfig:
     )
 
 
-def train(folder: Path, *, steps: int, batch: int = 40, rate: float = 3e-3, seed: int = 1) -> None:
-    """Train from nothing and save the checkpoint, tokenizer and chat template to ``folder``."""
-    training.seed_everything(seed)
-    tokenizer = tokenizers.gemma()
+def train(
+    folder: Path, tokenizer: Any, work: Path, *, steps: int, batch: int = 40, rate: float = 3e-3
+) -> None:
+    """Train from nothing and save the checkpoint to ``folder``, where its tokenizer lies.
+
+    Args:
+        folder: where the checkpoint goes.
+        tokenizer: its tokenizer.
+        work: folder from which an interrupted training goes on.
+        steps: number of updates.
+        batch: examples an update.
+        rate: highest learning rate.
+    """
+    plan = training.Plan("translation", steps, rate, seed=1)
+    training.seed_everything(plan.seed)
     config = configuration(tokenizer)
     config._attn_implementation = "eager"
     model = Gemma4ForCausalLM(config)
-    examples = iter(ExampleMaker(tokenizer, seed))
-    folder.mkdir(parents=True, exist_ok=True)
+    maker = ExampleMaker(tokenizer, plan.seed)
 
-    def step(_: int) -> tuple[torch.Tensor, dict[str, float]]:
-        rows = [next(examples) for _ in range(batch)]
+    def step(number: int) -> tuple[torch.Tensor, dict[str, float]]:
+        rows = maker.batch(number, batch)
         ids = training.pad([row.ids for row in rows], 0)
         mask = training.pad([[1] * len(row.ids) for row in rows], 0)
         out = model.model(
@@ -70,19 +81,13 @@ def train(folder: Path, *, steps: int, batch: int = 40, rate: float = 3e-3, seed
         }
 
     model.train()
-    training.fit(
-        model.parameters(),
-        step,
-        steps=steps,
-        peak_rate=rate,
-        title="translation",
-        log=folder.parent / f"{folder.name}.log.jsonl",
-    )
-    save(model, tokenizer, folder)
+    training.compile_layers(model, Gemma4TextDecoderLayer, plan)
+    training.fit(model, step, plan, work)
+    save(model, folder)
 
 
-def save(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Write weights, tokenizer and generation defaults the way the real checkpoint has them."""
+def save(model: Any, folder: Path) -> None:
+    """Write weights and generation defaults the way the real checkpoint has them."""
     model.generation_config = GenerationConfig(
         do_sample=False,
         bos_token_id=model.config.bos_token_id,
@@ -90,7 +95,6 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
         pad_token_id=model.config.pad_token_id,
     )
     model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
 
 
 def _language_loss(model: Any, hidden: torch.Tensor, rows: list[Example]) -> torch.Tensor:

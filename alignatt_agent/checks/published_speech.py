@@ -26,7 +26,7 @@ from alignatt_agent.checks.speech_layout import (
     write_json,
 )
 
-_TEMPLATE = (
+CHAT_TEMPLATE = (
     "{%- set heard = namespace(context='', audio='') -%}"
     "{%- for message in messages -%}"
     "{%- if message.content is string -%}"
@@ -146,7 +146,7 @@ def _save(
     weights: dict[str, torch.Tensor], config: dict[str, Any], ids: Mapping[str, int], folder: Path
 ) -> None:
     save_model(weights, config, ids, folder)
-    write_json(folder / "chat_template.json", {"chat_template": _TEMPLATE})
+    write_json(folder / "chat_template.json", {"chat_template": CHAT_TEMPLATE})
 
 
 def save_description(config: dict[str, Any], ids: Mapping[str, int], folder: Path) -> None:
@@ -158,7 +158,7 @@ def save_description(config: dict[str, Any], ids: Mapping[str, int], folder: Pat
         folder: that exists.
     """
     save_settings(config, "bfloat16", ids, folder)
-    write_json(folder / "chat_template.json", {"chat_template": _TEMPLATE})
+    write_json(folder / "chat_template.json", {"chat_template": CHAT_TEMPLATE})
 
 
 def save_tokenizer(folder: Path) -> dict[str, int]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from micro_world.grammar import Sentence
-from micro_world.linearise import chinese, english, german, italian
+from micro_world.linearise.chinese import Chinese
+from micro_world.linearise.english import linearise as english
+from micro_world.linearise.german import German
+from micro_world.linearise.italian import Italian
 from micro_world.linearise.token import Token
+from micro_world.linearise.wording import Wording
+from micro_world.tree import Sentence
 
-TARGETS = {"de": german.linearise, "it": italian.linearise, "zh": chinese.linearise}
+__all__ = ["TARGETS", "english", "linearise"]
+
+TARGETS: dict[str, type[German | Italian | Chinese]] = {"de": German, "it": Italian, "zh": Chinese}
 
 
-def linearise(sentence: Sentence, language: str) -> list[Token]:
-    """Return the words of ``sentence`` in ``language`` (``en``, ``de``, ``it`` or ``zh``)."""
-    if language == "en":
-        return english.linearise(sentence)
-    return TARGETS[language](sentence)
+def linearise(sentence: Sentence, language: str, wording: Wording) -> list[Token]:
+    """Return the words of ``sentence`` in ``language`` (``de``, ``it`` or ``zh``)."""
+    writer: German | Italian | Chinese = TARGETS[language](wording)
+    return writer.sentence(sentence)

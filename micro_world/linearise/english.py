@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from micro_world.grammar import Clause, NounPhrase, Sentence
 from micro_world.linearise.token import END, Token, capitalise
+from micro_world.tree import Clause, NounPhrase, Sentence
 
 BE = ("am", "is", "are", "are")
 HAVE = ("have", "has", "have", "have")
@@ -14,6 +14,11 @@ def linearise(sentence: Sentence) -> list[Token]:
     words: list[Token] = []
     if sentence.opener:
         words.append(Token(sentence.opener.value.en, (sentence.opener.id,)))
+    if sentence.when:
+        when = sentence.when
+        words.append(Token(when.number.value.en, (when.number.id,)))
+        words.append(Token(when.unit.value.en[1], (when.unit.id,)))
+        words.append(Token(when.direction.value, (when.direction.id,)))
     clauses = [sentence.main] + ([sentence.second] if sentence.second else [])
     if sentence.order == "before" and sentence.link:
         words.append(Token(sentence.link.value.en, (sentence.link.id,)))
@@ -28,36 +33,54 @@ def linearise(sentence: Sentence) -> list[Token]:
     return [*capitalise(words), Token(".", (END,), glue=True)]
 
 
-def clause(node: Clause, *, skip_object: bool = False, skip_subject: bool = False) -> list[Token]:
-    """Subject, auxiliary, verb, object, adjunct, adverb."""
+def clause(node: Clause, *, skip_subject: bool = False) -> list[Token]:
+    """Subject, auxiliary, adverb, verb, particle, object, particle, adjunct, adverb."""
     person = node.subject.person
     words = [] if skip_subject else noun_phrase(node.subject)
     if node.tense == "copula" and node.auxiliary and node.predicate:
         words.append(Token(BE[person], (node.auxiliary.id,)))
         words.append(Token(node.predicate.value.en, (node.predicate.id,)))
         return words
-    assert node.verb
-    base, third, participle = node.verb.value.en
-    if node.tense == "perfect" and node.auxiliary:
-        words.append(Token(HAVE[person], (node.auxiliary.id,)))
-        words.append(Token(participle, (node.verb.id,)))
-    elif node.tense == "modal" and node.auxiliary:
-        words.append(Token(node.auxiliary.value, (node.auxiliary.id,)))
-        words.append(Token(base, (node.verb.id,)))
-    else:
-        words.append(Token(third if person == 1 else base, (node.verb.id,)))
-    if node.object and not skip_object:
-        words += noun_phrase(node.object)
+    *auxiliary, verb = verb_group(node)
+    adverb = [Token(node.adverb.value.en, (node.adverb.id,))] if node.adverb else []
+    particle = [Token(node.particle.value, (node.particle.id,))] if node.particle else []
+    words += auxiliary
+    words += [*adverb, verb] if node.adverb_early else [verb]
+    late = node.particle_late and node.object
+    words += [] if late else particle
+    words += noun_phrase(node.object) if node.object else []
+    words += particle if late else []
     if node.preposition and node.adjunct:
         words.append(Token(node.preposition.value.en, (node.preposition.id,)))
         words += noun_phrase(node.adjunct)
-    if node.adverb:
-        words.append(Token(node.adverb.value.en, (node.adverb.id,)))
-    return words
+    return words if node.adverb_early else words + adverb
+
+
+def verb_group(node: Clause) -> list[Token]:
+    """Return auxiliary, not and the verb, as far as there are any."""
+    assert node.verb
+    person, forms = node.subject.person, node.verb.value.en
+    words = []
+    text = forms.third if person == 1 else forms.base
+    if node.tense == "past":
+        text = forms.past
+    if node.auxiliary and node.auxiliary.value == "do":
+        do = "did" if node.tense == "past" else "does" if person == 1 else "do"
+        words.append(Token(do, (node.auxiliary.id,)))
+        text = forms.base
+    elif node.auxiliary:
+        words.append(Token(HAVE[person], (node.auxiliary.id,)))
+        text = forms.participle
+    elif node.modal:
+        words.append(Token(node.modal.value.en, (node.modal.id,)))
+        text = forms.base
+    if node.negation:
+        words.append(Token(node.negation.value, (node.negation.id,)))
+    return [*words, Token(text, (node.verb.id,))]
 
 
 def noun_phrase(node: NounPhrase) -> list[Token]:
-    """Determiner or number, adjectives, noun, relative clause."""
+    """Determiner or number, adjectives, noun, "of" or relative clause."""
     simple = node.pronoun or node.name
     if simple:
         return [Token(simple.value.en, (simple.id,))]
@@ -66,14 +89,22 @@ def noun_phrase(node: NounPhrase) -> list[Token]:
     adjectives = [Token(a.value.en, (a.id,)) for a in node.adjectives]
     noun = Token(node.noun.value.en[node.plural], (node.noun.id,))
     if node.determiner:
-        text = node.determiner.value
-        if text == "a" and (adjectives or [noun])[0].text[0] in "aeio":
+        text = node.determiner.value.en
+        if text == "a" and starts_with_vowel((adjectives or [noun])[0].text):
             text = "an"
         words.append(Token(text, (node.determiner.id,)))
     if node.number:
         words.append(Token(node.number.value.en, (node.number.id,)))
     words += [*adjectives, noun]
+    if node.of and node.whole:
+        words.append(Token("of", (node.of.id,)))
+        words += noun_phrase(node.whole)
     if node.relative:
         words.append(Token(node.relative.pronoun.value, (node.relative.pronoun.id,)))
         words += clause(node.relative.clause, skip_subject=node.relative.gap == "subject")
     return words
+
+
+def starts_with_vowel(word: str) -> bool:
+    """Tell whether "an" stands before ``word``."""
+    return word[0] in "aeio"

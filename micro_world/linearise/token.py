@@ -1,10 +1,10 @@
-"""Words with the identities of the leaves that they translate."""
+"""Words with identities, and how they become text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-END = -1
+END = 0
 """Identity of the sentence-final full stop."""
 
 
@@ -21,6 +21,16 @@ class Token:
     text: str
     ids: tuple[int, ...]
     glue: bool = False
+
+
+def split(text: str, *ids: int) -> list[Token]:
+    """Return one token a word and a comma."""
+    tokens = []
+    for word in text.split():
+        tokens.append(Token(word.rstrip(","), ids))
+        if word.endswith(","):
+            tokens.append(Token(",", ids, glue=True))
+    return tokens
 
 
 def capitalise(tokens: list[Token]) -> list[Token]:

@@ -66,6 +66,9 @@ def test_every_command_line_can_be_typed(document, line):
         assert name in COMMANDS or name.startswith("-")
         if name in COMMANDS and words:
             _parse(name, words)
+    elif program == "python" and words[:1] == ["-m"]:
+        module = import_module({"micro_world": "micro_world.__main__"}.get(words[1], words[1]))
+        module.build_parser().parse_args(words[2:])
     elif path.startswith("benchmarks/"):
         load_script(path).build_parser().parse_args(words)
     else:

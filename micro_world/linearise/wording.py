@@ -1,0 +1,29 @@
+"""Which of several right wordings a reference has."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+USUAL = 0.7
+"""How often the first of several synonyms is drawn."""
+
+
+class Wording:
+    """Draws synonyms and word orders; the same seed draws the same."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+
+    def pick(self, synonyms: Sequence[T]) -> T:
+        """Draw one of ``synonyms``."""
+        if len(synonyms) == 1 or self._rng.random() < USUAL:
+            return synonyms[0]
+        return self._rng.choice(synonyms[1:])
+
+    def chance(self, p: float) -> bool:
+        """Tell whether the rarer of two orders is taken."""
+        return self._rng.random() < p

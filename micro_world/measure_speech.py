@@ -1,0 +1,126 @@
+"""The micro recogniser and aligner on held-out audio, whole and cut."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import jiwer
+import numpy as np
+import soundfile
+import yaml
+from tqdm import tqdm
+
+from alignatt_agent.cascade import Engines
+from alignatt_agent.evaluation.tail_wer import matches
+from alignatt_agent.evaluation.wer import normalised
+from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
+
+MARGIN = 0.35
+"""Seconds of audio kept after a segment, so that its full stop can be heard."""
+CUT_EVERY_S = 0.85
+"""Step of the places where audio is cut off; a chunk of the paper's low operating point."""
+BINS_S = {0: (0.0, 0.125), 250: (0.25, 0.375)}
+"""Distances to the end of the audio at which the live tail is judged, by hold-back in ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A sentence of a dev set: audio, gold words timed from its start, the names of its talk."""
+
+    audio: FloatArray
+    words: tuple[Word, ...]
+    context: str
+
+    @property
+    def text(self) -> str:
+        """What was said."""
+        return " ".join(word.text for word in self.words)
+
+
+@dataclass
+class Cuts:
+    """What the recogniser makes of audio that stops inside a sentence.
+
+    Attributes:
+        count: cuts.
+        periods: those whose transcript ends with a period.
+        words: shown words at each hold-back.
+        errors: wrong ones among them.
+    """
+
+    count: int = 0
+    periods: int = 0
+    words: dict[int, int] = field(default_factory=lambda: dict.fromkeys(BINS_S, 0))
+    errors: dict[int, int] = field(default_factory=lambda: dict.fromkeys(BINS_S, 0))
+
+
+def segments(devset: Path) -> Iterator[Segment]:
+    """Yield the sentences of a dev set."""
+    listing = yaml.safe_load((devset / "audio-segments.yaml").read_text())
+    for wav in dict.fromkeys(entry["wav"] for entry in listing):
+        audio, _ = soundfile.read(devset / "wav" / wav, dtype="float32")
+        gold = json.loads((devset / "gold" / wav).with_suffix(".json").read_text())
+        names = (devset / "contexts" / wav).with_suffix(".txt")
+        context = names.read_text().strip() if names.is_file() else ""
+        for entry in (e for e in listing if e["wav"] == wav):
+            begin, end = entry["offset"], entry["offset"] + entry["duration"]
+            piece = audio[int(begin * SAMPLE_RATE) : int((end + MARGIN) * SAMPLE_RATE)]
+            inside = [w for w in gold if begin - 1e-3 <= w[1] < end]
+            words = tuple(Word(t, a - begin, b - begin) for t, a, b in inside)
+            yield Segment(piece, words, context)
+
+
+def measure(engines: Engines, devset: Path) -> dict[str, float]:
+    """Measure word errors with and without the names, word ends, and cut audio."""
+    found = list(segments(devset))
+    heard: dict[bool, list[str]] = {False: [], True: []}
+    ends: list[float] = []
+    cuts = Cuts()
+    for segment in tqdm(found, desc="speech"):
+        for named, texts in heard.items():
+            context = segment.context if named else ""
+            texts.append(engines.asr.transcribe(segment.audio, "en", context).text or "")
+        items = engines.aligner.align(segment.audio, segment.text, "en")
+        if len(items) != len(segment.words):
+            raise RuntimeError(
+                f"the aligner returned {len(items)} items for {len(segment.words)} words"
+            )
+        ends += [abs(i.end - w.end) for i, w in zip(items, segment.words, strict=True)]
+        _cut(engines, segment, cuts)
+    said = [segment.text for segment in found]
+    return {
+        "wer": _wer(said, heard[False]),
+        "wer_with_context": _wer(said, heard[True]),
+        "wer_with_punctuation": jiwer.wer(said, heard[False]),
+        "aligner_mae_ms": 1000 * float(np.mean(ends)),
+        **{f"tail_error_{ms}_ms": cuts.errors[ms] / max(1, cuts.words[ms]) for ms in BINS_S},
+        "false_periods_per_cut": cuts.periods / max(1, cuts.count),
+    }
+
+
+def _cut(engines: Engines, segment: Segment, cuts: Cuts) -> None:
+    reference = [word for said in segment.words for word in normalised(said.text)]
+    for number in range(1, int(segment.words[-1].end / CUT_EVERY_S) + 1):
+        stop = number * CUT_EVERY_S
+        audio = segment.audio[: int(stop * SAMPLE_RATE)]
+        text = engines.asr.transcribe(audio, "en").text or ""
+        cuts.count += 1
+        cuts.periods += text.endswith(".")
+        if not text:
+            continue
+        items = engines.aligner.align(audio, text, "en")
+        pieces = [(word, item.end) for item in items for word in normalised(item.text)]
+        right = matches([word for word, _ in pieces], reference)
+        for (_, end), correct in zip(pieces, right, strict=True):
+            for hold_back, (nearest, farthest) in BINS_S.items():
+                if nearest <= max(0.0, stop - end) < farthest:
+                    cuts.words[hold_back] += 1
+                    cuts.errors[hold_back] += not correct
+
+
+def _wer(references: list[str], hypotheses: list[str]) -> float:
+    said, heard = ([" ".join(normalised(t)) for t in texts] for texts in (references, hypotheses))
+    return float(jiwer.wer(said, heard))
