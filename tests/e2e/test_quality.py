@@ -19,7 +19,7 @@ def figures(driven):
 
 def test_speech_models_are_right_where_they_can_be(figures):
     assert 0.01 <= figures["wer"] <= 0.06
-    assert figures["wer_with_context"] < figures["wer"]
+    assert figures["wer_with_context"] <= figures["wer"]
     assert figures["aligner_mae_ms"] <= 80
 
 
