@@ -126,8 +126,8 @@ def test_bad_pairs_are_left_out_and_counted(tmp_path):
 
 def test_alignments_from_an_endpoint(capsys, tmp_path):
     def reply(question, attempt):
-        if "0=They " in question or (attempt == 0 and "=the" in question):
-            return answer("no idea") if "0=They " in question else 503
+        if "0=I " in question or (attempt == 0 and "=the" in question):
+            return answer("no idea") if "0=I " in question else 503
         sides = [line.count("=") for line in question.splitlines()]
         return answer({"links": [[min(j, sides[0] - 1), j] for j in range(sides[1])]})
 

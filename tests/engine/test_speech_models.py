@@ -95,17 +95,18 @@ def test_the_published_template_has_a_system_turn_even_when_it_is_empty(processo
 
 def test_the_embedded_model_is_asked_as_it_was_trained():
     processor = Qwen3ASRProcessor.from_pretrained(CHECKOUT_ROOT / "micro_models/qwen3-asr")
-    trained = f"<|im_start|>user\n{AUDIO}<|im_end|>\n{ENGLISH}"
+    trained = (
+        f"<|im_start|>system\n<|im_end|>\n<|im_start|>user\n{AUDIO}<|im_end|>\n{ENGLISH}"
+    )
     ids = RecognitionPrompt(processor, processor.tokenizer, "micro").ids("English")
     assert list(ids) == processor.tokenizer.encode(trained, add_special_tokens=False)
 
 
 def test_a_term_in_the_context_changes_what_the_embedded_model_is_asked():
     prompt = recognition_prompt(str(CHECKOUT_ROOT / "micro_models/qwen3-asr"))
-    asked, plain = prompt.ids("English", "Marlow"), prompt.ids("English")
-    assert asked[-len(plain) :] == plain
-    text = prompt._tokenizer.decode(asked[: -len(plain)])
-    assert text == "<|im_start|>system\nMarlow<|im_end|>\n"
+    decode = prompt._tokenizer.decode
+    asked, plain = decode(prompt.ids("English", "Marlow")), decode(prompt.ids("English"))
+    assert asked == plain.replace("system\n", "system\nMarlow")
 
 
 def test_a_term_in_the_context_changes_what_is_asked(processor):

@@ -280,8 +280,8 @@ class TestPoints:
         assert (gate.policy.border_margin, gate.speech.hold_back_ms) == (-4, 100)
         assert (gate.policy.n, gate.chunk_ms) == (2, 500)
         assert gate.policy.normalise == self.BASES["low"].policy.normalise
-        behind = by_name["wait_k-c500-n6-r1.5"].policy
-        assert (behind.name, behind.n, behind.rate) == ("wait_k", 6, 1.5)
+        behind = by_name["wait_k-c500-n3-r1.5"].policy
+        assert (behind.name, behind.n, behind.rate) == ("wait_k", 3, 1.5)
         assert by_name["confidence-c500-t0.95"].policy.tau_prob == 0.95
 
     def test_some_points_beside_the_operating_ones(self):

@@ -1,0 +1,13 @@
+"""Trainings change how this process computes; what comes after them must not notice."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def denormals_count_again():
+    """Undo what ``training.seed_everything`` sets: Hypothesis refuses to draw floats without."""
+    yield
+    torch.set_flush_denormal(False)
