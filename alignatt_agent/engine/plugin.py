@@ -2,9 +2,9 @@
 
 It lets vLLM's Qwen3-ASR and Gemma-4 load where torchvision is not installed: their modules import
 image processors on the way, and those name torchvision without needing it for audio and text. It
-has vLLM's linear layers on a CPU take transposed input, as Gemma-4's audio tower gives it. It
-passes on why an engine failed. And it ends our engine processes: at once when they are done, and
-also when their owner was killed.
+gives vLLM's linear layers on a CPU their input in a form that suits oneDNN. It passes on why an
+engine failed. And it ends our engine processes: at once when they are done, and also when their
+owner was killed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import psutil
+from torch.nn.functional import pad
 
 from alignatt_agent.engine import crashes, leftovers
 
@@ -40,7 +41,7 @@ def register() -> None:
     if "torchvision" not in sys.modules and importlib.util.find_spec("torchvision") is None:
         _stand_in_for_torchvision()
         _stand_in_for_video_processors()
-    _take_transposed_input()
+    _suit_onednn()
     owner = int(os.environ.get(OWNER, "0"))
     if owner and owner != os.getpid():
         crashes.listen()
@@ -51,10 +52,11 @@ def register() -> None:
             multiprocessing.util.Finalize(None, _leave, exitpriority=-100)
 
 
-def _take_transposed_input() -> None:
-    """Have vLLM's oneDNN operator get what it insists on: rows without gaps.
+def _suit_onednn() -> None:
+    """Have vLLM's oneDNN operator get rows without gaps, and few different numbers of them.
 
-    Whether a convolution gives its output transposed depends on the machine and the length.
+    Whether a convolution gives its output transposed depends on the machine and the length. And a
+    number of rows that is new makes oneDNN compile another kernel for every layer; vLLM keeps 32.
     """
     from vllm.platforms import current_platform
 
@@ -63,14 +65,24 @@ def _take_transposed_input() -> None:
     from vllm import _custom_ops as ops
 
     plain = ops.onednn_mm
-    if hasattr(plain, "takes_transposed"):
+    if hasattr(plain, "suited"):
         return
 
     def onednn_mm(handler: Any, x: Any, bias: Any) -> Any:
-        return plain(handler, x.contiguous(), bias)
+        rows = x.reshape(-1, x.shape[-1])
+        added = padding(len(rows))
+        if not added:
+            return plain(handler, x.contiguous(), bias)
+        out = plain(handler, pad(rows, (0, 0, 0, added)), bias)
+        return out[: len(rows)].view(*x.shape[:-1], -1)
 
-    onednn_mm.takes_transposed = True  # type: ignore[attr-defined]
+    onednn_mm.suited = True  # type: ignore[attr-defined]
     ops.onednn_mm = onednn_mm
+
+
+def padding(rows: int) -> int:
+    """Return how many rows are added, so that few kernels are needed: 31 up to 256 rows."""
+    return 0 if rows <= 16 else -rows % (16 if rows <= 256 else 64)
 
 
 def _end_with(owner: int) -> None:

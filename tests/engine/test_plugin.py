@@ -12,6 +12,8 @@ import time
 
 import pytest
 
+from alignatt_agent.engine import plugin
+
 needs_no_torchvision = pytest.mark.skipif(
     "torchvision" not in sys.modules and importlib.util.find_spec("torchvision") is not None,
     reason="torchvision is installed",
@@ -103,3 +105,21 @@ def test_engines_are_spawned_where_vllm_would_fork(checkpoints, tmp_path):
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(engine, signal.SIGKILL)
+
+
+def test_linear_layers_take_any_number_of_rows_with_few_kernels():
+    import torch
+    from vllm import _custom_ops as ops
+    from vllm.platforms import current_platform
+
+    if not current_platform.is_cpu():
+        pytest.skip("not the CPU build")
+    plugin.register()
+    weight = torch.randn(24, 16)
+    handler = ops.create_onednn_mm(weight.t(), 32)
+    for rows in (*range(1, 40), 255, 256, 257, 300):
+        given = torch.randn(2, 16, rows).transpose(1, 2)  # with gaps
+        wanted = given.contiguous() @ weight.t()
+        assert torch.allclose(ops.onednn_mm(handler, given, None), wanted, atol=1e-5)
+    assert len({rows + plugin.padding(rows) for rows in range(1, 257)}) <= 32
+    assert all((rows + plugin.padding(rows)) % 64 == 0 for rows in range(257, 2000))
