@@ -95,9 +95,7 @@ def test_the_published_template_has_a_system_turn_even_when_it_is_empty(processo
 
 def test_the_embedded_model_is_asked_as_it_was_trained():
     processor = Qwen3ASRProcessor.from_pretrained(CHECKOUT_ROOT / "micro_models/qwen3-asr")
-    trained = (
-        f"<|im_start|>system\n<|im_end|>\n<|im_start|>user\n{AUDIO}<|im_end|>\n{ENGLISH}"
-    )
+    trained = f"<|im_start|>system\n<|im_end|>\n<|im_start|>user\n{AUDIO}<|im_end|>\n{ENGLISH}"
     ids = RecognitionPrompt(processor, processor.tokenizer, "micro").ids("English")
     assert list(ids) == processor.tokenizer.encode(trained, add_special_tokens=False)
 
