@@ -26,6 +26,9 @@ Examples:
     alignatt curves --devset outputs/claims/devset --only local_agreement-c500-n4 hold_n-c500-n8 \
         --output outputs/claims-curves
 
+  many talks at once, where latency by the clock does not matter:
+    alignatt curves --streams 16 --devset outputs/claims/devset --output outputs/claims-curves
+
   on a cluster, a talk per worker, which remembers what it heard and drafted of it:
     alignatt curves --ray 10.0.0.1:6379 --config-low my-low.yaml --config-high my-high.yaml \
         --devset DIR --targets de --output outputs/my-curves
@@ -89,6 +92,11 @@ def build_parser() -> argparse.ArgumentParser:
     add("--pairs", metavar="FILE", help=text)
     text = "resamples of the bootstrap; default %(default)s"
     add("--resamples", type=int, default=RESAMPLES, help=text)
+    text = (
+        "talks at once, so that the engines batch; CA then holds what talks waited for one another "
+        "where something had to be computed; default %(default)s"
+    )
+    add("--streams", type=int, default=1, metavar="N", help=text)
     add_options(parser, "stream")
     return parser
 
@@ -143,7 +151,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     cluster = wish_of(arguments)
     study = study_from(arguments)
-    place: Place = Here(load_engines, shutdown)
+    place: Place = Here(load_engines, shutdown, arguments.streams)
     if cluster is not None:
         from alignatt_agent.curves.on_ray import OnRay
 

@@ -86,10 +86,12 @@ class Here:
     Attributes:
         start_engines: loads the engines for a set of heads.
         shutdown: ends them.
+        streams: talks at once.
     """
 
     start_engines: StartEngines
     shutdown: Callable[[], None]
+    streams: int = 1
 
     def __enter__(self) -> Here:
         return self
@@ -99,7 +101,7 @@ class Here:
 
     def stream(self, runs: Sequence[Run], memo: Path, title: str) -> Any:
         """Stream the runs whose log is missing or made from something else."""
-        return stream(runs, memo, self.start_engines, title)
+        return stream(runs, memo, self.start_engines, title, self.streams)
 
     def apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Do something that needs engines."""

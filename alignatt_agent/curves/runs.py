@@ -19,6 +19,7 @@ from alignatt_agent.config.policy_config import PolicyConfig
 from alignatt_agent.config.resolved import Resolved, readout_for, resolve
 from alignatt_agent.curves.engine_cache import remember
 from alignatt_agent.curves.grid import ALIGNATT, SINGLE, Point
+from alignatt_agent.curves.side_by_side import ask_ahead
 from alignatt_agent.evaluation import plan as evaluation
 from alignatt_agent.evaluation.cache import Memo, key_of
 from alignatt_agent.evaluation.check_log import refuse
@@ -112,7 +113,11 @@ def _run(point: Point, resolved: Resolved, plan: evaluation.Run, folder: Path) -
 
 
 def stream(
-    runs: Sequence[Run], memo: Path, start_engines: StartEngines, title: str = "streaming"
+    runs: Sequence[Run],
+    memo: Path,
+    start_engines: StartEngines,
+    title: str = "streaming",
+    streams: int = 1,
 ) -> int:
     """Stream the runs whose log is missing or made from something else.
 
@@ -124,6 +129,7 @@ def stream(
         memo: file of what is remembered.
         start_engines: loads the engines; not called when nothing is missing.
         title: label of the progress bar.
+        streams: talks at once, which then wait for one another.
 
     Returns:
         The number of runs that were streamed.
@@ -135,11 +141,13 @@ def stream(
     if not missing:
         return 0
     engines = engines_for(runs, start_engines)
-    with Memo(memo) as results, tqdm(missing, desc=title, unit="run") as bar:
+    with Memo(memo) as results:
         remembered = remember(engines, results, names_of(runs[0]), shared_readouts(runs))
+        if streams > 1:
+            ask_ahead(missing, remembered, streams, title)
         AlignAttAgent.lend(remembered, lambda: results.spent)
         try:
-            for run in bar:
+            for run in (bar := tqdm(missing, desc=title, unit="run")):
                 bar.set_postfix_str(f"{run.target} {run.name}, {results.computed} computed")
                 prepare(run)
                 evaluate_stream(run, traced=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 import sqlite3
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ T = TypeVar("T")
 
 
 class Memo:
-    """Remembers results under the hash of everything that they depend on.
+    """Remembers results under the hash of everything that they depend on; for any thread.
 
     Recalling a result costs the seconds that computing it once took: so a run that only recalls
     has the computation time of one that computes.
@@ -34,7 +35,8 @@ class Memo:
         self, path: Path, clock: Callable[[], float] = time.perf_counter, batch: int = 100
     ) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._base = sqlite3.connect(path)
+        self._base = sqlite3.connect(path, check_same_thread=False)
+        self._lock = threading.RLock()
         self._base.execute("PRAGMA journal_mode=WAL")
         self._base.execute("PRAGMA synchronous=NORMAL")
         self._base.execute(
@@ -61,27 +63,30 @@ class Memo:
         begin = self._clock()
         value = compute()
         seconds = self._clock() - begin
-        self.put(key, value, seconds)
-        self.computed += 1
-        self.spent += seconds
+        with self._lock:
+            self.put(key, value, seconds)
+            self.computed += 1
+            self.spent += seconds
         return value
 
     def get(self, key: bytes) -> Any:
         """Return what is stored under ``key``; ``None`` when nothing is."""
         query = "SELECT value, seconds FROM results WHERE key=?"
-        found = self._base.execute(query, (key,)).fetchone()
-        if found is None:
-            return None
-        self.spent += found[1]
+        with self._lock:
+            found = self._base.execute(query, (key,)).fetchone()
+            if found is None:
+                return None
+            self.spent += found[1]
         return pickle.loads(found[0])
 
     def put(self, key: bytes, value: object, seconds: float = 0.0) -> None:
         """Store a result, anything but ``None``, that took ``seconds``."""
         row = (key, pickle.dumps(value), seconds)
-        self._base.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?)", row)
-        self._pending += 1
-        if self._pending >= self._batch:
-            self.commit()
+        with self._lock:
+            self._base.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?)", row)
+            self._pending += 1
+            if self._pending >= self._batch:
+                self.commit()
 
     def clear(self) -> None:
         """Forget everything."""

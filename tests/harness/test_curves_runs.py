@@ -104,8 +104,8 @@ def runs_in(world, folder, targets=("de", "zh"), points=POINTS):
     return runs_of(points, plans, bases_of(world), world / folder / "runs")
 
 
-def stream_in(world, folder, runs, start_engines=None):
-    return stream(runs, world / folder / "memo.sqlite", start_engines or engines())
+def stream_in(world, folder, runs, start_engines=None, **options):
+    return stream(runs, world / folder / "memo.sqlite", start_engines or engines(), **options)
 
 
 def study_in(world, **changes):
@@ -219,6 +219,24 @@ def test_computation_is_what_the_engines_took_when_they_computed(world, monkeypa
     # Nothing is heard before two seconds; then a transcript, an alignment and a draft.
     assert spent[0] == 0.0
     assert 9.0 in spent
+
+
+def test_talks_side_by_side_leave_nothing_to_compute_and_say_the_same(world, monkeypatch):
+    one_by_one, at_once = runs_in(world, "sweep"), runs_in(world, "beside")
+    stream_in(world, "sweep", one_by_one)
+    ahead, known = runs.ask_ahead, []
+
+    def noted(missing, lent, streams, title):
+        ahead(missing, lent, streams, title)
+        known.extend([lent.asr._memory, lent.asr._memory.computed])
+
+    monkeypatch.setattr(runs, "ask_ahead", noted)
+    assert stream_in(world, "beside", at_once, streams=3) == len(at_once)
+    memo, computed = known
+    assert memo.computed == computed > 0
+    for alone, beside in zip(one_by_one, at_once, strict=True):
+        assert emitted(log_of(alone)) == emitted(log_of(beside))
+        assert any(emitted(log_of(beside)))
 
 
 def test_scores_by_segment_are_those_of_simulstream_eval(world):
