@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from micro_world import lexicon
 
-SOUND_ALIKE = {a.en: b.en for one, two in lexicon.SPELLINGS for a, b in ((one, two), (two, one))}
-"""The other spelling of a name."""
 NAMES = [name.en for name in (*lexicon.NAME, *(n for pair in lexicon.SPELLINGS for n in pair))]
 
 

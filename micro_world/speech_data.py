@@ -123,8 +123,7 @@ class ClipMaker:
         if rng.random() < SOUNDS:
             audio, words = beside_sound(audio, words, rng)
             now = len(audio) / SAMPLE_RATE
-        told = rng.random() < 0.5
-        names = drawn_names(rng, [w.text for w in words]) if told else []
+        names = drawn_names(rng, [w.text for w in words]) if rng.random() < 0.5 else []
         if rng.random() < 0.65:
             audio = audio[: int(rng.uniform(0.5, now) * SAMPLE_RATE)]
         audio = audio * np.float32(10 ** rng.uniform(-0.35, 0.15))

@@ -12,6 +12,7 @@ from itertools import islice
 
 import sacrebleu
 
+from alignatt_agent.evaluation.score import bleu_tokenizer
 from micro_world.corpus import TARGETS, sentences
 
 SEED = 4242
@@ -19,8 +20,8 @@ SEED = 4242
 
 def bleu(hypotheses: list[str], references: list[str], code: str) -> float:
     """Return corpus BLEU in a target language."""
-    tokenizer = "zh" if code == "zh" else "13a"
-    return float(sacrebleu.corpus_bleu(hypotheses, [references], tokenize=tokenizer).score)
+    scored = sacrebleu.corpus_bleu(hypotheses, [references], tokenize=bleu_tokenizer(code))
+    return float(scored.score)
 
 
 def two_draws(code: str, count: int, seed: int = SEED) -> float:

@@ -14,7 +14,7 @@ what is compared
   emits with the same configuration.
 
 Examples:
-  the embedded models, three targets, with half of the points:
+  the embedded models, three targets, with about half of the points:
     alignatt curves --output outputs/curves --points quick
 
   your own models, head sets and dev set:
@@ -54,7 +54,7 @@ from pathlib import Path
 
 from alignatt_agent.cascade import load_engines, shutdown
 from alignatt_agent.cluster.connection import add_options, wish_of
-from alignatt_agent.config.agent_config import AgentConfig
+from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.curves.experiment import Here, Place, Study, conduct
 from alignatt_agent.curves.grid import OPERATING, SIZES, sweep
 from alignatt_agent.curves.pareto import RESAMPLES, dominance_table
@@ -93,8 +93,8 @@ def build_parser() -> argparse.ArgumentParser:
     text = "resamples of the bootstrap; default %(default)s"
     add("--resamples", type=int, default=RESAMPLES, help=text)
     text = (
-        "talks at once, so that the engines batch; CA then holds what talks waited for one another "
-        "where something had to be computed; default %(default)s"
+        "talks at once, so that the engines batch; CA then holds what they waited for one another; "
+        "default %(default)s"
     )
     add("--streams", type=int, default=1, metavar="N", help=text)
     add_options(parser, "stream")
@@ -137,6 +137,7 @@ def study_from(arguments: argparse.Namespace) -> Study:
         pairs=arguments.pairs or micro,
         resamples=arguments.resamples,
         only=arguments.only,
+        streams=arguments.streams,
     )
 
 
@@ -151,8 +152,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     cluster = wish_of(arguments)
     study = study_from(arguments)
-    place: Place = Here(load_engines, shutdown, arguments.streams)
+    place: Place = Here(load_engines, shutdown, study.streams)
     if cluster is not None:
+        if study.streams > 1:
+            raise ConfigError("--streams is for one machine: a worker of --ray streams one talk")
         from alignatt_agent.curves.on_ray import OnRay
 
         place = OnRay(cluster, len(study.plans[0].devset.talks))

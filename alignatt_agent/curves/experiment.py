@@ -45,9 +45,10 @@ class Study:
         resamples: of the bootstrap.
         only: names of the points that run beside the operating ones, without ablations; empty for
             the whole grid.
+        streams: talks at once.
 
     Raises:
-        ConfigError: the operating points do not share their models.
+        ConfigError: the operating points do not share their models, or nothing is to be streamed.
     """
 
     plans: Sequence[evaluation.Run]
@@ -57,8 +58,11 @@ class Study:
     pairs: str | None
     resamples: int = RESAMPLES
     only: Sequence[str] = ()
+    streams: int = 1
 
     def __post_init__(self) -> None:
+        if self.streams < 1:
+            raise ConfigError(f"--streams {self.streams}: give how many talks at once, 1 or more")
         if self.bases["high"].models != self.bases["low"].models:
             raise ConfigError("the low and the high configuration must run the same models")
 
@@ -186,9 +190,10 @@ def note(study: Study) -> str:
     devset = plan.devset
     talks = f"{len(devset.talks)} talks, {len(devset.segments)} segments, {devset.seconds:.0f} s"
     label = f"{plan.signature['label']}; " if "label" in plan.signature else ""
+    shared = f", {study.streams} talks at once" if study.streams > 1 else ""
     return (
         f"{label}{talks}; bands: 95 % paired bootstrap over blocks of {BLOCK} segments; "
-        f"CA: seconds of engines with whole drafts, no early stop"
+        f"CA: seconds of engines with whole drafts, no early stop{shared}"
     )
 
 

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from alignatt_agent.cascade import Engines, build_session
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import Talk
-from alignatt_agent.types import SAMPLE_RATE
+from alignatt_agent.types import SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:
     from alignatt_agent.curves.runs import Run
@@ -21,37 +21,42 @@ if TYPE_CHECKING:
 def ask_ahead(runs: Sequence[Run], engines: Engines, streams: int, title: str) -> None:
     """Stream every talk of every run, ``streams`` of them at a time; what is said is not kept.
 
+    The targets of a point follow one another on a talk, so what one heard is there for the next.
+
     Args:
         runs: what to stream.
         engines: ones that remember, from any thread.
-        streams: how many talks at a time.
+        streams: how many talks at a time; more than there are would hear the same twice.
         title: label of the progress bar.
 
     Raises:
         EngineError: an engine failed.
     """
-    names = list(dict.fromkeys(run.name for run in runs))
-    # Targets of a point follow one another: the first hears for all.
-    ordered = sorted(runs, key=lambda run: names.index(run.name))
-    jobs = [(run, talk) for run in ordered for talk in run.devset.talks]
-    with (
-        ThreadPoolExecutor(streams, "stream") as pool,
-        tqdm(total=len(jobs), desc=f"{title}, {streams} at once", unit="talk") as bar,
-    ):
-        asked = [pool.submit(_stream, run, talk, engines) for run, talk in jobs]
+    talks = runs[0].devset.talks
+    points: dict[str, list[Run]] = {}
+    for run in runs:
+        points.setdefault(run.name, []).append(run)
+    streams = min(streams, len(talks))
+    with ThreadPoolExecutor(streams, "stream") as pool:
+        asked = [
+            pool.submit(_stream, same, talk, engines) for same in points.values() for talk in talks
+        ]
         try:
-            for (run, talk), one in zip(jobs, asked, strict=True):
+            for one in tqdm(asked, f"{title}, {streams} at once", unit="talk"):
                 one.result()
-                bar.set_postfix_str(f"{run.target} {run.name} {talk.name}")
-                bar.update()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
 
 
-def _stream(run: Run, talk: Talk, engines: Engines) -> None:
-    config = run.config
+def _stream(runs: Sequence[Run], talk: Talk, engines: Engines) -> None:
     samples, _ = soundfile.read(talk.wav, dtype="float32")
+    for run in runs:
+        _stream_one(run, talk, samples, engines)
+
+
+def _stream_one(run: Run, talk: Talk, samples: FloatArray, engines: Engines) -> None:
+    config = run.config
     source, target = language(run.source), language(run.target)
     context = config.speech.context_of(talk.name)
     session = build_session(run.resolved, engines, source, target, context=context)

@@ -71,9 +71,8 @@ def _suit_onednn() -> None:
     def onednn_mm(handler: Any, x: Any, bias: Any) -> Any:
         rows = x.reshape(-1, x.shape[-1])
         added = padding(len(rows))
-        if not added:
-            return plain(handler, x.contiguous(), bias)
-        out = plain(handler, pad(rows, (0, 0, 0, added)), bias)
+        given = pad(rows, (0, 0, 0, added)) if added else rows
+        out = plain(handler, given.contiguous(), bias)
         return out[: len(rows)].view(*x.shape[:-1], -1)
 
     onednn_mm.suited = True  # type: ignore[attr-defined]

@@ -177,7 +177,9 @@ class Service:
                 "targets": [target.code for target in targets],
                 "languages": [_describe(target.code) for target in targets],
                 "chunk_ms": config.chunk_ms,
-                "policy": ", ".join({config.policy_for(t.code).name: 0 for t in targets}),
+                "policy": ", ".join(
+                    dict.fromkeys(config.policy_for(target.code).name for target in targets)
+                ),
                 "model": config.models.translation.path,
             }
             room.publish(ready)

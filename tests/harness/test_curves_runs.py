@@ -299,6 +299,14 @@ def test_chosen_points_run_alone(world):
     assert any(waiting)
 
 
+def test_streams_that_cannot_be_are_refused(world, monkeypatch):
+    with pytest.raises(ConfigError, match="--streams 0"):
+        study_in(world, streams=0)
+    monkeypatch.setattr(cli, "study_from", lambda _: study_in(world, streams=2))
+    with pytest.raises(ConfigError, match="one machine"):
+        cli.main(["--output", str(world / "out"), "--streams", "2", "--ray", "127.0.0.1:1"])
+
+
 def test_operating_points_of_different_models_are_refused(world):
     other = load_config(str(world / "high.yaml"), {"models.asr.dtype": "bfloat16"})
     bases = bases_of(world) | {"high": other}
