@@ -39,6 +39,17 @@ class ModelsConfig(Strict):
         asr, translation = self.asr, self.translation
         return (asr.path, asr.revision) == (translation.path, translation.revision)
 
+    def side_by_side(self, streams: int) -> ModelsConfig:
+        """Return the same models in engines that take at least so many requests at once."""
+        changed = {}
+        for role in type(self).model_fields:
+            model: ModelConfig = getattr(self, role)
+            room = max(streams, model.engine.get("max_num_seqs", 0))
+            changed[role] = model.model_copy(
+                update={"engine": {**model.engine, "max_num_seqs": room}}
+            )
+        return self.model_copy(update=changed)
+
     @property
     def engine_roles(self) -> tuple[str, ...]:
         """The roles that have an engine of their own."""

@@ -140,7 +140,7 @@ def stream(
     missing = [run for run in runs if not run.streamed]
     if not missing:
         return 0
-    engines = engines_for(runs, start_engines)
+    engines = engines_for(runs, start_engines, streams)
     with Memo(memo) as results:
         remembered = remember(engines, results, names_of(runs[0]), shared_readouts(runs))
         if streams > 1:
@@ -166,10 +166,11 @@ def names_of(run: Run) -> dict[str, str]:
     }
 
 
-def engines_for(runs: Sequence[Run], start_engines: StartEngines) -> Engines:
-    """Load engines that read every head that a run asks for."""
+def engines_for(runs: Sequence[Run], start_engines: StartEngines, streams: int = 1) -> Engines:
+    """Load engines that read every head that a run asks for, for so many talks at once."""
     heads = {head for readout in shared_readouts(runs) for head in readout.heads}
-    return start_engines(runs[0].resolved.checkpoints, sorted(heads))
+    models = runs[0].resolved.checkpoints
+    return start_engines(models.side_by_side(streams) if streams > 1 else models, sorted(heads))
 
 
 def shared_readouts(runs: Sequence[Run]) -> list[Readout]:

@@ -17,6 +17,7 @@ from simulstream.metrics.logger import METRICS_LOGGER
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cascade import Engines
 from alignatt_agent.config.agent_config import ConfigError, load_config
+from alignatt_agent.config.checkpoints import ROLES
 from alignatt_agent.curves import cli, experiment, runs
 from alignatt_agent.curves.cli import build_parser
 from alignatt_agent.curves.experiment import Here, Study, conduct
@@ -237,6 +238,19 @@ def test_talks_side_by_side_leave_nothing_to_compute_and_say_the_same(world, mon
     for alone, beside in zip(one_by_one, at_once, strict=True):
         assert emitted(log_of(alone)) == emitted(log_of(beside))
         assert any(emitted(log_of(beside)))
+
+
+def test_engines_have_room_for_every_talk_at_once(world):
+    planned, seen = runs_in(world, "beside"), []
+
+    def start(models, heads):
+        seen.append([getattr(models, role).engine.get("max_num_seqs") for role in ROLES])
+        return engines()(models, heads)
+
+    stream_in(world, "beside", planned, start, streams=3)
+    stream_in(world, "alone", runs_in(world, "alone"), start)
+    configured = [getattr(planned[0].config.models, role).engine for role in ROLES]
+    assert seen == [[3, 3, 3], [engine.get("max_num_seqs") for engine in configured]]
 
 
 def test_scores_by_segment_are_those_of_simulstream_eval(world):
