@@ -14,6 +14,7 @@ import webvtt
 from simulstream.config import yaml_config
 from simulstream.metrics.readers import LogReader
 
+from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import omnisteval_arguments
@@ -99,10 +100,11 @@ def test_one_ear_says_in_each_language_what_single_runs_say(driven, short_talk, 
     lines = driven["one ear"][target]
     chunks = emissions(short_talk.root / f"{target}.jsonl")
     assert [line["text"] for line in lines] == [*chain.from_iterable(chunks)]
-    whole = int(short_talk.seconds / 0.25)  # what comes later is said at the end
-    said = [0.25 * k for k, chunk in enumerate(chunks[:whole], 1) if chunk]
+    step = load_config("micro-low").chunk_ms / 1000
+    whole = int(short_talk.seconds / step)  # what comes later is said at the end
+    said = [step * k for k, chunk in enumerate(chunks[:whole], 1) if chunk]
     times = sorted({line["emission_time"] for line in lines})
-    assert [time for time in times if time <= 0.25 * whole] == said
+    assert [time for time in times if time <= step * whole] == said
 
 
 def start_errors(driven, short_talk, target):
