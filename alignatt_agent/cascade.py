@@ -6,7 +6,7 @@ import atexit
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,7 @@ from alignatt_agent.translation.translator import Translator
 from alignatt_agent.types import (
     SAMPLE_RATE,
     Aligner,
+    FloatArray,
     Prompt,
     Readout,
     Recognizer,
@@ -179,6 +180,12 @@ class Engines:
 
 _lock = threading.Lock()
 _assembled: tuple[str, Engines] | None = None
+
+
+def chunks(resolved: Resolved, audio: FloatArray) -> Iterator[FloatArray]:
+    """Cut audio, ``[samples]``, into the chunks of a configuration."""
+    size = SAMPLE_RATE * resolved.config.chunk_ms // 1000
+    return (audio[begin : begin + size] for begin in range(0, len(audio), size))
 
 
 def load_engines(

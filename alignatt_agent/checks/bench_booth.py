@@ -8,8 +8,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from alignatt_agent.cascade import Engines, build_booth, build_session
-from alignatt_agent.checks.bench_streams import chunks
+from alignatt_agent.cascade import Engines, build_booth, build_session, chunks
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.types import FloatArray, Step

@@ -16,8 +16,8 @@ from typing import Any, get_args
 import numpy as np
 
 from alignatt_agent.booth import BoothStep
-from alignatt_agent.cascade import Engines, build_booth
-from alignatt_agent.checks.bench_streams import Job, chunks
+from alignatt_agent.cascade import Engines, build_booth, chunks
+from alignatt_agent.checks.bench_streams import Job
 from alignatt_agent.config.agent_config import Schedule
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved

@@ -21,7 +21,7 @@ import numpy as np
 import soundfile
 from tqdm import tqdm
 
-from alignatt_agent.cascade import Engines, build_session, load_engines, shutdown
+from alignatt_agent.cascade import Engines, build_session, chunks, load_engines, shutdown
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved, resolve
@@ -299,9 +299,3 @@ def speak(
             found.lags.append(clock() - due)
     found.units.append(session.finish().units)
     return found
-
-
-def chunks(resolved: Resolved, audio: FloatArray) -> Iterator[FloatArray]:
-    """Cut audio, ``[samples]``, into the chunks of a configuration."""
-    size = SAMPLE_RATE * resolved.config.chunk_ms // 1000
-    return (audio[begin : begin + size] for begin in range(0, len(audio), size))

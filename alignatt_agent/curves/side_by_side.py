@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import soundfile
 from tqdm import tqdm
 
-from alignatt_agent.cascade import Engines, build_session
+from alignatt_agent.cascade import Engines, build_booth, chunks
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import Talk
-from alignatt_agent.types import SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:
     from alignatt_agent.curves.runs import Run
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 def ask_ahead(runs: Sequence[Run], engines: Engines, streams: int, title: str) -> None:
     """Stream every talk of every run, ``streams`` of them at a time; what is said is not kept.
 
-    The targets of a point follow one another on a talk, so what one heard is there for the next.
+    The targets of a point share one ear.
 
     Args:
         runs: what to stream.
@@ -50,17 +49,15 @@ def ask_ahead(runs: Sequence[Run], engines: Engines, streams: int, title: str) -
 
 
 def _stream(runs: Sequence[Run], talk: Talk, engines: Engines) -> None:
+    resolved = runs[0].resolved  # that of their point, for every target
+    booth = build_booth(
+        resolved,
+        engines,
+        language(runs[0].source),
+        [language(run.target) for run in runs],
+        context=resolved.config.speech.context_of(talk.name),
+    )
     samples, _ = soundfile.read(talk.wav, dtype="float32")
-    for run in runs:
-        _stream_one(run, talk, samples, engines)
-
-
-def _stream_one(run: Run, talk: Talk, samples: FloatArray, engines: Engines) -> None:
-    config = run.config
-    source, target = language(run.source), language(run.target)
-    context = config.speech.context_of(talk.name)
-    session = build_session(run.resolved, engines, source, target, context=context)
-    step = SAMPLE_RATE * config.chunk_ms // 1000
-    for start in range(0, len(samples), step):
-        session.step(samples[start : start + step])
-    session.finish()
+    for step in (*map(booth.step, chunks(resolved, samples)), booth.finish()):
+        for failure in step.failures.values():
+            raise failure
