@@ -21,6 +21,19 @@ inside sentences, chunks of 250 ms) with a recogniser that puts a period whereve
 """
 
 
+STANDS_S = 1.5
+"""A sentence end that two hypotheses put at the same time is believed this long after it, even if
+they differ in words before it: one that is heard anew every time would hold up all that follows.
+
+Measured on 363 sentences of the micro world, chunks of 500 ms; none, 2, 1.5, 1 s: commits after the
+true end p95 2.02, 2.02, 1.75, 1.69 s, p99 2.95, 2.68, 2.60, 2.63 s; word errors 4.57, 4.57, 4.57,
+4.84 %. Of 64 others, one sentence was closed 2.2 instead of 6.7 s after its end, and heard better.
+"""
+
+SAME_S = 0.5
+"""Ends of a sentence in two hypotheses that may be the same; aligners move with a wrong word."""
+
+
 def committed(tail: Hypothesis, rule: Rule, hold_back_s: float) -> int:
     """Return how many leading words end a sentence for good.
 
@@ -29,17 +42,26 @@ def committed(tail: Hypothesis, rule: Rule, hold_back_s: float) -> int:
         rule: ``agreed``: up to the last sentence end that two hypotheses agree on (the paper's).
             ``ended``: its words are also over and held back, and the next sentence has begun or
             the speaker pauses. The very last word is a guess, and so is that one has begun with it:
-            two have to follow.
+            two have to follow. An end that stands (``STANDS_S``) needs no agreement on its words.
         hold_back_s: a word may be relied on this long after its end.
     """
     texts = tail.texts
     if rule == "agreed":
         return last_sentence_end(texts, tail.stable)
-    for k in range(min(tail.stable, tail.ended(hold_back_s)), 0, -1):
+    for k in range(tail.ended(hold_back_s), 0, -1):
+        agreed = k <= tail.stable or _stands(tail, k - 1)
         settled = k + 1 < len(texts) or _paused(tail, k - 1)
-        if settled and ends_sentence(texts[k - 1], texts[k] if k < len(texts) else None):
+        if agreed and settled and ends_sentence(texts[k - 1], texts[k] if k < len(texts) else None):
             return k
     return 0
+
+
+def _stands(tail: Hypothesis, word: int) -> bool:
+    said, end = tail.previous, tail.ends[word]
+    return tail.at - end >= STANDS_S - ROUNDING_S and any(
+        abs(said[k].end - end) <= SAME_S and ends_sentence(said[k].text, said[k + 1].text)
+        for k in range(len(said) - 1)
+    )
 
 
 def _paused(tail: Hypothesis, word: int) -> bool:

@@ -29,6 +29,7 @@ class Hypothesis:
         since: when each word was first said, with all words before it as they are now.
         at: how much audio was heard.
         before: how much of it the hypothesis before had heard.
+        previous: the words of the hypothesis before.
     """
 
     words: tuple[Word, ...] = ()
@@ -36,6 +37,7 @@ class Hypothesis:
     since: tuple[float, ...] = ()
     at: float = 0.0
     before: float = 0.0
+    previous: tuple[Word, ...] = ()
 
     @property
     def texts(self) -> list[str]:
@@ -62,7 +64,7 @@ class Hypothesis:
         """Return the next hypothesis; words that stay keep the time since when they were said."""
         same = common_prefix(self.texts, [word.text for word in words])
         since = self.since[:same] + (at,) * (len(words) - same)
-        return Hypothesis(tuple(words), tuple(ends), since, at, before)
+        return Hypothesis(tuple(words), tuple(ends), since, at, before, self.words)
 
     def holds(self, texts: Sequence[str]) -> bool:
         """Whether the next hypothesis says the same, and the last word was over for this one."""
@@ -70,7 +72,7 @@ class Hypothesis:
 
     def repeated(self, at: float, before: float) -> Hypothesis:
         """Return the next hypothesis where it says the same at the same times."""
-        return replace(self, at=at, before=before)
+        return replace(self, at=at, before=before, previous=self.words)
 
     def after(self, count: int) -> Hypothesis:
         """Return what stays when the first ``count`` words are committed."""

@@ -48,6 +48,25 @@ def test_a_sentence_end_needs_words_behind_it_or_time():
     assert committed(late, "ended", 0.0) == 0
 
 
+def test_an_end_that_stands_is_closed_though_a_word_before_it_is_heard_anew_every_time():
+    def again(last, name, ends, at):
+        words = heard(f"hello {name} left. then we", ends, at).words
+        return last.revised(words, ends, at, last.at)
+
+    ends = (0.5, 1.0, 1.5, 2.2, 2.6)
+    first = again(Hypothesis(), "Ann", ends, 2.8)
+    young = again(first, "Dan", ends, 2.9)
+    assert (young.stable, committed(young, "ended", 0.0)) == (1, 0)
+    late = again(young, "Jan", ends, 3.0)
+    assert committed(late, "ended", 0.0) == 3
+    assert committed(late, "agreed", 0.0) == 0
+    assert committed(again(Hypothesis(), "Ann", ends, 3.0), "ended", 0.0) == 0  # heard once
+    elsewhere = again(young, "Jan", (0.5, 0.7, 0.9, 2.2, 2.6), 3.0)
+    assert committed(elsewhere, "ended", 0.0) == 0
+    word = heard("hello Ann left", ends[:3], 2.8)
+    assert committed(again(word, "Dan", ends, 3.0), "ended", 0.0) == 0  # had no end there
+
+
 def test_the_hold_back_holds_for_commits():
     tail = heard("it works. then we", (1.0, 1.5, 1.9, 2.0), at=2.0)
     assert committed(tail, "ended", 0.5) == 2
