@@ -259,7 +259,13 @@ class ServedModel:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
         if self._engine is not None:
+            from vllm.utils.network_utils import close_sockets
+
             self._engine.shutdown(timeout=_GRACE_S)
+            # vLLM leaves that to this loop when it saw the engine die just now, and the loop ends.
+            # Python's collector waits for ever for a context whose sockets are open.
+            resources = self._engine.engine_core.resources
+            close_sockets((resources.input_socket, resources.output_socket))
             for process in self._processes:
                 process.join(_GRACE_S)
             self._engine = None  # its ``__del__`` fails when it runs at the end of Python

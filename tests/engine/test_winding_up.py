@@ -8,12 +8,20 @@ import numpy as np
 import pytest
 
 from alignatt_agent import cascade
+from alignatt_agent.engine import pool
 from alignatt_agent.types import EngineError
 
 
-def test_shutdown_ends_every_process(engines):
+def test_shutdown_ends_every_process_and_closes_every_socket(engines):
+    dying = pool._served["aligner"][1]._engine.engine_core
+    resources = dying.resources
+    # vLLM saw a death, and has not come to the sockets yet.
+    dying._finalizer.detach()
+    resources.engine_manager.shutdown()
     cascade.shutdown()
     cascade.shutdown()
+    assert resources.input_socket.closed
+    assert resources.output_socket.closed
     assert not [p for p in multiprocessing.active_children() if "EngineCore" in p.name]
     with pytest.raises(EngineError, match="was shut down"):
         engines.asr.transcribe(np.zeros(16_000, np.float32), "en")
