@@ -15,32 +15,20 @@ MOST_GROWTH = 0.02
 """Share by which a process may grow once buffers are filled."""
 
 
-def spoken_in(
-    units: Sequence[tuple[str, float, float]], spans: Sequence[Any]
-) -> dict[str, list[str]]:
-    """Sort units, text and times of what they translate in seconds, by the kind of sound there.
-
-    What spans several kinds belongs to speech if any of it is, and to silence only if all is: a
-    sentence that is invented in noise may go on in the speech behind a pause.
+def spoken_in(units: Sequence[tuple[str, float]], spans: Sequence[Any]) -> dict[str, list[str]]:
+    """Sort units, text and middle of what they translate in seconds, by the kind of sound there.
 
     Args:
         units: what was said.
         spans: kind, begin and end of all parts, in seconds.
     """
+    speech = [(begin - EDGE_S, end + EDGE_S) for kind, begin, end in spans if kind in SPEECH]
     found: dict[str, list[str]] = defaultdict(list)
-    for text, start, end in units:
-        kinds = [kind for kind, *span in spans if _touches(kind, *span, start, end)]
-        found[min(kinds, key=_rank, default="silence")].append(text)
+    for text, at in units:
+        inside = next((kind for kind, begin, end in spans if begin <= at < end), "silence")
+        near = any(begin <= at < end for begin, end in speech)
+        found["speech" if near and inside not in SPEECH else inside].append(text)
     return dict(found)
-
-
-def _touches(kind: str, begin: float, stop: float, start: float, end: float) -> bool:
-    edge = EDGE_S if kind in SPEECH else 0.0
-    return begin - edge <= end and start < stop + edge
-
-
-def _rank(kind: str) -> int:
-    return 0 if kind in SPEECH else 2 if kind in QUIET else 1
 
 
 def growth(rows: Sequence[dict[str, Any]], settle: float) -> dict[str, dict[str, float]]:

@@ -35,19 +35,9 @@ def test_the_sound_is_what_it_is_called():
 
 def test_what_was_said_where():
     spans = [("speech", 0, 10), ("silence", 10, 20), ("music", 20, 30), ("speech", 30, 40)]
-    times = {"a": 9.9, "b": 10.4, "c": 15.0, "d": 25.0, "e": 29.7, "f": 30.1}
-    units = [
-        *((text, at, at) for text, at in times.items()),
-        ("g", 18.0, 22.0),
-        ("h", 19.0, 31.0),
-        ("i", 11.0, 19.9),
-    ]
+    units = [("a", 9.9), ("b", 10.4), ("c", 15.0), ("d", 25.0), ("e", 29.7), ("f", 30.1)]
     found = soak.spoken_in(units, spans)
-    assert found == {
-        "speech": ["a", "b", "e", "f", "h"],
-        "silence": ["c", "i"],
-        "music": ["d", "g"],
-    }
+    assert found == {"speech": ["a", "b", "e", "f"], "silence": ["c"], "music": ["d"]}
 
 
 def rows(sizes, lags):
