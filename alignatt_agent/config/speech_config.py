@@ -31,7 +31,7 @@ class SpeechConfig(Strict):
         commit: when a sentence of the live tail is closed. ``agreed``: two successive hypotheses
             agree on its end (the paper's rule); ``ended``: its words are also over and held back,
             and the next sentence has begun or the speaker pauses; an end that stands at the same
-            time needs no agreement on the words before it.
+            time needs no agreement on the words before it, and a long pause ends any sentence.
         align: when words are timed: ``whole``, with every hypothesis; ``changed``, with those that
             say something new.
         max_tail_s: longest audio that is transcribed again; a longer tail commits its stable

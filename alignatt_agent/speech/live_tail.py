@@ -6,6 +6,7 @@ All times are absolute seconds from the start of the stream.
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -16,8 +17,8 @@ import numpy.typing as npt
 
 from alignatt_agent.config.speech_config import SpeechConfig
 from alignatt_agent.running_text import join_words, split_words
-from alignatt_agent.speech.commits import committed, forced
-from alignatt_agent.speech.hypothesis import Hypothesis, common_prefix, seen
+from alignatt_agent.speech.commits import SILENT_S, committed, forced
+from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis, common_prefix, seen
 from alignatt_agent.speech.sentences import last_sentence_end, split_sentences
 from alignatt_agent.speech.waveform import (
     SILENCE_RMS,
@@ -88,6 +89,8 @@ class LiveTail:
         self._context = context
         self._config = config
         self._watch = watch or Stopwatch()
+        # The paper's rule knows no pause.
+        self._pause_s = SILENT_S - ROUNDING_S if config.commit == "ended" else math.inf
         self.reset()
 
     def reset(self) -> None:
@@ -140,7 +143,7 @@ class LiveTail:
         self._hear_inbox()
         if self._heard < self._received:
             self._transcribe()
-        sentences, rest = split_sentences([*self._open, *self._tail.words], None)
+        sentences, rest = split_sentences([*self._open, *self._tail.words], None, self._pause_s)
         closed = (*self._closed, *sentences, *([tuple(rest)] if rest else []))
         self._closed, self._open, self._tail = [], [], Hypothesis()
         self._trim(self.now)
@@ -202,13 +205,13 @@ class LiveTail:
         with self._watch.stage("aligner"):
             items = self._aligner.align(audio, text, self._language)
         start, now = self._start, self.now
-        spans = time_words(texts, items, self.tail_s)
-        kept = np.flatnonzero(audible(audio, spans)).tolist()
+        spans = audible(audio, time_words(texts, items, self.tail_s))
+        kept = [(text, span) for text, span in zip(texts, spans, strict=True) if span]
         words = [
-            Word(texts[k], *(min(max(start + time, self._settled_s), now) for time in spans[k]))
-            for k in kept
+            Word(text, *(min(max(start + time, self._settled_s), now) for time in span))
+            for text, span in kept
         ]
-        return words, [start + spans[k][1] for k in kept]
+        return words, [start + end for _, (_, end) in kept]
 
     def _look_ahead(self, texts: Sequence[str]) -> None:
         """Tell new words, unless a sentence among them probably closes now.
@@ -269,12 +272,12 @@ class LiveTail:
         self._open += words[:count]
         self._tail = self._tail.after(count)
         following = words[count].text if count < len(words) else None
-        sentences, self._open = split_sentences(self._open, following)
+        sentences, self._open = split_sentences(self._open, following, self._pause_s)
         self._closed += sentences
         self._trim(cut)
 
     def _bound(self) -> None:
-        """Keep the tail and the open utterance short, whatever the engines return."""
+        """Keep the tail and the open utterance short; a long pause ends what is open."""
         limit = self._config.max_tail_s
         too_long = self.tail_s > limit
         if too_long:
@@ -284,7 +287,11 @@ class LiveTail:
                 LOGGER.warning("audio without settled words is dropped, %g s are kept", limit)
             self._trim(cut)
         self._dropping = too_long
-        if self._open and self._open[-1].end - self._open[0].start > limit:
+        if not self._open:
+            return
+        follows = self._tail.words[0].start if self._tail.words else self.now
+        over = follows - self._open[-1].end >= self._pause_s
+        if over or self._open[-1].end - self._open[0].start > limit:
             self._closed.append(tuple(self._open))
             self._open = []
 

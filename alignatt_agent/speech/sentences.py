@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -56,19 +57,21 @@ def last_sentence_end(words: Sequence[str], limit: int) -> int:
 
 
 def split_sentences(
-    words: Sequence[Word], following: str | None
+    words: Sequence[Word], following: str | None, pause_s: float = math.inf
 ) -> tuple[list[tuple[Word, ...]], list[Word]]:
     """Split ``words`` into whole sentences and an unfinished rest.
 
     Args:
         words: consecutive words.
         following: text of the word behind the last one, if there is any.
+        pause_s: a pause between words that ends a sentence, too.
     """
     sentences: list[tuple[Word, ...]] = []
     begin = 0
     for i, word in enumerate(words):
         after = words[i + 1].text if i + 1 < len(words) else following
-        if ends_sentence(word.text, after):
+        paused = i + 1 < len(words) and words[i + 1].start - word.end >= pause_s
+        if paused or ends_sentence(word.text, after):
             sentences.append(tuple(words[begin : i + 1]))
             begin = i + 1
     return sentences, list(words[begin:])

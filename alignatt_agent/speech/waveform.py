@@ -96,15 +96,32 @@ def loudness(audio: FloatArray) -> float:
     return float(_levels(audio).max(initial=0.0))
 
 
-def audible(audio: FloatArray, spans: Sequence[tuple[float, float]]) -> list[bool]:
-    """Whether anything is to be heard in ``audio`` between two times in seconds, or near them."""
+def audible(
+    audio: FloatArray, spans: Sequence[tuple[float, float]]
+) -> list[tuple[float, float] | None]:
+    """Return spans of ``audio``, times in seconds, moved to where something is to be heard.
+
+    ``None`` stands for one in which nothing is, nor near it. In sound the spans stay as they are;
+    aligners stretch words that were heard, or invented, at the edge of sound into the silence.
+    """
     loud, near = _levels(audio) >= SILENCE_RMS, NEAR_S * SAMPLE_RATE / FRAME
     last = max(0, loud.size - round(near))  # a word may be timed past the end
-    frames = np.array(spans).reshape(-1, 2) * SAMPLE_RATE / FRAME
-    return [
-        bool(loud[min(max(0, math.floor(start - near)), last) : math.ceil(end + near)].any())
-        for start, end in frames.tolist()
-    ]
+    found: list[tuple[float, float] | None] = []
+    for start, end in spans:
+        at, to = (time * SAMPLE_RATE / FRAME for time in (start, end))
+        first = min(max(0, math.floor(at - near)), last)
+        part = loud[first : math.ceil(to + near)]
+        frames = np.flatnonzero(part).tolist()
+        if not frames:
+            found.append(None)
+            continue
+        # Sound begins and ends somewhere inside a frame.
+        edges = frames[0] + (frames[0] > 0), frames[-1] + (frames[-1] + 1 == part.size)
+        heard, silent = ((first + edge) * FRAME / SAMPLE_RATE for edge in edges)
+        if to > loud.size:
+            silent = end  # what is timed past the audio goes on there
+        found.append((min(max(start, heard), silent), max(heard, min(end, silent))))
+    return found
 
 
 def _levels(audio: FloatArray) -> npt.NDArray[np.float64]:

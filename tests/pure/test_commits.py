@@ -67,6 +67,17 @@ def test_an_end_that_stands_is_closed_though_a_word_before_it_is_heard_anew_ever
     assert committed(again(word, "Dan", ends, 3.0), "ended", 0.0) == 0  # had no end there
 
 
+def test_a_long_pause_ends_what_two_hypotheses_agree_on():
+    ends = (1.0, 1.5)
+    assert committed(heard("it might", ends, at=4.4), "ended", 0.0) == 0
+    assert committed(heard("it might", ends, at=4.5), "ended", 0.0) == 2
+    assert committed(heard("it might", ends, at=4.5), "agreed", 0.0) == 0
+    assert committed(heard("it might", ends, at=4.5, since=4.5), "ended", 0.0) == 0  # heard once
+    assert committed(heard("it might rain", (*ends, 4.8), at=4.9), "ended", 0.0) == 2
+    assert committed(heard("it might rain", (*ends, 4.7), at=4.9), "ended", 0.0) == 0
+    assert committed(heard("it works. it might", (0.5, 0.9, *ends), at=4.5), "ended", 0.0) == 4
+
+
 def test_the_hold_back_holds_for_commits():
     tail = heard("it works. then we", (1.0, 1.5, 1.9, 2.0), at=2.0)
     assert committed(tail, "ended", 0.5) == 2

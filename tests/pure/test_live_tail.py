@@ -219,6 +219,37 @@ def test_a_long_tail_commits_its_stable_words_into_the_open_utterance():
     assert update.live.accessible == 9
 
 
+def test_a_long_pause_closes_an_unfinished_sentence():
+    begun = [("Um", 0.2, 0.5), ("we", 0.6, 1.0)]
+    s = Stream(begun, begun, begun, [("went.", 5.0, 5.4)], commit="ended")
+    assert [s.hear(1.5).sentences for _ in range(2)] == [(), ()]
+    assert [texts(sentence) for sentence in s.hear(1.0).sentences] == ["Um we"]
+    assert texts(s.hear(1.5).live.words) == "went."
+    assert s.said.spans[-1][0] > 1.0
+    papers = Stream(begun, begun, begun)
+    assert [papers.hear(1.5).sentences for _ in range(3)] == [(), (), ()]
+
+
+def test_a_sentence_that_is_heard_late_does_not_reach_over_a_long_pause():
+    noise, speech = [("Um", 0.2, 0.5)], [("We", 5.0, 5.2), ("went.", 5.3, 5.6)]
+    after = [("Then", 6.0, 6.2), ("we", 6.3, 6.5)]
+    whole = [*noise, *speech, *after]
+    for rule, expected in (("ended", ["Um", "We went."]), ("agreed", ["Um We went."])):
+        s = Stream([], whole, whole, commit=rule)
+        update = [s.hear(4.0), s.hear(3.0), s.hear(0.5)][-1]
+        assert [texts(sentence) for sentence in update.sentences] == expected
+        assert texts(update.live.words) == "Then we"
+
+
+def test_a_long_pause_closes_the_open_utterance():
+    words = [(f"w{i}", i * 1.0, i + 0.9) for i in range(7)]
+    s = Stream(words[:3], words[:5], words, [], [], max_tail_s=6.0, commit="ended")
+    assert [s.hear(seconds).sentences for seconds in (3.0, 2.0, 2.0, 1.0)] == [()] * 4
+    update = s.hear(0.5)  # w5 and w6 are taken back
+    assert [texts(sentence) for sentence in update.sentences] == ["w0 w1 w2 w3 w4"]
+    assert update.live.words == ()
+
+
 def test_a_long_tail_without_stable_words_is_settled_or_dropped():
     changing = [[(f"v{n}w{i}", i + 0.0, i + 0.9) for i in range(2 * n)] for n in range(1, 6)]
     s = Stream(*changing, max_tail_s=6.0)
@@ -472,7 +503,7 @@ def test_random_hypotheses(seed, chunks, hold_back_ms, stable_only, max_tail_s, 
                 assert commit == "ended"
                 assert now - end >= STANDS_S - 1e-5
                 assert any(
-                    abs(word.end - end) <= SAME_S + 1e-5 and word.text[-1] in ".?!"
+                    abs(word.end - end) <= SAME_S + 1e-5 and word.text.rstrip("”")[-1] in ".?!"
                     for word in live[opened:]
                 )
             assert open_words == 0

@@ -1,5 +1,6 @@
 """Words, times and sentences of a transcript; damaged audio."""
 
+import itertools
 import logging
 import math
 
@@ -184,8 +185,21 @@ def test_a_quiet_place_lies_between(begin, length, seed):
 def test_what_is_audible():
     sound = np.concatenate([np.full(16_000, 0.1), np.zeros(16_000)]).astype(np.float32)
     # Word times err, which is why the third is; the last is timed past the end.
-    spans = [(0.2, 0.5), (0.2, 1.8), (1.05, 1.3), (1.2, 1.5), (2.5, 2.6)]
-    assert audible(sound, spans) == [True, True, True, False, False]
-    assert audible(sound[:16_000], [(1.5, 1.6)]) == [True]  # where somebody speaks at the end
-    assert audible(sound[:0], [(0.0, 0.1)]) == [False]
+    spans = [(0.2, 0.513), (0.2, 1.8), (1.05, 1.3), (1.2, 1.5), (2.5, 2.6)]
+    parts = [(0.2, 0.513), (0.2, 0.98), (0.98, 0.98), None, None]
+    assert audible(sound, spans) == parts
+    assert audible(sound[::-1], [(0.5, 1.4), (0.5, 0.95)]) == [(1.02, 1.4), (1.02, 1.02)]
+    assert audible(sound[:16_000], [(1.5, 1.6)]) == [(1.5, 1.6)]  # who speaks at the end goes on
+    assert audible(sound[:0], [(0.0, 0.1)]) == [None]
     assert audible(sound, []) == []
+
+
+@given(
+    times=st.lists(st.floats(0, 1.2), min_size=2, max_size=12),
+    size=st.integers(1_600, 16_000),
+)
+def test_words_in_sound_keep_their_times(times, size):
+    ordered = sorted(times)
+    spans = list(itertools.pairwise(ordered))
+    noise = np.random.default_rng(size).normal(0, 0.01, size).astype(np.float32)
+    assert audible(noise, spans) == spans
