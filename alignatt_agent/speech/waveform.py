@@ -23,6 +23,9 @@ SILENCE_RMS = 0.001
 NEAR_S = 0.1
 """Word times err by so much."""
 
+APART_S = 1.0
+"""No word goes on over so much silence."""
+
 QUIET_SPAN = SAMPLE_RATE // 20
 """Samples of a place that may be quiet (50 ms)."""
 
@@ -102,7 +105,8 @@ def audible(
     """Return spans of ``audio``, times in seconds, moved to where something is to be heard.
 
     ``None`` stands for one in which nothing is, nor near it. In sound the spans stay as they are;
-    aligners stretch words that were heard, or invented, at the edge of sound into the silence.
+    aligners stretch words that were heard, or invented, at the edge of sound into the silence, or
+    over it to the next sound; then the longer sound counts.
     """
     loud, near = _levels(audio) >= SILENCE_RMS, NEAR_S * SAMPLE_RATE / FRAME
     last = max(0, loud.size - round(near))  # a word may be timed past the end
@@ -111,12 +115,14 @@ def audible(
         at, to = (time * SAMPLE_RATE / FRAME for time in (start, end))
         first = min(max(0, math.floor(at - near)), last)
         part = loud[first : math.ceil(to + near)]
-        frames = np.flatnonzero(part).tolist()
-        if not frames:
+        frames = np.flatnonzero(part)
+        if not frames.size:
             found.append(None)
             continue
+        pauses = np.flatnonzero(np.diff(frames) > APART_S * SAMPLE_RATE / FRAME) + 1
+        heard_in = max(np.split(frames, pauses), key=len).tolist()
         # Sound begins and ends somewhere inside a frame.
-        edges = frames[0] + (frames[0] > 0), frames[-1] + (frames[-1] + 1 == part.size)
+        edges = heard_in[0] + (heard_in[0] > 0), heard_in[-1] + (heard_in[-1] + 1 == part.size)
         heard, silent = ((first + edge) * FRAME / SAMPLE_RATE for edge in edges)
         if to > loud.size:
             silent = end  # what is timed past the audio goes on there

@@ -191,6 +191,10 @@ def test_what_is_audible():
     assert audible(sound[::-1], [(0.5, 1.4), (0.5, 0.95)]) == [(1.02, 1.4), (1.02, 1.02)]
     assert audible(sound[:16_000], [(1.5, 1.6)]) == [(1.5, 1.6)]  # who speaks at the end goes on
     assert audible(sound[:0], [(0.0, 0.1)]) == [None]
+    twice = np.concatenate([sound[8_000:], sound])  # half a second, one of silence, one of sound
+    assert audible(twice, [(0.3, 2.3)]) == [(1.52, 2.3)]
+    assert audible(twice, [(0.1, 1.7)]) == [(0.1, 0.48)]
+    assert audible(twice[12_000:], [(0.0, 1.5)]) == [(0.76, 1.5)]
     assert audible(sound, []) == []
 
 
