@@ -131,9 +131,10 @@ def test_units_know_when_their_sentence_was_spoken(driven, short_talk, target):
 
 
 def test_sentences_start_when_they_were_spoken(driven, short_talk):
-    # Of all: where Italian leaves out a pronoun, it begins with the second word (0.17 s).
-    errors = [error for code in TARGETS for error in start_errors(driven, short_talk, code)]
-    assert median(errors) <= 0.1
+    errors = {code: start_errors(driven, short_talk, code) for code in (*TARGETS, "en")}
+    # Where Italian leaves out a pronoun, it begins with the second word (0.17 s).
+    assert all(median(errors[code]) <= 0.1 for code in errors if code != "it"), errors
+    assert median([error for code in TARGETS for error in errors[code]]) <= 0.1
 
 
 @pytest.mark.parametrize("target", [*TARGETS, "en"])
