@@ -47,6 +47,13 @@ LONGEST_TALK_S = 12 * 3600.0
 LOOK_BACK_S = 10.5
 """Talks under way are told every ten seconds, and Serve wants to look back longer than that."""
 
+_ASK_AT_ONCE = {
+    "RAY_core_worker_rpc_server_reconnect_timeout_base_s": "0",
+    "RAY_grpc_client_check_connection_status_interval_milliseconds": "50",
+}
+"""Ray waits for a second before it asks whether a process that does not answer is dead. An answer
+that a killed replica did not take holds up all others of the pages meanwhile."""
+
 
 class Pages:
     """The application, and the line on which replicas fetch what talks want of them.
@@ -174,7 +181,7 @@ def _application(
         name=PAGES,
         num_replicas=1,
         max_ongoing_requests=100_000,
-        ray_actor_options={"num_cpus": 0},
+        ray_actor_options={"num_cpus": 0, "runtime_env": {"env_vars": _ASK_AT_ONCE}},
         graceful_shutdown_timeout_s=STOP_S,
         logging_config=logging_config,
     )(serve.ingress()(Pages))
