@@ -16,8 +16,9 @@ LAST = 19
 def giving_way() -> Iterator[None]:
     """Let what is started in here give way to all other processes until it is there.
 
-    Three engines that start take the processor from those beside them for most of a minute. Where
-    a process may not take back what it gave up (no ``CAP_SYS_NICE``), they go on doing so.
+    Three engines that start take the processor from those beside them for most of a minute. A
+    process that may not take back what it gave up (no ``CAP_SYS_NICE``) finds out by giving up one
+    step, and gives up no more.
     """
     usual = os.getpriority(os.PRIO_PROCESS, 0)  # 0 is this thread, which others inherit from
     os.setpriority(os.PRIO_PROCESS, 0, usual + 1)

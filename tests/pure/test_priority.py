@@ -31,16 +31,11 @@ def test_engines_give_way_while_they_start():
         "print(flush=True)\n"
         "time.sleep(60)"
     )
-    with giving_way():
-        engine = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-        try:
-            engine.stdout.readline()
-            while_it_starts = priorities(engine.pid)
-        except BaseException:
-            engine.kill()
-            raise
     try:
-        assert while_it_starts == {LAST}
+        with giving_way():
+            engine = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+            engine.stdout.readline()
+            assert priorities(engine.pid) == {LAST}
         assert priorities(engine.pid) == priorities(os.getpid()) == {usual}
     finally:
         engine.kill()
