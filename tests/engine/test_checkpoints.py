@@ -56,6 +56,7 @@ def test_recogniser(engines, audio):
     got = served.generate(tokenizer.encode(text), audio, 12)
     assert list(got.token_ids) == [token for token in expected if token not in served._stops]
     assert got.ended == (expected[-1] in served._stops)
+    assert not served._model.config.uses_mrope
 
 
 def test_the_engine_reads_the_published_template(engines, checkpoints):
@@ -86,6 +87,7 @@ def test_aligner(engines, audio, checkpoints):
     got = served.bins(tokenizer.encode(text), audio)
     assert len(got) == 3
     assert got == expected
+    assert not served._model.config.uses_mrope
 
 
 def test_export_refuses_unknown_weights():
