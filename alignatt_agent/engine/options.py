@@ -42,7 +42,7 @@ def _plainly_rotated(config: Any) -> Any:
     """Take the sections of positions out of a configuration of Qwen3-ASR.
 
     Audio and text advance all three alike, which is plain rotary embedding: one operator, where
-    vLLM has a dozen on a CPU (a chunk of ``micro-low`` takes 0.91 of the time).
+    vLLM has a dozen on a CPU (a chunk of ``micro-low`` takes 0.9 of the time).
     """
     thinker = getattr(config, "thinker_config", None)  # vLLM also shows an empty configuration
     rotation = getattr(getattr(thinker, "text_config", None), "rope_parameters", None) or {}

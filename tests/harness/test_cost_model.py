@@ -108,6 +108,17 @@ def test_faster_devices_cost_less(run):
     assert factors == sorted(factors)
 
 
+def test_a_slower_cpu_has_a_slower_host(monkeypatch):
+    monkeypatch.setattr(cost_model, "launch_s", lambda: 2 * cost_model.LAUNCH_S)
+    cost_model.find_device.cache_clear()
+    found, fitted = cost_model.find_device("cpu"), DEVICES["cpu"]
+    cost_model.find_device.cache_clear()
+    for name in ("request_s", "step_s", "layer_s", "graph_s", "features_s"):
+        assert getattr(found, name) == pytest.approx(2 * getattr(fitted, name))
+    assert (found.bandwidth, found.rate) == (fitted.bandwidth, fitted.rate)
+    assert cost_model.find_device("l4") is DEVICES["l4"]
+
+
 def test_the_command(run, capsys):
     arguments = ["doctor", "--config", "default-low", "--run", str(run), "--predict"]
     assert main([*arguments, "h200"]) == 0
