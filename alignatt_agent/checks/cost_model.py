@@ -84,6 +84,7 @@ DEVICES: Mapping[str, Device] = {
 }
 
 LAUNCH_S = 2.73e-6
+"""What ``launch_s`` returned where the host times of ``cpu`` were fitted."""
 
 
 def launch_s() -> float:
