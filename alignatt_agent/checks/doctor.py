@@ -66,7 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add("--gpu", nargs="?", const=HERE, type=float, metavar="GIB", help=text)
     devices = list(cost_model.DEVICES)
-    text = "only compute what a chunk costs and the shortest that keeps up; cpu: the one here; of: "
+    text = "only compute what a chunk costs, and the shortest that keeps up, on (cpu: here): "
     add("--predict", choices=devices, metavar="DEVICE", help=text + ", ".join(devices))
     text = "with --predict: a run's target, whose steps are counted; default %(default)s"
     add("--run", type=Path, default=RUN, metavar="DIR", help=text)
