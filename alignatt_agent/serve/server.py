@@ -18,6 +18,14 @@ PING_S = 20.0
 """Proxies close connections on which nothing comes."""
 
 
+CLOSE_S = 2.0
+"""Time for clients to answer the close of their connection when the server stops.
+
+uvicorn cuts off who has not. What a speaker sends on is unread then, so the connection is reset,
+and libraries that fail in sending drop what they have not read: the last words.
+"""
+
+
 def listen(host: str, port: int) -> socket.socket:
     """Take an address before anything heavy is loaded; nothing connects to it yet.
 
@@ -82,8 +90,17 @@ class Server(uvicorn.Server):
         for server in self.servers:
             server.close()
         draining = asyncio.ensure_future(self._service.drain())
-        for _ in range(round(10 * (STOP_S + 1))):
-            if draining.done() or self.force_exit:
+        await self._until(draining.done, STOP_S + 1)
+        await self._until(self._left, CLOSE_S)
+        await super().shutdown(sockets)
+
+    async def _until(self, done: Callable[[], bool], seconds: float) -> None:
+        for _ in range(round(10 * seconds)):
+            if done() or self.force_exit:
                 break
             await asyncio.sleep(0.1)
-        await super().shutdown(sockets)
+
+    def _left(self) -> bool:
+        """Whether no WebSocket is open."""
+        kind = self.config.ws_protocol_class
+        return not any(type(one) is kind for one in self.server_state.connections)

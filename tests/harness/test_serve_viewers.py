@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import threading
+import time
 
 import pytest
 from starlette.testclient import TestClient
@@ -55,8 +56,8 @@ def remote(server):
     from websockets.sync.client import connect
 
     class Socket:
-        def __init__(self, path="/ws"):
-            self.socket = connect(f"ws://127.0.0.1:{server.port}{path}", proxy=None)
+        def __init__(self, path="/ws", **options):
+            self.socket = connect(f"ws://127.0.0.1:{server.port}{path}", proxy=None, **options)
 
         def __enter__(self):
             return self
@@ -256,6 +257,24 @@ def test_a_stop_of_the_server_says_what_was_heard(server, remote):
     wait_until(lambda: not viewer.is_alive())
     assert text_of(viewer.events) == said
     assert viewer.events[-1]["code"] == "closing"
+
+
+def test_a_stop_of_the_server_waits_for_who_has_not_read_it_yet(server, remote):
+    """He speaks on meanwhile: a connection that broke would take the last words along."""
+    viewer = Viewer(server.port)
+    with remote(max_queue=1) as socket:  # reads when it is asked to
+        start(socket, room="talk")
+        for piece in pieces(TALK):
+            socket.send_bytes(piece)
+        wait_until(lambda: viewer.saw("said"))
+        stopping = threading.Thread(target=server.stop)
+        stopping.start()
+        wait_until(lambda: not viewer.is_alive())  # all is said
+        for piece in itertools.islice(itertools.cycle(pieces(TALK)), 50):
+            socket.send_bytes(piece)
+            time.sleep(0.01)
+        assert until(socket, "error")[-1]["code"] == "closing"
+        stopping.join()
 
 
 def test_dead_engines_are_told_once_and_started_again(tmp_path):
