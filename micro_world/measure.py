@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import random
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from tqdm import tqdm
+from tqdm.contrib.concurrent import thread_map
 
 from alignatt_agent.cascade import Engines, load_engines, shutdown
 from alignatt_agent.config.agent_config import load_config
@@ -20,6 +21,9 @@ from micro_world.translation_data import PROMPTS
 from micro_world.wordings import SEED, bleu, two_draws
 
 MAX_TARGET_TOKENS = 100
+AT_ONCE = 8
+"""Translations side by side, a third of the time. Speech is measured in turn: batched, other near
+ties tip in every run (periods per cut 22.0 to 22.8 % instead of 22.4 %)."""
 
 
 def translation(engines: Engines, code: str, count: int) -> dict[str, float]:
@@ -34,25 +38,29 @@ def translation(engines: Engines, code: str, count: int) -> dict[str, float]:
     figures = {f"two_draws_bleu_{code}": two_draws(code, count)}
     for behaviour, prompt in PROMPTS.items():
         builder = PromptBuilder.of(engines.tokenizer, prompt, english, target)
-        texts = [
-            _translated(engines, builder, pair.words)
-            for pair in tqdm(pairs, desc=f"{code}, {behaviour}")
-        ]
+        texts = _translated(engines, builder, [p.words for p in pairs], f"{code}, {behaviour}")
         figures[f"{behaviour}_bleu_{code}"] = bleu(texts, whole, code)
     rng = random.Random(SEED)
-    texts, known = [], []
-    for pair in tqdm(pairs, desc=f"{code}, cut"):
-        shown = rng.randint(1, len(pair.words) - 1)
-        side = pair.targets[code]
-        texts.append(_translated(engines, builder, pair.words[:shown]))
-        known.append("".join(side.pieces[: side.known(shown)]))
+    shown = [rng.randint(1, len(pair.words) - 1) for pair in pairs]
+    cut = [pair.words[:count] for pair, count in zip(pairs, shown, strict=True)]
+    texts = _translated(engines, builder, cut, f"{code}, cut")
+    sides = [pair.targets[code] for pair in pairs]
+    known = [
+        "".join(side.pieces[: side.known(count)]) for side, count in zip(sides, shown, strict=True)
+    ]
     figures[f"follows_cut_bleu_{code}"] = bleu(texts, known, code)
     return figures
 
 
-def _translated(engines: Engines, builder: PromptBuilder, words: tuple[str, ...]) -> str:
-    draft = engines.translation.draft(builder.build(words), MAX_TARGET_TOKENS)
-    return str(engines.tokenizer.decode(draft.token_ids))
+def _translated(
+    engines: Engines, builder: PromptBuilder, sources: Sequence[tuple[str, ...]], title: str
+) -> list[str]:
+    def translated(words: tuple[str, ...]) -> str:
+        draft = engines.translation.draft(builder.build(words), MAX_TARGET_TOKENS)
+        return str(engines.tokenizer.decode(draft.token_ids))
+
+    texts: list[str] = thread_map(translated, sources, max_workers=AT_ONCE, desc=title)
+    return texts
 
 
 def measure(engines: Engines, devset: Path, count: int) -> dict[str, float]:
