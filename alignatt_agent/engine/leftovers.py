@@ -36,11 +36,11 @@ def folder() -> str:
     return path
 
 
-def sign() -> None:
-    """Tell the owner's folder of this engine process."""
+def sign(process: int) -> None:
+    """Tell the owner's folder of a process of its engines."""
     if where := os.environ.get(FOLDER):
         with contextlib.suppress(OSError):  # the owner is gone, and the folder with it
-            (Path(where) / f"{_ENGINE}{os.getpid()}").touch()
+            (Path(where) / f"{_ENGINE}{process}").touch()
 
 
 def remove_abandoned() -> None:

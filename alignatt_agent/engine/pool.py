@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
+from alignatt_agent.engine import fork_server
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment, on_cpu
 from alignatt_agent.engine.served_model import ServedModel
@@ -39,6 +40,7 @@ def start(
     """
     _require_vllm()
     with engine_environment():
+        _expect_engines()
         arguments = _arguments(role, model, heads, hears)
         return ServedModel(_title(role, model), {**arguments, **overrides})
 
@@ -82,6 +84,8 @@ def pooled(models: ModelsConfig, heads: Sequence[tuple[int, int]]) -> dict[str, 
         _served[role] = (specs[role], ServedModel(title, arguments))
 
     with engine_environment():
+        if missing:
+            _expect_engines()
         arguments = {
             role: _arguments(role, getattr(models, role), heads, _hears(models, role))
             for role in missing
@@ -115,6 +119,11 @@ def _require_vllm() -> None:
         check_vllm()
     except NotImplementedError as error:
         raise EngineError(str(error)) from error
+
+
+def _expect_engines() -> None:
+    if on_cpu():
+        fork_server.begin()
 
 
 def _hears(models: ModelsConfig, role: str) -> bool:

@@ -11,7 +11,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
+from alignatt_agent.engine import fork_server
 from alignatt_agent.engine.crashes import CrashReport, describe, describe_exit
+from alignatt_agent.engine.options import on_cpu
 from alignatt_agent.engine.row_requests import EXTRA, HeadsToCapture
 from alignatt_agent.engine.supported_modes import check_engine
 from alignatt_agent.types import EngineError
@@ -235,6 +237,8 @@ class ServedModel:
         if isinstance(config.additional_config, HeadsToCapture):
             check_engine(config, rows=bool(config.additional_config.heads))
             config.model_config.logits_processors = [processor_name(config.use_v2_model_runner)]
+        if on_cpu():
+            fork_server.use()
         self._report = CrashReport(config.instance_id)
         self._engine = AsyncLLM.from_vllm_config(
             config, disable_log_stats=engine_args.disable_log_stats

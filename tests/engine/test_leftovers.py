@@ -96,7 +96,7 @@ def test_a_folder_goes_with_its_process_unless_that_is_killed(disk):
 
 def test_an_engine_signs_the_folder_of_its_owner(monkeypatch, tmp_path):
     monkeypatch.setenv(leftovers.FOLDER, str(tmp_path))
-    leftovers.sign()
+    leftovers.sign(os.getpid())
     assert [path.name for path in tmp_path.iterdir()] == [f"engine-{os.getpid()}"]
     monkeypatch.setenv(leftovers.FOLDER, str(tmp_path / "gone with its owner"))
-    leftovers.sign()
+    leftovers.sign(os.getpid())

@@ -59,7 +59,8 @@ if __name__ == "__main__":
     prepare = CpuPlatform.check_and_update_config.__func__
     CpuPlatform.check_and_update_config = classmethod(leave_alone)
     from alignatt_agent.config.agent_config import ModelConfig
-    from alignatt_agent.engine import pool
+    from alignatt_agent.engine import fork_server, pool
+    fork_server.begin = fork_server.use = lambda: None
     model = ModelConfig(path=sys.argv[1], dtype="float32")
     print(*pool.start("translation", model, [(0, 1)]).pids, flush=True)
     time.sleep(120)
