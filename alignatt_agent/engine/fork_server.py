@@ -1,9 +1,9 @@
 """Engines on a CPU begin as forks of one process that has imported vLLM.
 
-vLLM spawns them there, and each imports it for itself: 6 s of a core, three times for a cascade
-(27.5 and 31.0 s to start `micro-low` on two cores, 16.3 s with the server, and 8.6 instead of 18.5
-and 21.3 s the next time). What speaks against a plain fork of their owner does not hold for the
-server: it has one thread and has loaded no plug-in. On CUDA engines are spawned: not tried there.
+vLLM spawns them there, and each imports it for itself: 6 s of a core, three times for a cascade.
+With the server a first start takes 0.47 to 0.66 of the time (`benchmarks/cpu/starts`). What speaks
+against a plain fork of their owner does not hold for the server: it has one thread and has loaded
+no plug-in. On CUDA engines are spawned: not tried there.
 """
 
 from __future__ import annotations

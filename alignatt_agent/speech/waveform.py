@@ -131,8 +131,10 @@ def audible(
 
 
 def _levels(audio: FloatArray) -> npt.NDArray[np.float64]:
-    """Return the root mean square of every 20 ms frame."""
+    """Return the root mean square of every 20 ms frame; the last may overlap the one before."""
     frames = np.pad(audio, (0, -audio.size % FRAME)).reshape(-1, FRAME)
+    if audio.size >= FRAME:  # a few samples and zeros would pass for silence
+        frames[-1] = audio[-FRAME:]
     levels: npt.NDArray[np.float64] = np.sqrt(np.square(frames, dtype=np.float64).mean(axis=1))
     return levels
 

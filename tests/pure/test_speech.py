@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from alignatt_agent.speech.sentences import ends_sentence, last_sentence_end, split_sentences
@@ -198,6 +198,7 @@ def test_what_is_audible():
     assert audible(sound, []) == []
 
 
+@example(times=[0.0, 0.3125], size=5_125)  # five samples more than whole frames
 @given(
     times=st.lists(st.floats(0, 1.2), min_size=2, max_size=12),
     size=st.integers(1_600, 16_000),
