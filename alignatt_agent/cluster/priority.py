@@ -16,7 +16,7 @@ LAST = 19
 def giving_way() -> Iterator[None]:
     """Let what is started in here give way to all other processes until it is there.
 
-    Three engines that start take the processor from those beside them for most of a minute. A
+    Three engines that start take the processor from those beside them for a quarter of a minute. A
     process that may not take back what it gave up (no ``CAP_SYS_NICE``) finds out by giving up one
     step, and gives up no more.
     """

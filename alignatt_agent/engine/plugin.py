@@ -85,13 +85,14 @@ def padding(rows: int) -> int:
 
 
 def _end_with(owner: int) -> None:
-    """End this process soon after ``owner`` did, which then no longer can."""
-    parent = multiprocessing.parent_process()
+    """End this process soon after ``owner`` did, or the server without which it seems dead."""
+    parent, begun_by = multiprocessing.parent_process(), os.getppid()
     if parent is not None and parent.pid == owner:
-        parent.join()  # whoever waits to be reaped still has its id
+        # Not by its id: an owner that nobody has waited for yet still has it.
+        while parent.is_alive() and os.getppid() == begun_by:
+            parent.join(1.0)
     else:
-        child = os.getppid() == owner
-        while os.getppid() == owner if child else psutil.pid_exists(owner):
+        while os.getppid() == owner if begun_by == owner else psutil.pid_exists(owner):
             time.sleep(1.0)
     os._exit(1)
 

@@ -1,6 +1,6 @@
 """Everything that needs loaded engines, in one process: ``driver.py SHORT_TALK OUT.json``.
 
-Engines take most of a minute to start on two cores, so the tests look at what this leaves behind.
+Engines take long to start, so the tests look at what this leaves behind.
 """
 
 from __future__ import annotations

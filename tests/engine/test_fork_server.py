@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import forkserver
 
 import psutil
@@ -25,9 +26,8 @@ if __name__ == "__main__":
     from alignatt_agent.config.agent_config import ModelConfig
     from alignatt_agent.engine import pool
     model = ModelConfig(path=sys.argv[1], dtype="float32")
-    engines = [pool.start("translation", model, [(0, 1)]) for _ in range(2)]
-    pids = [pid for engine in engines for pid in engine.pids]
-    print(forkserver._forkserver._forkserver_pid, *pids, flush=True)
+    engine = pool.start("translation", model, [(0, 1)])
+    print(forkserver._forkserver._forkserver_pid, *engine.pids, flush=True)
     time.sleep(120)
 """
 
@@ -85,34 +85,35 @@ def test_the_server_has_imported_vllm_and_has_one_thread(forked):
     assert seen["threads of that"] == 1
 
 
-def test_a_fork_gives_way_as_its_owner_does(tmp_path):
-    script = (
-        "import sys; from pathlib import Path; from tests.engine import test_fork_server as t;"
-        "t.fork_server.begin(); t.os.nice(3);"
-        "p = t.fork_server.EngineProcess(target=t.describe_me, args=(Path(sys.argv[1]),));"
-        "p.start(); p.join()"
-    )
-    seen = tmp_path / "seen"
-    subprocess.run([sys.executable, "-c", script, str(seen)], check=True, timeout=120)
-    assert json.loads(seen.read_text())["niceness"] == os.nice(0) + 3
+def test_a_fork_gives_way_as_what_starts_it_does(forked):
+    def begin():
+        os.setpriority(os.PRIO_PROCESS, 0, usual + 3)  # of this thread
+        return forked("seen")
+
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(begin).result()["niceness"] == usual + 3
 
 
-def test_neither_engines_nor_server_outlive_a_killed_owner(checkpoints, tmp_path):
+@pytest.mark.parametrize("killed", ["owner", "server"])
+def test_an_engine_ends_with_its_owner_and_with_the_server(checkpoints, tmp_path, killed):
+    """Whose server ended counts as dead, and nobody could end it any more."""
     script = tmp_path / "owner.py"
     script.write_text(OWNER)
     owner = subprocess.Popen(
         [sys.executable, str(script), str(checkpoints / "gemma4")], stdout=subprocess.PIPE
     )
     assert owner.stdout is not None
-    server, *engines = map(psutil.Process, map(int, owner.stdout.readline().split()))
+    server, engine = map(psutil.Process, map(int, owner.stdout.readline().split()))
     try:
-        assert [engine.ppid() for engine in engines] == [server.pid] * 2
-        # Not waited for, it keeps its id.
-        os.kill(owner.pid, signal.SIGKILL)
-        _, alive = psutil.wait_procs([server, *engines], timeout=45)
+        assert engine.ppid() == server.pid
+        # Not waited for, an owner keeps its id.
+        os.kill({"owner": owner, "server": server}[killed].pid, signal.SIGKILL)
+        rest = [engine, *([server] if killed == "owner" else [])]
+        _, alive = psutil.wait_procs(rest, timeout=45)
         assert not alive
     finally:
-        for process in (*engines, server):
+        for process in (engine, server):
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         owner.kill()
