@@ -12,7 +12,7 @@ STAMP := .venv/.ready-$(EXTRA)
 OUTPUT = outputs/$(if $(filter micro,$(MODELS)),,$(MODELS)-)dev-
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev-low dev-high test lint measure parity rehearse bench doctor curves submission setup-comet setup-browser film micro-models micro-heads clean
+.PHONY: help setup dev-low dev-high test test-lab lint measure parity rehearse bench doctor curves submission setup-comet setup-browser film micro-models micro-heads clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -33,8 +33,11 @@ dev-high: $(STAMP) ## stream and score the dev set at high latency, MODELS= DEVS
 	@$(BIN)/simulstream-eval --agent alignatt4llm --config $(MODELS)-high --target $(TARGETS) \
 		--devset $(DEVSET) --output $(OUTPUT)high
 
-test: lint ## run lint and all tests, the end-to-end ones with the embedded models included
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+test: lint ## run lint and the tests of the product, the end-to-end ones included
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests
+
+test-lab: $(STAMP) ## run the tests of lab/: embedded models, parity, bench, curves, rehearsal
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest lab/tests
 
 lint: $(STAMP) ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff check .
@@ -43,23 +46,23 @@ lint: $(STAMP) ## ruff, mypy --strict, import contracts
 	@$(BIN)/lint-imports
 
 measure: $(STAMP) ## measure the embedded models one by one: WER, aligner error, off-line BLEU
-	@$(BIN)/python -m micro_world.measure
+	@$(BIN)/python -m lab.micro_world.measure
 
 parity: $(STAMP) ## compare the engine's attention rows with Transformers, in every mode
-	@$(BIN)/alignatt parity --output outputs/parity
+	@$(BIN)/python -m lab.parity --output outputs/parity
 
 rehearse: $(STAMP) ## run every configuration of real models on random stand-ins for them
-	@$(BIN)/alignatt rehearse
+	@$(BIN)/python -m lab.stand_ins
 
 bench: $(STAMP) ## time the engine against its alternatives; leave the machine alone meanwhile
-	@$(BIN)/alignatt bench --output outputs/bench \
+	@$(BIN)/python -m lab.bench --output outputs/bench \
 		--config $(MODELS)-low $(MODELS)-high --target $(TARGETS) --devset $(DEVSET)
 
 doctor: $(STAMP) ## check this machine: versions, models, exactness and speed of the engine
 	@$(BIN)/alignatt doctor --config $(MODELS)-low
 
 curves: $(STAMP) ## quality against latency for every policy, and the ablation of the gate
-	@$(BIN)/alignatt curves --config-low $(MODELS)-low --config-high $(MODELS)-high \
+	@$(BIN)/python -m lab.curves --config-low $(MODELS)-low --config-high $(MODELS)-high \
 		--targets $(TARGETS) --devset $(DEVSET) --output outputs/curves-$(MODELS)
 
 submission: $(STAMP) ## bundle the last dev-low and dev-high for IWSLT, and check the bundle
@@ -73,10 +76,10 @@ setup-browser: ## install Chromium, for the tests of the live page (Debian, Ubun
 	@sh requirements/install-chromium.sh
 
 film: $(STAMP) setup-browser ## film the live page on the embedded models, for the README
-	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.harness.film docs/page.gif
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.serve.film docs/page.gif
 
 micro-models: $(STAMP) ## rebuild the embedded models and dev set from nothing (hours on a laptop)
-	@$(BIN)/python -m micro_world --output micro_models
+	@$(BIN)/python -m lab.micro_world --output micro_models
 	@$(MAKE) micro-heads
 
 micro-heads: $(STAMP) ## calibrate the head sets of the embedded translation model, for both of its behaviours

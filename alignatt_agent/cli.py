@@ -18,12 +18,8 @@ COMMANDS = {
     "offline": ("evaluation.offline", "the quality ceiling: everything heard before it is said"),
     "asr": ("evaluation.asr", "the speech side of a run: word errors, latency, the live tail"),
     "compare": ("evaluation.compare", "differences of two runs, with paired significance"),
-    "curves": ("curves.cli", "quality against latency of every policy, and the gate's ablation"),
     "calibrate": ("calibration.cli", "find the alignment heads of any model and direction"),
-    "doctor": ("checks.doctor", "check this machine: versions, models, memory, the engine"),
-    "rehearse": ("checks.rehearse", "run real configurations on stand-ins for their models"),
-    "parity": ("checks.parity", "compare attention rows of the engine with Transformers"),
-    "bench": ("checks.bench", "time the engine against its alternatives"),
+    "doctor": ("doctor.cli", "check this machine: versions, models, memory, the engine"),
     "submission": ("submission.cli", "build, check and serve an IWSLT bundle"),
 }
 """Sub-commands: the module below ``alignatt_agent`` whose ``main(argv)`` runs, and what it does."""

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the browser that tests/harness/test_serve_page.py drives (Debian, Ubuntu; about 400 MB).
+# Installs the browser that tests/serve/test_page.py drives (Debian, Ubuntu; about 400 MB).
 # Without it those tests are not run and say so.
 set -eu
 command -v chromium >/dev/null && exit 0

@@ -44,9 +44,9 @@ def _corpus() -> Any:
     # By its name: the maker of the micro world imports this package, lies beside it in a checkout,
     # and is not part of the wheel.
     try:
-        return import_module("micro_world.corpus")
+        return import_module("lab.micro_world.corpus")
     except ModuleNotFoundError:
         raise PairsError(
-            "micro:N[:SEED] needs the generator in micro_world/ of the repository: run from a "
+            "micro:N[:SEED] needs the generator in lab/micro_world/ of the repository: run from a "
             "checkout of alignatt_agent, or give a JSONL or TSV file of pairs"
         ) from None

@@ -1,7 +1,7 @@
 """Engines on a CPU begin as forks of one process that has imported vLLM.
 
 vLLM spawns them there, and each imports it for itself: 6 s of a core, three times for a cascade.
-With the server a first start takes 0.47 to 0.66 of the time (`benchmarks/cpu/starts`). What speaks
+With the server a first start takes 0.47 to 0.66 of the time (`lab/bench/cpu/starts`). What speaks
 against a plain fork of their owner does not hold for the server: it has one thread and has loaded
 no plug-in. On CUDA engines are spawned: not tried there.
 """

@@ -28,7 +28,7 @@ from simulstream.server import websocket_server
 
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.live.cli import main as translate
-from micro_world.measure import measure
+from lab.micro_world.measure import measure
 
 RATE = 16_000
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import webvtt
 
-from tests.harness.browser import Browser
-from tests.harness.pages import (
+from tests.serve.browser import Browser
+from tests.serve.pages import (
     check_clean,
     check_controls,
     check_why,

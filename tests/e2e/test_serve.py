@@ -19,7 +19,7 @@ from websockets.sync.client import connect
 from tests.e2e.conftest import ROOT
 from tests.e2e.page_talk import follow
 from tests.e2e.test_http_route import BIN, wait_for_the_end_of
-from tests.harness.browser import PROGRAM, Browser
+from tests.serve.browser import PROGRAM, Browser
 
 PIECE = 3200
 

@@ -11,7 +11,7 @@ import numpy as np
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.policy.alignatt import AlignAtt
 from alignatt_agent.types import AttentionRows, Draft, Gate, Prompt, Readout
-from tests.engine.conftest import HEADS, make_prompt
+from tests.fixtures.engines import HEADS, make_prompt
 
 TOLERANCE = 1e-4
 

@@ -20,7 +20,7 @@ from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment
 from alignatt_agent.types import Draft
 from tests.engine.batches import Case, cases, crowd, together
-from tests.engine.conftest import HEADS
+from tests.fixtures.engines import HEADS
 
 
 class Offline:

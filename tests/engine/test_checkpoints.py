@@ -7,11 +7,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from alignatt_agent.checks.published_speech import tiny
-from alignatt_agent.checks.speech_layout import LM_HEAD, original_names
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.speech_models import SpeechModel
 from alignatt_agent.speech.prompt import RecognitionPrompt, recognition_prompt
+from lab.stand_ins.speech import tiny
+from lab.stand_ins.speech_layout import LM_HEAD, original_names
 
 
 def audio_tokens(frames: int) -> int:

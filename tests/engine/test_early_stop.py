@@ -12,7 +12,7 @@ from alignatt_agent.engine import early_stop
 from alignatt_agent.engine.row_requests import EXTRA, Ledger, wish
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import Draft, EngineError, Readout
-from tests.engine.conftest import HEADS, make_prompt
+from tests.fixtures.engines import HEADS, make_prompt
 
 TOLERANCE = 1e-4
 POLICIES = {

@@ -21,7 +21,7 @@ from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.speech_models import stop_ids
 from alignatt_agent.types import Draft, EngineError
 from tests.engine.batches import Case, cases, check_rows, check_same, crowd, together
-from tests.engine.conftest import HEADS, make_prompt
+from tests.fixtures.engines import HEADS, make_prompt
 
 ROOT = Path(__file__).parents[2]
 

@@ -19,7 +19,7 @@ from alignatt_agent.engine.options import engine_arguments, engine_environment
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.speech_models import stop_ids
 from alignatt_agent.types import EngineError, Readout
-from tests.engine.conftest import HEADS, make_prompt
+from tests.fixtures.engines import HEADS, make_prompt
 
 READOUT = Readout(HEADS, "emitted")
 

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from alignatt_agent.cascade import serve_recognizer
-from alignatt_agent.checks.fixed_hearing import gemma4_inputs
-from alignatt_agent.checks.published_layouts import MEDIA, write_gemma4
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.speech_models import AudioModel
 from alignatt_agent.speech.front_ends import GemmaPrompt
 from alignatt_agent.types import Readout
-from tests.engine.conftest import HEADS, make_prompt
+from lab.stand_ins.fixed_transcript import gemma4_inputs
+from lab.stand_ins.layouts import MEDIA, write_gemma4
+from tests.fixtures.engines import HEADS, make_prompt
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from alignatt_agent.types import Draft, EngineError, Prompt, Readout
-from tests.engine.conftest import HEADS, make_prompt
+from tests.fixtures.engines import HEADS, make_prompt
 
 TOLERANCE = 1e-4
 

@@ -8,7 +8,7 @@ import pytest
 from alignatt_agent.engine import pool
 from alignatt_agent.types import Readout
 from tests.engine.batches import POLICY, cases, check_same, together
-from tests.engine.conftest import HEADS, make_prompt
+from tests.fixtures.engines import HEADS, make_prompt
 
 MIB = 1 << 20
 

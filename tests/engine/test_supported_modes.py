@@ -17,7 +17,7 @@ from alignatt_agent.engine import supported_modes
 from alignatt_agent.engine.options import engine_arguments, engine_environment
 from alignatt_agent.engine.row_requests import HeadsToCapture
 from alignatt_agent.types import EngineError
-from tests.engine.conftest import HEADS
+from tests.fixtures.engines import HEADS
 
 NOWHERE = ModelsConfig(
     **{role: ModelConfig(path="nowhere") for role in ROLES}  # nothing looks for it

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from alignatt_agent.checks import random_models
 from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt, Readout
-from tests.engine.conftest import HEADS, make_prompt
+from lab.stand_ins import random_models
+from tests.fixtures.engines import HEADS, make_prompt
 
 PREDICTING = Readout(HEADS, "predicting")
 EMITTED = Readout(HEADS, "emitted")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import Prompt, Readout
-from tests.engine.simulated import STOP, SimulatedModel
+from tests.fakes.engine import STOP, SimulatedModel
 
 HEADS = ((0, 1), (2, 3))
 PROMPT = Prompt((2, 3, 4, 2, 3, 4, 4, 2), 2, (0, 0, 1, 2))

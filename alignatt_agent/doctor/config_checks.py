@@ -1,0 +1,198 @@
+"""What ``alignatt doctor`` says of a configuration's models, before any is loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
+from alignatt_agent.config.checkpoints import ROLES, CheckpointError, identity, locate_one
+from alignatt_agent.config.gpu_shares import SHARE, gpu_shares
+from alignatt_agent.config.head_sets import HeadSetError
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.resolved import Resolved, head_set_for
+from alignatt_agent.contexts import check_requests
+from alignatt_agent.doctor.machine_checks import GIB, Check, Gpu, Machine
+from alignatt_agent.doctor.memory_plan import plan
+from alignatt_agent.doctor.model_sizes import UnknownSizeError
+from alignatt_agent.engine.options import EAGER_ON_CUDA
+from alignatt_agent.types import AlignAttError
+
+_BFLOAT16_SINCE = 8.0
+"""Compute capability, as vLLM demands it."""
+
+
+def check_checkpoints(config: AgentConfig) -> tuple[list[Check], dict[str, ModelConfig]]:
+    """Look for the three checkpoints.
+
+    Returns:
+        One line each, and those that are there with the path of their local directory.
+    """
+    checks: list[Check] = []
+    found: dict[str, ModelConfig] = {}
+    for role in ROLES:
+        model: ModelConfig = getattr(config.models, role)
+        name = f"{role} checkpoint"
+        try:
+            path = locate_one(model)
+        except CheckpointError as error:
+            what, _, fix = str(error).partition("; ")
+            checks.append(Check(name, "FAIL", what, fix))
+            continue
+        located = model.model_copy(update={"path": str(path), "revision": None})
+        found[role] = located
+        pinned = model.revision or model.path.startswith((".", "/", "~")) or "#" in model.path
+        here, fix = identity(model, located), f"pin it: set models.{role}.revision to {path.name}"
+        loose = not pinned and "snapshots" in path.parts
+        checks.append(Check(name, *(("warn", here, fix) if loose else ("ok", here))))
+    return checks, found
+
+
+def check_graphs(machine: Machine, config: AgentConfig) -> list[Check]:
+    """Say which engines run without CUDA graphs; on a CPU there are none."""
+    if machine.extra != "cuda":
+        return []
+    eager = [
+        role
+        for role in ROLES
+        if getattr(config.models, role).engine.get("enforce_eager", role in EAGER_ON_CUDA)
+    ]
+    if not eager:
+        return [Check("CUDA graphs", "ok", f"for {', '.join(ROLES)}")]
+    found = f"not for {', '.join(eager)}: Python launches every operation of every decoding step"
+    fix = (
+        "the lines `CUDA graphs: ...` compare speed and rows with and without, where the engines "
+        f"start; if all are ok, set models.{eager[0]}.engine.enforce_eager to false"
+    )
+    return [Check("CUDA graphs", "warn", found, fix)]
+
+
+def check_types(machine: Machine, config: AgentConfig) -> list[Check]:
+    """Say which models ask for a type that the card does not compute in."""
+    old = [gpu for gpu in machine.gpus[:1] if 0 < gpu.capability < _BFLOAT16_SINCE]
+    asked = [
+        role
+        for role in config.models.engine_roles
+        if getattr(config.models, role).dtype == "bfloat16"
+    ]
+    fix = (
+        "set its dtype to float16 (float32 for Gemma-3, which vLLM refuses in float16), or use a "
+        "newer card"
+    )
+    return [
+        Check(
+            f"{role} dtype",
+            "FAIL",
+            f"bfloat16 on {gpu.name}, whose compute capability is {gpu.capability:.1f}: it needs "
+            f"{_BFLOAT16_SINCE} (Ampere) or newer",
+            fix,
+        )
+        for gpu in old
+        for role in asked
+    ]
+
+
+def check_asking(resolved: Resolved) -> Check:
+    """Say whether the models can be asked what the configuration words, see ``contexts``."""
+    name = "prompts"
+    try:
+        check_requests(resolved)
+    except AlignAttError as error:
+        what, _, fix = str(error).partition("; ")
+        return Check(name, "FAIL", what, fix or "correct speech.context or prompt")
+    return Check(name, "ok", "the templates take every turn, names and terms fit")
+
+
+def check_memory(machine: Machine, config: AgentConfig, weights: Mapping[str, int]) -> Check:
+    """Compare what the three engines will take with what is free.
+
+    Args:
+        machine: the facts.
+        config: with the engines' device limits.
+        weights: bytes of weights of each role whose checkpoint is there.
+    """
+    name = "memory of the engines"
+    if machine.extra == "cuda":
+        if machine.gpus:
+            return _gpu_memory(machine.gpus[0], config, weights)
+        return Check(name, "warn", "not compared: there is no GPU")
+    space = machine.kv_space or "1"
+    if not space.isdigit() or int(space) < 1:
+        found = f"VLLM_CPU_KVCACHE_SPACE is {space!r}, expected whole GiB"
+        return Check(name, "FAIL", found, "run `export VLLM_CPU_KVCACHE_SPACE=1`")
+    count, files, free = len(ROLES), sum(weights.values()), machine.free_memory
+    found = f"{count} caches of {space} GiB and {files / GIB:.1f} GiB of weights"
+    found += f", {free / GIB:.1f} GiB free"
+    if count * int(space) * GIB + files > free:
+        fix = "lower VLLM_CPU_KVCACHE_SPACE, end other programs, or take smaller models"
+        return Check(name, "FAIL", found, fix)
+    return Check(name, "ok", found)
+
+
+def _gpu_memory(gpu: Gpu, config: AgentConfig, weights: Mapping[str, int]) -> Check:
+    shares = gpu_shares(config.models)
+    total = sum(shares.values())
+    listing = " + ".join(f"{role} {share:g}" for role, share in shares.items())
+    found = f"{listing} = {total:.2f} of {gpu.total / GIB:.1f} GiB, {gpu.free / GIB:.1f} GiB free"
+    try:
+        least = {role: need.least for role, need in plan(config, gpu.total).needs.items()}
+    except UnknownSizeError:
+        least = {role: size for role, size in weights.items() if role in shares}
+    tight = [role for role, size in least.items() if size > shares[role] * gpu.total]
+    if total > 1:
+        fix = f"lower models.*.engine.{SHARE} to a sum below 1"
+    elif total * gpu.total > gpu.free:
+        fix = "end what else runs on the GPU (`nvidia-smi` lists it), or lower the shares"
+    elif tight:
+        fix = f"raise models.{tight[0]}.engine.{SHARE}; `alignatt doctor --gpu` computes all shares"
+        found = f"what {', '.join(tight)} needs exceeds its share"
+    else:
+        return Check(SHARE, "ok", found)
+    return Check(SHARE, "FAIL", found, fix)
+
+
+def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[Check]:
+    """Compare every configured head set with the translation model.
+
+    Args:
+        config: names the head sets and how many heads are read.
+        shape: decoder layers and attention heads per layer of the checkpoint; ``None`` when it
+            is not there.
+    """
+    if not config.head_sets:
+        fix = "name one per target language under head_sets"
+        failed = config.policy.reads
+        return [Check("head sets", "FAIL" if failed else "warn", "none configured", fix)]
+    source, model = language(config.source_language), config.models.translation
+    checks = []
+    for code in config.head_sets:
+        name = f"head set {source.code}-{code}"
+        try:
+            head_set = head_set_for(config, source, language(code))
+            if shape:
+                head_set.check(model.path, *shape, head_set.direction, model.revision)
+        except HeadSetError as error:
+            what, _, fix = str(error).partition("; ")
+            checks.append(Check(name, "FAIL", what, fix or f"correct head_sets.{code}"))
+            continue
+        found = f"{head_set.name}: {config.policy_for(code).top_k} heads, row {head_set.row}"
+        found += " (provisional)" * head_set.provisional
+        if head_set.prompt_sha256 in (None, config.prompt.digest(source.code, code)):
+            checks.append(Check(name, "ok", found))
+        else:
+            fix = "calibrate under the configuration's: `alignatt calibrate run --config`"
+            checks.append(Check(name, "warn", found + ", made under another prompt", fix))
+    return checks
+
+
+def weight_bytes(model: ModelConfig) -> int:
+    """Bytes of the weight files of a checkpoint that was located."""
+    return sum(path.stat().st_size for path in Path(model.path).glob("*.safetensors"))
+
+
+def decoder_shape(model: ModelConfig) -> tuple[int, int]:
+    """Decoder layers and attention heads per layer, from the checkpoint's ``config.json``."""
+    config = json.loads((Path(model.path) / "config.json").read_text(encoding="utf-8"))
+    text = config.get("text_config", config)
+    return text["num_hidden_layers"], text["num_attention_heads"]

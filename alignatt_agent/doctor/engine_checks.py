@@ -1,0 +1,273 @@
+"""The part of ``alignatt doctor`` that starts the engines and looks at what they do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from alignatt_agent.cascade import serve_recognizer
+from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.doctor.config_checks import weight_bytes
+from alignatt_agent.doctor.machine_checks import GIB, Check, free_memory
+from alignatt_agent.doctor.row_parity import MAX_LOGPROB, Gap, different_models
+from alignatt_agent.doctor.verify_checks import verification
+from alignatt_agent.engine import pool
+from alignatt_agent.engine.drafts import DraftEngine
+from alignatt_agent.engine.options import engine_environment, on_cpu
+from alignatt_agent.engine.served_model import ServedModel
+from alignatt_agent.engine.speech_models import TimingModel
+from alignatt_agent.engine.transformers_engine import TransformersEngine
+from alignatt_agent.policy import AlignAtt, Policy, build_policy
+from alignatt_agent.speech.aligner import QwenAligner
+from alignatt_agent.translation.prompt import PromptBuilder
+from alignatt_agent.types import SAMPLE_RATE, AttentionRows, Draft, EngineError, Prompt, Readout
+
+SENTENCES = (
+    "Today we look at how machines translate speech while somebody is still speaking.",
+    "Our system reads the evidence, and then it waits.",
+)
+
+PARITY_TOKENS = 8
+"""Length of the drafts whose rows are compared."""
+
+REPORT_ROWS = "do not run with this engine: its rows are wrong. Report the output of this command"
+
+OTHER_MODEL = (
+    "the rows are not at fault: one of the two implements the model wrongly. Take another model, "
+    "or find out which"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A prompt and the rows that its direction reads."""
+
+    prompt: Prompt
+    readout: Readout
+
+
+def examine(resolved: Resolved) -> Iterator[Check]:
+    """Start the three engines and check what they do; checks come as they are made."""
+    served: dict[str, ServedModel] = {}
+    try:
+        yield from _start(resolved, served)
+        if "translation" in served:
+            yield from _translation(resolved, served["translation"])
+        asr = served.get("translation" if resolved.checkpoints.asr_is_translation else "asr")
+        if asr is not None and "aligner" in served:
+            family = resolved.config.speech.recognizer
+            heard = partial(_end_to_end, family, asr, served["aligner"])
+            yield from guarded("end to end", heard)
+    finally:
+        for engine in served.values():  # side by side: each takes seconds
+            engine.stop()
+        for engine in served.values():
+            engine.shutdown()
+
+
+def guarded(name: str, check: Callable[[], Check]) -> Iterator[Check]:
+    """Yield the result of a check, or its error as one."""
+    try:
+        yield check()
+    except EngineError as error:
+        fix = "read the message above; `simulstream-eval` and servers would stop at the same point"
+        yield Check(name, "FAIL", str(error).splitlines()[0], fix)
+
+
+def _start(resolved: Resolved, served: dict[str, ServedModel]) -> Iterator[Check]:
+    """Start the engines side by side; on a GPU in turn, where each measures free memory."""
+    models = resolved.checkpoints
+
+    def start(role: str) -> Check:
+        name, begin = f"{role} engine", time.monotonic()
+        heads = resolved.heads if role == "translation" else ()
+        try:
+            hears = role == "translation" and models.asr_is_translation
+            served[role] = pool.start(role, getattr(models, role), heads, hears)
+        except EngineError as error:
+            fix = f"correct models.{role} in the configuration, or what the message names"
+            return Check(name, "FAIL", str(error).splitlines()[0], fix)
+        return Check(name, "ok", f"started in {time.monotonic() - begin:.0f} s")
+
+    roles = models.engine_roles
+    with engine_environment(), ThreadPoolExecutor(len(roles) if on_cpu() else 1) as threads:
+        yield from threads.map(start, roles)
+
+
+def _translation(resolved: Resolved, served: ServedModel) -> Iterator[Check]:
+    config, model = resolved.config, resolved.checkpoints.translation
+    if not resolved.heads:
+        yield Check("attention rows", "warn", "no head set is configured: nothing is captured")
+        return
+    drafts, asked = pool.draft_engine(served, resolved.heads), cases(resolved, served.tokenizer())
+    policy, longest = build_policy(config.policy, single=True), config.max_draft_tokens
+    dtype = str(served.config.dtype).removeprefix("torch.")
+    yield from guarded("key layout", lambda: _layout(served))
+    yield from guarded("rows", lambda: parity(drafts, model, asked, dtype))
+    yield from guarded("token identity", lambda: identity(drafts, asked, longest))
+    yield from guarded("early stop", lambda: early_stop(drafts, asked, policy, longest))
+    yield from guarded("verified drafts", lambda: verification(drafts, asked, longest, dtype))
+    yield from guarded("speed", lambda: speed(drafts, asked, longest, config.chunk_ms))
+
+
+def cases(resolved: Resolved, tokenizer: Any) -> list[Case]:
+    """Build a prompt of every direction for each sentence, as the configuration words it."""
+    config, source = resolved.config, language(resolved.config.source_language)
+    found = []
+    for target in map(language, resolved.head_sets):
+        readout = resolved.readout(source, target)
+        builder = PromptBuilder.of(tokenizer, config.prompt, source, target)
+        found += [Case(builder.build(text.split()), readout) for text in SENTENCES]
+    return found
+
+
+def _layout(served: ServedModel) -> Check:
+    """Describe the layout that the start-up probe found; an unknown one does not start."""
+    found: dict[str, Any] = served.ask_workers("alignatt_describe")[0]
+    backends, caches = ", ".join(found["backends"]), ", ".join(found["caches"])
+    return Check("key layout", "ok", f"probed: {backends}, {found['cache_dtype']} pages {caches}")
+
+
+def parity(drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype: str) -> Check:
+    """Compare rows out of vLLM with those of Transformers' eager attention on the same ids.
+
+    In float32 they have to be equal up to rounding. In other types the mean difference may not
+    exceed the paper's bound, or what the type does to Transformers itself where that is more.
+    """
+    name = "rows against Transformers"
+    loads = 1 if dtype == "float32" else 2
+    need, free = weight_bytes(model) * 2 * loads, free_memory()
+    if need > free:
+        found = f"skipped: the reference needs {need / GIB:.1f} GiB, {free / GIB:.1f} are free"
+        return Check(name, "warn", found, "free main memory and run again")
+    answers = [drafts.draft(case.prompt, PARITY_TOKENS, case.readout) for case in cases]
+    asked = [
+        (case, answer) for case, answer in zip(cases, answers, strict=True) if answer.token_ids
+    ]
+    if not asked:
+        return Check(name, "warn", "every draft is empty: nothing was compared")
+    expected, gap = _reference(model, dtype, asked), Gap()
+    for (_, answer), rows in zip(asked, expected, strict=True):
+        gap.add(first_rows(answer), rows)
+    found = f"{dtype}: max |dA| {gap.largest:.1e}, mean {gap.mean:.1e}"
+    if dtype == "float32":
+        problems = gap.missed_exactness()
+    else:
+        floor = Gap()
+        for rows, exact in zip(expected, _reference(model, "float32", asked), strict=True):
+            floor.add(rows, exact)
+        found += f" (noise floor {floor.mean:.1e})"
+        problems = gap.missed_mean(floor)
+    if not problems:
+        return Check(name, "ok", found)
+    if different := different_models(*logprob_gap(drafts, model, cases, dtype)):
+        return Check(name, "FAIL", "; ".join([found, *different]), OTHER_MODEL)
+    return Check(name, "FAIL", "; ".join([found, *problems]), REPORT_ROWS)
+
+
+def logprob_gap(
+    drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype: str
+) -> tuple[float, float]:
+    """Compare log-probabilities of sampled tokens with those of Transformers in the same type.
+
+    Returns:
+        The largest difference, and how large one may be: outside float32 four times what the type
+        does to Transformers itself, where that is more.
+    """
+    answers = [(case.prompt, *drafts.sampled(case.prompt, PARITY_TOKENS)) for case in cases]
+    known = [np.concatenate([values for *_, values in answers])]
+    for kind in dict.fromkeys((dtype, "float32")):
+        engine = TransformersEngine(model.path, dtype=kind)
+        theirs = [
+            engine.logprobs(prompt, ids)[range(len(ids)), list(ids)] for prompt, ids, _ in answers
+        ]
+        known.append(np.concatenate(theirs))
+    ours, same, *exact = known
+    noise = float(np.abs(same - exact[0]).max()) if exact else 0.0
+    return float(np.abs(ours - same).max()), max(MAX_LOGPROB, 4 * noise)
+
+
+def _reference(
+    model: ModelConfig, dtype: str, asked: Sequence[tuple[Case, Draft]]
+) -> list[AttentionRows]:
+    engine = TransformersEngine(model.path, dtype=dtype)
+    return [engine.rows(case.prompt, answer.token_ids, case.readout) for case, answer in asked]
+
+
+def first_rows(draft: Draft, count: int | None = None) -> AttentionRows:
+    """Return the first rows of a draft."""
+    rows = draft.rows
+    assert rows is not None
+    return AttentionRows(rows.source[:count], rows.prompt[:count], rows.suffix[:count])
+
+
+def identity(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> Check:
+    """Compare requests with rows with the same requests without."""
+    name = "same tokens with rows"
+    plain = [drafts.draft(case.prompt, tokens).token_ids for case in cases]
+    rows = [drafts.draft(case.prompt, tokens, case.readout).token_ids for case in cases]
+    same = sum(a == b for a, b in zip(plain, rows, strict=True))
+    found = f"{same} of {len(cases)} drafts"
+    return Check(name, *(("ok", found) if same == len(cases) else ("FAIL", found, REPORT_ROWS)))
+
+
+def early_stop(drafts: DraftEngine, cases: Sequence[Case], policy: Policy, tokens: int) -> Check:
+    """Compare the decisions on drafts that the gate ended with those on whole drafts."""
+    name, same, total, steps = "early stop", 0, 0, [0, 0]
+    if not isinstance(policy, AlignAtt):
+        return Check(name, "ok", "not used: the policy has no gate that an engine could run")
+    for case in cases:
+        whole = drafts.draft(case.prompt, tokens, case.readout)
+        for quarter in (1, 2, 3):
+            frontier = max(1, len(case.prompt.token_word) * quarter // 4)
+            short = drafts.draft(case.prompt, tokens, case.readout, policy.gate(frontier))
+            first, second = (policy.decide(draft, frontier).accepted for draft in (whole, short))
+            same += first == second and whole.token_ids[:first] == short.token_ids[:first]
+            total += 1
+            steps = [steps[0] + whole.steps, steps[1] + short.steps]
+    found = f"{same} of {total} decisions are those of whole drafts, {steps[1]}/{steps[0]} steps"
+    if same < total:
+        return Check(name, "FAIL", found, "set policy.early_stop to false, and report this output")
+    return Check(name, "ok", found)
+
+
+def speed(drafts: DraftEngine, cases: Sequence[Case], tokens: int, chunk_ms: int) -> Check:
+    """Time drafts with rows; one has to fit into a chunk."""
+    name, figures = "speed", []
+    for case in [cases[0], cases[0], *cases, *cases]:
+        start = time.perf_counter()
+        draft = drafts.draft(case.prompt, tokens, case.readout)
+        elapsed = 1000 * (time.perf_counter() - start)
+        figures.append(elapsed / max(1, draft.steps or len(draft.token_ids)))
+    per_token = median(figures[2:])
+    longest = per_token * tokens
+    found = f"{per_token:.1f} ms per token, a draft of {tokens} takes {longest:.0f} ms"
+    if longest > chunk_ms:
+        found += f", more than a chunk of {chunk_ms} ms"
+        return Check(name, "warn", found, "raise chunk_ms, or run on a faster device")
+    return Check(name, "ok", found)
+
+
+def _end_to_end(family: str, asr: ServedModel, aligner: ServedModel) -> Check:
+    """Send a second of noise through the recogniser and align two words with it."""
+    name, samples = "end to end", np.random.default_rng(0).standard_normal(SAMPLE_RATE)
+    audio = (samples * 0.01).astype(np.float32)
+    start = time.monotonic()
+    text = serve_recognizer(family, asr).transcribe(audio, "en").text
+    items = QwenAligner(TimingModel(aligner)).align(audio, "hello world", "en")
+    elapsed = time.monotonic() - start
+    times = [bound for item in items for bound in (item.start, item.end)]
+    if len(items) != 2 or not np.isfinite(times).all() or times != sorted(times):
+        fix = "check that models.aligner is a Qwen3 forced aligner"
+        return Check(name, "FAIL", f"two words were aligned as {items}", fix)
+    found = f"a second of noise was heard as {text!r} and aligned, in {elapsed:.2f} s"
+    return Check(name, "ok", found)

@@ -1,0 +1,1 @@
+"""What proves the product: embedded models, stand-ins, parity, benchmarks, curves, results."""

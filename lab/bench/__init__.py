@@ -1,0 +1,1 @@
+"""The engine against its alternatives, stream by stream and draft by draft."""

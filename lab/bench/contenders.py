@@ -1,0 +1,251 @@
+"""The contenders of the bench: vLLM with and without capture, and Transformers."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+
+from alignatt_agent.config.agent_config import ModelConfig, load_config
+from alignatt_agent.config.checkpoints import locate_one
+from alignatt_agent.config.gpu_shares import SHARE
+from alignatt_agent.config.head_sets import load_head_set
+from alignatt_agent.doctor.config_checks import weight_bytes
+from alignatt_agent.doctor.machine_checks import GIB, free_memory
+from alignatt_agent.engine import pool
+from alignatt_agent.engine.drafts import DraftEngine
+from alignatt_agent.engine.options import engine_environment, on_cpu
+from alignatt_agent.engine.served_model import ServedModel
+from alignatt_agent.engine.transformers_engine import Seam, TransformersEngine
+from alignatt_agent.policy import AlignAtt, build_policy
+from alignatt_agent.types import EngineError, Gate, Prompt, Readout, TranslationEngine
+from lab.stand_ins import random_models
+
+CONTEXT = 1024
+"""Longest request, in tokens."""
+
+CONFIG = "micro-low"
+"""Configuration whose translation model, head set and gate are measured."""
+
+ENGINES = ((True, False), (False, False), (True, True), (False, True), (False, False))
+"""The engines that run side by side: with capture or without, eager or compiled."""
+
+SEAMS: tuple[Seam, ...] = ("eager", "sdpa")
+"""The references that take part."""
+
+HEADS = 8
+"""How many heads are captured, as in the paper."""
+
+EAGER_HF, FUSED_HF = "transformers eager", "transformers sdpa qk-fast"
+PLAIN, AGAIN, IDLE = "vllm plain", "vllm plain, another", "vllm capture, no rows wanted"
+CAPTURE, EARLY = "vllm capture", "vllm capture + early stop"
+
+Heads = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Size:
+    """One of the two models.
+
+    Attributes:
+        name: ``"micro"`` or ``"larger"``.
+        model: the checkpoint.
+        heads: the captured ones.
+        seconds: length of a race at full length.
+        gpu_share: of the memory of a GPU, for each engine.
+    """
+
+    name: str
+    model: ModelConfig
+    heads: Heads
+    seconds: float
+    gpu_share: float = 0.8 / len(ENGINES)
+
+
+def micro() -> Size:
+    """Return the embedded micro model with the heads of its German head set."""
+    config = load_config(CONFIG)
+    heads = tuple(sorted(load_head_set(config.head_sets["de"]).top(HEADS)))
+    model = config.models.translation
+    located = model.model_copy(update={"path": str(locate_one(model))})
+    return Size("micro", located, heads, seconds=50)
+
+
+def larger(folder: Path) -> Size:
+    """Return the random-weight model of about 200 M parameters; it is written on first use."""
+    folder = folder / "gemma4-200m"
+    if not (folder / "model.safetensors").is_file():
+        random_models.write("gemma4", folder, **random_models.GEMMA4_200M)
+    layers, per_layer = int(random_models.GEMMA4_200M["num_hidden_layers"]), 8
+    heads = tuple((i * layers // HEADS, 3 * i % per_layer) for i in range(HEADS))
+    return Size("larger", ModelConfig(path=str(folder), dtype="float32"), heads, seconds=100)
+
+
+def check_memory(size: Size) -> None:
+    """Refuse to start where caches and weights alone exceed main memory.
+
+    A machine that swaps measures its disk.
+
+    Raises:
+        EngineError: they do.
+    """
+    weights = weight_bytes(size.model)
+    need, free = len(ENGINES) * (GIB + weights) + 2 * weights, free_memory()
+    if on_cpu() and need > free:
+        raise EngineError(
+            f"the {size.name} model needs {need / GIB:.1f} GiB of free memory for {len(ENGINES)} "
+            f"engines and Transformers, {free / GIB:.1f} are free; end other programs"
+        )
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to draft.
+
+    Attributes:
+        name: as in the table.
+        engine: drafts.
+        readout: rows that every draft returns; ``None`` returns none.
+        gated: whether the engine runs the gate while it drafts; the bench's gate never closes,
+            so that drafts stay equally long.
+        served: the vLLM engine behind it.
+    """
+
+    name: str
+    engine: TranslationEngine
+    readout: Readout | None = None
+    gated: bool = False
+    served: ServedModel | None = None
+
+    def cpu_seconds(self) -> float:
+        """Return the processor time used so far by whatever computes."""
+        if self.served is None:
+            return time.process_time()
+        return sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in self.served.pids)
+
+    def resident_bytes(self) -> int:
+        """Return the resident memory of its engine's processes."""
+        pids = self.served.pids if self.served else ()
+        return sum(psutil.Process(pid).memory_info().rss for pid in pids)
+
+    def milliseconds(self, prompt: Prompt, tokens: int) -> float:
+        """Draft ``tokens`` tokens and return milliseconds per token, the prompt's included.
+
+        Raises:
+            RuntimeError: the draft is shorter.
+        """
+        gate = open_gate(prompt) if self.gated else None
+        start = time.perf_counter()
+        draft = self.engine.draft(prompt, tokens, self.readout, gate)
+        elapsed = time.perf_counter() - start
+        if len(draft.token_ids) != tokens:
+            raise RuntimeError(f"{self.name} drafted {len(draft.token_ids)} of {tokens} tokens")
+        return 1000 * elapsed / tokens
+
+
+def open_gate(prompt: Prompt) -> Gate:
+    """Return the maintained gate with a frontier that nothing crosses."""
+    return _policy().gate(len(prompt.token_word) + CONTEXT)
+
+
+@cache
+def _policy() -> AlignAtt:
+    policy = build_policy(load_config(CONFIG).policy, single=True)
+    assert isinstance(policy, AlignAtt)
+    return policy
+
+
+@contextmanager
+def contenders(
+    size: Size, engines: Sequence[int] = range(len(ENGINES)), seams: Sequence[Seam] = SEAMS
+) -> Iterator[list[Contender]]:
+    """Start contenders; no token ends a turn.
+
+    Args:
+        size: which model.
+        engines: places in ``ENGINES`` of those to start.
+        seams: of the Transformers engines to load.
+
+    There are two plain compiled engines: two processes of the very same engine differ by some
+    percent, more than capture costs, and how these differ is the noise floor of what is said of
+    it. Engines start side by side, on a GPU one after the other: there each measures free memory.
+    """
+    options: dict[str, Any] = {"max_model_len": CONTEXT}
+    if not on_cpu():
+        options[SHARE] = size.gpu_share
+    started: list[ServedModel] = []
+
+    def start(place: int) -> Contender:
+        capture, eager = ENGINES[place]
+        heads, mode = size.heads if capture else (), "eager" if eager else "compiled"
+        served = pool.start("translation", size.model, heads, enforce_eager=eager, **options)
+        started.append(served)
+        drafts = DraftEngine(served, heads, frozenset())
+        return Contender(f"{CAPTURE if capture else PLAIN}, {mode}", drafts, served=served)
+
+    try:
+        with engine_environment(), ThreadPoolExecutor(len(engines) if on_cpu() else 1) as threads:
+            found = dict(zip(engines, threads.map(start, engines), strict=True))
+        yield _listed(size, found, seams)
+    finally:
+        for engine in started:  # side by side: each takes seconds
+            engine.stop()
+        for engine in started:
+            engine.shutdown()
+
+
+def _listed(size: Size, found: Mapping[int, Contender], seams: Sequence[Seam]) -> list[Contender]:
+    """Return what the engines are asked for, by place in ``ENGINES``, and the references."""
+    rows = Readout(size.heads, "predicting")
+    capture, slow = ({"readout": rows}, 0), ({"readout": rows}, 2)
+    # Those that share an engine are not neighbours, whoever comes first.
+    ways: list[tuple[dict[str, Any], int] | Seam] = [
+        ({"name": f"{IDLE}, compiled"}, 0),
+        ({}, 1),
+        capture,
+        ({"name": f"{AGAIN}, compiled"}, 4),
+        ({"name": f"{EARLY}, compiled", "readout": rows, "gated": True}, 0),
+        "eager",
+        slow,
+        ({}, 3),
+        ({"name": f"{EARLY}, eager", "readout": rows, "gated": True}, 2),
+        "sdpa",
+    ]
+    listed = []
+    for way in ways:
+        if isinstance(way, str):
+            if way in seams:
+                name = EAGER_HF if way == "eager" else FUSED_HF
+                listed.append(Contender(name, _reference(size, way), rows))
+        elif way[1] in found:
+            listed.append(replace(found[way[1]], **way[0]))
+    return listed
+
+
+def _reference(size: Size, seam: Seam) -> TransformersEngine:
+    """Load the model into this process, on the device that vLLM uses."""
+    device = "cpu" if on_cpu() else "cuda"
+    engine = TransformersEngine(
+        size.model.path,
+        dtype=size.model.dtype,
+        seam=seam,
+        device=device,
+        random=size.model.engine.get("load_format") == "dummy",
+    )
+    engine.stops = frozenset()
+    return engine
+
+
+def threads() -> int:
+    """Return the number of threads that an engine computes with, and every contender too."""
+    with engine_environment():
+        return int(os.environ.get("OMP_NUM_THREADS", "0")) or torch.get_num_threads()

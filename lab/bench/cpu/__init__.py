@@ -1,0 +1,1 @@
+"""Scripts for two cores: hours of sound, crowds, replicas, starts of engines."""

@@ -1,0 +1,256 @@
+"""Rounds of the bench: all contenders on the same prompts, one at a time, paired."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, count
+from statistics import geometric_mean, mean
+from typing import Any, TypeVar
+
+import numpy as np
+from tqdm import tqdm
+
+from alignatt_agent.config.resources import find_path
+from alignatt_agent.translation.prompt import PromptBuilder
+from alignatt_agent.types import Prompt
+from lab.bench.contenders import AGAIN, CAPTURE, EAGER_HF, IDLE, PLAIN, Contender
+
+T = TypeVar("T")
+
+Key = tuple[str, str]
+
+COLD, WARM = "cold", "warm"
+"""Nothing of the prompt in the prefix cache, or all its whole blocks."""
+
+SPLITS = {
+    "rows against plain": (f"{CAPTURE}, compiled", f"{PLAIN}, compiled", f"{AGAIN}, compiled"),
+    "idle capture against plain": (
+        f"{IDLE}, compiled", f"{PLAIN}, compiled", f"{AGAIN}, compiled",
+    ),
+    "rows against idle capture": (f"{CAPTURE}, compiled", f"{IDLE}, compiled"),
+    "plain against another plain": (f"{AGAIN}, compiled", f"{PLAIN}, compiled"),
+}  # fmt: skip
+"""Who is compared with whom; the last is the noise floor of the first two."""
+
+DEVSET = "micro_models/devset"
+
+LENGTHS = {"short": 60, "medium": 180, "long": 420}
+"""Tokens of a prompt, accepted prefix included."""
+
+_T_95 = (12.706, 4.303, 3.182, 2.776)
+"""97.5 % points of Student's t with 1, 2, ... degrees of freedom."""
+
+
+@dataclass(frozen=True, slots=True)
+class BenchPrompt:
+    """A prompt and how much to draft.
+
+    Attributes:
+        name: e.g. ``"medium+prefix"``.
+        prompt: the token ids.
+        tokens: length of the draft.
+    """
+
+    name: str
+    prompt: Prompt
+    tokens: int
+
+
+@dataclass
+class Race:
+    """Paired timings: entry ``i`` of every list was taken on the same prompt in the same turn.
+
+    Attributes:
+        milliseconds: per token, by ``(contender, COLD or WARM)``.
+        cpu: processor milliseconds per token that the engine of each used.
+        turns: how many.
+    """
+
+    milliseconds: dict[Key, list[float]] = field(default_factory=lambda: defaultdict(list))
+    cpu: dict[Key, list[float]] = field(default_factory=lambda: defaultdict(list))
+    turns: int = 0
+
+
+def race(
+    contenders: Sequence[Contender],
+    prompts: Sequence[BenchPrompt],
+    nonces: Nonces,
+    seconds: float,
+    title: str,
+) -> Race:
+    """Time all contenders in turn on one prompt after another until ``seconds`` are over.
+
+    Every prompt has its turn at least once. One contender runs at a time, in the order of
+    ``turn_order``, and every one drafts before anything is timed. A cold draft gets a variant of
+    the prompt that was never seen, the same one for all; contenders that share an engine get one
+    each. Only engines with a prefix cache have a warm state; a warm draft follows another one of
+    the same contender.
+    """
+    found = Race()
+    for contender in contenders:
+        contender.milliseconds(prompts[-1].prompt, prompts[-1].tokens)
+    end = time.perf_counter() + seconds
+    with tqdm(desc=title, unit="turn") as bar:
+        while found.turns < len(prompts) or time.perf_counter() < end:
+            order = turn_order(contenders, found.turns, len(prompts))
+            _one_turn(found, order, prompts[found.turns % len(prompts)], nonces)
+            found.turns += 1
+            bar.update()
+    return found
+
+
+def turn_order(contenders: Sequence[T], turn: int, prompts: int) -> list[T]:
+    """Return the contenders in the order of one turn.
+
+    The order rotates, and turns round after every full rotation: two contenders run as in
+    ``ab ba ba ab``. It moves on by one from round to round, so that a prompt sees all orders.
+    """
+    step = turn + turn // prompts
+    shift = step % len(contenders)
+    order = [*contenders[shift:], *contenders[:shift]]
+    return order[::-1] if step // len(contenders) % 2 else order
+
+
+def _one_turn(found: Race, order: Sequence[Contender], item: BenchPrompt, nonces: Nonces) -> None:
+    variants = [nonces.fresh(item.prompt)]
+    used: Counter[int] = Counter()
+    for contender in order:
+        place = used[id(contender.served)] if contender.served else 0
+        used[id(contender.served)] += 1
+        if place == len(variants):
+            variants.append(nonces.fresh(item.prompt))
+        for state in (COLD, WARM) if contender.served else (COLD,):
+            before = contender.cpu_seconds()
+            figure = contender.milliseconds(variants[place], item.tokens)
+            spent = 1000 * (contender.cpu_seconds() - before) / item.tokens
+            found.milliseconds[contender.name, state].append(figure)
+            found.cpu[contender.name, state].append(spent)
+
+
+# ------------------------------------------------------------------ statistics
+def spread(figures: Sequence[float]) -> dict[str, float]:
+    """Return median, quartiles and number of figures."""
+    q1, median, q3 = (float(value) for value in np.percentile(figures, [25, 50, 75]))
+    return {"median": median, "q1": q1, "q3": q3, "count": len(figures)}
+
+
+def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:
+    """Summarise ``ours / theirs``, pair by pair: what disturbs both of a pair cancels out.
+
+    Raises:
+        ValueError: the numbers of figures differ.
+    """
+    return spread([a / b for a, b in zip(ours, theirs, strict=True)])
+
+
+def slower(races: Sequence[Race], ours: Key, baselines: Sequence[Key]) -> dict[str, Any]:
+    """Estimate how much longer a contender takes, in percent, from one figure of each start.
+
+    Args:
+        races: two to five, each with engines of its own.
+        ours: the contender.
+        baselines: those it is compared with; the geometric mean counts.
+
+    Returns:
+        ``percent``, the geometric mean; ``low`` and ``high`` of its 95 % interval (Student's t
+        over starts); ``by_start``.
+    """
+    ratios = []
+    for found in races:
+        times = found.milliseconds
+        pairs = [paired_ratio(times[ours], times[baseline])["median"] for baseline in baselines]
+        ratios.append(geometric_mean(pairs))
+    logs = np.log(ratios)
+    half = _T_95[len(ratios) - 2] * float(logs.std(ddof=1)) / math.sqrt(len(ratios))
+    middle = float(logs.mean())
+    percent, low, high = (100 * math.expm1(x) for x in (middle, middle - half, middle + half))
+    by_start = [100 * (ratio - 1) for ratio in ratios]
+    return {"percent": percent, "low": low, "high": high, "by_start": by_start}
+
+
+def race_figures(races: Sequence[Race]) -> dict[str, Any]:
+    """Summarise all races: milliseconds per token, and ratios to the baselines, pair by pair."""
+    keys = races[0].milliseconds
+    times = {key: [*chain.from_iterable(x.milliseconds[key] for x in races)] for key in keys}
+    figures: dict[str, Any] = {}
+    for (name, state), values in times.items():
+        entry = figures[f"{name}, {state}"] = {
+            "ms_per_token": spread(values),
+            "cpu_ms_per_token": mean(mean(x.cpu[name, state]) for x in races),
+        }
+        plain = f"{PLAIN}, {name.rpartition(', ')[2]}", state
+        for baseline, key in (("plain", plain), ("transformers_eager", (EAGER_HF, state))):
+            if key in times:
+                entry[f"ratio_to_{baseline}"] = paired_ratio(values, times[key])
+    return figures
+
+
+def percentages(races: Sequence[Race]) -> dict[str, Any]:
+    """Compare as ``SPLITS`` says, cold and warm."""
+    return {
+        f"{name}, {state}": slower(races, (ours, state), [(x, state) for x in baselines])
+        for name, (ours, *baselines) in SPLITS.items()
+        for state in (COLD, WARM)
+    }
+
+
+# ------------------------------------------------------------------ prompts
+def bench_prompts(tokenizer: Any, number: int = 16) -> list[BenchPrompt]:
+    """Build the prompts: short, medium and long in turn, every other triple with a prefix.
+
+    Their words are those of the embedded dev set. The first three have drafts of 20 tokens, the
+    others of 16 to 20.
+
+    Raises:
+        FileNotFoundError: not run from a checkout.
+    """
+    builder = PromptBuilder(tokenizer, "English", "German")
+    english, german = (
+        (find_path(DEVSET) / "ref" / f"{code}.txt").read_text(encoding="utf-8").splitlines()
+        for code in ("en", "de")
+    )
+    prompts = []
+    for i in range(number):
+        kind, with_prefix, first = list(LENGTHS)[i % 3], i // 3 % 2 == 1, 5 * i % len(english)
+        words = " ".join(english[first:] + english[:first]).split() * 4
+        prefix = tokenizer.encode(german[first], add_special_tokens=False)[: 6 + i % 4]
+        prompt = _fitted(builder, words, prefix if with_prefix else [], LENGTHS[kind])
+        name = f"{kind}+prefix" if with_prefix else kind
+        prompts.append(BenchPrompt(name, prompt, 20 if i < 3 else 16 + i % 5))
+    return prompts
+
+
+def _fitted(builder: PromptBuilder, words: list[str], prefix: list[int], length: int) -> Prompt:
+    """Build a prompt of as many words as ``length`` tokens hold, then cut its source to fit."""
+    taken = next(n for n in count(1) if len(builder.build(words[:n], prefix).token_ids) >= length)
+    prompt = builder.build(words[:taken], prefix)
+    end, surplus = prompt.source_end, len(prompt.token_ids) - length
+    return replace(
+        prompt,
+        token_ids=prompt.token_ids[: end - surplus] + prompt.token_ids[end:],
+        token_word=prompt.token_word[: len(prompt.token_word) - surplus],
+    )
+
+
+class Nonces:
+    """Variants of prompts that no engine has seen, so that nothing of them is cached.
+
+    Args:
+        vocabulary: number of token ids.
+    """
+
+    def __init__(self, vocabulary: int) -> None:
+        self._low = vocabulary // 2
+        self._numbers = count()
+
+    def fresh(self, prompt: Prompt) -> Prompt:
+        """Replace two tokens of the system prompt."""
+        if prompt.source_start < 4:
+            raise ValueError(f"no room for a nonce in front of position {prompt.source_start}")
+        first, second = divmod(next(self._numbers), self._low)
+        nonce = (self._low + first % self._low, self._low + second)
+        return replace(prompt, token_ids=(*prompt.token_ids[:1], *nonce, *prompt.token_ids[3:]))

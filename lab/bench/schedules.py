@@ -1,0 +1,146 @@
+"""What overlapping stages gain: the lag of units by the clock, under each schedule and load.
+
+Audio comes as it is spoken; what waits is heard chunk by chunk. The engines are slowed by constant
+sleeps until stages in turn take the wanted share of real time, so a slow device can be looked at on
+a fast one. Stages that sleep do not share a processor: overlap gains here what it gains where the
+stages have devices of their own, or one with room for both.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+
+from alignatt_agent.booth import BoothStep
+from alignatt_agent.cascade import Engines, build_booth, chunks
+from alignatt_agent.config.agent_config import Schedule
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.types import SAMPLE_RATE, Step
+from lab.bench.streams import Job
+
+SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
+LOADS = (0.3, 0.8, 1.2)
+"""Real-time factors of stages in turn."""
+
+
+class Slowed:
+    """An engine whose calls take longer.
+
+    Args:
+        engine: what is slowed.
+        call: name of the method.
+        seconds: how much longer each call takes.
+        sleep: waits so many seconds.
+    """
+
+    def __init__(
+        self, engine: Any, call: str, seconds: float, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._engine, self._call, self._seconds, self._sleep = engine, call, seconds, sleep
+        self.calls = 0
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._engine, name)
+        if name != self._call:
+            return found
+
+        def slowed(*given: Any, **named: Any) -> Any:
+            self.calls += 1
+            self._sleep(self._seconds)
+            return found(*given, **named)
+
+        return slowed
+
+
+def schedules(
+    resolved: Resolved, engines: Engines, job: Job, loads: Sequence[float] = LOADS
+) -> Iterator[dict[str, Any]]:
+    """Translate an excerpt by the clock under every schedule and load.
+
+    Yields:
+        The real-time factor that was asked for and the one that stages in turn had, the schedule,
+        units, and the lag from the end of what a unit translates to its emission: median, 95th
+        percentile and mean, and the mean of the last quarter less that of the first.
+    """
+    chunk_s = resolved.config.chunk_ms / 1000
+    ear, tongue = Slowed(engines.asr, "transcribe", 0.0), Slowed(engines.translation, "draft", 0.0)
+    steps, _ = _translate(resolved, replace(engines, asr=ear, translation=tongue), job, "sync")
+    spent = np.mean([sum(step.seconds.values()) for step in steps])
+    speech = np.mean([step.seconds["asr"] + step.seconds["aligner"] for step in steps])
+    calls = [engine.calls / len(steps) for engine in (ear, tongue)]
+    for load in loads:
+        extra = max(0.0, load * chunk_s - float(spent))
+        shares = (float(speech / spent), 1 - float(speech / spent))
+        slow = [extra * share / max(n, 1e-9) for share, n in zip(shares, calls, strict=True)]
+        slowed = replace(
+            engines,
+            asr=Slowed(engines.asr, "transcribe", slow[0]),
+            translation=Slowed(engines.translation, "draft", slow[1]),
+        )
+        measured = 0.0
+        for schedule in SCHEDULES:
+            steps, said = _translate(resolved, slowed, job, schedule, paced=True)
+            if schedule == "sync":
+                seconds = sum(sum(step.seconds.values()) for step in steps)
+                measured = seconds / (len(job[0]) / SAMPLE_RATE)
+            lags = np.array([at - end for at, end in said])
+            quarter = max(1, len(lags) // 4)
+            p50, p95 = np.percentile(lags, [50, 95])
+            yield {
+                "load": load,
+                "rtf_in_turn": round(measured, 3),
+                "schedule": schedule,
+                "units": len(lags),
+                "lag_p50_s": round(float(p50), 3),
+                "lag_p95_s": round(float(p95), 3),
+                "lag_mean_s": round(float(lags.mean()), 3),
+                "growth_s": round(float(lags[-quarter:].mean() - lags[:quarter].mean()), 3),
+            }
+
+
+def _translate(
+    resolved: Resolved, engines: Engines, job: Job, schedule: Schedule, paced: bool = False
+) -> tuple[list[Step], list[tuple[float, float]]]:
+    """Return the steps, and when each unit was said and what it translates ended, in seconds."""
+    audio, target = job
+    config = resolved.config.model_copy(update={"schedule": schedule})
+    begin = time.perf_counter()
+    steps: list[Step] = []
+    said: list[tuple[float, float]] = []
+    errors: list[Exception] = []
+
+    def ready(_: str, step: Step | Exception) -> None:
+        if isinstance(step, Exception):
+            errors.append(step)
+            return
+        now = time.perf_counter() - begin
+        steps.append(step)
+        said.extend((now, spoken.end) for spoken in step.times)
+
+    def called(done: BoothStep) -> None:
+        outcomes: dict[str, Step | Exception] = {**done.steps, **done.failures}
+        for name, step in outcomes.items():
+            ready(name, step)
+
+    booth = build_booth(
+        replace(resolved, config=config),
+        engines,
+        language(config.source_language),
+        [language(target)],
+        said=ready,
+    )
+    heard = 0
+    for chunk in chunks(resolved, audio):
+        heard += len(chunk)
+        if paced:
+            time.sleep(max(0.0, begin + heard / SAMPLE_RATE - time.perf_counter()))
+        called(booth.step(chunk))
+    called(booth.finish())
+    if errors:
+        raise errors[0]
+    return steps, said

@@ -1,0 +1,170 @@
+r"""Draw quality against latency for every policy on the same stream, and take the gate apart.
+
+what is compared
+  alignatt         the maintained gate (filters and heads of --config-low) with drafts that have to
+                   agree, over their number n, border margin, hold-back and chunk
+  alignatt, n 1    the same gate on single drafts; and once more with the paper's filters
+  hold_n           drafts without their last n units, over n and chunk
+  local_agreement  the common prefix of n drafts, over n and chunk
+  wait_k           n words behind the speaker, over n and the rate
+  confidence       drafts up to the first token that is not probable enough
+  none             whole drafts, over the chunk
+  Speech is heard and prompts are drafted once; the results, with the seconds they took, are
+  kept in OUT/memo.sqlite and shared by all runs. A run emits exactly what simulstream-eval
+  emits with the same configuration.
+
+Examples:
+  the embedded models, three targets, with about half of the points:
+    python -m lab.curves --output outputs/curves --points quick
+
+  your own models, head sets and dev set:
+    python -m lab.curves --config-low my-low.yaml --config-high my-high.yaml \
+        --devset DIR --targets de --pairs news-en-{target}.jsonl --output outputs/my-curves
+
+  what was chosen, on a dev set that nothing was chosen on, against single rivals:
+    python -m lab.micro_world devset --devset-seed 9000 --sentences 1200 --output outputs/claims
+    python -m lab.curves --devset outputs/claims/devset --output outputs/claims-curves \
+        --only local_agreement-c500-n4 hold_n-c500-n8
+
+  many talks at once, where latency by the clock does not matter:
+    python -m lab.curves --streams 16 --devset outputs/claims/devset --output outputs/claims-curves
+
+  on a cluster, a talk per worker, which remembers what it heard and drafted of it:
+    python -m lab.curves --ray 10.0.0.1:6379 --config-low my-low.yaml --config-high my-high.yaml \
+        --devset DIR --targets de --output outputs/my-curves
+
+it writes to OUT
+  bleu-cu, bleu-ca, chrf-cu, chrf-ca   .png and .svg: Pareto fronts with bootstrap bands
+  dominance.txt   the operating points against each rival at equal latency
+  ablation.md     the gate at the low point with one setting changed at a time
+  curves.json     all of it in numbers
+  runs/, ablation/runs/   per run the configuration, Simulstream's log and OmniSTEval's files
+
+An interrupted command goes on where it stopped when it is given again; runs whose configuration,
+models or audio have changed are repeated. quick runs are not all part of full; both share the memo.
+
+exit status: 0 done; 1 a run or the scoring failed; 2 nothing was started
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from alignatt_agent.cascade import load_engines, shutdown
+from alignatt_agent.cluster.connection import add_options, wish_of
+from alignatt_agent.config.agent_config import AgentConfig, ConfigError
+from alignatt_agent.evaluation.plan import Run, plan
+from alignatt_agent.evaluation.plotting import pyplot
+from alignatt_agent.help_page import page
+from alignatt_agent.types import AlignAttError
+from lab.curves.experiment import Here, Place, Study, conduct
+from lab.curves.grid import OPERATING, SIZES, sweep
+from lab.curves.pareto import RESAMPLES, dominance_table
+
+MICRO_PAIRS = "micro:120:79"
+"""Gold pairs that no shipped head set was chosen or judged on."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
+    parser = argparse.ArgumentParser("python -m lab.curves", **page(__doc__))
+    add = parser.add_argument
+    add("--output", type=Path, required=True, metavar="OUT", help="output folder")
+    text = "target languages, codes or names; default de it zh"
+    add("--targets", nargs="+", metavar="LANG", default=["de", "it", "zh"], help=text)
+    counts = (f"{size} has {len(sweep(size))}" for size in SIZES)
+    text = f"size of the grid: {', '.join(counts)} runs per target; default %(default)s"
+    add("--points", choices=SIZES, default="full", help=text)
+    text = "points of that grid to run beside the operating ones, without ablations; default all"
+    add("--only", nargs="+", metavar="NAME", default=[], help=text)
+    text = "dev set, laid out as simulstream-eval --help says; default %(default)s"
+    add("--devset", type=Path, default=Path("micro_models/devset"), metavar="DIR", help=text)
+    for name in OPERATING:
+        text = f"maintained configuration for {name} latency, name or path; default %(default)s"
+        add(f"--config-{name}", default=f"micro-{name}", metavar="CONFIG", help=text)
+    text = (
+        "pairs with gold word alignments for the peak accuracy of the ablations, as alignatt "
+        "calibrate reads them; {target} stands for the language code; default: "
+        f"{MICRO_PAIRS} for the embedded models, none for others"
+    )
+    add("--pairs", metavar="FILE", help=text)
+    text = "resamples of the bootstrap; default %(default)s"
+    add("--resamples", type=int, default=RESAMPLES, help=text)
+    text = (
+        "talks at once, so that the engines batch; CA then holds what they waited for one another; "
+        "default %(default)s"
+    )
+    add("--streams", type=int, default=1, metavar="N", help=text)
+    add_options(parser, "stream")
+    return parser
+
+
+class CurvesError(AlignAttError):
+    """A run or the scoring failed; what is finished stays."""
+
+    exit_status = 1
+
+
+def study_from(arguments: argparse.Namespace) -> Study:
+    """Check everything that needs no model.
+
+    Raises:
+        AlignAttError: see ``evaluation.plan.plan``.
+        FigureError: matplotlib is not installed.
+    """
+    pyplot()
+    sweep(arguments.points, arguments.only)  # refuses unknown names
+    plans = {
+        name: plan(
+            agent="alignatt4llm",
+            configs=[getattr(arguments, f"config_{name}")],
+            overrides={},
+            source=None,
+            targets=arguments.targets,
+            devset=arguments.devset,
+            output=arguments.output,
+        )
+        for name in OPERATING
+    }
+    micro = MICRO_PAIRS if "label" in plans["low"][0].signature else None
+    return Study(
+        plans=plans["low"],
+        bases={name: _config(runs[0]) for name, runs in plans.items()},
+        output=arguments.output,
+        size=arguments.points,
+        pairs=arguments.pairs or micro,
+        resamples=arguments.resamples,
+        only=arguments.only,
+        streams=arguments.streams,
+    )
+
+
+def _config(run: Run) -> AgentConfig:
+    assert run.choice is not None
+    assert run.choice.config is not None
+    return run.choice.config
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    arguments = build_parser().parse_args(argv)
+    cluster = wish_of(arguments)
+    study = study_from(arguments)
+    place: Place = Here(load_engines, shutdown, study.streams)
+    if cluster is not None:
+        if study.streams > 1:
+            raise ConfigError("--streams is for one machine: a worker of --ray streams one talk")
+        from lab.curves.on_ray import OnRay
+
+        place = OnRay(cluster, len(study.plans[0].devset.talks))
+    try:
+        comparisons = conduct(study, place)
+    except AlignAttError as error:
+        raise CurvesError(f"{error}; the same command goes on from here") from error
+    print(f"\n{dominance_table(comparisons)}\n")
+    if not arguments.only:
+        print((arguments.output / "ablation.md").read_text(encoding="utf-8"))
+    print(f"files: {arguments.output}/")
+    return 0

@@ -1,0 +1,1 @@
+"""The measurements that need a GPU, in parts of nine minutes."""

@@ -1,0 +1,125 @@
+"""Are the rows right on this device?"""
+
+from __future__ import annotations
+
+import importlib
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from context import Context, Result, gpu_memory_used
+
+IMPORTS = (
+    "vllm.v1.engine.async_llm", "vllm.model_executor.models.gemma4",
+    "vllm.model_executor.models.gemma4_mm", "vllm.model_executor.models.qwen3_asr",
+    "alignatt_agent.engine.capture", "alignatt_agent.engine.replay",
+    "alignatt_agent.engine.early_stop", "alignatt_agent.cascade",
+)  # fmt: skip
+"""What engines and cascade import, without a GPU being asked for anything."""
+
+GPU_IMPORTS = (
+    "vllm.v1.worker.gpu_worker", "vllm.v1.worker.gpu_model_runner",
+    "vllm.v1.worker.gpu.model_runner", "vllm.v1.attention.backends.triton_attn",
+    "vllm.v1.attention.backends.flash_attn", "vllm.v1.attention.backends.flex_attention",
+)  # fmt: skip
+"""What only the CUDA build can import."""
+
+FEW_BLOCKS = {"num_gpu_blocks_override": 32, "max_model_len": 512}
+"""Too few for all requests of a batch: some are preempted and start again."""
+
+SHARE = 0.1
+"""Of the GPU's memory, for an engine of a tiny model."""
+
+
+def describe(context: Context) -> Result:
+    """Describe machine and versions, and import what the other parts need."""
+    import torch
+
+    from alignatt_agent.engine.plugin import register
+
+    register()  # as in every process of an engine
+    failed = {}
+    for name in (*IMPORTS, *(() if context.self_test else GPU_IMPORTS)):
+        try:
+            importlib.import_module(name)
+        except Exception as error:  # one that fails says what the others lack
+            failed[name] = f"{type(error).__name__}: {error}"
+    found: dict[str, Any] = {
+        "python": platform.python_version(),
+        "torch_cuda": torch.version.cuda,
+        "gpu_memory_used": gpu_memory_used(),
+        "failed_imports": failed,
+    }
+    if torch.cuda.is_available():
+        card = torch.cuda.get_device_properties(0)
+        found["gpu"] = {
+            "name": card.name,
+            "memory": card.total_memory,
+            "multiprocessors": card.multi_processor_count,
+            "capability": f"{card.major}.{card.minor}",
+        }
+    found["problem"] = f"imports fail: {', '.join(failed)}" if failed else ""
+    found["summary"] = str(found.get("gpu", "no GPU"))
+    return found
+
+
+def parity(
+    context: Context,
+    mode: str,
+    subject: str = "gemma4-random",
+    backend: str = "TRITON_ATTN",
+    dtypes: Sequence[Any] = ("float32",),
+) -> Result:
+    """Run the parity matrix of one mode on one model.
+
+    Requests are served alone, batched, from the prefix cache and in chunks. Drafts of a batch end
+    at different steps, so that every batch size down to one is replayed, odd ones too.
+
+    Args:
+        context: of this run.
+        mode: ``eager``, ``piecewise``, ``full``, or ``preempted`` with graphs.
+        subject: model, see ``parity_cases``.
+        backend: vLLM's attention backend.
+        dtypes: computation types.
+    """
+    from lab.parity import cases as parity_cases
+    from lab.parity.run import measure
+
+    device = "cpu" if context.self_test else "cuda"
+    item = parity_cases.subject(subject, context.models)
+    arguments = _arguments(context, mode, backend)
+    cells = [cell.summary() for cell in measure([item], {mode: arguments}, dtypes, device)]
+    problems = [f"{cell['situation']}: {text}" for cell in cells for text in cell["problems"]]
+    worst = max(cell["same_dtype"]["largest"] for cell in cells)
+    return {
+        "mode": mode,
+        "backend": None if context.self_test else backend,
+        "layout": _layout(item, dtypes[0], arguments),
+        "cells": cells,
+        "problem": "; ".join(problems),
+        "summary": f"{len(cells)} cells, max |dA| {worst:.1e}",
+    }
+
+
+def _arguments(context: Context, mode: str, backend: str) -> dict[str, Any]:
+    from lab.parity.cases import CUDA_MODES, MODES
+
+    modes: Mapping[str, Mapping[str, Any]] = MODES if context.self_test else CUDA_MODES
+    few = FEW_BLOCKS if mode == "preempted" else {}
+    chosen = "eager" if context.self_test else "full" if few else mode
+    card = {} if context.self_test else {"attention_backend": backend}
+    return context.engine(SHARE, **modes[chosen], **card, **few)
+
+
+def _layout(item: Any, dtype: Any, arguments: Mapping[str, Any]) -> Any:
+    """Return what the start-up probe finds: backends, and the shapes of their caches."""
+    from alignatt_agent.config.agent_config import ModelConfig
+    from alignatt_agent.engine import pool
+
+    engine = {**arguments, "enforce_eager": True}
+    model = ModelConfig(path=str(item.path), dtype=dtype, engine=engine)
+    served = pool.start("translation", model, item.heads)
+    try:
+        return served.ask_workers("alignatt_describe")[0]
+    finally:
+        served.shutdown()

@@ -1,0 +1,154 @@
+"""How fast: drafts on the dimensions of Gemma-4 E4B, and what rows and gate cost a step."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dimensions
+from context import Context, Result
+
+SHARE = 0.13
+"""Of the GPU's memory for each engine: three engines, or two, beside two Transformers models."""
+
+STEPS = 48
+"""Decoding steps whose synchronisations are counted."""
+
+_WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
+_COPIES = ("Memcpy DtoH", "Memcpy HtoD", "cudaMemcpyAsync", "cudaMemcpy")
+_COUNTED = (*_WAITS, *_COPIES, "cudaLaunchKernel", "cudaGraphLaunch", "aten::item")
+
+
+def size(context: Context) -> Any:
+    """Return the model of the bench."""
+    from alignatt_agent.config.agent_config import ModelConfig
+    from lab.bench.contenders import Size
+    from lab.stand_ins import random_models
+
+    if context.self_test:
+        # As large a vocabulary as the tokenizer of the prompts has.
+        sizes = {"vocab_size": 16384, "vocab_size_per_layer_input": 16384}
+        path = random_models.write("gemma4", context.models / "gemma4-bench", **sizes)
+        model = ModelConfig(path=str(path), dtype="float32", engine={"load_format": "dummy"})
+        return Size("tiny", model, ((0, 1), (2, 3)), seconds=5.0)
+    model = dimensions.translation(context.models / "gemma4-e4b")
+    return Size("gemma4-e4b", model, dimensions.HEADS, seconds=120.0, gpu_share=SHARE)
+
+
+def race_all(context: Context, engines: Sequence[int], seams: Sequence[Any]) -> Result:
+    """Time contenders, paired, on the prompts and drafts of the bench.
+
+    Args:
+        context: of this run.
+        engines: places in ``bench_contenders.ENGINES``; on a CPU the eager ones.
+        seams: Transformers' ways of attention that take part.
+    """
+    from transformers import AutoTokenizer
+
+    from lab.bench import contenders as bench_contenders
+    from lab.bench.rounds import Nonces, bench_prompts, race, race_figures
+
+    chosen = size(context)
+    # Its vocabulary is large enough for prompts that no engine has seen.
+    tokenizer = AutoTokenizer.from_pretrained(bench_contenders.micro().model.path)
+    prompts, nonces = bench_prompts(tokenizer, 6), Nonces(len(tokenizer))
+    started = (2, 3) if context.self_test else engines
+    with bench_contenders.contenders(chosen, started, seams) as listed:
+        found = race(listed, prompts, nonces, chosen.seconds, chosen.name)
+        figures = race_figures([found])
+    medians = {
+        key: round(entry["ms_per_token"]["median"], 3)
+        for key, entry in figures.items()
+        if entry.get("ms_per_token")
+    }
+    return {
+        "model": chosen.name,
+        "dtype": chosen.model.dtype,
+        "heads": chosen.heads,
+        "prompts": [[p.name, len(p.prompt.token_ids), p.tokens] for p in prompts],
+        "turns": found.turns,
+        "race": figures,
+        "summary": f"ms a token {medians}",
+    }
+
+
+class _InProcess:
+    """What ``DraftEngine`` needs of a served model, in this process, where a profiler sees it."""
+
+    name = "the engine"
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        from vllm import LLM
+
+        self._engine = LLM(**arguments, seed=0)
+
+    def generate(self, prompt: Any, sampling: Any) -> Any:
+        """Run one request, see ``ServedModel``."""
+        return self._engine.generate([prompt], [sampling], use_tqdm=False)[0]
+
+    def ask_workers(self, method: str, *arguments: Any) -> list[Any]:
+        """Call a method on every worker, see ``ServedModel``."""
+        found: list[Any] = self._engine.collective_rpc(method, args=arguments)
+        return found
+
+
+def synchronisations(context: Context) -> Result:
+    """Count what makes the host wait for the device in a step: plain, with rows, with a gate."""
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    from alignatt_agent.engine.drafts import DraftEngine
+    from alignatt_agent.engine.early_stop import processor_name
+    from alignatt_agent.engine.options import engine_arguments, engine_environment
+    from alignatt_agent.types import Prompt, Readout
+    from lab.bench.contenders import open_gate
+
+    chosen = size(context)
+    prompt = Prompt(tuple(range(10, 200)), 40, tuple(range(100)))
+    readout = Readout(chosen.heads, "predicting")
+    ways: dict[str, tuple[Any, Any]] = {
+        "plain": (None, None),
+        "rows": (readout, None),
+        "rows and gate": (readout, open_gate(prompt)),
+    }
+    with engine_environment():
+        arguments = engine_arguments("translation", chosen.model, chosen.heads)
+        from vllm.engine.arg_utils import EngineArgs
+
+        options = {"max_model_len": 1024, "enforce_eager": context.self_test}
+        arguments |= context.engine(0.3, **options)
+        second = bool(EngineArgs(**arguments).create_engine_config().use_v2_model_runner)
+        served: Any = _InProcess({**arguments, "logits_processors": [processor_name(second)]})
+        drafts = DraftEngine(served, chosen.heads, frozenset())
+        counted = {name: _count(drafts, prompt, *way) for name, way in ways.items()}
+    extra = {
+        name: {
+            event: round((times - counted["plain"].get(event, 0)) / STEPS, 3)
+            for event, times in counts.items()
+        }
+        for name, counts in counted.items()
+    }
+    waits = {name: sum(found.get(event, 0) for event in _WAITS) for name, found in extra.items()}
+    return {
+        "model": chosen.name,
+        "steps": STEPS,
+        "model_runner": 2 if second else 1,
+        "events": counted,
+        "more_than_plain_a_step": extra,
+        "summary": f"waits a step beyond plain: {waits}",
+    }
+
+
+def _count(drafts: Any, prompt: Any, readout: Any, gate: Any) -> dict[str, int]:
+    """Count the events of a draft of ``STEPS`` tokens; its first one is not counted."""
+    from torch.profiler import ProfilerActivity, profile
+
+    drafts.draft(prompt, STEPS, readout, gate)
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+        drafts.draft(prompt, STEPS, readout, gate)
+    found: Counter[str] = Counter()
+    for event in profiler.key_averages():
+        for name in _COUNTED:
+            if event.key.startswith(name):
+                found[name] += event.count
+    return dict(found)

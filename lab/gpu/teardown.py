@@ -1,0 +1,74 @@
+"""An engine ends, and gives its memory back, when its owner was killed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+from context import Context, Result, gpu_memory_used
+
+BAR_S = 3.0
+"""Seconds after which engine and memory have to be gone."""
+
+PATIENCE_S = 30.0
+SLACK = 64 << 20
+"""Bytes that the driver may count otherwise afterwards."""
+
+
+def kill(context: Context) -> Result:
+    """Kill a process that owns an engine, and wait for both to be gone."""
+    from lab.stand_ins import random_models
+
+    path = random_models.write("gemma4", context.models / "gemma4-tiny")
+    before = gpu_memory_used()
+    settings = {"path": str(path), "engine": context.engine(0.3, max_model_len=1024)}
+    owner = subprocess.Popen(
+        [sys.executable, __file__, json.dumps(settings)], stdout=subprocess.PIPE, text=True
+    )
+    assert owner.stdout is not None
+    engines = [psutil.Process(int(pid)) for pid in owner.stdout.readline().split()]
+    held = gpu_memory_used()
+    owner.kill()
+    begin = time.monotonic()
+    owner.wait()
+    gone: dict[str, Any] = {"engine_s": None, "memory_s": None}
+    while (spent := time.monotonic() - begin) < PATIENCE_S and None in gone.values():
+        if gone["engine_s"] is None and not any(map(_runs, engines)):
+            gone["engine_s"] = round(spent, 2)
+        used = gpu_memory_used()
+        free = used is None or before is None or used <= before + SLACK
+        if gone["memory_s"] is None and free and gone["engine_s"] is not None:
+            gone["memory_s"] = round(time.monotonic() - begin, 2)
+        time.sleep(0.05)
+    late = [name for name, spent in gone.items() if spent is None or spent > BAR_S]
+    return {
+        **gone,
+        "engines": len(engines),
+        "gpu_memory": {"before": before, "held": held, "after": gpu_memory_used()},
+        "problem": f"later than {BAR_S:.0f} s: {', '.join(late)}" if late else "",
+        "summary": f"engine gone after {gone['engine_s']} s, memory after {gone['memory_s']} s",
+    }
+
+
+def _runs(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def own(settings: dict[str, Any]) -> None:
+    """Start an engine, print its processes, and wait to be killed."""
+    from alignatt_agent.config.agent_config import ModelConfig
+    from alignatt_agent.engine import pool
+
+    served = pool.start("translation", ModelConfig(**settings), ((0, 1), (2, 3)))
+    print(*served.pids, flush=True)
+    time.sleep(600)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    own(json.loads(sys.argv[1]))

@@ -1,0 +1,119 @@
+"""Parallel sentences with gold word alignments, split into training and held-out ones."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lab.micro_world.grammar import Grammar
+from lab.micro_world.linearise import english, linearise
+from lab.micro_world.linearise.token import END, surface
+from lab.micro_world.linearise.wording import Wording
+from lab.micro_world.tree import Sentence
+
+TARGETS = ("de", "it", "zh")
+LONGEST = 20
+"""Words of a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One language of a pair.
+
+    Attributes:
+        pieces: written words, each with its leading space; their concatenation is the text.
+        align: for every piece the English word indices it depends on, the aligned one first.
+    """
+
+    pieces: tuple[str, ...]
+    align: tuple[tuple[int, ...], ...]
+
+    @property
+    def text(self) -> str:
+        """The sentence as written."""
+        return "".join(self.pieces)
+
+    def known(self, shown: int) -> int:
+        """Return how many pieces from the first depend on the first ``shown`` words only."""
+        waits = (i for i, align in enumerate(self.align) if max(align) >= shown)
+        return next(waits, len(self.pieces))
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """An English sentence and its translations; words carry their punctuation.
+
+    Attributes:
+        words: the English words.
+        targets: a translation into each language, in one of several right wordings.
+        tree: what they say.
+    """
+
+    words: tuple[str, ...]
+    targets: dict[str, Side]
+    tree: Sentence
+
+    @property
+    def text(self) -> str:
+        """The English sentence as written."""
+        return " ".join(self.words)
+
+    def reworded(self, language: str, rng: random.Random) -> Side:
+        """Draw another translation; it may be the same."""
+        return translate(self.tree, language, rng, _english(self.tree)[1])
+
+
+def sentences(seed: int | str, *, held_out: bool = False) -> Iterator[Pair]:
+    """Yield pairs for ever; held-out sentences never occur among the others."""
+    grammar, rng = Grammar(random.Random(seed)), random.Random(f"wording {seed}")
+    while True:
+        tree = grammar.sentence()
+        words, where = _english(tree)
+        if len(words) > LONGEST or is_held_out(" ".join(words)) != held_out:
+            continue
+        yield Pair(words, {code: translate(tree, code, rng, where) for code in TARGETS}, tree)
+
+
+def translate(tree: Sentence, language: str, rng: random.Random, where: dict[int, int]) -> Side:
+    """Write a tree in a target language, in a drawn wording.
+
+    Args:
+        tree: what to say.
+        language: its code.
+        rng: draws the wording.
+        where: the index of the English word that says each identity of the tree.
+    """
+    tokens = linearise(tree, language, Wording(rng))
+    return Side(
+        tuple(surface(tokens, spaced=language != "zh")),
+        tuple(tuple(where[i] for i in token.ids) for token in tokens),
+    )
+
+
+def _english(tree: Sentence) -> tuple[tuple[str, ...], dict[int, int]]:
+    words: list[str] = []
+    where: dict[int, int] = {}
+    for token in english(tree):
+        if token.glue:
+            words[-1] += token.text
+            where.setdefault(token.ids[0], len(words) - 1)
+            continue
+        where[token.ids[0]] = len(words)
+        words.append(token.text)
+    where[END] = len(words) - 1
+    return tuple(words), where
+
+
+def is_held_out(text: str) -> bool:
+    """One sentence in ten is held out, decided by its text alone."""
+    return zlib.crc32(text.encode()) % 10 == 0
+
+
+def reorders(pair: Pair, language: str, distance: int = 3) -> bool:
+    """Tell whether two aligned words cross over more than ``distance`` words."""
+    heads = [align[0] for align in pair.targets[language].align]
+    return any(
+        heads[i] - heads[j] > distance for i in range(len(heads)) for j in range(i, len(heads))
+    )

@@ -1,0 +1,141 @@
+"""Dev sets of the micro world: unsegmented talks of held-out sentences in the layout of MCIF's."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from string import ascii_lowercase
+
+import numpy as np
+import soundfile
+import yaml
+
+from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
+from lab.micro_world import lexicon, training
+from lab.micro_world.corpus import TARGETS, Pair, sentences
+from lab.micro_world.names import drawn_names
+from lab.micro_world.speech import Synthesiser, Voice, speak
+from lab.micro_world.speech_data import noisy
+
+VOICES = (
+    Voice("en-us", 145, 45),
+    Voice("en-us+f2", 155, 60),
+    Voice("en-us+m3", 165, 40),
+    Voice("en-us+f4", 175, 52),
+)
+SECONDS = 72.0
+"""A talk ends with the sentence during which so much has passed."""
+SEED, SENTENCES = 1000, 60
+NOISE = 6e-3
+"""Standard deviation of the background noise, full scale being 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """A spoken talk.
+
+    Attributes:
+        name: of its files.
+        speaker: its voice.
+        audio: samples.
+        segments: its sentences with their begin and end in seconds.
+        words: what was said when.
+        context: names that occur, and others.
+    """
+
+    name: str
+    speaker: str
+    audio: FloatArray
+    segments: tuple[tuple[Pair, float, float], ...]
+    words: tuple[Word, ...]
+    context: tuple[str, ...]
+
+
+def talks(seed: int, least: int) -> Iterator[Talk]:
+    """Yield talks until they have ``least`` sentences, and every voice was heard."""
+    said = 0
+    for number in count():
+        if said >= least and number >= len(VOICES):
+            return
+        name = "talk-" + _letters(number)
+        voice = VOICES[number % len(VOICES)]
+        talk = speak_talk(name, voice, seed + number)
+        said += len(talk.segments)
+        yield talk
+
+
+def speak_talk(name: str, voice: Voice, seed: int, seconds: float = SECONDS) -> Talk:
+    """Speak held-out sentences one after the other until ``seconds`` have passed."""
+    rng, synthesiser = random.Random(seed), Synthesiser()
+    pieces: list[FloatArray] = [np.zeros(int(rng.uniform(0.2, 0.6) * SAMPLE_RATE), np.float32)]
+    now = len(pieces[0]) / SAMPLE_RATE
+    segments: list[tuple[Pair, float, float]] = []
+    words: list[Word] = []
+    for pair in _consistent(seed, rng):
+        spoken = speak(pair.words, voice, rng, synthesiser)
+        words += [Word(w.text, w.start + now, w.end + now) for w in spoken.words]
+        end = now + len(spoken.audio) / SAMPLE_RATE
+        segments.append((pair, now, end))
+        gap = np.zeros(int(rng.uniform(0.4, 0.9) * SAMPLE_RATE), np.float32)
+        pieces += [spoken.audio, gap]
+        now = end + len(gap) / SAMPLE_RATE
+        if now >= seconds:
+            break
+    audio = noisy(np.concatenate(pieces), NOISE, seed)
+    context = tuple(drawn_names(rng, [word.text for word in words]))
+    return Talk(name, voice.name, audio, tuple(segments), tuple(words), context)
+
+
+def _consistent(seed: int, rng: random.Random) -> Iterator[Pair]:
+    """Yield held-out sentences in which a name is always spelled the same."""
+    spelled = [rng.choice(pair).en for pair in lexicon.SPELLINGS]
+    other = {n.en for pair in lexicon.SPELLINGS for n in pair} - set(spelled)
+    for pair in sentences(seed, held_out=True):
+        if not other & {word.strip(".,") for word in pair.words}:
+            yield pair
+
+
+def write(folder: Path, seed: int = SEED, least: int = SENTENCES) -> None:
+    """Write WAVs, ``audio-segments.yaml``, ``ref``, ``contexts`` and gold word times to ``folder``.
+
+    Args:
+        folder: of the dev set.
+        seed: of sentences, voices and pauses.
+        least: number of sentences; the last talk is spoken to its end.
+    """
+    for part in ("ref", "wav", "contexts"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    listing: list[dict[str, object]] = []
+    lines: dict[str, list[str]] = {code: [] for code in ("en", *TARGETS)}
+    for talk in talks(seed, least):
+        wav = f"{talk.name}.wav"
+        soundfile.write(folder / "wav" / wav, talk.audio, SAMPLE_RATE, subtype="PCM_16")
+        for pair, begin, end in talk.segments:
+            listing.append(
+                {
+                    "wav": wav,
+                    "offset": round(begin, 3),
+                    "duration": round(end - begin, 3),
+                    "speaker_id": talk.speaker,
+                }
+            )
+            lines["en"].append(pair.text)
+            for code in TARGETS:
+                lines[code].append(pair.targets[code].text)
+        (folder / "contexts" / f"{talk.name}.txt").write_text("\n".join(talk.context) + "\n")
+        training.write_json(
+            folder / "gold" / f"{talk.name}.json",
+            [[w.text, round(w.start, 3), round(w.end, 3)] for w in talk.words],
+        )
+    (folder / "audio-segments.yaml").write_text(yaml.safe_dump(listing, sort_keys=False))
+    for code, texts in lines.items():
+        (folder / "ref" / f"{code}.txt").write_text("\n".join(texts) + "\n")
+
+
+def _letters(number: int) -> str:
+    """Return a, b, ... z, ba, bb, ..."""
+    text = ascii_lowercase[number % 26]
+    return text if number < 26 else _letters(number // 26) + text

@@ -1,0 +1,218 @@
+"""Random conference-talk sentences as language-neutral trees."""
+
+from __future__ import annotations
+
+import random
+from typing import TypeVar
+
+from lab.micro_world import lexicon
+from lab.micro_world.forms import Plain, Verb
+from lab.micro_world.tree import Clause, Leaf, NounPhrase, Relative, Sentence, When
+
+T = TypeVar("T")
+
+POSSESSIVES = ("our", "my", "his", "her", "their")
+DEFINITE = ("the", "the", "the", "this", *POSSESSIVES)
+SINGULAR = ("the",) * 5 + ("a",) * 5 + ("this", "every", *POSSESSIVES)
+PLURAL = ("the",) * 6 + ("these", "these", "some", "many", *POSSESSIVES)
+RARE = 0.4
+"""How often a name that has two spellings has the rare one."""
+
+
+class Grammar:
+    """Samples sentences; the same seed gives the same sentences."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._next = 0
+        kinds = {noun.kind for noun in lexicon.NOUNS}
+        self._nouns = {kind: [n for n in lexicon.NOUNS if n.kind == kind] for kind in kinds}
+        self._relational = {
+            kind: [n for n in lexicon.RELATIONAL if n.kind == kind] for kind in kinds
+        }
+        self._inner = sorted(kind for kind in kinds if self._relational[kind])
+
+    def sentence(self) -> Sentence:
+        """Draw one sentence."""
+        self._next = 0
+        roll = self._rng.random()
+        opener = self._leaf(self._rng.choice(lexicon.OPENER)) if self._chance(0.18) else None
+        if roll < 0.42:
+            if not opener and self._chance(0.12):
+                when = self._when()
+                return Sentence("single", self._clause(heavy=True, tense="past"), None, when)
+            return Sentence("single", self._clause(heavy=True), opener)
+        if roll < 0.56:
+            first, link = self._clause(), self._leaf(self._rng.choice(lexicon.LINK))
+            return Sentence("after", first, opener, None, link, self._clause())
+        if roll < 0.68:
+            link, second = self._leaf(self._rng.choice(lexicon.LINK)), self._clause()
+            return Sentence("before", self._clause(), None, None, link, second)
+        if roll < 0.82:
+            questioning = self._chance(0.3)
+            first = self._matrix(lexicon.QUESTIONING if questioning else lexicon.CLAUSAL)
+            link = self._leaf(lexicon.COMPLEMENTISER["whether" if questioning else "that"])
+            return Sentence("that", first, opener, None, link, self._clause())
+        if roll < 0.90:
+            first = self._clause(negated=True)
+            link = self._leaf(Plain("until", (), (), ()))
+            return Sentence("until", first, opener, None, link, self._clause(tense="perfect"))
+        first = self._clause()
+        link = self._leaf(Plain("and", ("und",), ("e",), ("并且", "而且")))
+        return Sentence("and", first, opener, None, link, self._clause())
+
+    def _leaf(self, value: T) -> Leaf[T]:
+        self._next += 1
+        return Leaf(self._next, value)
+
+    def _chance(self, p: float) -> bool:
+        return self._rng.random() < p
+
+    def _when(self) -> When:
+        return When(
+            self._leaf(self._rng.choice(lexicon.NUMBER)),
+            self._leaf(self._rng.choice(lexicon.TIME)),
+            self._leaf(self._rng.choice(["ago", "later"])),
+        )
+
+    def _matrix(self, verbs: list[Verb]) -> Clause:
+        tense = self._rng.choice(["present", "present", "past"])
+        subject = self._noun_phrase("person", light=True, pronouns=True)
+        return Clause(subject, tense, self._leaf(self._rng.choice(verbs)))
+
+    def _clause(self, *, heavy: bool = False, tense: str = "", negated: bool = False) -> Clause:
+        if not tense and not negated and self._chance(0.12):
+            return Clause(
+                self._noun_phrase(self._thing(), of=True),
+                "copula",
+                auxiliary=self._leaf("be"),
+                predicate=self._leaf(self._rng.choice(lexicon.ADJECTIVE)),
+            )
+        relative_at = self._rng.choice(["subject", "object"]) if heavy and self._chance(0.4) else ""
+        subject = self._noun_phrase(
+            "person", pronouns=relative_at != "subject", relative=relative_at == "subject"
+        )
+        clause = self._predicate(subject, tense, negated=negated or self._chance(0.06))
+        kinds = clause.verb.value.objects if clause.verb else ()
+        clause.object = self._noun_phrase(
+            self._rng.choice(kinds),
+            relative=relative_at == "object",
+            of=kinds == lexicon.THINGS,  # other verbs tell by the noun what they mean
+        )
+        if self._chance(0.26):
+            self._add_adverb(clause)
+        elif self._chance(0.3):
+            preposition = self._rng.choice(lexicon.PREPOSITION)
+            clause.preposition = self._leaf(preposition)
+            kind = self._rng.choice(preposition.kinds)
+            kind = self._thing() if kind == "thing" else kind
+            genitive = preposition.de[0].endswith("gen")
+            clause.adjunct = self._noun_phrase(kind, light=True, definite=genitive)
+        return clause
+
+    def _add_adverb(self, clause: Clause) -> None:
+        past = clause.tense in ("past", "perfect")
+        fit = [a for a in lexicon.ADVERB if a.kinds[0] != ("now" if past else "past")]
+        adverb = self._rng.choice(fit)
+        clause.adverb = self._leaf(adverb)
+        clause.adverb_early = adverb.kinds[0] == "time" and adverb.en != "today"
+        clause.adverb_early = clause.adverb_early and self._chance(0.5)
+
+    def _thing(self) -> str:
+        return self._rng.choice(lexicon.THINGS)
+
+    def _verb(self) -> Verb:
+        table = self._rng.choices(
+            [lexicon.TRANSITIVE, lexicon.SENSES, lexicon.PHRASAL], [0.5, 0.27, 0.23]
+        )[0]
+        return self._rng.choice(table)
+
+    def _predicate(self, subject: NounPhrase, tense: str = "", *, negated: bool = False) -> Clause:
+        tense = (
+            tense
+            or self._rng.choices(["present", "past", "perfect", "modal"], [0.32, 0.26, 0.2, 0.22])[
+                0
+            ]
+        )
+        clause = Clause(subject, tense)
+        if tense == "perfect":
+            clause.auxiliary = self._leaf("have")
+        elif tense == "modal":
+            # A negated must is another verb in German.
+            modals = [m for m in lexicon.MODAL if not (negated and m.en == "must")]
+            clause.modal = self._leaf(self._rng.choice(modals))
+        elif negated:
+            clause.auxiliary = self._leaf("do")
+        if negated:
+            clause.negation = self._leaf("not")
+        verb = self._verb()
+        clause.verb = self._leaf(verb)
+        if verb.particle:
+            clause.particle = self._leaf(verb.particle)
+            clause.particle_late = self._chance(0.6)
+        return clause
+
+    def _noun_phrase(
+        self,
+        kind: str,
+        *,
+        light: bool = False,
+        pronouns: bool = False,
+        relative: bool = False,
+        definite: bool = False,
+        of: bool = False,
+    ) -> NounPhrase:
+        if kind == "person" and not relative and not definite:
+            roll = self._rng.random()
+            if pronouns and roll < 0.42:
+                return NounPhrase(pronoun=self._leaf(self._rng.choice(lexicon.PRONOUN)))
+            if roll > 0.86:
+                return NounPhrase(name=self._leaf(self._name()))
+        phrase = NounPhrase(plural=self._chance(0.35))
+        if phrase.plural and not definite and self._chance(0.25):
+            phrase.number = self._leaf(self._rng.choice(lexicon.NUMBER))
+        else:
+            choices = DEFINITE if definite else PLURAL if phrase.plural else SINGULAR
+            word = self._rng.choice(choices)
+            word = "these" if phrase.plural and word == "this" else word
+            phrase.determiner = self._leaf(lexicon.DETERMINER[word])
+        if self._chance(0.15 if light else 0.3):
+            phrase.adjectives = [self._leaf(self._rng.choice(lexicon.ADJECTIVE))]
+        if of and not relative and self._chance(0.3):
+            self._add_whole(phrase)
+        else:
+            phrase.noun = self._leaf(self._rng.choice(self._nouns[kind]))
+        if relative:
+            phrase.relative = self._relative(kind, phrase.plural)
+        return phrase
+
+    def _add_whole(self, phrase: NounPhrase) -> None:
+        inner = self._rng.choice(self._inner)
+        phrase.noun = self._leaf(self._rng.choice(self._relational[inner]))
+        phrase.of = self._leaf("of")
+        phrase.whole = self._noun_phrase(inner, light=True, definite=True)
+
+    def _name(self) -> Plain:
+        if self._chance(0.5):
+            return self._rng.choice(lexicon.NAME)
+        common, rare = self._rng.choice(lexicon.SPELLINGS)
+        return rare if self._chance(RARE) else common
+
+    def _relative(self, kind: str, plural: bool) -> Relative:
+        pronoun = self._leaf("who" if kind == "person" else "that")
+        if kind == "person":
+            clause = self._predicate(NounPhrase(plural=plural))
+            objects = clause.verb.value.objects if clause.verb else ()
+            clause.object = self._noun_phrase(self._rng.choice(objects), light=True)
+            return Relative(pronoun, "subject", clause)
+        subject = self._noun_phrase("person", light=True, pronouns=True)
+        return Relative(pronoun, "object", self._predicate_of(kind, subject))
+
+    def _predicate_of(self, kind: str, subject: NounPhrase) -> Clause:
+        """Draw a predicate whose verb takes ``kind`` as its object."""
+        while True:
+            mark = self._next
+            clause = self._predicate(subject)
+            if clause.verb and kind in clause.verb.value.objects:
+                return clause
+            self._next = mark

@@ -1,0 +1,232 @@
+"""Training audio for the two speech models: sentences strung together and cut as live tails are."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import islice
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tqdm import tqdm
+from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRFeatureExtractor
+
+from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
+from lab.micro_world.corpus import sentences
+from lab.micro_world.names import drawn_names
+from lab.micro_world.sounds import sound
+from lab.micro_world.speech import Synthesiser, Utterance, Voice, speak
+
+FRAMES_PER_CHUNK, TOKENS_PER_CHUNK = 100, 13
+"""The encoder turns each second (100 mel frames) into 13 positions, 80 ms apart."""
+MARK_EVIDENCE = 0.25
+"""Seconds of audio after a word by which its true punctuation is part of the transcript."""
+FALSE_PERIOD = 0.11
+"""Before that, a word that has been over for less than this gets a period, as the real model sets
+one where audio is cut: in 3 of 10 recorded ticks."""
+HEARD = 0.4
+"""Share of a word that must have been heard for it to be guessed."""
+NOISE_LEVELS = (-4.3, -1.7)
+"""Range of the noise in training, as powers of ten."""
+PCM = 32767
+SOUNDS = 0.15
+"""Share of clips with music, noise or the like in them, a third each alone, before and behind
+speech. The real recogniser writes nothing of it."""
+POOLED = 60
+"""Sentences of a speaker in the pool."""
+BLOCK = 8
+"""Batches that are drawn at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """A live tail.
+
+    Attributes:
+        audio: samples.
+        words: what the recogniser is to write.
+        context: names and terms that it is told, one in a line.
+    """
+
+    audio: FloatArray
+    words: tuple[Word, ...]
+    context: str = ""
+
+
+class ClipMaker:
+    """Draws clips from a pool of spoken training sentences.
+
+    A batch depends on the seed and its number alone. The pool is spoken when the first is drawn.
+
+    Args:
+        pool: number of sentences to synthesise.
+        seed: seed of sentences, voices and cuts.
+        max_seconds: a clip gets no further sentence that would end later.
+        lengths: weights of clips of one, two, ... sentences.
+    """
+
+    def __init__(
+        self,
+        pool: int,
+        seed: int,
+        max_seconds: float = 14.0,
+        lengths: Sequence[float] = (0.5, 0.37, 0.13),
+    ) -> None:
+        self._pool, self._seed = pool, seed
+        self._max_seconds, self._lengths = max_seconds, lengths
+        self._block = lru_cache(maxsize=1)(self._draw_block)
+
+    @cached_property
+    def _voices(self) -> list[list[Spoken]]:
+        rng = random.Random(self._seed)
+        source = islice(sentences(self._seed), self._pool)
+        voices, synthesiser = [], Synthesiser()
+        bar = tqdm(total=self._pool, desc="synthesis", mininterval=5)
+        for speaker in [Voice.draw(rng) for _ in range(max(1, self._pool // POOLED))]:
+            drawn = islice(source, POOLED)
+            voices.append([Spoken.of(speak(p.words, speaker, rng, synthesiser)) for p in drawn])
+            bar.update(POOLED)
+        return voices
+
+    def batch(self, number: int, size: int) -> list[Clip]:
+        """Return batch ``number`` of ``size`` clips of similar length, which saves padding."""
+        return self._block(number // BLOCK, size)[number % BLOCK]
+
+    def _draw_block(self, number: int, size: int) -> list[list[Clip]]:
+        rng = random.Random(f"{self._seed} {number}")
+        clips = [self._draw(rng) for _ in range(BLOCK * size)]
+        clips.sort(key=lambda clip: len(clip.audio))
+        batches = [clips[i : i + size] for i in range(0, len(clips), size)]
+        rng.shuffle(batches)
+        return batches
+
+    def _draw(self, rng: random.Random) -> Clip:
+        spoken = rng.choice(self._voices)
+        lead = rng.choice([0.0, 0.05, 0.3, 0.8]) * rng.random()
+        pieces: list[FloatArray] = [_silence(lead)]
+        words: list[Word] = []
+        now = lead
+        for _ in range(rng.choices(range(1, len(self._lengths) + 1), self._lengths)[0]):
+            said = rng.choice(spoken)
+            if now + len(said.samples) / SAMPLE_RATE > self._max_seconds and words:
+                break
+            words += [Word(w.text, w.start + now, w.end + now) for w in said.words]
+            gap = rng.uniform(0.35, 0.9)
+            pieces += [said.samples.astype(np.float32) / np.float32(PCM), _silence(gap)]
+            now += len(said.samples) / SAMPLE_RATE + gap
+        audio = np.concatenate(pieces)
+        if rng.random() < 0.02:
+            audio, words = audio * 0, []
+        if rng.random() < SOUNDS:
+            audio, words = beside_sound(audio, words, rng)
+            now = len(audio) / SAMPLE_RATE
+        names = drawn_names(rng, [w.text for w in words]) if rng.random() < 0.5 else []
+        if rng.random() < 0.65:
+            audio = audio[: int(rng.uniform(0.5, now) * SAMPLE_RATE)]
+        audio = audio * np.float32(10 ** rng.uniform(-0.35, 0.15))
+        audio = noisy(audio, 10 ** rng.uniform(*NOISE_LEVELS), rng.getrandbits(32))
+        return Clip(audio, cut(words, len(audio) / SAMPLE_RATE), "\n".join(names))
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A sentence in the pool: 16-bit samples, words with times."""
+
+    samples: NDArray[np.int16]
+    words: tuple[Word, ...]
+
+    @classmethod
+    def of(cls, said: Utterance) -> Spoken:
+        """Halve the memory that a sentence takes."""
+        return cls((np.clip(said.audio, -1, 1) * PCM).astype(np.int16), said.words)
+
+
+def beside_sound(
+    audio: FloatArray, words: list[Word], rng: random.Random
+) -> tuple[FloatArray, list[Word]]:
+    """Put sound before or behind speech, or in its place."""
+    other = sound(rng, rng.uniform(0.5, 8.0))
+    place = rng.choice(("alone", "before", "behind"))
+    if place == "alone":
+        return other, []
+    if place == "behind":
+        return np.concatenate([audio, other]), words
+    before = len(other) / SAMPLE_RATE
+    moved = [Word(word.text, word.start + before, word.end + before) for word in words]
+    return np.concatenate([other, audio]), moved
+
+
+def noisy(audio: FloatArray, level: float, seed: int) -> FloatArray:
+    """Add white noise of a standard deviation, full scale being 1."""
+    noise = np.random.default_rng(seed).standard_normal(len(audio), np.float32)
+    return np.clip(audio + np.float32(level) * noise, -1, 1)
+
+
+def cut(words: Sequence[Word], end: float) -> tuple[Word, ...]:
+    """Return the transcript of ``words`` when the audio stops at ``end`` seconds.
+
+    It has the vices of the real recogniser, each of which can be heard and so be learnt: the last
+    word is written before it is over, and gets a period where the audio stops behind it.
+    """
+    heard: list[Word] = []
+    for word in words:
+        if word.start + HEARD * (word.end - word.start) > end:
+            break
+        heard.append(word)
+    if not heard or end >= heard[-1].end + MARK_EVIDENCE:
+        return tuple(heard)
+    *before, last = heard
+    text = last.text.rstrip(".,")
+    if last.end <= end < last.end + FALSE_PERIOD or (end >= last.end and last.text[-1] == "."):
+        text += "."
+    return (*before, Word(text, last.start, last.end))
+
+
+def features(
+    extractor: Qwen3ASRFeatureExtractor, clips: list[Clip]
+) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
+    """Return mel features ``[batch, mels, frames]``, their mask and audio positions per clip."""
+    mels = []
+    for clip in clips:
+        samples = clip.audio
+        if len(samples) < extractor.min_length:
+            samples = np.pad(samples, (0, extractor.min_length - len(samples)))
+        with torch.autocast("cpu", enabled=False):  # NumPy has no bfloat16
+            mels.append(torch.from_numpy(extractor._torch_extract_fbank_features(samples)))
+    lengths = [mel.shape[1] for mel in mels]
+    width = -(-max(lengths) // FRAMES_PER_CHUNK) * FRAMES_PER_CHUNK
+    out = torch.zeros(len(mels), extractor.feature_size, width)
+    mask = torch.zeros(len(mels), width, dtype=torch.long)
+    for i, mel in enumerate(mels):
+        out[i, :, : lengths[i]] = mel
+        mask[i, : lengths[i]] = 1
+    return out, mask, [positions(length) for length in lengths]
+
+
+def positions(frames: int) -> int:
+    """Number of encoder outputs for ``frames`` mel frames."""
+    left = frames % FRAMES_PER_CHUNK
+    for _ in range(3):
+        left = (left + 1) // 2
+    return frames // FRAMES_PER_CHUNK * TOKENS_PER_CHUNK + left
+
+
+def position_time(index: int) -> float:
+    """Middle of encoder output ``index`` in seconds."""
+    return index // TOKENS_PER_CHUNK + (index % TOKENS_PER_CHUNK) * 0.08 + 0.04
+
+
+def position_span(word: Word, count: int) -> list[int]:
+    """Encoder outputs that hear ``word``; at least one when there is any."""
+    inside = [i for i in range(count) if word.start <= position_time(i) <= word.end]
+    if not inside and count:
+        middle = (word.start + word.end) / 2
+        inside = [min(range(count), key=lambda i: abs(position_time(i) - middle))]
+    return inside
+
+
+def _silence(seconds: float) -> FloatArray:
+    return np.zeros(int(seconds * SAMPLE_RATE), np.float32)

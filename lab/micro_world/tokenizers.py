@@ -1,0 +1,153 @@
+"""Tokenizers of the micro models: the layouts of Gemma-4 and Qwen3, trained on the micro corpus."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers
+from tokenizers.models import BPE
+from tokenizers.trainers import BpeTrainer
+from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen2Tokenizer
+
+from alignatt_agent.config.languages import language
+from lab.micro_world.corpus import TARGETS, sentences
+from lab.micro_world.names import NAMES
+from lab.micro_world.translation_data import PROMPTS
+from lab.stand_ins.speech import CHAT_TEMPLATE
+
+GEMMA_SPECIALS = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "<|turn>", "<turn|>"]
+GEMMA_TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}"
+    "<|turn>{{ 'model' if message['role'] == 'assistant' else message['role'] }}\n"
+    "{{ message['content'] | trim }}<turn|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|turn>model\n{% endif %}"
+)
+
+QWEN_SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|audio_start|>", "<|audio_end|>"]
+QWEN_SPECIALS += ["<|audio_pad|>", "<asr_text>", "<timestamp>"]
+QWEN_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def write(folder: Path) -> None:
+    """Train both tokenizers and write them beside the weights of the models."""
+    translation, speech = gemma(), qwen()
+    translation.save_pretrained(folder / "gemma4")
+    for model in ("qwen3-asr", "qwen3-aligner"):
+        speech.save_pretrained(folder / model)
+
+
+def load(folder: Path) -> Any:
+    """Read a tokenizer that was written before."""
+    return AutoTokenizer.from_pretrained(folder)
+
+
+def gemma(samples: int = 20_000, seed: int = 11) -> PreTrainedTokenizerFast:
+    """Train the translation tokenizer: BPE over ``▁``-marked text with byte fallback.
+
+    Written words are kept apart while merges are learned, Chinese ones too, so that a token never
+    spans two words of the gold alignment.
+    """
+    tokenizer = Tokenizer(BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(
+        Regex(r"\u0001|▁*\p{L}+'?|\p{N}|\n|."), "isolated"
+    )
+    trainer = BpeTrainer(
+        vocab_size=4000,
+        special_tokens=GEMMA_SPECIALS + [f"<0x{i:02X}>" for i in range(256)],
+        min_frequency=3,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_gemma_corpus(samples, seed), trainer)
+    tokenizer = _plain_bytes(tokenizer)
+    tokenizer.pre_tokenizer = None
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    )
+    tokenizer.add_special_tokens([AddedToken(t, special=True) for t in GEMMA_SPECIALS])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token="<bos>",
+        eos_token="<eos>",
+        pad_token="<pad>",
+        unk_token="<unk>",
+        chat_template=GEMMA_TEMPLATE,
+        clean_up_tokenization_spaces=False,
+        additional_special_tokens=["<|turn>", "<turn|>"],
+    )
+
+
+def qwen(samples: int = 20_000, seed: int = 12) -> Qwen2Tokenizer:
+    """Train the speech tokenizer: byte-level BPE with Qwen's split pattern and special tokens."""
+    tokenizer = Tokenizer(BPE())
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(QWEN_SPLIT), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = BpeTrainer(
+        vocab_size=1800,
+        special_tokens=QWEN_SPECIALS,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        min_frequency=3,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_qwen_corpus(samples, seed), trainer)
+    return Qwen2Tokenizer(
+        tokenizer_object=tokenizer,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        chat_template=CHAT_TEMPLATE,
+        extra_special_tokens={
+            "audio_bos_token": "<|audio_start|>",
+            "audio_eos_token": "<|audio_end|>",
+            "audio_token": "<|audio_pad|>",
+        },
+    )
+
+
+def _plain_bytes(tokenizer: Tokenizer) -> Tokenizer:
+    """Return the tokenizer with byte pieces as ordinary vocabulary.
+
+    The trainer puts them in front only as special tokens, which decoding would skip.
+    """
+    content = json.loads(tokenizer.to_str())
+    content["added_tokens"] = [t for t in content["added_tokens"] if t["content"] in GEMMA_SPECIALS]
+    return Tokenizer.from_str(json.dumps(content))
+
+
+def _gemma_corpus(samples: int, seed: int) -> Iterator[str]:
+    prompts = []
+    for code in TARGETS:
+        target = language(code).name
+        names = {"source_language": "English", "target_language": target, "context": ""}
+        for prompt in PROMPTS.values():
+            prompts += [(prompt.system or "").format(**names), prompt.after.format(**names)]
+        prompts.append(PROMPTS["follows"].context.format(terms=", ".join(NAMES)))
+    prompts += ["system\n", "user\n", "model\n"]
+    for i, pair in enumerate(islice(sentences(seed), samples)):
+        yield pair.text
+        for side in pair.targets.values():
+            # Control characters keep neighbouring Chinese words in separate pre-tokens.
+            yield "\u0001".join(side.pieces)
+        if i % 10 == 0:
+            yield from prompts
+
+
+def _qwen_corpus(samples: int, seed: int) -> Iterable[str]:
+    chat = ["system\n", "user\n", "assistant\n", "language English", "\n".join(NAMES)]
+    for pair in islice(sentences(seed), samples):
+        yield pair.text
+        yield from (re.sub(r"[^\w']", "", word) for word in pair.words)
+        yield from chat

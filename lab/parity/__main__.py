@@ -1,0 +1,133 @@
+"""Compare the attention rows captured inside vLLM with those of Transformers.
+
+Every model is served by vLLM in every mode and type, once with the worker that captures rows and
+once without, and gets the same requests in the same order:
+  alone      one prompt at a time, nothing cached
+  batched    all prompts in one batch, some of them without rows
+  prefix     prompts whose beginning is in the prefix cache
+  chunked    prompts longer than a step may take
+
+Rows of the very ids that vLLM drafted are then computed with Transformers (eager attention,
+teacher-forced), in the same type and in float32. Bars:
+  float32    max |dA| <= 1e-4 and every argmax the same
+  bfloat16   on the trained model: every decision of the gate the same that does not hang on
+             rounding, that is, on which Transformers agrees with itself (eager, fused, float32);
+             and mean |dA| <= 4e-4 or not above the noise floor, which is what bfloat16 does to
+             Transformers itself
+             In float32 log-probabilities come first: where those of the same tokens differ by
+             more than 0.01, vLLM and Transformers compute different models (in vLLM the window of
+             cohere2 is a position wider, olmoe is not clipped), and no row is blamed
+  always     token ids the same and log-probabilities bit-identical without capture
+
+columns
+  max, mean, argmax, gate   against Transformers eager in the same type; gate counts decisions
+  settled                   decisions that Transformers takes the same way in eager and fused
+                            attention and float32
+  mean:fp32                 against Transformers eager in float32
+  logp:fp32                 largest difference of a log-probability to Transformers in float32
+  floor                     mean difference of Transformers eager in the same type to float32
+  ids, logprobs             requests that are the same without capture
+mode "transformers" compares Transformers' fused attention (SDPA with qk-fast) with its eager one
+
+Examples:
+  the whole matrix:
+    python -m lab.parity --output outputs/parity
+  one model, eager float32 only:
+    python -m lab.parity --output outputs/parity --only qwen3 --quick
+
+writes OUT/parity.json and, under OUT/models, the random models
+
+exit status: 0 every bar is met; 1 a bar is missed or an engine failed; 2 nothing was started
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+from tqdm import tqdm
+from transformers.utils import logging
+
+from alignatt_agent.config.machine import device, versions
+from alignatt_agent.doctor.row_parity import SEAM, Cell
+from alignatt_agent.engine.options import engine_environment, on_cpu
+from alignatt_agent.help_page import page
+from lab.parity.cases import CUDA_MODES, DTYPES, MODES, OTHERS, SUBJECTS, subject
+from lab.parity.run import measure
+
+HEADERS = (
+    "model", "mode", "type", "served", "tokens", "max|dA|", "mean|dA|", "argmax", "gate",
+    "settled", "logp:fp32", "mean:fp32", "floor", "ids", "logprobs", "",
+)  # fmt: skip
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
+    parser = argparse.ArgumentParser("python -m lab.parity", **page(__doc__))
+    add = parser.add_argument
+    add("--output", type=Path, required=True, metavar="OUT", help="output folder")
+    text = f"models to run, of: {', '.join(SUBJECTS)}; default all; and {', '.join(OTHERS)}"
+    names, common = SUBJECTS + OTHERS, list(SUBJECTS)
+    add("--only", nargs="+", choices=names, default=common, metavar="MODEL", help=text)
+    add("--quick", action="store_true", help="eager mode in float32 only")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    arguments = build_parser().parse_args(argv)
+    logging.disable_progress_bar()
+    with engine_environment():
+        cpu = on_cpu()
+    modes = dict(MODES if cpu else CUDA_MODES)
+    if arguments.quick:
+        modes = {"eager": modes["eager"]}
+    dtypes = DTYPES[:1] if arguments.quick else DTYPES
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    chosen = [subject(name, arguments.output / "models") for name in arguments.only]
+    cells: list[Cell] = []
+    with tqdm(total=2 * len(chosen) * len(modes) * len(dtypes), unit="engine") as bar:
+
+        def starting(what: str) -> None:
+            bar.set_postfix_str(what)
+            bar.update()
+
+        where = "cpu" if cpu else "cuda"
+        for cell in measure(chosen, modes, dtypes, where, starting):
+            cells.append(cell)
+            for problem in cell.problems:
+                tqdm.write(f"MISSED {cell.name}: {problem}", file=sys.stderr)
+    document = {
+        "versions": versions(),
+        "device": device(),
+        "cells": [cell.summary() for cell in cells if cell.mode != SEAM],
+        "seams": [cell.summary() for cell in cells if cell.mode == SEAM],
+    }
+    path = arguments.output / "parity.json"
+    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    print(tabulate(map(_row, cells), HEADERS, "plain", disable_numparse=True))
+    missed = sum(len(cell.problems) for cell in cells)
+    if missed:
+        print(f"\n{missed} bars are missed, see above; written to {path}", file=sys.stderr)
+        return 1
+    print(f"\nall {len(document['cells'])} cells pass; written to {path}")
+    return 0
+
+
+def _row(cell: Cell) -> list[Any]:
+    gap, verdicts, requests = cell.same_dtype, cell.verdicts, cell.requests
+    return [
+        *(cell.subject, cell.mode, cell.dtype, cell.situation, cell.tokens),
+        *(f"{figure:.1e}" for figure in (gap.largest, gap.mean)),
+        f"{gap.same_peak / max(gap.rows, 1):.2%}",
+        f"{verdicts.same}/{verdicts.total}",
+        f"{verdicts.same_settled}/{verdicts.settled}",
+        *(f"{x:.1e}" for x in (cell.logprob_gap, cell.fp32.mean, cell.floor.mean)),
+        *(f"{same}/{requests}" for same in (cell.same_ids, cell.same_logprobs)),
+        "MISSED" if cell.problems else "",
+    ]

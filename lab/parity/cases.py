@@ -1,0 +1,180 @@
+"""What the parity matrix runs: models, prompts, and the situations they are served in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from transformers import AutoConfig, AutoTokenizer
+
+from alignatt_agent.config.head_sets import load_head_set
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.resources import find_path
+from alignatt_agent.doctor.row_parity import Ask, Case, Head
+from alignatt_agent.translation.prompt import PromptBuilder
+from alignatt_agent.types import Prompt, Readout
+from lab.stand_ins import random_models
+
+TRAINED = "gemma4"
+"""Name of the embedded trained model; all others are random."""
+
+TARGETS = ("de", "it", "zh")
+DEVSET = "micro_models/devset"
+
+SUBJECTS = (TRAINED, "gemma4-random", "gemma3", "qwen3", "hunyuan", "llama")
+
+OTHERS = ("gpt-oss", "cohere2", "olmoe")
+"""Models that are run when they are named: one with attention sinks, and two of which vLLM and
+Transformers make different models."""
+
+BUDGET = 128
+"""Tokens per step of the engines: longer prompts are cut into chunks."""
+
+BLOCK = 32
+"""Tokens per cache block: prompts that begin with as many equal tokens hit the prefix cache."""
+
+ENGINE: Mapping[str, Any] = {
+    "max_num_batched_tokens": BUDGET,
+    "block_size": BLOCK,
+    "max_model_len": 1024,
+    "max_num_seqs": 16,
+}
+MODES: Mapping[str, Mapping[str, Any]] = {
+    "eager": {"enforce_eager": True},
+    "compiled": {"enforce_eager": False},
+}
+"""vLLM arguments of each engine mode."""
+
+CUDA_MODES: Mapping[str, Mapping[str, Any]] = {
+    "eager": {"enforce_eager": True},
+    "piecewise": {"enforce_eager": False, "compilation_config": {"cudagraph_mode": "PIECEWISE"}},
+    "full": {"enforce_eager": False, "compilation_config": {"cudagraph_mode": "FULL"}},
+}
+"""The same where there are CUDA graphs."""
+
+ROWS: tuple[Literal["predicting", "emitted"], ...] = ("predicting", "emitted")
+
+Dtype = Literal["float32", "bfloat16"]
+DTYPES: tuple[Dtype, ...] = ("float32", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Call:
+    """Requests that are submitted together.
+
+    Attributes:
+        asks: the requests.
+        cold: whether the prefix cache is emptied before.
+    """
+
+    asks: tuple[Ask, ...]
+    cold: bool = True
+
+
+Situations = dict[str, list[Call]]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model of the matrix.
+
+    Attributes:
+        name: one of ``SUBJECTS`` or ``OTHERS``.
+        path: checkpoint.
+        heads: heads to capture, all the model has.
+        cases: what to draft from; some prompts fit into one step, others do not.
+    """
+
+    name: str
+    path: Path
+    heads: tuple[Head, ...]
+    cases: tuple[Case, ...]
+
+    @property
+    def trained(self) -> bool:
+        """Whether the model is a trained one, whose decisions mean something."""
+        return self.name == TRAINED
+
+    def situations(self) -> Situations:
+        """Build the requests of each way of being served, always the same and in this order."""
+        listed: tuple[list[Ask], list[Ask]] = ([], [])
+        for case in self.cases:
+            asks = listed[len(case.prompt.token_ids) > BUDGET]
+            number = len(asks)
+            readout = Readout(self.heads, ROWS[number % 2])
+            asks.append(Ask(case, 10 + 3 * (number % 3), readout))
+        short, long = listed
+        plain = [Ask(ask.case, 8, None) for ask in short[:2]]
+        shared = [ask for ask in short + long if len(ask.case.prompt.token_ids) > 2 * BLOCK]
+        hits = []
+        for ask in shared:
+            hits += [Call((Ask(ask.case, 1, None),)), Call((ask,), cold=False)]
+        return {
+            "alone": [Call((ask,)) for ask in short],
+            "batched": [Call((*short[:3], *plain, *long, *short[3:]))],
+            "prefix": hits,
+            "chunked": [Call((ask,)) for ask in long],
+        }
+
+
+def subject(name: str, folder: Path) -> Subject:
+    """Prepare a model of the matrix.
+
+    Args:
+        name: one of ``SUBJECTS`` or ``OTHERS``.
+        folder: where random models are written.
+
+    Raises:
+        ValueError: the name is unknown.
+        FileNotFoundError: the embedded model is not there.
+    """
+    if name not in SUBJECTS + OTHERS:
+        raise ValueError(f"unknown model {name!r}; known: {[*SUBJECTS, *OTHERS]}")
+    if name == TRAINED:
+        path = find_path("micro_models/gemma4")
+        cases = _sentences(path)
+    else:
+        path = random_models.write(name.removesuffix("-random"), folder / name)
+        cases = _random_prompts(_heads(path)[::3][:8])
+    return Subject(name, path, _heads(path), tuple(cases))
+
+
+def _heads(path: Path) -> tuple[Head, ...]:
+    config = AutoConfig.from_pretrained(path).get_text_config(decoder=True)
+    layers, heads = config.num_hidden_layers, config.num_attention_heads
+    return tuple((layer, head) for layer in range(layers) for head in range(heads))
+
+
+def _sentences(path: Path) -> list[Case]:
+    """Sentences of the embedded dev set, some with a part of their translation accepted."""
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    english, *translations = (
+        (find_path(DEVSET) / "ref" / f"{code}.txt").read_text(encoding="utf-8").splitlines()
+        for code in ("en", *TARGETS)
+    )
+    pairs, numbers = list(zip(TARGETS, translations, strict=True)), cycle(range(len(english)))
+    cases = []
+    for number in range(2 * len(TARGETS)):
+        code, translated = pairs[number % len(TARGETS)]
+        builder = PromptBuilder(tokenizer, "English", language(code).name)
+        heads = load_head_set(f"micro-en-{code}").top(8)
+        for count in (1 + number % 3 * 2, 10 + 3 * number)[: 1 + number % 2]:
+            chosen = list(islice(numbers, count))
+            words = [word for i in chosen for word in english[i].split()]
+            target = tokenizer.encode(translated[chosen[0]], add_special_tokens=False)
+            cases.append(Case(builder.build(words, target[: number % 4]), heads))
+    return cases
+
+
+def _random_prompts(gate_heads: tuple[Head, ...]) -> list[Case]:
+    """Random ids; the source is somewhere in the middle."""
+    rng, cases = np.random.default_rng(7), []
+    for length in (20, 45, 70, 100, 127, 128, 130, 200, 333):
+        ids = rng.integers(random_models.FIRST_PLAIN_ID, random_models.VOCABULARY, length)
+        source = tuple(range(length // 2))
+        cases.append(Case(Prompt(tuple(map(int, ids)), length // 5, source), gate_heads))
+    return cases

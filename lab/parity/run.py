@@ -1,0 +1,249 @@
+"""Runs the parity matrix: engines one after another, each judged against Transformers."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.doctor.row_parity import SEAM, Answer, Ask, Cell, Head, decide
+from alignatt_agent.engine.drafts import DraftEngine
+from alignatt_agent.engine.options import engine_arguments, engine_environment
+from alignatt_agent.engine.transformers_engine import Seam, TransformersEngine
+from alignatt_agent.types import AttentionRows, FloatArray, Prompt, Readout
+from lab.parity.cases import ENGINE, Dtype, Situations, Subject
+
+LOGPROBS = 5
+"""Log-probabilities that come with every token."""
+
+
+# ------------------------------------------------------------------ the engine
+def in_new_process(
+    model: ModelConfig, heads: tuple[Head, ...], stops: frozenset[int], situations: Situations
+) -> dict[str, list[Answer]]:
+    """Run an engine in a process that ends with it; answers come in the order of the requests.
+
+    Args:
+        model: the checkpoint and how its engine runs.
+        heads: heads to capture; none for an engine without our worker.
+        stops: ids that end a turn.
+        situations: the requests.
+
+    Raises:
+        RuntimeError: the process died.
+    """
+    context = multiprocessing.get_context("spawn")
+    with engine_environment(), ProcessPoolExecutor(1, mp_context=context) as pool:
+        try:
+            return pool.submit(_run, model, heads, stops, situations).result()
+        except BrokenProcessPool as error:
+            raise RuntimeError("the engine's process died") from error
+
+
+def _run(
+    model: ModelConfig, heads: tuple[Head, ...], stops: frozenset[int], situations: Situations
+) -> dict[str, list[Answer]]:
+    # In this process nothing runs beside the engine, so every run forms the same batches.
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    from vllm import LLM
+
+    engine = LLM(**engine_arguments("translation", model, heads), seed=0)
+
+    def call(asks: Sequence[Ask], cold: bool) -> list[Answer]:
+        if cold:
+            engine.reset_prefix_cache()
+        batch = _Batch(engine, len(asks))
+        with ThreadPoolExecutor(len(asks)) as pool:
+            members = (_Member(batch, number) for number in range(len(asks)))
+            return list(pool.map(lambda one, ask: one.answer(heads, stops, ask), members, asks))
+
+    return {
+        name: [answer for one in calls for answer in call(one.asks, one.cold)]
+        for name, calls in situations.items()
+    }
+
+
+class _Batch:
+    """Requests of as many threads, run together and in order as soon as all are there."""
+
+    def __init__(self, engine: Any, size: int) -> None:
+        self.engine = engine
+        self.lock = threading.Lock()
+        self._requests: list[tuple[Any, Any] | None] = [None] * size
+        self._outputs: Future[list[Any]] = Future()
+
+    def output(self, number: int, prompt: Any, sampling: Any) -> Any:
+        """Return vLLM's answer to the request of one thread."""
+        with self.lock:
+            self._requests[number] = (prompt, sampling)
+            complete = [request for request in self._requests if request is not None]
+        if len(complete) == len(self._requests):
+            try:
+                prompts, samplings = map(list, zip(*complete, strict=True))
+                self._outputs.set_result(self.engine.generate(prompts, samplings, use_tqdm=False))
+            except Exception as error:  # every thread waits for it
+                self._outputs.set_exception(error)
+        return self._outputs.result()[number]
+
+
+class _Member:
+    """One request's place in a batch; all that ``DraftEngine`` needs of a served model."""
+
+    name = "the engine"
+
+    def __init__(self, batch: _Batch, number: int) -> None:
+        self._batch = batch
+        self._number = number
+
+    def answer(self, heads: Sequence[Head], stops: frozenset[int], ask: Ask) -> Answer:
+        """Draft; an engine without capture gets the same request without the wish for rows."""
+        served: Any = self
+        prompt, tokens, readout = ask.case.prompt, ask.max_tokens, ask.readout
+        if readout is not None and not heads:
+            tokens, readout = tokens + (readout.row == "emitted"), None
+        draft = DraftEngine(served, heads, stops).draft(prompt, tokens, readout)
+        completion = self._output.outputs[0]
+        return Answer(
+            sampled=tuple(completion.token_ids),
+            logprobs=tuple(
+                tuple(sorted((token, entry.logprob) for token, entry in step.items()))
+                for step in completion.logprobs
+            ),
+            cached=self._output.num_cached_tokens or 0,
+            token_ids=draft.token_ids,
+            ended=draft.ended,
+            rows=draft.rows,
+        )
+
+    def generate(self, prompt: Mapping[str, Any], sampling: Any) -> Any:
+        """Run the request with the others of the batch, see ``ServedModel``."""
+        sampling.logprobs = LOGPROBS
+        self._output = self._batch.output(self._number, prompt, sampling)
+        return self._output
+
+    def ask_workers(self, method: str, *arguments: Any) -> list[Any]:
+        """Call a method on every worker, see ``ServedModel``."""
+        with self._batch.lock:
+            answers: list[Any] = self._batch.engine.collective_rpc(method, args=arguments)
+            return answers
+
+
+# ------------------------------------------------------------------ the matrix
+class References:
+    """Transformers engines of one subject, with the rows they have computed.
+
+    Args:
+        path: checkpoint.
+        device: torch's name of the device.
+
+    Attributes:
+        engine: returns the engine of a type and seam.
+        rows: returns the rows of token ids after a prompt, for a readout, type and seam.
+        logprobs: returns the log-probabilities of token ids after a prompt, in float32.
+    """
+
+    def __init__(self, path: Path, device: str = "cpu") -> None:
+        def engine(dtype: str, seam: Seam) -> TransformersEngine:
+            return TransformersEngine(str(path), dtype=dtype, seam=seam, device=device)
+
+        def rows(
+            prompt: Prompt, ids: tuple[int, ...], readout: Readout, dtype: str, seam: Seam
+        ) -> AttentionRows:
+            return self.engine(dtype, seam).rows(prompt, ids, readout)
+
+        def logprobs(prompt: Prompt, ids: tuple[int, ...]) -> FloatArray:
+            return self.engine("float32", "eager").logprobs(prompt, ids)
+
+        self.engine = cache(engine)
+        self.rows = cache(rows)
+        self.logprobs = cache(logprobs)
+
+
+def measure(
+    subjects: Iterable[Subject],
+    modes: Mapping[str, Mapping[str, Any]],
+    dtypes: Sequence[Dtype],
+    device: str = "cpu",
+    starting: Callable[[str], None] = lambda _: None,
+) -> Iterator[Cell]:
+    """Run the matrix.
+
+    Args:
+        subjects: the models.
+        modes: vLLM arguments of each engine mode.
+        dtypes: computation types.
+        device: where Transformers runs.
+        starting: told which engine is started, two for every combination of the three.
+
+    Yields:
+        The judged cells of each combination, and one for each model and type with the gap of
+        Transformers' fused seam to its eager one.
+    """
+    for item in subjects:
+        references, situations = References(item.path, device), item.situations()
+        asks = {
+            name: [ask for call in calls for ask in call.asks] for name, calls in situations.items()
+        }
+        stops = references.engine("float32", "eager").stops
+        for dtype in dtypes:
+            seam = Cell(item.name, item.trained, SEAM, dtype, "sdpa")
+            for mode, arguments in modes.items():
+                cells = [Cell(item.name, item.trained, mode, dtype, name) for name in situations]
+                engine = {**ENGINE, **arguments}
+                model = ModelConfig(path=str(item.path), dtype=dtype, engine=engine)
+                answers = []
+                for how, heads in (("with", item.heads), ("without", ())):
+                    what = f"{item.name} {mode} {dtype} {how} capture"
+                    starting(what)
+                    try:
+                        answers.append(in_new_process(model, heads, stops, situations))
+                    except Exception as error:  # the other engines are worth running
+                        for cell in cells:
+                            cell.problems.append(f"{what}: {type(error).__name__}: {error}")
+                        break
+                else:
+                    unseen = None if seam.tokens else seam
+                    for cell in cells:
+                        captured, plain = (found[cell.situation] for found in answers)
+                        fill(cell, asks[cell.situation], captured, plain, references, unseen)
+                yield from cells
+            if dtype == "float32":
+                seam.problems += seam.same_dtype.missed_exactness()
+            yield seam
+
+
+def fill(
+    cell: Cell,
+    asks: Sequence[Ask],
+    captured: Sequence[Answer],
+    plain: Sequence[Answer],
+    references: References,
+    seam: Cell | None = None,
+) -> None:
+    """Compare what came back with the references and judge the cell; compare the seams, too."""
+    for ask, answer in zip(asks, captured, strict=True):
+        if answer.rows is None or ask.readout is None or not answer.token_ids:
+            continue
+        cell.add_logprobs(answer, references.logprobs(ask.case.prompt, answer.sampled))
+        asked = (ask.case.prompt, answer.token_ids, ask.readout)
+        same = references.rows(*asked, cell.dtype, "eager")
+        fused = references.rows(*asked, cell.dtype, "sdpa")
+        exact = references.rows(*asked, "float32", "eager")
+        ours, *theirs = (decide(ask, answer, rows) for rows in (answer.rows, same, fused, exact))
+        cell.tokens += len(answer.token_ids)
+        cell.same_dtype.add(answer.rows, same)
+        cell.fp32.add(answer.rows, exact)
+        cell.floor.add(same, exact)
+        cell.verdicts.add(ours, *theirs)
+        if seam is not None:
+            seam.tokens += len(answer.token_ids)
+            seam.same_dtype.add(fused, same)
+            seam.verdicts.add(theirs[1], theirs[0], theirs[2])
+    cell.judge(asks, captured, plain)

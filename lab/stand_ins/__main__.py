@@ -1,0 +1,141 @@
+"""Run real configurations on random stand-ins for their models, which cannot be had everywhere.
+
+For every configuration a random translation model is written in the class, the files, the layers
+and the heads of the published one, with as many ids that end a turn. Speech is the embedded
+recogniser's and aligner's. Whisper and Gemma-4's audio tower are random, but for a last layer that
+was taught to write one sentence, whatever is heard: they show that a front end is served, asked
+and read as it has to be, and nothing about hearing. The same YAML, with paths, types and shares of
+a GPU's memory replaced, then translates a piece of the embedded talk, from chunks to the end of
+the stream:
+  as written   the configuration is refused, every missing checkpoint named with its command
+  stream       nothing fails, the closing pass ends, units come back as they were emitted, and
+               no sentence is lost
+  rows         where there are head sets: the gate reads rows, and they are within 1e-4 of
+               Transformers' eager attention in float32
+
+Examples:
+  every configuration that asks for real models:
+    python -m lab.stand_ins
+  one of them, on a longer piece:
+    python -m lab.stand_ins --config iwslt26-low --seconds 30
+
+exit status: 0 all passed; 1 something did not, it is named; 2 nothing was started
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import soundfile
+from tabulate import tabulate
+
+from alignatt_agent.config.agent_config import ConfigError, load_config
+from alignatt_agent.config.checkpoints import EMBEDDED
+from alignatt_agent.config.resources import find_path, known_resources
+from alignatt_agent.help_page import page
+from alignatt_agent.types import SAMPLE_RATE, FloatArray
+from lab.stand_ins.layouts import SHAPES
+from lab.stand_ins.rehearsal import Rehearsal, rehearse
+
+TALK = "micro_models/devset/wav/talk-a.wav"
+
+HEADERS = (
+    *("configuration", "translation model", "as written", "target", "chunks", "sentences"),
+    *("tokens", "units", "drafts with rows", "max|dA|", "seconds", ""),
+)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
+    parser = argparse.ArgumentParser("python -m lab.stand_ins", **page(__doc__))
+    add = parser.add_argument
+    add("--config", nargs="+", metavar="NAME", help="configurations; default: all of real models")
+    add("--seconds", type=float, default=8.0, help="of the talk; default %(default)s")
+    add("--json", type=Path, metavar="FILE", help="also write the table there")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    arguments = build_parser().parse_args(argv)
+    from transformers.utils import logging  # reads the environment when it is imported
+
+    logging.disable_progress_bar()
+    found = []
+    audio = talk(arguments.seconds)
+    with tempfile.TemporaryDirectory(prefix="alignatt-rehearse-") as folder:
+        for rehearsal in run(arguments.config or real_configurations(), audio, Path(folder)):
+            found.append(rehearsal)
+            for line in rehearsal.problems or ["ok"]:
+                print(f"{rehearsal.name} {rehearsal.target}: {line}", flush=True)
+    print()
+    print(tabulate(map(_row, found), HEADERS, "plain", disable_numparse=True))
+    if arguments.json:
+        rows = [asdict(rehearsal) for rehearsal in found]
+        arguments.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    return int(any(rehearsal.problems for rehearsal in found))
+
+
+def real_configurations() -> list[str]:
+    """Names of the packaged configurations whose models are not embedded.
+
+    They come model by model, so that engines are started as seldom as can be.
+    """
+    names = known_resources("agent_configs", ".yaml")
+    configs = {name: load_config(name) for name in names}
+    paths = {name: config.models.translation.path for name, config in configs.items()}
+    real = [name for name in names if not paths[name].startswith(EMBEDDED)]
+    return sorted(real, key=lambda name: (paths[name], configs[name].speech.recognizer, name))
+
+
+def talk(seconds: float) -> FloatArray:
+    """Return the beginning of an embedded talk, ``[samples]``.
+
+    Raises:
+        ConfigError: not run from a checkout.
+    """
+    try:
+        path = find_path(TALK)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{error}; a rehearsal needs a checkout, for its talk") from None
+    audio, _ = soundfile.read(path, frames=round(seconds * SAMPLE_RATE), dtype="float32")
+    return audio  # type: ignore[no-any-return]
+
+
+def run(names: Sequence[str], audio: FloatArray, folder: Path) -> Iterator[Rehearsal]:
+    """Rehearse configurations into every target that they have a head set for, or two others.
+
+    Args:
+        names: names or paths of configurations.
+        audio: what is said, ``[samples]``.
+        folder: where stand-ins are written.
+
+    Raises:
+        ConfigError: a configuration's model has no stand-in.
+    """
+    from alignatt_agent.agent import AlignAttAgent
+
+    configs = {name: load_config(name) for name in names}
+    for name, config in configs.items():
+        model = config.models.translation.path
+        if model not in SHAPES:
+            raise ConfigError(f"{name}: there is no stand-in for {model}, only for {list(SHAPES)}")
+    try:
+        for name, config in configs.items():
+            yield from rehearse(name, config, audio, folder)
+    finally:
+        AlignAttAgent.shutdown()
+
+
+def _row(found: Rehearsal) -> tuple[object, ...]:
+    return (
+        *(found.name, found.model, found.refused, found.target, found.chunks, found.sentences),
+        *(found.tokens, found.units, found.drafts_with_rows),
+        "-" if found.largest is None else f"{found.largest:.1e}",
+        *(f"{found.seconds:.0f}", "MISSED" if found.problems else "ok"),
+    )

@@ -1,0 +1,234 @@
+"""Random checkpoints in the files and classes that the real ones are published in.
+
+The real configurations start on them as they are, with paths and types replaced: they stand in
+for weights where none can be had, never for what the weights know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedTokenizerFast
+from transformers.models.gemma3 import Gemma3Config, Gemma3ForConditionalGeneration
+from transformers.models.gemma4 import Gemma4Config, Gemma4ForConditionalGeneration
+from transformers.models.hunyuan_v1_dense import HunYuanDenseV1Config
+from transformers.models.llama import LlamaConfig
+from transformers.models.qwen3 import Qwen3Config
+
+from alignatt_agent.doctor.published_shapes import PUBLISHED
+from lab.stand_ins import random_models
+from lab.stand_ins import templates as published_templates
+from lab.stand_ins.speech_layout import write_json
+from lab.stand_ins.templates import FAMILIES
+
+_TOWER = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
+
+MEDIA = {
+    "image_token": "<|image|>",
+    "boi_token": "<|image>",
+    "eoi_token": "<image|>",
+    "audio_token": "<|audio|>",
+    "boa_token": "<|audio>",
+    "eoa_token": "<audio|>",
+    "video_token": "<|video|>",
+}
+"""Gemma-4's tokens of other media, by the names of its configuration; no text holds them."""
+
+_PROCESSOR = {
+    "processor_class": "Gemma4Processor",
+    "feature_extractor": {"feature_extractor_type": "Gemma4AudioFeatureExtractor"},
+    "image_processor": {"image_processor_type": "Gemma4ImageProcessor"},
+    "video_processor": {"video_processor_type": "Gemma4VideoProcessor"},
+}
+
+_SHALLOW = 12
+"""Layers up to which the queries of Gemma-4 stay as wide as they are drawn."""
+
+_CALM = 0.3
+"""Factor on the queries of deeper ones, whose scores are not scaled down: with random weights each
+layer attends to one token, and 42 of them multiply the rounding of the first to 5e-4 (measured)."""
+
+
+_KEPT = ("num_hidden_layers", "num_attention_heads", "num_key_value_heads")
+"""What a stand-in has of the published dimensions, with the kinds of its layers."""
+
+_FAMILIES = {"hunyuan_v1_dense": "hunyuan"}
+
+
+def _shape(config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    kind, text = config["model_type"], config.get("text_config", config)
+    kept = [*_KEPT, *(key for key in ("layer_types", "num_kv_shared_layers") if key in text)]
+    # The rounding of as many layers with the wide weights of shallow models is no longer small.
+    return _FAMILIES.get(kind, kind), {
+        **{key: text[key] for key in kept},
+        "initializer_range": 0.05,
+    }
+
+
+SHAPES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    model: _shape(config)
+    for model, config in PUBLISHED.items()
+    if "thinker_config" not in config and config["model_type"] != "whisper"
+}
+"""Architecture, layers and heads of published translation models, by their ids."""
+
+
+def write(model: str, folder: Path, seed: int = 0) -> Path:
+    """Write a stand-in for a published model: its class, files, layers and heads.
+
+    Args:
+        model: one of ``SHAPES``.
+        folder: where to write; created.
+        seed: of the weights.
+
+    Returns:
+        ``folder``.
+    """
+    architecture, sizes = SHAPES[model]
+    writer = {"gemma4": write_gemma4, "gemma3": write_gemma3}.get(architecture)
+    if writer is not None:
+        return writer(folder, seed, **sizes)
+    return write_text(architecture, folder, seed, **sizes)
+
+
+def write_gemma4(folder: Path, seed: int = 0, **sizes: Any) -> Path:
+    """Write a ``Gemma4ForConditionalGeneration``: text, vision and audio, as E4B is published.
+
+    The last layers share keys and values of earlier ones; the published files hold projections
+    for them all the same, and several ids that end a turn.
+
+    Args:
+        folder: where to write; created.
+        seed: of the weights.
+        sizes: entries of the text configuration that differ from the tiny default.
+
+    Returns:
+        ``folder``.
+    """
+    tokenizer = published_templates.tokenizer("gemma4")
+    tokenizer.add_special_tokens({"extra_special_tokens": list(MEDIA.values())})
+    tokenizer.init_kwargs.update(MEDIA)  # so they become attributes of who loads it
+    ids = {name: tokenizer.convert_tokens_to_ids(token) for name, token in MEDIA.items()}
+    config = Gemma4Config(
+        text_config=_text("gemma4", sizes),
+        vision_config={
+            **_TOWER,
+            "intermediate_size": 128,
+            "num_key_value_heads": 2,
+            "head_dim": 32,
+            "position_embedding_size": 64,
+            "default_output_length": 4,
+        },
+        # The first stage has as many channels as there are mel bins: Transformers sizes the layer
+        # behind it by them. vLLM's linear on a CPU takes any width, and wrote past its output.
+        audio_config={**_TOWER, "subsampling_conv_channels": (128, 8), "output_proj_dims": 64},
+        **{f"{name}_id": place for name, place in ids.items()},
+        eoa_token_index=ids["eoa_token"],
+    )
+    _save(Gemma4ForConditionalGeneration, config, "gemma4", folder, seed, tokenizer)
+    write_json(folder / "processor_config.json", _PROCESSOR)
+    _silence(folder / "model.safetensors", list(ids.values()))
+    _add_vestigial_projections(folder / "model.safetensors", config)
+    return folder
+
+
+def write_gemma3(folder: Path, seed: int = 0, **sizes: Any) -> Path:
+    """Write a ``Gemma3ForConditionalGeneration``: text and vision, as MiLMMT-46-4B is published.
+
+    Args:
+        folder: where to write; created.
+        seed: of the weights.
+        sizes: entries of the text configuration that differ from the tiny default.
+
+    Returns:
+        ``folder``.
+    """
+    config = Gemma3Config(
+        text_config=_text("gemma3", sizes),
+        vision_config={**_TOWER, "intermediate_size": 128, "image_size": 56, "patch_size": 14},
+        mm_tokens_per_image=4,
+        **_last_ids("boi_token_index", "eoi_token_index", "image_token_index"),
+    )
+    _save(Gemma3ForConditionalGeneration, config, "gemma3", folder, seed)
+    return folder
+
+
+def write_text(architecture: str, folder: Path, seed: int = 0, **sizes: Any) -> Path:
+    """Write a text model with the family's template and all ids that end its turns.
+
+    Args:
+        architecture: ``"qwen3"``, ``"hunyuan"`` or ``"llama"``.
+        folder: where to write; created.
+        seed: of the weights.
+        sizes: entries of the configuration that differ from the tiny default.
+
+    Returns:
+        ``folder``.
+    """
+    make = {"qwen3": Qwen3Config, "hunyuan": HunYuanDenseV1Config, "llama": LlamaConfig}
+    config = make[architecture](**_text(architecture, sizes))
+    _save(AutoModelForCausalLM.from_config, config, architecture, folder, seed)
+    return folder
+
+
+def _text(architecture: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
+    return {**random_models.tiny(architecture), **sizes, "max_position_embeddings": 8192}
+
+
+def _last_ids(*names: str) -> dict[str, int]:
+    """Give tokens of other towers the last ids, where no text token of a tiny tokenizer is."""
+    return {name: random_models.VOCABULARY - place for place, name in enumerate(names, start=1)}
+
+
+def _save(
+    make: Any,
+    config: Any,
+    architecture: str,
+    folder: Path,
+    seed: int,
+    tokenizer: PreTrainedTokenizerFast | None = None,
+) -> None:
+    tokenizer = tokenizer or published_templates.tokenizer(architecture)
+    stops = tokenizer.convert_tokens_to_ids(list(FAMILIES[architecture].stops))
+    begin, pad = tokenizer.bos_token_id, tokenizer.pad_token_id
+    text = config.get_text_config()
+    text.bos_token_id, text.pad_token_id, text.eos_token_id = begin, pad, stops[0]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = make(config).eval()
+    random_models.season(model, architecture)
+    if architecture == "gemma4" and text.num_hidden_layers > _SHALLOW:
+        for name, weight in model.named_parameters():
+            if name.endswith("q_norm.weight"):
+                weight.data.mul_(_CALM)
+    model.generation_config = GenerationConfig(
+        bos_token_id=begin, pad_token_id=pad, eos_token_id=stops, do_sample=True, top_k=64
+    )
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _silence(path: Path, ids: list[int]) -> None:
+    """Keep tokens out of greedy drafts."""
+    # Inside text vLLM and Transformers embed placeholders of other media differently.
+    weights = load_file(path)
+    weights["model.language_model.embed_tokens.weight"][ids] = 0.0
+    save_file(weights, path, metadata={"format": "pt"})
+
+
+def _add_vestigial_projections(path: Path, config: Gemma4Config) -> None:
+    """Give layers that share keys and values the projections that nobody reads."""
+    weights = load_file(path)
+    text = config.get_text_config()
+    first = text.num_hidden_layers - text.num_kv_shared_layers
+    for layer in range(first, text.num_hidden_layers):
+        kind = text.layer_types[layer]
+        twin = max(i for i in range(first) if text.layer_types[i] == kind)
+        own, other = (f"model.language_model.layers.{i}.self_attn." for i in (layer, twin))
+        for name in ("k_proj.weight", "v_proj.weight", "k_norm.weight"):
+            weights[own + name] = torch.full_like(weights[other + name], torch.nan)
+    save_file(weights, path, metadata={"format": "pt"})

@@ -1,0 +1,259 @@
+"""One configuration on stand-ins for its models: streamed through the agent, its rows compared."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from alignatt_agent import cascade
+from alignatt_agent.agent import AlignAttAgent
+from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig
+from alignatt_agent.config.checkpoints import ROLES, CheckpointError, locate_one
+from alignatt_agent.config.gpu_shares import SHARE
+from alignatt_agent.config.languages import Language, language
+from alignatt_agent.config.resolved import Resolved, resolve
+from alignatt_agent.config.resources import find_path
+from alignatt_agent.doctor import engine_checks as doctor_engines
+from alignatt_agent.doctor.row_parity import Gap
+from alignatt_agent.engine.transformers_engine import TransformersEngine
+from alignatt_agent.speech.front_ends import WHISPER
+from alignatt_agent.types import SAMPLE_RATE, AlignAttError, AttentionRows, FloatArray, Step
+from lab.stand_ins import fixed_transcript as fixed_hearing
+from lab.stand_ins import layouts as published_layouts
+from lab.stand_ins.speech_layout import write_json
+from lab.stand_ins.whisper import write_whisper
+
+SPEECH = {"asr": "micro_models/qwen3-asr", "aligner": "micro_models/qwen3-aligner"}
+"""Embedded models: a random recogniser hears nothing that could be translated. Those of other front
+ends write one sentence, see ``fixed_hearing``."""
+
+OTHERS = ("de", "zh")
+"""Targets of configurations without head sets: one of each kind of script."""
+
+
+@dataclass(slots=True)
+class Rehearsal:
+    """What came of one configuration and target.
+
+    Attributes:
+        name: the configuration.
+        model: its translation model.
+        refused: what became of the configuration as it is written.
+        target: language code.
+        chunks: steps of the stream, its end included.
+        sentences: sentences that were closed.
+        tokens: tokens that were emitted.
+        units: stability units that were emitted.
+        drafts_with_rows: drafts that a gate judged by attention.
+        largest: largest difference of an attention weight to Transformers; ``None`` without rows.
+        seconds: it took, starting included.
+        problems: what is not as it has to be.
+    """
+
+    name: str
+    model: str
+    refused: str
+    target: str
+    chunks: int = 0
+    sentences: int = 0
+    tokens: int = 0
+    units: int = 0
+    drafts_with_rows: int = 0
+    largest: float | None = None
+    seconds: float = 0.0
+    problems: list[str] = field(default_factory=list)
+
+
+def as_written(config: AgentConfig) -> tuple[str, list[str]]:
+    """Try the configuration with its own models, which may be missing here.
+
+    Returns:
+        ``"refused"`` or ``"weights here"``, and the commands that should have been named but
+        were not.
+    """
+    missing = []
+    for role in ROLES:
+        model: ModelConfig = getattr(config.models, role)
+        try:
+            locate_one(model)
+        except CheckpointError:
+            missing.append(f"hf download {model.path}")
+    try:
+        resolve(config)
+    except CheckpointError as error:
+        unnamed = [command for command in missing if command not in str(error)]
+        return "refused", [f"as written: `{command}` is not named" for command in unnamed]
+    return "weights here", [f"as written: started without `{command}`" for command in missing]
+
+
+def stand_in(config: AgentConfig, folder: Path) -> AgentConfig:
+    """Write models that stand in for those of a configuration.
+
+    Args:
+        config: of published models.
+        folder: where; models of the same name are written once.
+
+    Returns:
+        The configuration with paths, types and shares of a GPU's memory replaced.
+    """
+    models: dict[str, ModelConfig] = {}
+    for role in ROLES:
+        model: ModelConfig = getattr(config.models, role)
+        hears = model.path == config.models.asr.path
+        # Who hears is another model. Head sets know one by the last part of its name.
+        path = folder / (config.speech.recognizer if hears else "") / Path(model.path).name
+        if not path.exists():
+            _write(role, config, path)
+        engine = {key: value for key, value in model.engine.items() if key != SHARE}
+        if not engine_on_cpu():
+            engine[SHARE] = 0.1
+        models[role] = ModelConfig(path=str(path), dtype="float32", engine=engine)
+    return config.model_copy(update={"models": ModelsConfig(**models)})
+
+
+def _write(role: str, config: AgentConfig, path: Path) -> None:
+    """Write the stand-in of one role."""
+    if role == "asr" and config.speech.recognizer == WHISPER:
+        fixed_hearing.teach_whisper(write_whisper(path))
+    elif role != "translation" and not (role == "asr" and config.models.asr_is_translation):
+        _publish(find_path(SPEECH[role]), path)
+    else:
+        published_layouts.write(config.models.translation.path, path)
+        if config.models.asr_is_translation:
+            fixed_hearing.teach_gemma4(path)
+
+
+def _publish(embedded: Path, folder: Path) -> None:
+    """Copy an embedded speech model, tokenizer and chat template in the published files."""
+    shutil.copytree(embedded, folder)
+    tokenizer = folder / "tokenizer.json"
+    layout = json.loads(tokenizer.read_text(encoding="utf-8"))
+    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    for key in ("backend", "extra_special_tokens"):
+        settings.pop(key, None)
+    settings["tokenizer_class"] = "Qwen2Tokenizer"
+    settings["added_tokens_decoder"] = {
+        str(token.pop("id")): token for token in layout["added_tokens"]
+    }
+    template = folder / "chat_template.jinja"
+    write_json(folder / "tokenizer_config.json", settings)
+    chat = {"chat_template": template.read_text(encoding="utf-8")}
+    write_json(folder / "chat_template.json", chat)
+    Tokenizer.from_file(str(tokenizer)).model.save(str(folder))  # vocab.json and merges.txt
+    tokenizer.unlink()
+    template.unlink()
+
+
+def engine_on_cpu() -> bool:
+    """Whether engines run on the CPU."""
+    from alignatt_agent.engine.options import engine_environment, on_cpu
+
+    with engine_environment():
+        return on_cpu()
+
+
+def rehearse(
+    name: str, written: AgentConfig, audio: FloatArray, folder: Path
+) -> Iterator[Rehearsal]:
+    """Stream ``audio``, ``[samples]``, into every target with a head set, and compare rows.
+
+    Args:
+        name: of the configuration.
+        written: the configuration.
+        audio: what is said.
+        folder: for stand-ins and for the configuration with them, as the harness reads it.
+    """
+    from simulstream.config import yaml_config
+
+    begin, model = time.monotonic(), Path(written.models.translation.path).name
+    refused, problems = as_written(written)
+    config = stand_in(written, folder)
+    file = folder / f"{Path(name).stem}.yaml"
+    file.write_text(config.to_yaml(), encoding="utf-8")
+    largest = None
+    for target in config.head_sets or OTHERS:
+        found = Rehearsal(name, model, refused, target, problems=problems)
+        try:
+            AlignAttAgent.load_model(yaml_config(str(file)))
+            if largest is None:
+                largest, missed = _compare(resolve(config))
+                problems += missed
+            stream(found, yaml_config(str(file)), audio, gated=target in config.head_sets)
+        except AlignAttError as error:
+            problems.append(str(error))
+        found.largest, found.seconds = largest, time.monotonic() - begin
+        yield found
+        begin, problems = time.monotonic(), []  # those of all targets are told once
+
+
+def stream(found: Rehearsal, config: SimpleNamespace, audio: FloatArray, gated: bool) -> None:
+    """Stream ``audio``, ``[samples]``, through a new agent; note what came of it.
+
+    Args:
+        found: takes figures and problems.
+        config: what Simulstream made of the YAML; its engines are loaded.
+        audio: what is said.
+        gated: whether attention has to be read.
+    """
+    steps: list[Step] = []
+    failures = len(AlignAttAgent.failures)
+    agent = AlignAttAgent(config)
+    agent.set_source_language("English")
+    agent.set_target_language(found.target)
+    size = round(agent.speech_chunk_size * SAMPLE_RATE)
+    AlignAttAgent.observer = steps.append
+    try:
+        outputs = [agent.process_chunk(audio[i : i + size]) for i in range(0, len(audio), size)]
+        outputs.append(agent.end_of_stream())
+    finally:
+        AlignAttAgent.observer = None
+    units = [unit for step in steps for unit in step.units]
+    found.chunks, found.units = len(outputs), len(units)
+    found.tokens = sum(step.accepted for step in steps)
+    closed = [sentence for step in steps for sentence in step.heard.sentences]
+    found.sentences = len(closed)
+    found.drafts_with_rows = len([step for step in steps if step.judged and step.judged.words])
+    found.problems += AlignAttAgent.failures[failures:]
+    found.problems += _lost(steps, units, outputs, language(found.target))
+    if gated and not found.drafts_with_rows:
+        found.problems.append("no rows were read, though there is a head set")
+
+
+def _lost(
+    steps: Sequence[Step], units: Sequence[str], outputs: Sequence[Any], target: Language
+) -> list[str]:
+    """Say what did not come out as it went in."""
+    problems = []
+    text = "".join(output.new_string for output in outputs)
+    joined = (" " if target.spaced else "").join(units)
+    if text.strip() != joined:
+        problems.append(f"units do not rebuild the text: {joined!r} became {text!r}")
+    last = steps[-1].heard
+    if last.live.words:
+        problems.append("words were left when the stream ended")
+    if not any(step.heard.sentences for step in steps) or not units:
+        problems.append("nothing was translated")
+    return problems
+
+
+def _compare(resolved: Resolved) -> tuple[float | None, list[str]]:
+    """Compare rows of the loaded engine with Transformers' eager attention on the same ids."""
+    if not resolved.heads:
+        return None, []
+    engines = cascade.load_resolved(resolved)
+    gap = Gap()
+    reference = TransformersEngine(resolved.checkpoints.translation.path)
+    for case in doctor_engines.cases(resolved, engines.tokenizer):
+        draft = engines.translation.draft(case.prompt, doctor_engines.PARITY_TOKENS, case.readout)
+        assert isinstance(draft.rows, AttentionRows)
+        gap.add(draft.rows, reference.rows(case.prompt, draft.token_ids, case.readout))
+    missed = gap.missed_exactness() if gap.rows else ["no row was compared with Transformers"]
+    return gap.largest, missed

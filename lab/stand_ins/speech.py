@@ -1,0 +1,195 @@
+"""Random speech checkpoints in the files that the real ones are published in.
+
+The tokenizer is ``vocab.json`` with ``merges.txt``, and the chat template lies in
+``chat_template.json``, which a tokenizer does not read. They stand in for weights where none can be
+had, never for what the weights know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
+
+from lab.stand_ins import random_models
+from lab.stand_ins.speech_layout import (
+    LM_HEAD,
+    as_aligner,
+    original_names,
+    save_model,
+    save_settings,
+    thinker_config,
+    write_json,
+)
+
+CHAT_TEMPLATE = (
+    "{%- set heard = namespace(context='', audio='') -%}"
+    "{%- for message in messages -%}"
+    "{%- if message.content is string -%}"
+    "{%- if message.role == 'system' -%}"
+    "{%- set heard.context = heard.context + message.content -%}"
+    "{%- endif -%}"
+    "{%- else -%}"
+    "{%- for part in message.content -%}"
+    "{%- if part.type == 'audio' -%}"
+    "{%- set heard.audio = heard.audio + '<|audio_start|><|audio_pad|><|audio_end|>' -%}"
+    "{%- elif part.type == 'text' and message.role == 'system' -%}"
+    "{%- set heard.context = heard.context + part.text -%}"
+    "{%- endif -%}"
+    "{%- endfor -%}"
+    "{%- endif -%}"
+    "{%- endfor -%}"
+    "{{- '<|im_start|>system\n' + heard.context + '<|im_end|>\n' -}}"
+    "{{- '<|im_start|>user\n' + heard.audio + '<|im_end|>\n' -}}"
+    "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}"
+)
+"""Writes what the published one writes: always a system turn, then the audio."""
+
+_SPECIAL = (
+    *("<|endoftext|>", "<|im_start|>", "<|im_end|>"),
+    *("<|audio_start|>", "<|audio_end|>", "<|audio_pad|>"),
+)
+_PLAIN = ("<asr_text>", "<timestamp>")
+"""Tokens of their own that decoding does not leave out."""
+
+
+def write_recognizer(folder: Path, seed: int = 0) -> Path:
+    """Write a random Qwen3-ASR in the published files; equal seeds write equal weights.
+
+    Args:
+        folder: where to write; created.
+        seed: of the weights.
+
+    Returns:
+        ``folder``.
+    """
+    ids = save_tokenizer(folder)
+    model = tiny(ids, seed)
+    weights = original_names(model.state_dict())
+    del weights[LM_HEAD]  # tied to the embeddings
+    _save(weights, thinker_config(model.config, ids), ids, folder)
+    return folder
+
+
+def write_aligner(folder: Path, seed: int = 0, bins: int = 400) -> Path:
+    """Write a random forced aligner in the published files; equal seeds write equal weights.
+
+    Args:
+        folder: where to write; created.
+        seed: of the weights.
+        bins: how many time bins it tells apart.
+
+    Returns:
+        ``folder``.
+    """
+    ids = save_tokenizer(folder)
+    model = tiny(ids, seed)
+    weights = original_names(model.state_dict())
+    generator = torch.Generator().manual_seed(seed)
+    hidden = model.config.text_config.hidden_size
+    weights[LM_HEAD] = torch.randn(bins, hidden, generator=generator)
+    _save(weights, as_aligner(thinker_config(model.config, ids), bins, ids), ids, folder)
+    return folder
+
+
+def tiny(ids: Mapping[str, int], seed: int) -> Qwen3ASRForConditionalGeneration:
+    """Return a random Qwen3-ASR of 0.4 million parameters.
+
+    Args:
+        ids: of the special tokens.
+        seed: of the weights.
+    """
+    config = Qwen3ASRConfig(
+        **special_ids(ids),
+        audio_config={
+            "d_model": 64,
+            "encoder_layers": 2,
+            "encoder_attention_heads": 2,
+            "encoder_ffn_dim": 128,
+            "downsample_hidden_size": 16,
+            "output_dim": 64,
+            "n_window": 50,
+            "n_window_infer": 800,
+        },
+        text_config={
+            "vocab_size": random_models.VOCABULARY + 64,
+            "hidden_size": 64,
+            "intermediate_size": 128,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "head_dim": 32,
+            "max_position_embeddings": 4096,
+            "tie_word_embeddings": True,
+        },
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Qwen3ASRForConditionalGeneration(config).eval()
+
+
+def special_ids(ids: Mapping[str, int]) -> dict[str, int]:
+    """Return the entries of a ``Qwen3ASRConfig`` that name special tokens."""
+    return {
+        "audio_token_id": ids["<|audio_pad|>"],
+        "timestamp_token_id": ids["<timestamp>"],
+        "eos_token_id": ids["<|im_end|>"],
+        "pad_token_id": ids["<|endoftext|>"],
+    }
+
+
+def _save(
+    weights: dict[str, torch.Tensor], config: dict[str, Any], ids: Mapping[str, int], folder: Path
+) -> None:
+    save_model(weights, config, ids, folder)
+    write_json(folder / "chat_template.json", {"chat_template": CHAT_TEMPLATE})
+
+
+def save_description(config: dict[str, Any], ids: Mapping[str, int], folder: Path) -> None:
+    """Write what is published beside weights and tokenizer, for weights of bfloat16.
+
+    Args:
+        config: as ``thinker_config`` returns it.
+        ids: of the special tokens.
+        folder: that exists.
+    """
+    save_settings(config, "bfloat16", ids, folder)
+    write_json(folder / "chat_template.json", {"chat_template": CHAT_TEMPLATE})
+
+
+def save_tokenizer(folder: Path) -> dict[str, int]:
+    """Write ``vocab.json``, ``merges.txt`` and their configuration; return ids of added tokens."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer: Tokenizer = random_models.byte_level([])
+    tokenizer.model.save(str(folder))
+    first = tokenizer.get_vocab_size()
+    ids = {token: first + place for place, token in enumerate((*_SPECIAL, *_PLAIN))}
+    write_json(
+        folder / "tokenizer_config.json",
+        {
+            "added_tokens_decoder": {
+                str(place): {
+                    "content": token,
+                    "lstrip": False,
+                    "normalized": False,
+                    "rstrip": False,
+                    "single_word": False,
+                    "special": token in _SPECIAL,
+                }
+                for token, place in ids.items()
+            },
+            "additional_special_tokens": list(_SPECIAL[1:]),
+            "audio_bos_token": "<|audio_start|>",
+            "audio_eos_token": "<|audio_end|>",
+            "audio_token": "<|audio_pad|>",
+            "eos_token": "<|im_end|>",
+            "model_max_length": 131072,
+            "pad_token": "<|endoftext|>",
+            "tokenizer_class": "Qwen2Tokenizer",
+        },
+    )
+    return ids

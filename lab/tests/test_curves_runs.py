@@ -1,0 +1,355 @@
+"""Runs of a sweep on fake engines: they are the product's, and they resume."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from simulstream import inference
+from simulstream.metrics.logger import METRICS_LOGGER
+
+from alignatt_agent.agent import AlignAttAgent
+from alignatt_agent.cascade import Engines
+from alignatt_agent.config.agent_config import ConfigError, load_config
+from alignatt_agent.config.checkpoints import ROLES
+from alignatt_agent.evaluation.cache import Memo
+from alignatt_agent.evaluation.devset import DevSetError
+from alignatt_agent.evaluation.plan import plan
+from alignatt_agent.evaluation.results import ScoringError
+from alignatt_agent.types import EngineError
+from lab.curves import __main__ as cli
+from lab.curves import experiment, runs
+from lab.curves.__main__ import build_parser
+from lab.curves.experiment import Here, Study, conduct
+from lab.curves.grid import SINGLE, Point, ablations
+from lab.curves.runs import runs_of, score_all, stream
+from tests.fakes import agent as fakes
+
+POINTS = [
+    Point("operating-low", "alignatt", "low", "low"),
+    Point("operating-high", "alignatt", "high", "high"),
+    Point("gate", SINGLE, "hold-back 700", settings={"speech.hold_back_ms": 700}),
+    Point(
+        "held", "hold_n", "n 2", settings={"policy.name": "hold_n", "policy.n": 2, "chunk_ms": 500}
+    ),
+    Point(
+        "agreed",
+        "local_agreement",
+        "n 2",
+        settings={"policy.name": "local_agreement", "policy.n": 2},
+    ),
+]
+
+
+class Drafts(fakes.FakeTranslation):
+    """Fake drafts that are counted, of an engine that can die."""
+
+    def __init__(self, dies_after=None):
+        super().__init__(fakes.byte_tokenizer())
+        self.drafted, self.dies_after = 0, dies_after
+
+    def draft(self, *arguments, **named):
+        self.drafted += 1
+        if self.dies_after is not None and self.drafted > self.dies_after:
+            raise EngineError("fake translation model: out of memory")
+        return super().draft(*arguments, **named)
+
+
+def engines(drafts=None):
+    """Return what starts the fake engines."""
+    drafts = drafts or Drafts()
+    asr, aligner = fakes.FakeRecognizer(), fakes.FakeAligner()
+    shape = fakes.LAYERS, fakes.HEADS
+    return lambda models, heads: Engines(asr, aligner, drafts, drafts.tokenizer, *shape)
+
+
+@pytest.fixture
+def world(tmp_path):
+    return make_world(tmp_path)
+
+
+def make_world(tmp_path):
+    """Write configurations of the two operating points and a dev set."""
+    low = fakes.write_config(tmp_path)
+    high = tmp_path / "high.yaml"
+    high.write_text(yaml.safe_dump(yaml.safe_load(low.read_text()) | {"chunk_ms": 1500}))
+    fakes.write_devset(tmp_path / "devset")
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def _no_failures():
+    yield
+    AlignAttAgent.failures.clear()
+
+
+def plans_of(world, output, targets=("de", "zh"), config="fake.yaml"):
+    arguments = {"overrides": {}, "source": None, "targets": targets, "output": world / output}
+    configs = [str(world / config)]
+    return plan("alignatt4llm", configs, devset=world / "devset", **arguments)
+
+
+def bases_of(world):
+    files = {"low": "fake.yaml", "high": "high.yaml"}
+    agent = {"type": "alignatt_agent.agent.AlignAttAgent"}  # a fake one has engines of its own
+    return {name: load_config(str(world / file), agent) for name, file in files.items()}
+
+
+def runs_in(world, folder, targets=("de", "zh"), points=POINTS):
+    plans = plans_of(world, folder, targets)
+    return runs_of(points, plans, bases_of(world), world / folder / "runs")
+
+
+def stream_in(world, folder, runs, start_engines=None, **options):
+    return stream(runs, world / folder / "memo.sqlite", start_engines or engines(), **options)
+
+
+def study_in(world, **changes):
+    plans, bases = plans_of(world, "out", ["de"]), bases_of(world)
+    return replace(Study(plans, bases, world / "out", "quick", None, 50), **changes)
+
+
+def lines(path: Path, without=("computation_time", "model_loading_time")):
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k not in without} for line in found]
+
+
+def log_of(run) -> Path:
+    return run.files.metrics
+
+
+def emitted(path: Path):
+    return [line["generated_tokens"] for line in lines(path) if "generated_tokens" in line]
+
+
+def test_a_run_emits_what_simulstream_makes_of_the_agent(world):
+    METRICS_LOGGER.setLevel(logging.INFO)
+    METRICS_LOGGER.disabled = False
+    runs = runs_in(world, "sweep")
+    stream_in(world, "sweep", runs)
+    for run in runs:
+        wavs = world / "wavs.txt"
+        wavs.write_text("".join(f"{path}\n" for path in sorted((world / "devset/wav").iterdir())))
+        config = world / "product.yaml"
+        content = run.config.for_target(run.target).model_dump()
+        content |= {"type": "tests.fakes.agent.FakeAgent", "early_stop": True}
+        config.write_text(yaml.safe_dump(content))
+        log = world / "product.jsonl"
+        log.unlink(missing_ok=True)
+        inference.main(
+            Namespace(
+                speech_processor_config=str(config),
+                wav_list_file=str(wavs),
+                tgt_lang=run.target,
+                src_lang="en",
+                metrics_log_file=str(log),
+            )
+        )
+        assert lines(log_of(run)) == lines(log), run.name
+        assert any(emitted(log_of(run)))
+
+
+def test_policies_differ(world):
+    runs = runs_in(world, "sweep", ["de"])
+    stream_in(world, "sweep", runs)
+    outputs = {run.name: json.dumps(emitted(log_of(run))) for run in runs}
+    assert len(set(outputs.values())) == len(outputs)
+
+
+def test_an_interrupted_sweep_ends_like_an_uninterrupted_one(world):
+    whole = Drafts()
+    stream_in(world, "whole", runs_in(world, "whole"), engines(whole))
+
+    dying = Drafts(dies_after=whole.drafted // 2)
+    with pytest.raises(EngineError, match="out of memory"):
+        stream_in(world, "cut", runs_in(world, "cut"), engines(dying))
+    cut = runs_in(world, "cut")
+    complete = [log_of(run) for run in cut if run.streamed]
+    assert 0 < len(complete) < len(cut)
+    times = {log: log.stat().st_mtime_ns for log in complete}
+
+    rest = Drafts()
+    assert stream_in(world, "cut", cut, engines(rest)) == len(cut) - len(complete)
+    assert rest.drafted == whole.drafted - whole.drafted // 2
+    assert {log: log.stat().st_mtime_ns for log in complete} == times
+    for ours, theirs in zip(cut, runs_in(world, "whole"), strict=True):
+        assert lines(log_of(ours)) == lines(log_of(theirs))
+
+
+def test_finished_sweeps_start_no_engine(world):
+    runs = runs_in(world, "sweep", ["de"])
+    assert stream_in(world, "sweep", runs) == len(runs)
+    assert stream_in(world, "sweep", runs_in(world, "sweep", ["de"]), pytest.fail) == 0
+
+
+@pytest.mark.parametrize("changed", ["config", "audio", "head set", "model"])
+def test_a_run_made_from_something_else_is_repeated(world, changed):
+    runs = runs_in(world, "sweep", ["de"])
+    stream_in(world, "sweep", runs)
+    points = POINTS
+    if changed == "config":
+        point = Point("gate", "alignatt", "", settings={"speech.hold_back_ms": 100})
+        points = [*POINTS[:2], point]
+    elif changed == "audio":
+        fakes.write_talk(world / "devset/wav/talk1.wav", fakes.talk(8, 5))
+    elif changed == "head set":
+        item = fakes.head_set(heads=[{"layer": 3, "head": 1, "ts": 1}, *fakes.head_set()["heads"]])
+        (world / "fake-en-de.json").write_text(json.dumps(item))
+    else:
+        (world / "checkpoints/fake-mt/config.json").write_text('{"another": 1}')
+    again = runs_in(world, "sweep", ["de"], points)
+    assert stream_in(world, "sweep", again) == (1 if changed == "config" else len(runs))
+
+
+def test_computation_is_what_the_engines_took_when_they_computed(world, monkeypatch):
+    ticks = itertools.count(0, 3)
+    monkeypatch.setattr(runs, "Memo", lambda path: Memo(path, ticks.__next__))
+    planned = runs_in(world, "sweep", ["de"], POINTS[:1])
+    stream_in(world, "sweep", planned)
+    [log] = map(log_of, planned)
+    first = lines(log, ["model_loading_time"])
+    log.unlink()
+    stream_in(world, "sweep", planned)
+    assert lines(log, ["model_loading_time"]) == first
+    spent = [line["computation_time"] for line in first if "computation_time" in line]
+    # Nothing is heard before two seconds; then a transcript, an alignment and a draft.
+    assert spent[0] == 0.0
+    assert 9.0 in spent
+
+
+def test_talks_side_by_side_leave_nothing_to_compute_and_say_the_same(world, monkeypatch):
+    one_by_one, at_once = runs_in(world, "sweep"), runs_in(world, "beside")
+    stream_in(world, "sweep", one_by_one)
+    ahead, known = runs.ask_ahead, []
+
+    def noted(missing, lent, streams, title):
+        ahead(missing, lent, streams, title)
+        known.extend([lent.asr._memory, lent.asr._memory.computed])
+
+    monkeypatch.setattr(runs, "ask_ahead", noted)
+    assert stream_in(world, "beside", at_once, streams=3) == len(at_once)
+    memo, computed = known
+    assert memo.computed == computed > 0
+    for alone, beside in zip(one_by_one, at_once, strict=True):
+        assert emitted(log_of(alone)) == emitted(log_of(beside))
+        assert any(emitted(log_of(beside)))
+
+
+def test_engines_have_room_for_every_talk_at_once(world):
+    planned, seen = runs_in(world, "beside"), []
+
+    def start(models, heads):
+        seen.append([getattr(models, role).engine.get("max_num_seqs") for role in ROLES])
+        return engines()(models, heads)
+
+    stream_in(world, "beside", planned, start, streams=3)
+    stream_in(world, "alone", runs_in(world, "alone"), start)
+    configured = [getattr(planned[0].config.models, role).engine for role in ROLES]
+    assert seen == [[3, 3, 3], [engine.get("max_num_seqs") for engine in configured]]
+
+
+def test_scores_by_segment_are_those_of_simulstream_eval(world):
+    planned = runs_in(world, "sweep", ["de", "zh"], POINTS[:1])
+    stream_in(world, "sweep", planned)
+    arguments = ["--agent", str(world / "fake.yaml"), "--target", "de", "zh"]
+    arguments += ["--devset", str(world / "devset"), "--output", str(world / "eval")]
+    assert fakes.evaluate(arguments) == 0
+    for run, segments in score_all(planned):
+        ours = segments.corpus()
+        theirs = json.loads((world / "eval" / run.target / "scores.json").read_text())
+        assert ours["bleu"] == pytest.approx(theirs["bleu"], abs=1e-3)
+        assert ours["chrf"] == pytest.approx(theirs["chrf"], abs=1e-3)
+        assert ours["cu_ms"] == pytest.approx(theirs["longyaal_cu_ms"], abs=1e-2)
+
+
+def test_segments_that_are_not_what_was_scored_are_refused(world):
+    planned = runs_in(world, "sweep", ["de"], POINTS[:1])
+    stream_in(world, "sweep", planned)
+    score_all(planned)
+    path = planned[0].files.instances
+    path.write_text(path.read_text().replace('"prediction": "', '"prediction": "so '))
+    with pytest.raises(ScoringError, match="by OmniSTEval and"):
+        score_all(planned)
+
+
+def test_from_configurations_to_figures(world, monkeypatch):
+    monkeypatch.setattr(experiment, "sweep", lambda size, only: POINTS)
+    monkeypatch.setattr(experiment, "ablations", lambda *given: ablations(*given)[:2])
+    comparisons = conduct(study_in(world), Here(engines(), lambda: None))
+    out = world / "out"
+    found = json.loads((out / "curves.json").read_text())
+    assert {run["name"] for run in found["targets"]["de"]["runs"]} == {p.name for p in POINTS}
+    assert {item.rival for item in comparisons} == {"hold_n", "local_agreement"}
+    assert {item.point for item in comparisons} == {"low", "high"}
+    assert len(found["dominance"]["comparisons"]) == len(comparisons) == 2 * 2 * 2 * 2
+    fronts = found["targets"]["de"]["fronts"]["cu_ms"]["bleu"]
+    assert set(fronts) == {SINGLE, "hold_n", "local_agreement"}  # the fake's gate asks one draft
+    assert "| maintained default" in (out / "ablation.md").read_text()
+    for stem in ("bleu-cu", "bleu-ca", "chrf-cu", "chrf-ca"):
+        assert (out / f"{stem}.png").stat().st_size > 10_000
+        assert "<svg" in (out / f"{stem}.svg").read_text()[:1000]
+    before = (out / "curves.json").read_text()
+    conduct(study_in(world), Here(pytest.fail, lambda: None))
+    assert (out / "curves.json").read_text() == before
+
+
+def test_chosen_points_run_alone(world):
+    only = ["wait_k-c500-n3-r1.0", "hold_n-c500-n4"]
+    comparisons = conduct(study_in(world, only=only), Here(engines(), lambda: None))
+    out = world / "out"
+    found = json.loads((out / "curves.json").read_text())
+    names = {run["name"] for run in found["targets"]["de"]["runs"]}
+    assert names == {"operating-low", "operating-high", *only}
+    assert {item.rival for item in comparisons} == {"wait_k", "hold_n"}
+    assert found["ablation"] == {}
+    assert not (out / "ablation.md").exists()
+    waiting, held = (emitted(out / "runs" / "de" / name / "metrics.jsonl") for name in only)
+    assert waiting != held
+    assert any(waiting)
+
+
+def test_streams_that_cannot_be_are_refused(world, monkeypatch):
+    with pytest.raises(ConfigError, match="--streams 0"):
+        study_in(world, streams=0)
+    monkeypatch.setattr(cli, "study_from", lambda _: study_in(world, streams=2))
+    with pytest.raises(ConfigError, match="one machine"):
+        cli.main(["--output", str(world / "out"), "--streams", "2", "--ray", "127.0.0.1:1"])
+
+
+def test_operating_points_of_different_models_are_refused(world):
+    other = load_config(str(world / "high.yaml"), {"models.asr.dtype": "bfloat16"})
+    bases = bases_of(world) | {"high": other}
+    with pytest.raises(ConfigError, match="the same models"):
+        study_in(world, bases=bases)
+
+
+def test_help_teaches(capsys):
+    with pytest.raises(SystemExit):
+        build_parser().parse_args(["--help"])
+    text = capsys.readouterr().out
+    for word in ("hold_n", "local_agreement", "--points quick", "curves.json", "goes on where"):
+        assert word in text
+
+
+def test_bad_input_starts_nothing(tmp_path):
+    arguments = ["--output", str(tmp_path / "out"), "--devset", str(tmp_path)]
+    with pytest.raises(DevSetError, match="does not exist") as caught:
+        cli.main(arguments)
+    assert caught.value.exit_status == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_fails_on_the_way_says_that_the_command_goes_on(tmp_path, monkeypatch):
+    def fail(*_):
+        raise EngineError("out of memory")
+
+    monkeypatch.setattr(cli, "conduct", fail)
+    with pytest.raises(cli.CurvesError, match="out of memory; the same command goes on") as caught:
+        cli.main(["--output", str(tmp_path / "out"), "--targets", "de"])
+    assert caught.value.exit_status == 1

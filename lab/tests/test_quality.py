@@ -1,0 +1,54 @@
+"""The embedded models, one by one, are good enough to show what the policy does."""
+
+import pytest
+
+from alignatt_agent.calibration.micro_pairs import micro_pairs
+from alignatt_agent.calibration.prompted_pair import PairPrompter
+from alignatt_agent.config.head_sets import load_head_set
+from alignatt_agent.config.languages import language
+from alignatt_agent.engine.transformers_engine import TransformersEngine
+from alignatt_agent.translation.prompt import PromptBuilder
+from tests.e2e.conftest import ROOT, TARGETS
+from tests.fakes.models import averaged_score
+
+
+@pytest.fixture
+def figures(driven):
+    return driven["figures"]
+
+
+def test_speech_models_are_right_where_they_can_be(figures):
+    assert 0.01 <= figures["wer"] <= 0.06
+    assert figures["wer_with_context"] <= figures["wer"]
+    assert figures["aligner_mae_ms"] <= 80
+
+
+def test_recogniser_has_the_vices_of_the_real_one_on_cut_audio(figures):
+    assert 0.13 <= figures["tail_error_0_ms"] <= 0.21
+    assert 0.05 <= figures["tail_error_250_ms"] <= 0.11
+    assert 0.2 <= figures["false_periods_per_cut"] <= 0.4
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_translation_model_is_nearly_as_good_as_a_perfect_one(figures, target):
+    perfect = figures[f"two_draws_bleu_{target}"]
+    assert figures[f"finishes_bleu_{target}"] >= perfect - 3
+    assert figures[f"follows_bleu_{target}"] >= perfect - 3
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return TransformersEngine(str(ROOT / "micro_models" / "gemma4"))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_shipped_head_set_beats_all_heads_on_held_out_pairs(reference, target):
+    head_set = load_head_set(f"micro-en-{target}")
+    builder = PromptBuilder(reference.tokenizer, "English", language(target).name)
+    prompter = PairPrompter(reference.tokenizer, builder, 1024)
+    drawn = micro_pairs(30, 78, language("en"), language(target)).pairs  # see `make micro-heads`
+    pairs = [prompter(pair, pair.gold) for pair in drawn]
+    chosen = averaged_score(reference, pairs, head_set.row, head_set.heads)
+    everything = [(a, b) for a in range(head_set.num_layers) for b in range(head_set.num_heads)]
+    assert chosen >= 0.85
+    assert chosen > averaged_score(reference, pairs, head_set.row, everything)

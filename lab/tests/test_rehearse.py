@@ -1,0 +1,40 @@
+"""Real configurations on stand-ins, on real engines: ``python -m lab.stand_ins``, two of them.
+
+One hears with the embedded recogniser, the other one with a stand-in for Whisper.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from alignatt_agent.config.agent_config import load_config
+from lab.stand_ins.__main__ import run, talk
+
+
+@pytest.fixture(scope="module")
+def rehearsed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rehearsal")
+    # The second one hears with Whisper: only its engine and the translation's start anew.
+    whisper = load_config("whisper-low")
+    other = load_config("hy-mt-1.8b-low", {"speech.recognizer": "whisper"})
+    models = other.models.model_copy(update={"asr": whisper.models.asr})
+    path = folder / "hy-mt-whisper.yaml"
+    path.write_text(other.model_copy(update={"models": models}).to_yaml(), encoding="utf-8")
+    return list(run(["milmmt46-low", str(path)], talk(3.0), folder))
+
+
+def test_two_configurations_run_on_published_shapes(rehearsed):
+    assert [item.problems for item in rehearsed] == [[]] * len(rehearsed)
+    found = [(item.model, item.target) for item in rehearsed]
+    assert found == [
+        *(("MiLMMT-46-4B-v0.1", target) for target in ("de", "it", "zh")),
+        *(("HY-MT1.5-1.8B", target) for target in ("de", "zh")),
+    ]
+    assert all(item.tokens for item in rehearsed)
+
+
+def test_rows_are_read_and_exact_where_there_is_a_head_set(rehearsed):
+    for item in rehearsed:
+        gated = item.name == "milmmt46-low"
+        assert (item.drafts_with_rows > 0) == gated
+        assert (item.largest is not None and item.largest <= 1e-4) == gated

@@ -1,0 +1,113 @@
+"""Trainings go on where they were stopped, and end in the same weights."""
+
+import pytest
+import torch
+
+from alignatt_agent.config.prompt_config import PromptConfig
+from lab.micro_world import tokenizers, training
+from lab.micro_world.lexicon import SPELLINGS
+from lab.micro_world.speech_data import ClipMaker
+from lab.micro_world.training import Plan, ResumeError, fit, trained
+from lab.micro_world.translation_data import PROMPTS, ExampleMaker
+
+PLAN = Plan("toy", 12, 0.1, seed=3)
+
+
+class Stopped(Exception):
+    pass
+
+
+def train(work, plan=PLAN, stop_at=None):
+    training.seed_everything(0)
+    model = torch.nn.ModuleDict({"model": torch.nn.Linear(4, 4)})
+
+    def step(number):
+        if number == stop_at:
+            raise Stopped
+        loss = (model["model"](torch.rand(8, 4)) - number).square().mean()
+        return loss, {"loss": loss.item()}
+
+    fit(model, step, plan, work)
+    return model["model"].weight.detach().clone()
+
+
+def test_a_training_that_was_stopped_ends_in_the_same_weights(tmp_path, monkeypatch):
+    whole = train(tmp_path / "whole")
+    monkeypatch.setattr(training, "SAVE_EVERY_S", 0.0)
+    with pytest.raises(Stopped):
+        train(tmp_path / "stopped", stop_at=7)
+    assert torch.load(tmp_path / "stopped" / "toy.pt")["done"] == 7
+    assert torch.equal(train(tmp_path / "stopped"), whole)
+    assert torch.equal(trained(tmp_path / "stopped", "toy", "model")["weight"], whole)
+
+
+def test_a_finished_training_is_not_run_again(tmp_path):
+    first = train(tmp_path)
+    assert torch.equal(train(tmp_path, stop_at=0), first)
+
+
+def test_another_training_is_not_taken_for_this_one(tmp_path):
+    train(tmp_path)
+    with pytest.raises(ResumeError, match=r"toy\.pt is of the training .*'steps': 12.*delete it"):
+        train(tmp_path, Plan("toy", 13, 0.1, seed=3))
+
+
+def test_an_unfinished_training_is_no_foundation(tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "SAVE_EVERY_S", 0.0)
+    with pytest.raises(Stopped):
+        train(tmp_path, stop_at=2)
+    with pytest.raises(ResumeError, match="make the toy first"):
+        trained(tmp_path, "toy", "model")
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return tokenizers.gemma(samples=400)
+
+
+def test_the_default_prompt_finishes():
+    assert PROMPTS["finishes"] == PromptConfig()
+
+
+def test_batches_depend_on_their_number_alone(tokenizer):
+    first, second = ExampleMaker(tokenizer, 5), ExampleMaker(tokenizer, 5)
+    first.batch(9, 4)
+    assert first.batch(3, 4) == second.batch(3, 4)
+    assert first.batch(3, 4) != second.batch(4, 4)
+
+
+def test_targets_under_the_instruction_to_follow_end_where_the_source_does(tokenizer):
+    maker = ExampleMaker(tokenizer, 5)
+    rows = [row for number in range(24) for row in maker.batch(number, 10)]
+    said = tokenizer.decode
+    follows = [row for row in rows if "said so far" in said(row.ids[: row.first])]
+    assert len(rows) / 3 < len(follows) < 2 * len(rows) / 3
+    # A word that the source does not decide is never scored: only where one is forced is it there.
+    assert all(weight in (0.0, 1.0) for row in follows for weight in row.weights)
+    others = [row for row in rows if row not in follows]
+    assert any(0.0 < weight < 1.0 for row in others for weight in row.weights)
+    assert sum(len(row.weights) == 1 for row in follows) > 0
+    assert all(len(row.weights) > 1 for row in others)
+
+
+def test_clips_depend_on_their_number_alone():
+    first, second = ClipMaker(60, 5), ClipMaker(60, 5)
+    first.batch(9, 2)
+    a, b = first.batch(3, 2), second.batch(3, 2)
+    assert [clip.words for clip in a] == [clip.words for clip in b]
+    assert all((x.audio == y.audio).all() for x, y in zip(a, b, strict=True))
+
+
+def test_half_of_the_clips_come_with_the_names_that_are_said_in_them():
+    maker = ClipMaker(120, 5)
+    clips = [clip for number in range(16) for clip in maker.batch(number, 4)]
+    other = {a.en: b.en for one, two in SPELLINGS for a, b in ((one, two), (two, one))}
+    told = [
+        (other[name] in clip.context.split("\n"), name in clip.context.split("\n"))
+        for clip in clips
+        if clip.context
+        for word in clip.words
+        if (name := word.text.rstrip(".,")) in other
+    ]
+    assert set(told) == {(False, True)}
+    assert 0.3 < sum(bool(clip.context) for clip in clips) / len(clips) < 0.7

@@ -1,0 +1,185 @@
+"""The micro world is hard enough, its gold alignments hold, and its dev set is held out."""
+
+import json
+import random
+import re
+from itertools import count, islice
+from pathlib import Path
+
+import pytest
+import soundfile
+import yaml
+
+from alignatt_agent.types import Word
+from lab.micro_world import devset, lexicon, names
+from lab.micro_world.corpus import TARGETS, Pair, is_held_out, reorders, sentences
+from lab.micro_world.forms import Plain
+from lab.micro_world.speech_data import cut, positions
+from lab.micro_world.tree import Clause, Leaf, NounPhrase, Sentence
+from lab.micro_world.wordings import two_draws
+
+ROOT = Path(__file__).resolve().parents[2]
+DEVSET = ROOT / "micro_models" / "devset"
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return list(islice(sentences(1), 3000))
+
+
+def test_vocabulary_and_reordering_are_rich_enough(pairs):
+    words = {re.sub(r"\W", "", w).lower() for pair in pairs for w in pair.words}
+    assert 750 <= len(words) <= 950
+    reordered = sum(any(reorders(pair, code) for code in TARGETS) for pair in pairs)
+    assert reordered >= len(pairs) / 3
+    for code in ("de", "zh"):
+        assert sum(reorders(pair, code) for pair in pairs) >= len(pairs) / 3
+
+
+def test_every_word_that_is_said_is_among_the_english_forms(pairs):
+    forms = set(lexicon.english_forms())
+    assert {re.sub(r"\W", "", w).lower() for pair in pairs for w in pair.words} <= forms
+
+
+def test_every_target_word_is_aligned_inside_the_sentence(pairs):
+    for pair in pairs:
+        for side in pair.targets.values():
+            assert len(side.pieces) == len(side.align)
+            assert all(align for align in side.align)
+            assert all(0 <= i < len(pair.words) for align in side.align for i in align)
+
+
+def clause(verb, particle, noun, *, negated=False):
+    """We VERB the NOUN PARTICLE."""
+    table = lexicon.TRANSITIVE + lexicon.SENSES + lexicon.PHRASAL
+    thing = next(n for n in lexicon.NOUNS if n.en[0] == noun)
+    sense = next(
+        v for v in table if (v.en.base, v.particle) == (verb, particle) and thing.kind in v.objects
+    )
+    number = count(1 if verb != "open" else 50)
+    subject = NounPhrase(pronoun=Leaf(next(number), lexicon.PRONOUN[1]))
+    found = Clause(subject, "present")
+    if negated:
+        found.auxiliary, found.negation = Leaf(next(number), "do"), Leaf(next(number), "not")
+    found.verb = Leaf(next(number), sense)
+    determiner = Leaf(next(number), lexicon.DETERMINER["the"])
+    found.object = NounPhrase(determiner=determiner, noun=Leaf(next(number), thing))
+    if particle:
+        found.particle, found.particle_late = Leaf(next(number), particle), True
+    return Sentence("single", found)
+
+
+def texts(sentence, code):
+    """All wordings that a hundred draws find."""
+    pair = Pair((), {}, sentence)
+    rng = random.Random(0)
+    return {pair.reworded(code, rng).text for _ in range(100)}
+
+
+def german(sentence):
+    """A wording with its links; a verb with a prefix where there is one."""
+    return Pair((), {}, sentence).reworded("de", random.Random(1))
+
+
+def test_particles_decide_what_a_verb_means():
+    lamp = clause("turn", "off", "lamp")
+    assert texts(lamp, "de") >= {"Wir schalten die Lampe aus."}
+    assert texts(lamp, "zh") == {"我们关掉灯。"}
+    assert texts(clause("turn", "on", "lamp"), "zh") == {"我们打开灯。"}
+    side = german(lamp)
+    links = dict(zip(side.pieces, side.align, strict=True))
+    # we turn the lamp off
+    assert 4 in links[side.pieces[1]]
+    assert side.known(4) == 1
+    assert side.known(5) == len(side.pieces)
+
+
+def test_objects_decide_what_a_verb_means():
+    assert texts(clause("run", "", "company"), "it") >= {"Dirigiamo l'azienda."}
+    assert texts(clause("run", "", "machine"), "it") == {"Azioniamo la macchina."}
+    assert german(clause("run", "", "machine")).known(3) == 1
+
+
+def test_until_takes_the_negation_away():
+    first = clause("test", "", "model", negated=True)
+    first.order, first.second = "until", clause("open", "", "door").main
+    first.link = Leaf(90, Plain("until", (), (), ()))
+    assert "Wir prüfen das Modell erst, wenn wir die Tür öffnen." in texts(first, "de")
+    assert "Proviamo il modello solo quando apriamo la porta." in texts(first, "it")
+    assert texts(first, "zh") == {"直到我们打开门，我们才测试模型。"}
+
+
+def test_same_seed_same_sentences_and_held_out_ones_never_occur_in_training(pairs):
+    again = list(islice(sentences(1), 200))
+    assert [p.text for p in again] == [p.text for p in pairs[:200]]
+    assert not any(is_held_out(p.text) for p in pairs)
+    assert all(is_held_out(p.text) for p in islice(sentences(1, held_out=True), 100))
+
+
+@pytest.mark.parametrize("code", TARGETS)
+def test_two_right_wordings_are_some_way_apart(code):
+    assert 85 <= two_draws(code, 1200) <= 95
+
+
+def test_what_is_known_grows_with_what_is_shown(pairs):
+    for pair in pairs[:300]:
+        for side in pair.targets.values():
+            known = [side.known(shown) for shown in range(len(pair.words) + 1)]
+            assert known[0] == 0
+            assert known == sorted(known)
+            assert known[-1] == len(side.pieces)
+
+
+def test_transcript_of_cut_audio_has_the_vices_of_the_real_one():
+    words = [Word("We", 0.0, 0.2), Word("see", 0.2, 0.5), Word("it.", 0.5, 0.9)]
+    assert [w.text for w in cut(words, 0.1)] == ["We"]
+    assert [w.text for w in cut(words, 0.25)] == ["We."]
+    assert [w.text for w in cut(words, 0.35)] == ["We", "see"]
+    assert [w.text for w in cut(words, 0.55)] == ["We", "see."]
+    assert [w.text for w in cut(words, 0.64)] == ["We", "see"]
+    assert [w.text for w in cut(words, 0.85)] == ["We", "see", "it"]
+    assert [w.text for w in cut(words, 0.95)] == ["We", "see", "it."]
+    assert [w.text for w in cut(words, 1.2)] == ["We", "see", "it."]
+
+
+def test_names_of_a_talk_have_the_spelling_that_is_said():
+    drawn = names.drawn_names(random.Random(3), ["Sara", "greets", "Peter."])
+    assert {"Sara", "Peter"} <= set(drawn)
+    assert "Sarah" not in drawn
+    assert len(drawn) == len(set(drawn))
+
+
+def test_talks_spell_names_consistently():
+    talk = devset.speak_talk("talk", devset.VOICES[0], 3, seconds=60.0)
+    said = {w.text.strip(".,") for w in talk.words} & set(names.NAMES)
+    assert said <= set(talk.context)
+    for pair in lexicon.SPELLINGS:
+        assert len(said & {name.en for name in pair}) <= 1
+
+
+def test_encoder_positions():
+    assert [positions(n) for n in (0, 1, 8, 9, 99, 100, 108)] == [0, 1, 1, 2, 13, 13, 14]
+
+
+def test_dev_set_is_held_out_and_has_the_layout_of_mcif():
+    english = (DEVSET / "ref" / "en.txt").read_text().splitlines()
+    assert all(is_held_out(line) for line in english)
+    listing = yaml.safe_load((DEVSET / "audio-segments.yaml").read_text())
+    for code in TARGETS:
+        assert len((DEVSET / "ref" / f"{code}.txt").read_text().splitlines()) == len(listing)
+    wavs = {entry["wav"] for entry in listing}
+    assert len(wavs) >= 4
+    assert len({entry["speaker_id"] for entry in listing}) >= 4
+    for wav in wavs:
+        info = soundfile.info(DEVSET / "wav" / wav)
+        assert (info.samplerate, info.channels, info.subtype) == (16000, 1, "PCM_16")
+        assert 60 <= info.duration <= 120
+        gold = json.loads((DEVSET / "gold" / wav).with_suffix(".json").read_text())
+        ends = [end for _, _, end in gold]
+        assert ends == sorted(ends)
+        assert ends[-1] <= info.duration
+
+
+def test_embedded_files_stay_small():
+    files = [f for f in (ROOT / "micro_models").rglob("*") if f.is_file()]
+    assert sum(f.stat().st_size for f in files) < 40e6

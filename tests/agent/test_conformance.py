@@ -1,0 +1,354 @@
+"""The agent honours Simulstream's contract."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from simulstream.config import yaml_config
+from simulstream.server.message_processor import MessageProcessor
+
+from alignatt_agent.config.agent_config import ConfigError
+from alignatt_agent.config.head_sets import HeadSetError
+from alignatt_agent.config.languages import LanguageError
+from alignatt_agent.types import EngineError
+from tests.fakes.agent import FakeAgent, talk, translated, word, write_config
+
+CHUNK = 13_600
+
+
+def pieces(samples, size=CHUNK):
+    return [samples[i : i + size] for i in range(0, len(samples), size)]
+
+
+def stream(agent, samples, target="de"):
+    """Run one stream as MessageProcessor does; return all tokens."""
+    agent.set_target_language(target)
+    agent.set_source_language("en")
+    tokens = [token for piece in pieces(samples) for token in agent.process_chunk(piece).new_tokens]
+    tokens += agent.end_of_stream().new_tokens
+    agent.clear()
+    return tokens
+
+
+def expected(words, chinese=False):
+    units = [translated(word(k), chinese) for k in range(words)]
+    return list("".join(units)) if chinese else units
+
+
+def test_a_talk_is_translated_completely(agent):
+    assert stream(agent, talk(20)) == expected(20)
+    assert "".join(stream(agent, talk(20), "zh")) == "".join(expected(20, chinese=True))
+
+
+@pytest.mark.parametrize("name", ["de", "German", "german", "DE", "de-DE"])
+def test_codes_and_names(agent, name):
+    assert stream(agent, talk(8), name) == expected(8)
+
+
+@pytest.mark.parametrize("name", ["zh", "Chinese", "Simplified Chinese"])
+def test_chinese_by_any_name(agent, name):
+    assert stream(agent, talk(8), name)[:2] == ["字", "零"]
+
+
+def test_load_model_is_idempotent(config):
+    for _ in range(3):
+        FakeAgent.load_model(config)
+    assert FakeAgent.starts == 1
+
+
+def test_engines_that_others_took_the_place_of_are_not_used(config, tmp_path):
+    """As in ``cascade.load_engines``: there is one set of fake_engines, the latest asked for."""
+    other = yaml_config(str(write_config(tmp_path / "other", policy={"top_k": 1})))
+    FakeAgent.load_model(config)
+    FakeAgent.load_model(other)
+    before = FakeAgent(config)
+    before.set_target_language("de")
+    with pytest.raises(EngineError, match=r"not loaded: .* call it again"):
+        before.process_chunk(talk(8))
+    FakeAgent.load_model(config)
+    assert FakeAgent.starts == 3
+    assert stream(before, talk(8), "de") == expected(8)
+
+
+def test_processors_share_engines(config):
+    FakeAgent.load_model(config)
+    first, second = FakeAgent(config), FakeAgent(config)
+    samples = talk(14)
+    for item, target in ((first, "de"), (second, "zh")):
+        item.set_target_language(target)
+        item.set_source_language("en")
+    tokens = {first: [], second: []}
+    for piece in pieces(samples):
+        for item, collected in tokens.items():
+            collected += item.process_chunk(piece).new_tokens
+    for item, collected in tokens.items():
+        collected += item.end_of_stream().new_tokens
+        item.clear()
+    assert tokens[first] == expected(14)
+    assert "".join(tokens[second]) == "".join(expected(14, chinese=True))
+    assert FakeAgent.starts == 1
+
+
+def test_clear_twice_and_between_streams(agent):
+    once = stream(agent, talk(10))
+    agent.clear()
+    agent.clear()
+    assert stream(agent, talk(10)) == once == expected(10)
+
+
+def test_clear_forgets_the_clients_language(agent):
+    stream(agent, talk(4), "zh")
+    with pytest.raises(ConfigError, match="no target language"):
+        agent.process_chunk(talk(4))
+
+
+def test_configured_language_survives_clear(config):
+    config.target_language = "German"
+    FakeAgent.load_model(config)
+    agent = FakeAgent(config)
+    for _ in range(2):
+        tokens = [t for piece in pieces(talk(10)) for t in agent.process_chunk(piece).new_tokens]
+        assert tokens + agent.end_of_stream().new_tokens == expected(10)
+        agent.clear()
+
+
+def test_overlapped_stages_say_the_same_one_chunk_later(tmp_path):
+    said = []
+    for schedule in ("sync", "overlap"):
+        config = yaml_config(str(write_config(tmp_path / schedule, schedule=schedule)))
+        FakeAgent.load_model(config)
+        agent = FakeAgent(config)
+        agent.set_target_language("de")
+        steps = [agent.process_chunk(piece).new_tokens for piece in pieces(talk(20))]
+        said.append([*steps, agent.end_of_stream().new_tokens])
+    plain, later = said
+    assert later == [[], *plain[:-2], plain[-2] + plain[-1]]
+    assert [unit for units in plain for unit in units] == expected(20)
+
+
+def test_asynchronous_stages_are_refused(tmp_path):
+    config = yaml_config(str(write_config(tmp_path / "async", schedule="async")))
+    for start in (FakeAgent.load_model, FakeAgent):
+        with pytest.raises(ConfigError, match=r"schedule: async .* alignatt serve"):
+            start(config)
+
+
+def test_one_sample_last_chunk(agent):
+    assert stream(agent, talk(17, extra_samples=(1 - 17 * 8000) % CHUNK)) == expected(17)
+
+
+def test_read_only_input_stays_untouched(agent):
+    samples = talk(10)
+    samples.flags.writeable = False
+    before = samples.copy()
+    assert stream(agent, samples) == expected(10)
+    assert np.array_equal(samples, before)
+
+
+def test_a_reused_buffer_does_not_change_the_past(agent):
+    agent.set_target_language("de")
+    buffer = np.zeros(CHUNK, np.float32)
+    tokens = []
+    for piece in pieces(talk(17)):
+        buffer[: len(piece)] = piece
+        tokens += agent.process_chunk(buffer[: len(piece)]).new_tokens
+    assert tokens + agent.end_of_stream().new_tokens == expected(17)
+
+
+def test_every_call_may_come_from_another_thread(agent):
+    agent.set_target_language("de")
+    tokens = []
+    calls = [lambda p=piece: agent.process_chunk(p) for piece in pieces(talk(12))]
+    for call in [*calls, agent.end_of_stream]:
+        thread = threading.Thread(target=lambda c=call: tokens.extend(c().new_tokens))
+        thread.start()
+        thread.join(20)
+    assert tokens == expected(12)
+
+
+def test_clear_from_another_thread_waits_for_the_chunk(agent, fake_engines):
+    agent.set_target_language("de")
+    samples = pieces(talk(12))
+    for piece in samples[:3]:
+        agent.process_chunk(piece)
+    fake_engines.translation.entered.clear()
+    fake_engines.translation.released.clear()
+    running = threading.Thread(target=agent.process_chunk, args=(samples[3],))
+    clearing = threading.Thread(target=agent.clear)
+    running.start()
+    assert fake_engines.translation.entered.wait(20)
+    clearing.start()
+    clearing.join(0.2)
+    assert clearing.is_alive()
+    fake_engines.translation.released.set()
+    running.join(20)
+    clearing.join(20)
+    assert stream(agent, talk(8)) == expected(8)
+
+
+def test_outputs_are_fresh_lists_and_append_only(agent):
+    agent.set_target_language("de")
+    seen = []
+    for piece in pieces(talk(16)):
+        output = agent.process_chunk(piece)
+        assert output.deleted_tokens == []
+        assert output.deleted_string == ""
+        assert output.new_tokens is not output.deleted_tokens
+        seen += output.new_tokens
+        output.new_tokens.append("the harness changes its list")
+    assert seen + agent.end_of_stream().new_tokens == expected(16)
+
+
+def test_strings_and_tokens_agree(agent):
+    for target, joiner in (("de", " "), ("zh", "")):
+        agent.set_target_language(target)
+        outputs = [agent.process_chunk(piece) for piece in pieces(talk(16))]
+        outputs.append(agent.end_of_stream())
+        text = "".join(output.new_string for output in outputs)
+        tokens = [token for output in outputs for token in output.new_tokens]
+        assert text.strip() == joiner.join(tokens)
+        assert all(
+            output.new_string == agent.tokens_to_string(output.new_tokens) for output in outputs
+        )
+        agent.clear()
+
+
+def test_no_unit_holds_white_space(agent):
+    units = ("a b", "c\u00a0d", "\u3000e", "f\ng\t")
+    output = agent._output(units)
+    assert output.new_tokens == ["a", "b", "c", "d", "e", "f", "g"]
+    assert not any(part.isspace() for token in output.new_tokens for part in token)
+
+
+@pytest.mark.parametrize("samples", [np.zeros(0, np.float32), np.zeros(1, np.float32)])
+def test_next_to_no_audio(agent, samples):
+    agent.set_target_language("de")
+    assert agent.process_chunk(samples).new_tokens == []
+    assert agent.end_of_stream().new_tokens == []
+
+
+def test_no_audio_at_all(agent):
+    agent.set_target_language("de")
+    assert agent.end_of_stream().new_tokens == []
+
+
+def test_silence_emits_nothing(agent):
+    assert stream(agent, np.zeros(16_000 * 40, np.float32)) == []
+
+
+def test_bad_samples_are_repaired_and_named(agent, caplog):
+    samples = talk(10)
+    samples[[5, 9_000, 17_000]] = [np.nan, np.inf, -3.0]
+    assert stream(agent, samples) == expected(10)
+    messages = [record.message for record in caplog.records if "once per stream" in record.message]
+    assert len(messages) == 2
+    assert "NaN" in messages[0]
+    assert "outside [-1, 1]" in messages[1]
+
+
+@pytest.mark.parametrize("samples", [np.zeros((20_000, 2), np.float32), np.zeros(20_000, np.int16)])
+def test_other_arrays_are_refused(agent, samples):
+    agent.set_target_language("de")
+    with pytest.raises(ValueError, match="expected mono audio as floating-point samples"):
+        agent.process_chunk(samples)
+
+
+def test_unknown_language_is_named_and_never_replaced(agent):
+    agent.set_target_language("de")
+    with pytest.raises(LanguageError, match=r"'Klingon'.*de \(German\)"):
+        agent.set_target_language("Klingon")
+    # the WebSocket server only logs that error and goes on
+    with pytest.raises(ConfigError, match="no target language"):
+        agent.process_chunk(talk(4))
+
+
+def test_direction_without_head_set(agent):
+    agent.set_target_language("it")
+    with pytest.raises(HeadSetError, match=r"no head set for en-it.*de, zh"):
+        agent.process_chunk(talk(4))
+    agent.clear()
+    agent.set_target_language("de")
+    agent.set_source_language("fr")
+    with pytest.raises(HeadSetError, match=r"direction en-de, not for fr-de"):
+        agent.process_chunk(talk(4))
+
+
+def test_into_english_without_a_gate(tmp_path, monkeypatch):
+    from simulstream.config import yaml_config
+
+    config = write_config(tmp_path, head_sets={}, policy={"name": "local_agreement", "n": 2})
+    FakeAgent.load_model(yaml_config(str(config)))
+    agent = FakeAgent(yaml_config(str(config)))
+    for spoken in ("de", "Cantonese"):
+        agent.set_source_language(spoken)
+        agent.set_target_language("English")
+        tokens = [t for piece in pieces(talk(12)) for t in agent.process_chunk(piece).new_tokens]
+        assert tokens + agent.end_of_stream().new_tokens == expected(12)
+        agent.clear()
+
+
+@pytest.mark.parametrize(
+    ("spoken", "message"), [("Czech", "off-line only"), ("uk", "not among the languages")]
+)
+def test_languages_that_cannot_be_heard_live_are_refused(agent, config, spoken, message):
+    agent.set_target_language("de")
+    with pytest.raises(LanguageError, match=message):
+        agent.set_source_language(spoken)
+    with pytest.raises(ConfigError, match="no target language"):
+        agent.process_chunk(talk(4))
+    config.source_language = spoken
+    with pytest.raises(LanguageError, match=message):
+        FakeAgent.load_model(config)
+
+
+def test_engine_error_in_mid_stream_keeps_what_was_emitted(agent, fake_engines, caplog):
+    samples = pieces(talk(24, extra_samples=7))
+    agent.set_target_language("de")
+    tokens = [t for piece in samples[:6] for t in agent.process_chunk(piece).new_tokens]
+    assert tokens
+    fake_engines.translation.fail = True
+    with pytest.raises(EngineError, match="out of memory"):
+        for piece in samples[6:-1]:
+            tokens += agent.process_chunk(piece).new_tokens
+    assert "out of memory" in caplog.text
+    assert FakeAgent.failures
+    agent.clear()
+    fake_engines.translation.fail = False
+    assert stream(agent, talk(8)) == expected(8)
+
+
+def test_error_in_the_last_chunk_never_hangs_a_client(agent, fake_engines, caplog):
+    processor = MessageProcessor(0, agent)
+    processor.process_metadata({"target_lang": "de", "source_lang": "en"})
+    pcm = np.round(talk(12, extra_samples=7) * 32768).astype("<i2")
+    tokens = []
+    for piece in pieces(pcm):
+        output = processor.process_speech(piece.tobytes())
+        tokens += output.new_tokens if output else []
+    emitted = len(tokens)
+    fake_engines.translation.fail = True
+    processor.end_of_stream()
+    assert "out of memory" in caplog.text
+    assert len(FakeAgent.failures) >= 1
+    assert tokens == expected(12)[:emitted]
+
+
+def test_calls_without_a_pause_are_heard_together(config):
+    config.keep_up = True
+    FakeAgent.load_model(config)
+    agent = FakeAgent(config)
+    steps = []
+    FakeAgent.observer = steps.append
+    try:
+        assert stream(agent, talk(40)) == expected(40)
+    finally:
+        FakeAgent.observer = None
+    # Here a step takes less than 5 ms, so every call seems to have waited: 2 s are put off.
+    assert len(steps) < len(pieces(talk(40)))
+    assert stream(agent, talk(20)) == expected(20)
+
+
+def test_emissions_are_deterministic(agent):
+    assert stream(agent, talk(20)) == stream(agent, talk(20))

@@ -1,0 +1,234 @@
+"""Names and terms of a talk: where they come from, and that each stream is given its own."""
+
+from __future__ import annotations
+
+import logging
+from argparse import Namespace
+from itertools import groupby
+
+import pytest
+import yaml
+from simulstream import inference
+from simulstream.config import _dict_to_object, yaml_config
+from simulstream.metrics.logger import METRICS_LOGGER
+from simulstream.server.message_processor import MessageProcessor
+
+from alignatt_agent.agent import AlignAttAgent
+from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
+from alignatt_agent.config.resolved import resolve
+from alignatt_agent.contexts import check_contexts
+from alignatt_agent.speech.prompt import ContextError
+from tests.fakes import agent as fakes
+
+
+@pytest.fixture(autouse=True)
+def heard():
+    """The contexts that the recogniser was given, one after the other."""
+    fakes.FakeRecognizer.contexts.clear()
+    yield lambda: [text for text, _ in groupby(fakes.FakeRecognizer.contexts)]
+    for found in list(METRICS_LOGGER.filters):
+        METRICS_LOGGER.removeFilter(found)
+    METRICS_LOGGER.setLevel(logging.NOTSET)
+
+
+def with_contexts(root, **texts):
+    (root / "contexts").mkdir()
+    for talk, text in texts.items():
+        (root / "contexts" / f"{talk}.txt").write_text(text)
+    return root / "contexts"
+
+
+def test_an_evaluation_takes_contexts_per_talk(call, heard):
+    with_contexts(call.devset, talk0="AlignAtt\n\n vLLM \n", talk1="注意力\n")
+    status, text, error = call(configs=["low"], targets=["de"])
+    assert status == 0, error
+    assert heard() == ["AlignAtt\nvLLM", "注意力"]
+    resolved = call.root / "out" / "de" / "agent.yaml"
+    context = yaml.safe_load(resolved.read_text())["speech"]["context"]
+    assert context == {"talk0": ["AlignAtt", "vLLM"], "talk1": ["注意力"]}
+
+    # The command that is printed does the same without our wrapper.
+    assert f"simulstream_inference --speech-processor-config {resolved}" in text
+    fakes.FakeRecognizer.contexts.clear()
+    METRICS_LOGGER.setLevel(logging.INFO)
+    inference.main(
+        Namespace(
+            speech_processor_config=str(resolved),
+            wav_list_file=str(call.root / "out" / "de" / "wavs.txt"),
+            tgt_lang="de",
+            src_lang="en",
+            metrics_log_file=str(call.root / "again.jsonl"),
+        )
+    )
+    assert heard() == ["AlignAtt\nvLLM", "注意力"]
+
+
+def test_a_configuration_may_want_no_context(call, heard):
+    with_contexts(call.devset, talk0="AlignAtt")
+    assert call("--set", "speech.context=[]", configs=["low"], targets=["de"])[0] == 0
+    assert heard() == [""]
+
+
+def test_talks_without_a_context_and_contexts_without_a_talk_are_noted(call, heard):
+    folder = with_contexts(call.devset, talk1="vLLM", talk9="BLEU")
+    status, _, error = call(configs=["low"], targets=["de"])
+    assert status == 0
+    assert f"note: {folder / 'talk0'}.txt is missing" in error
+    assert f"note: {folder / 'talk9'}.txt belongs to no talk" in error
+    assert heard() == ["", "vLLM"]
+
+
+def start(config, folder, name="both"):
+    """Return a processor whose talks have contexts."""
+    METRICS_LOGGER.setLevel(logging.INFO)
+    content = yaml.safe_load(fakes.write_config(folder).read_text())
+    content["speech"]["context"] = config
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump(content))
+    namespace = yaml_config(str(folder / f"{name}.yaml"))
+    fakes.FakeAgent.load_model(namespace)
+    return fakes.FakeAgent(namespace)
+
+
+def announce(messages, talk):
+    messages.process_metadata(
+        {
+            "source_lang": "en",
+            "target_lang": "de",
+            "metrics_metadata": {"wav_name": f"/somewhere/{talk}.wav"},
+        }
+    )
+
+
+def test_processors_side_by_side_hear_of_their_own_talks(tmp_path):
+    contexts = {"a": ["AlignAtt"], "b": ["vLLM"]}
+    ours, theirs = start(contexts, tmp_path), start(contexts, tmp_path)
+    for agent, talk in ((ours, "a"), (theirs, "b")):
+        announce(MessageProcessor(0, agent), talk)
+    for agent, expected in ((theirs, "vLLM"), (ours, "AlignAtt"), (theirs, "vLLM")):
+        fakes.FakeRecognizer.contexts.clear()
+        agent.process_chunk(fakes.talk(6))
+        assert set(fakes.FakeRecognizer.contexts) == {expected}
+    ours.clear()
+    announce(MessageProcessor(0, ours), "c")  # of which nothing is known
+    ours.process_chunk(fakes.talk(6))
+    assert fakes.FakeRecognizer.contexts[-1] == ""
+
+
+def test_a_stream_can_be_given_its_own_context(tmp_path):
+    agent = start(["AlignAtt", "vLLM"], tmp_path)
+
+    def given():
+        fakes.FakeRecognizer.contexts.clear()
+        agent.set_target_language("de")
+        agent.process_chunk(fakes.talk(6))
+        return fakes.FakeRecognizer.contexts[-1]
+
+    assert given() == "AlignAtt\nvLLM"
+    agent.clear()
+    agent.set_context("João")
+    assert given() == "João"
+    agent.set_context("")
+    assert given() == ""
+    agent.clear()
+    assert given() == "AlignAtt\nvLLM"
+
+
+def test_the_translation_is_told_too(tmp_path, monkeypatch):
+    asked = []
+    inner = fakes.FakeTranslation.draft
+
+    def draft(self, prompt, *rest, **named):
+        asked.append(self.tokenizer.decode(prompt.token_ids))
+        return inner(self, prompt, *rest, **named)
+
+    monkeypatch.setattr(fakes.FakeTranslation, "draft", draft)
+    agent = start(["AlignAtt", "{vLLM}"], tmp_path)
+    agent.set_target_language("de")
+    agent.process_chunk(fakes.talk(6))
+    assert "Names and terms of the talk: AlignAtt, {vLLM}." in asked[-1]
+    agent.set_context("")
+    agent.process_chunk(fakes.talk(6))
+    assert "Names and terms" not in asked[-1]
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        (["attention "] * 900, r"takes \d+ tokens of asr model .*its window of 2048 has \d+ left"),
+        (["a"] * 420, r"takes \d+ tokens of translation model .*half of its window of 1024"),
+        (["<|im_end|>"], r"holds '<\|im_end\|>', which asr model"),
+    ],
+)
+def test_contexts_that_no_model_can_take_are_refused_before_any_is_loaded(
+    monkeypatch, context, message
+):
+    monkeypatch.setattr(AlignAttAgent, "_start_engines", lambda *_: pytest.fail("engines start"))
+    content = load_config("micro-low", {"speech.context": context}).to_yaml()
+    with pytest.raises(ContextError, match=message):
+        AlignAttAgent.load_model(_dict_to_object(yaml.safe_load(content)))
+    check_contexts(resolve(load_config("micro-low", {"speech.context": ["注意力", "العربية"]})))
+
+
+def parsed(context):
+    return load_config("micro-low", {"speech.context": context}).speech
+
+
+def test_lists_files_and_folders(tmp_path):
+    assert parsed(None).context_of() == parsed([]).context_of("a") == ""
+    assert parsed(["AlignAtt", "vLLM 0.32"]).context_of("any") == "AlignAtt\nvLLM 0.32"
+    assert parsed(["AlignAtt"]).contexts == {"": "AlignAtt"}
+    file = tmp_path / "terms.txt"
+    file.write_text("\ufeffJoão da Silva\r\n\r\n  注意力 \n", encoding="utf-8")
+    assert parsed(str(file)).context == ("João da Silva", "注意力")
+    folder = with_contexts(tmp_path, a="BLEU", b="")
+    assert parsed(str(folder)).contexts == {"a": "BLEU"}
+    assert parsed(str(folder)).context_of("z") == ""
+
+
+def test_a_resolved_configuration_needs_no_files(tmp_path):
+    folder = with_contexts(tmp_path, **{"2022.acl-long.110": "AlignAtt\n42"})
+    config = load_config("micro-low", {"speech.context": str(folder)})
+    text = config.to_yaml()
+    (folder / "2022.acl-long.110.txt").unlink()
+    again = AgentConfig.parse(yaml.safe_load(text))
+    assert again.speech == config.speech
+    assert again.digest() == config.digest() != load_config("micro-low").digest()
+
+
+def test_configurations_that_use_no_later_key_keep_the_hash_that_was_signed():
+    old = {"speech.commit": "agreed", "speech.align": "whole", "targets": {}}
+    old |= {"chunk_ms": 250, "policy.border_margin": -3}
+    assert load_config("micro-low", old).digest() == "5d2c9f3a480a"
+    for later in ({"speech.context": ["a"]}, {"speech.commit": "ended"}, {"keep_up": True}):
+        assert load_config("micro-low", old | later).digest() != "5d2c9f3a480a"
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        ("no/such/file.txt", "expected a list of names and terms, or a file or folder"),
+        ([""], "expected a list of names and terms"),
+        ([2024], "expected a list of names and terms"),
+        ({"talk": "AlignAtt"}, "expected a list of names and terms"),
+        (3, "expected a list of names and terms"),
+    ],
+)
+def test_other_contexts_are_refused(context, message):
+    with pytest.raises(ConfigError, match=rf"speech\.context: .*{message}"):
+        parsed(context)
+
+
+def test_files_that_hold_no_text_are_refused(tmp_path):
+    (tmp_path / "terms.txt").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match=r"terms\.txt is not UTF-8 text"):
+        parsed(str(tmp_path / "terms.txt"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match=r"holds no TALK\.txt"):
+        parsed(str(tmp_path / "empty"))
+
+
+def test_other_recognisers_are_refused_with_a_reason():
+    with pytest.raises(ConfigError, match="one request that stays open"):
+        load_config("micro-low", {"speech.recognizer": "voxtral-realtime"})
+    with pytest.raises(ConfigError, match=r"speech\.recognizer: .*'qwen3-asr'"):
+        load_config("micro-low", {"speech.recognizer": "kaldi"})

@@ -1,0 +1,333 @@
+"""Aligners: the endpoint against a server of our own, the others against their contracts."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from alignatt_agent.calibration import align
+from alignatt_agent.calibration.aligners import AlignerError, Gold
+from alignatt_agent.calibration.aligners.chat_model import ChatAligner
+from alignatt_agent.calibration.aligners.eflomal import PROGRAM, EflomalAligner
+from alignatt_agent.calibration.aligners.simalign import SimAligner
+from alignatt_agent.calibration.micro_pairs import micro_pairs
+from alignatt_agent.calibration.pairs import PairError, make_pair
+from alignatt_agent.calibration.select_heads import usable_pairs
+from alignatt_agent.calibration.translation_score import AlignedPair
+from alignatt_agent.calibration.word_alignment import Links
+from alignatt_agent.config.languages import language
+from alignatt_agent.evaluation.cache import Memo
+from alignatt_agent.types import Prompt
+from tests.calibration.chat_endpoint import answer, chat_endpoint
+
+PAIRS = [
+    make_pair(
+        i, ["We", "train", f"model{i}."], f"Wir trainieren Modell{i}.", None, None, spaced=True
+    )
+    for i in range(6)
+]
+GOOD = {"links": [[0, 0], [1, 1], [2, 2], [2, 3]]}
+GOOD_LINKS = Links.of({(0, 0), (1, 1), (2, 2), (2, 3)})
+
+
+def server(reply):
+    """An endpoint; ``reply(number of the pair, attempt)`` gives a body, a status or bytes."""
+    return chat_endpoint(
+        lambda question, attempt: reply(int(question.split("model")[1][0]), attempt)
+    )
+
+
+def numbers(seen):
+    return [int(item["question"].split("model")[1][0]) for item in seen]
+
+
+def aligner(url, **options):
+    options = {"retries": 1, "timeout_s": 5.0, "price": (1.0, 10.0), **options}
+    return ChatAligner(url, "some-model", "English", "German", **options)
+
+
+def test_links_from_an_endpoint(monkeypatch):
+    monkeypatch.setenv("SOME_KEY", "secret")
+    with server(lambda *_: answer(GOOD)) as (url, seen):
+        asked = aligner(url, key_variable="SOME_KEY")
+        assert dict(asked.align(PAIRS)) == dict.fromkeys(range(6), GOOD_LINKS)
+    assert {item["path"] for item in seen} == {"/v1/chat/completions"}
+    assert {item["headers"]["Authorization"] for item in seen} == {"Bearer secret"}
+    body = seen[0]["body"]
+    assert body["model"] == "some-model"
+    assert "English" in body["messages"][0]["content"]
+    number = numbers(seen)[0]
+    assert body["messages"][1]["content"] == (
+        f"source: 0=We 1=train 2=model{number}.\ntarget: 0=Wir 1=trainieren 2=Modell{number} 3=."
+    )
+    assert str(asked.spent) == "6 requests, 600 tokens sent, 120 received, 0.00 US dollars"
+
+
+def test_a_local_server_needs_no_key(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with server(lambda *_: answer(GOOD)) as (url, seen):
+        assert dict(aligner(url).align(PAIRS[:1])) == {0: GOOD_LINKS}
+    assert seen[0]["headers"]["Authorization"] is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "I cannot do that.",
+        "",
+        {"links": []},
+        {"links": [[0, 99]]},
+        {"links": [[-1, 0]]},
+        {"links": [["0", "0"]]},
+        {"links": [[0, 1, 2]]},
+        {"links": [[True, 0]]},
+        {"links": 3},
+        {"other": []},
+        "{'links': [[0, 0]]}",
+    ],
+)
+def test_nonsense_is_counted_and_does_not_end_the_run(content):
+    def reply(number, attempt):
+        return answer(content) if number == 2 else answer(GOOD)
+
+    with server(reply) as (url, seen):
+        found = dict(aligner(url).align(PAIRS))
+    assert isinstance(found.pop(2), PairError)
+    assert found == dict.fromkeys((0, 1, 3, 4, 5), GOOD_LINKS)
+    assert numbers(seen).count(2) == 2  # asked again, once
+
+
+def test_words_around_the_object_are_forgiven():
+    text = "Sure!\n```json\n" + json.dumps(GOOD, indent=1) + "\n```\nAnything else?"
+    with server(lambda *_: answer(text)) as (url, _):
+        assert dict(aligner(url).align(PAIRS[:1])) == {0: GOOD_LINKS}
+
+
+@pytest.mark.parametrize("failure", [500, 503, 429, b"<html>", b'{"choices": []}', b"[]", b""])
+def test_passing_failures_are_asked_again(failure):
+    with server(lambda _, attempt: failure if attempt == 0 else answer(GOOD)) as (url, seen):
+        assert dict(aligner(url).align(PAIRS)) == dict.fromkeys(range(6), GOOD_LINKS)
+    assert len(seen) == 12
+
+
+def test_time_outs_are_counted():
+    over = threading.Event()
+
+    def reply(number, attempt):
+        if number == 1:
+            over.wait(60)
+        return answer(GOOD)
+
+    with server(reply) as (url, seen):
+        found = dict(aligner(url, timeout_s=2.0).align(PAIRS))
+        over.set()
+    assert found.pop(1).reason == "aligner_timeout"
+    assert found == dict.fromkeys((0, 2, 3, 4, 5), GOOD_LINKS)
+    assert numbers(seen).count(1) == 2
+
+
+def test_nobody_listens():
+    found = dict(aligner("http://127.0.0.1:9/v1", retries=0).align(PAIRS))
+    assert {error.reason for error in found.values()} == {"aligner_error"}
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+def test_what_no_repetition_changes_ends_at_once(status):
+    with (
+        server(lambda *_: status) as (url, seen),
+        pytest.raises(AlignerError, match=rf"status {status}: .*check --endpoint, --aligner-model"),
+    ):
+        list(aligner(url).align(PAIRS * 20))
+    assert len(seen) < 20
+
+
+def test_an_address_that_is_none():
+    with pytest.raises(AlignerError, match="--endpoint nowhere: an address begins with http"):
+        aligner("nowhere")
+
+
+def test_a_dead_endpoint_is_given_up():
+    with pytest.raises(AlignerError, match="failed 10 times in a row.*start again later"):
+        list(aligner("http://127.0.0.1:9/v1", retries=0).align(PAIRS * 5))
+
+
+def test_the_estimate_is_on_the_high_side():
+    with server(lambda *_: answer(GOOD)) as (url, _):
+        asked = aligner(url)
+        cost = asked.estimate(PAIRS)
+    assert cost.requests == 6
+    assert cost.sent > 6 * 200  # the instructions alone
+    assert "US dollars" in str(cost)
+    unknown = aligner(url, price=None).estimate(PAIRS)
+    assert "price unknown (--price SENT RECEIVED" in str(unknown)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    with Memo(tmp_path / "calibration.sqlite", batch=1) as cache:
+        yield cache
+
+
+def test_answers_are_paid_once(cache):
+    down = threading.Event()
+
+    def reply(number, attempt):
+        return 401 if down.is_set() and number > 2 else answer(GOOD if number != 1 else "no")
+
+    with server(reply) as (url, seen):
+        down.set()
+        with pytest.raises(AlignerError):
+            align.align(aligner(url, parallel=1), PAIRS, cache)
+        down.clear()
+        before = len(seen)
+        missing = align.not_aligned(aligner(url), PAIRS, cache)
+        found = align.align(aligner(url, parallel=1), PAIRS, cache)
+        asked = numbers(seen[before:])
+        assert [PAIRS[number] for number in asked] == missing
+        assert set(asked) <= {2, 3, 4, 5}
+        again = align.align(aligner(url, parallel=1), PAIRS, cache)  # nothing is asked again
+        assert again[2:] == found[2:]
+        assert align.align(aligner(url), PAIRS[:3], cache)[0] == found[0]
+        assert len(seen) == before + len(asked)
+    assert isinstance(found[1], PairError)
+    assert found[1].reason == again[1].reason == "aligner_nonsense"
+    assert [found[i] for i in (0, 2, 3, 4, 5)] == [GOOD_LINKS] * 5
+
+
+def test_what_a_link_depends_on(cache):
+    links = [GOOD_LINKS, GOOD_LINKS]
+
+    class Fixed:
+        name, version, whole = "fixed", "1", False
+
+        def align(self, pairs):
+            yield from enumerate(links[: len(pairs)])
+
+    fixed = Fixed()
+    align.align(fixed, PAIRS[:2], cache)
+    assert align.not_aligned(fixed, PAIRS[:3], cache) == PAIRS[2:3]
+    with_gold = replace(PAIRS[0], gold=GOOD_LINKS)
+    assert align.not_aligned(fixed, [with_gold], cache) == [with_gold]
+    fixed.version = "2"
+    assert align.not_aligned(fixed, PAIRS[:2], cache) == PAIRS[:2]
+    fixed.whole = True  # links of a statistical aligner depend on all pairs
+    align.align(fixed, PAIRS[:2], cache)
+    assert not align.not_aligned(fixed, PAIRS[:2], cache)
+    assert align.not_aligned(fixed, PAIRS[:1], cache) == PAIRS[:1]
+
+
+def test_passing_failures_are_not_kept(cache):
+    dead = aligner("http://127.0.0.1:9/v1", retries=0)
+    with pytest.raises(AlignerError):
+        align.align(dead, PAIRS * 5, cache)
+    assert align.not_aligned(dead, PAIRS, cache) == PAIRS
+
+
+def test_gold():
+    pairs = [*PAIRS[:1], *micro_pairs(2, 3, language("en"), language("de")).pairs]
+    found = dict(Gold().align(pairs))
+    assert found[0].reason == "no_gold"
+    assert [found[1], found[2]] == [pair.gold for pair in pairs[1:]]
+    with pytest.raises(AlignerError, match="choose an aligner: --aligner eflomal"):
+        list(Gold().align(PAIRS))
+
+
+def test_error_rate_leaves_punctuation_out():
+    gold = make_pair(1, ["We", "go."], "Wir gehen.", None, Links.of({(0, 0), (1, 1)}), spaced=True)
+    same = align.error_rate([gold], [gold.gold])
+    assert same is None
+    without_mark = Links.of({(0, 0), (1, 1)})
+    assert align.error_rate([gold, PAIRS[0]], [without_mark, GOOD_LINKS]).aer == 0
+    failed = align.error_rate([gold], [PairError("aligner_error", "x")])
+    assert (failed.aer, failed.recall) == (1, 0)
+
+
+def test_pairs_have_to_be_there_for_choosing_and_judging():
+    error = PairError("no_gold", "x")
+    laid = [AlignedPair(Prompt((1,), 0, (0,)), (1,), ((0,),), i) for i in range(6)]
+
+    def prompter(pair, links):
+        if isinstance(links, PairError):
+            raise links
+        return laid[PAIRS.index(pair)]
+
+    links = [GOOD_LINKS, error, GOOD_LINKS]
+    usable, skipped = usable_pairs(prompter, PAIRS[:3], links, [GOOD_LINKS, error, error])
+    assert usable == {0: (laid[0], laid[0])}
+    assert skipped == {"no_gold": 2}
+
+
+def test_a_missing_program_names_its_extra(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    with pytest.raises(AlignerError, match=r"eflomal-align is not installed; .*\[align\]"):
+        EflomalAligner()
+
+
+def fake_program(folder, script):
+    program = folder / PROGRAM
+    program.write_text("#!/bin/sh\n" + script)
+    program.chmod(0o755)
+
+
+def test_both_directions_are_symmetrised(monkeypatch, tmp_path):
+    fake_program(
+        tmp_path,
+        "while [ $# -gt 0 ]; do case $1 in -f) f=$2;; -r) r=$2;; -s) s=$2;; esac; shift; done\n"
+        'echo "0-0 1-1 3-3" > "$f"; echo "0-0 2-2" > "$r"\n'
+        'for file in "$f" "$r"; do sed -n 2,6p "$s" | sed "s/.*/0-0/" >> "$file"; done\n',
+    )
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    found = dict(EflomalAligner().align(PAIRS))
+    # Source pieces are We, train, model0 and the full stop, which belongs to the third word.
+    assert found[0] == Links.of({(0, 0), (1, 1), (2, 2), (2, 3)})
+    assert found[5] == Links.of({(0, 0)})
+
+
+@pytest.mark.parametrize("script", ["echo broken >&2; exit 3\n", "exit 0\n"])
+def test_a_program_that_fails(monkeypatch, tmp_path, script):
+    fake_program(tmp_path, script)
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    with pytest.raises(AlignerError, match="eflomal-align failed"):
+        dict(EflomalAligner().align(PAIRS))
+
+
+@pytest.mark.skipif(
+    shutil.which(PROGRAM, path=str(Path(sys.executable).parent)) is None
+    and shutil.which(PROGRAM) is None,
+    reason="eflomal is not installed (extra align)",
+)
+def test_the_statistical_aligner_against_gold_alignments():
+    en, it = language("en"), language("it")
+    pairs = micro_pairs(40, 77, en, it).pairs
+    more = EflomalAligner(micro_pairs(400, 500, en, it).pairs)
+    found = [links for _, links in sorted(more.align(pairs))]
+    rate = align.error_rate(pairs, found)
+    assert rate.aer <= 0.1
+    alone = align.error_rate(pairs, [links for _, links in sorted(EflomalAligner().align(pairs))])
+    assert alone.aer <= 0.4
+    assert EflomalAligner().name != more.name
+
+
+def test_a_missing_encoder_names_the_command_that_fetches_it():
+    with pytest.raises(AlignerError, match="hf download no-such/encoder"):
+        SimAligner("no-such/encoder")
+
+
+def test_a_missing_library_names_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "simalign", None)
+    with pytest.raises(AlignerError, match=r"alignatt_agent\[neural\]"):
+        SimAligner("micro_models/gemma4")
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog):
+    caplog.set_level(logging.ERROR)

@@ -1,0 +1,172 @@
+"""One draft taken apart, and the figures."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import numpy as np
+import pytest
+
+from alignatt_agent.calibration.explain import explain
+from alignatt_agent.calibration.explain_figure import reconstruction
+from alignatt_agent.calibration.figures import heat_map, score_by_k
+from alignatt_agent.calibration.head_scores import RowScores
+from alignatt_agent.evaluation.plotting import FigureError
+from alignatt_agent.evaluation.statistics import Estimate
+from alignatt_agent.policy import build_policy
+from alignatt_agent.types import AttentionRows, Draft, Prompt, Readout, StopReason
+from tests.fakes.models import PieceTokenizer, Settings
+
+SOURCE = ["We", "train", "large", "models."]
+PIECES = ("Wir", " große", " Mo", "delle", " trainieren", ".")
+PEAKS = (0, 2, 3, 3, 1, 3)  # source tokens; train is token 1, models is tokens 3 and 4
+
+
+class Tokenizer(PieceTokenizer):
+    def __call__(self, text, **_):
+        return {"input_ids": list(self.ids(text))}
+
+
+class Builder:
+    def build(self, words, accepted=()):
+        assert list(words) == SOURCE
+        return Prompt((50, 51, 1, 2, 3, 4, 5, 52, *accepted), 2, (0, 1, 2, 3, 3))
+
+
+class Engine:
+    """Two heads with a peak of .6 and .2 elsewhere on the source; the rest is prompt and suffix."""
+
+    def __init__(self, ids):
+        self._ids = ids
+
+    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
+        source = np.zeros((len(PEAKS), 2, 5), np.float32)
+        for token, peak in enumerate(PEAKS):
+            source[token, :, peak] = 0.6
+            source[token, :, (peak + 1) % 5] = 0.2
+        other = np.full((len(PEAKS), 2), 0.15, np.float32)
+        return Draft(self._ids, True, AttentionRows(source, other, other / 3))
+
+
+def explained(accessible=3, accepted="", spaced=True, **policy):
+    tokenizer = Tokenizer()
+    ids = tokenizer.ids(*PIECES)
+    return explain(
+        Engine(ids),
+        tokenizer,
+        Builder(),
+        Readout(((0, 0), (1, 1)), "predicting"),
+        build_policy(Settings(**{"border_margin": 0, **policy})),
+        SOURCE,
+        accessible,
+        accepted,
+        spaced=spaced,
+    )
+
+
+def test_a_draft_is_taken_apart():
+    found = explained()
+    assert [token.text for token in found.tokens] == list(PIECES)
+    assert [token.accepted for token in found.tokens] == [True, True, False, False, False, False]
+    assert [token.emitted for token in found.tokens] == [True, True, False, False, False, False]
+    assert found.reason is StopReason.SOURCE_FRONTIER
+    assert [word.text for word in found.words] == ["Wir", "große", "Modelle", "trainieren."]
+    assert [word.peak for word in found.words] == [0, 2, 3, None]
+    assert (found.accessible, found.limit) == (3, 3)
+    assert dict(found.partition) == {
+        "system prompt": 2,
+        "accessible source": 3,
+        "inaccessible source": 2,
+        "instruction": 1,
+        "accepted translation": 0,
+        "draft": 6,
+    }
+    for word in found.words:
+        assert word.provenance.sum() == pytest.approx(1)
+        assert word.attention.sum() == pytest.approx(0.8)
+    np.testing.assert_allclose(found.words[0].attention, [0.6, 0.2, 0, 0], atol=1e-6)
+    np.testing.assert_allclose(found.words[0].provenance, [0.8, 0, 0.15, 0.05], atol=1e-6)
+    # Both tokens of "models" count for that word, and both tokens of "Modelle" for theirs.
+    np.testing.assert_allclose(found.words[2].attention, [0, 0, 0, 0.8], atol=1e-6)
+    np.testing.assert_allclose(found.words[2].provenance, [0, 0.8, 0.15, 0.05], atol=1e-6)
+
+
+def test_an_unfinished_word_is_accepted_and_not_emitted():
+    found = explained(border_margin=1, tau_argmax=0.1)
+    assert [token.accepted for token in found.tokens] == [True] * len(PIECES)
+    found = explained(border_margin=0, accessible=3, n=1, name="hold_n")
+    assert not found.tokens[-1].accepted
+    assert found.tokens[3].emitted
+
+
+def test_a_margin_moves_the_limit():
+    assert explained(border_margin=-1).limit == 2
+    assert explained(border_margin=1).limit == 3  # the second token of "models" is still closed
+    assert explained(border_margin=2).limit == 4
+    assert explained(name="none").limit == 4
+
+
+def test_the_accepted_translation_is_part_of_the_request():
+    found = explained(accepted="Ja,")
+    assert dict(found.partition)["accepted translation"] == 1
+    assert found.accepted_text == "Ja,"
+    assert found.tokens[0].text == "Wir"
+
+
+def test_more_accessible_words_than_words():
+    with pytest.raises(ValueError, match="5 of 4 source words cannot be accessible"):
+        explained(accessible=5)
+
+
+def scores():
+    matrix = np.linspace(0, 1, 12).reshape(4, 3)
+    by_k = tuple(Estimate(x, x - 0.02, x + 0.02) for x in np.linspace(0.97, 0.6, 12))
+    one = Estimate(0.9, 0.8, 1.0)
+    ranking = tuple((a, b) for a in (3, 2, 1, 0) for b in (2, 1, 0))
+    return RowScores(matrix, ranking, by_k, (one, one), (one, one), one)
+
+
+def check(paths, *texts):
+    assert [path.suffix for path in paths] == [".png", ".svg"]
+    assert paths[0].read_bytes().startswith(b"\x89PNG")
+    shown = re.findall(r">([^<>]+)</text>", paths[1].read_text(encoding="utf-8"))
+    for text in texts:
+        assert any(text in item for item in shown), (text, shown)
+
+
+def test_heat_map(tmp_path):
+    found = scores()
+    paths = heat_map(found.matrix, found.ranking[:2], "org/model, en-de", tmp_path / "x" / "a.b")
+    assert [path.name for path in paths] == ["a.b.png", "a.b.svg"]
+    check(paths, "org/model, en-de", "layer", "head", "Translation Score, %", "2 retained heads")
+    before = [path.read_bytes() for path in paths]
+    heat_map(found.matrix, found.ranking[:2], "org/model, en-de", tmp_path / "x" / "a.b")
+    assert [path.read_bytes() for path in paths] == before
+
+
+def test_score_by_k(tmp_path):
+    rows = {"predicting": scores(), "emitted": scores()}
+    paths = score_by_k(rows, 4, "org/model", tmp_path / "k", "emitted")
+    check(paths, "emitted row (chosen)", "predicting row", "all 12", "95 % bootstrap")
+
+
+def test_reconstruction(tmp_path):
+    paths = reconstruction(explained(border_margin=-1, accepted="Ja,"), "title", tmp_path / "draft")
+    texts = ("Modelle", "trainieren.", "models.", "accessible source", "suffix", "source-frontier")
+    check(paths, *texts, "accepted and emitted", "dotted: with the margin", "Ja,")
+
+
+def test_missing_glyphs_are_one_warning(tmp_path, caplog):
+    found = scores()
+    with caplog.at_level(logging.WARNING):
+        paths = heat_map(found.matrix, [], "\U0001f984\U0001f409", tmp_path / "glyphs")
+    assert len(caplog.records) == 1
+    assert "no installed font has them" in caplog.text
+    check(paths, "\U0001f984\U0001f409")
+
+
+def test_missing_matplotlib_names_its_extra(monkeypatch, tmp_path):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    with pytest.raises(FigureError, match=r"alignatt_agent\[plots\]"):
+        heat_map(scores().matrix, [], "x", tmp_path / "x")

@@ -1,0 +1,253 @@
+"""Calibration of the embedded model, through Transformers and through vLLM."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from alignatt_agent.calibration.head_scores import score
+from alignatt_agent.calibration.micro_pairs import micro_pairs
+from alignatt_agent.calibration.pairs import make_pair
+from alignatt_agent.calibration.prompted_pair import PairPrompter
+from alignatt_agent.calibration.row_reader import open_reader
+from alignatt_agent.calibration.translation_score import both_rows
+from alignatt_agent.cli import main
+from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.config.head_sets import load_head_set
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.prompt_config import PromptConfig
+from alignatt_agent.config.quiet import QUIET
+from alignatt_agent.evaluation.cache import Memo
+from alignatt_agent.translation.prompt import PromptBuilder
+from tests.calibration.chat_endpoint import answer, chat_endpoint
+
+MODEL = "micro_models/gemma4"
+COUNT = 12
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _environment():
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in QUIET.items():
+            patch.setenv(name, value)
+        yield
+
+
+def calibrate(output: Path, *options: str, status: int = 0) -> dict:
+    command = [
+        "calibrate",
+        "run",
+        "--model",
+        MODEL,
+        "--direction",
+        "en-de",
+        "--pairs",
+        f"micro:{COUNT}:77",
+    ]
+    command += ["--engine", "transformers", "--output", str(output), *options]
+    assert main(command) == status
+    return json.loads(output.read_text()) if not status else {}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    output = tmp_path_factory.mktemp("calibration") / "whole.json"
+    figures = ["--figures"] if find_spec("matplotlib") else []
+    return output, calibrate(output, *figures)
+
+
+def test_a_few_pairs_find_the_heads_of_the_shipped_set(whole):
+    output, content = whole
+    found, shipped = load_head_set(str(output)), load_head_set("micro-en-de")
+    found.check(MODEL, shipped.num_layers, shipped.num_heads, "en-de")
+    rows = content["rows"]
+    best = {tuple(head) for head in rows[shipped.row]["heads"][:4]}
+    assert best <= set(shipped.heads[:5])
+    for row in rows.values():
+        assert row["head_set"]["micro"]["value"] > row["all_heads"]["micro"]["value"]
+    assert rows[shipped.row]["head_set"]["micro"]["value"] >= 0.85
+    assert content["n_pairs"] + content["held_out"]["n_pairs"] == COUNT
+    assert found.prompt_sha256 == shipped.prompt_sha256 == PromptConfig().digest("en", "de")
+    assert content["provenance"]["skipped"] == {}
+    if find_spec("matplotlib"):
+        drawn = {path.name for path in output.parent.iterdir() if path.suffix in (".png", ".svg")}
+        assert drawn == {f"whole-{x}.{kind}" for x in ("heads", "top-k") for kind in ("png", "svg")}
+
+
+def test_a_resumed_run_gives_the_same_file(whole, tmp_path):
+    output, content = whole
+    partial = tmp_path / "partial.json"
+    with closing(sqlite3.connect(output.with_suffix(".sqlite"))) as done:
+        rows = done.execute("SELECT * FROM results").fetchall()
+    Memo(partial.with_suffix(".sqlite")).close()
+    with closing(sqlite3.connect(partial.with_suffix(".sqlite"))) as base, base:
+        base.executemany("INSERT INTO results VALUES (?, ?, ?)", rows[: len(rows) // 2])
+    assert calibrate(partial) == content
+    with closing(sqlite3.connect(partial.with_suffix(".sqlite"))) as base:
+        assert base.execute("SELECT count(*) FROM results").fetchone() == (len(rows),)
+    assert calibrate(partial, "--restart") == content
+    assert calibrate(partial, "--held-out", "0.5") != content
+
+
+def test_bad_pairs_are_left_out_and_counted(tmp_path):
+    good = tmp_path / "good.jsonl"
+    micro = ["--pairs", "micro:8:77", "--direction", "en-de"]
+    assert main(["calibrate", "export", *micro, str(good)]) == 0
+    long = " ".join(["models"] * 3000)
+    bad = [
+        {"source": "", "target": "Wir.", "alignment": "0-0"},
+        {"source": "We.", "target": "Wir.", "alignment": "7-0"},
+        {"source": "We.", "target": "Wir.", "target_words": ["Ihr"], "alignment": "0-0"},
+        {"source": "We.", "target": "Wir."},
+        {"source": "He.", "target": "Er.", "alignment": ""},
+        {"source": long, "target": "Wir.", "alignment": "0-0"},
+    ]
+    mixed = tmp_path / "mixed.jsonl"
+    lines = good.read_text(encoding="utf-8").splitlines() + [json.dumps(item) for item in bad]
+    mixed.write_text("\n".join(lines), encoding="utf-8")
+    clean = calibrate(tmp_path / "a.json", "--pairs", str(good))
+    content = calibrate(tmp_path / "b.json", "--pairs", str(mixed))
+    assert content["provenance"]["skipped"] == {
+        "alignment_out_of_range": 1,
+        "empty_side": 1,
+        "no_gold": 2,
+        "too_long": 1,
+        "unlocatable_word": 1,
+    }
+    for key in ("heads", "ts_matrix", "held_out"):
+        assert content[key] == clean[key]
+
+
+def test_alignments_from_an_endpoint(capsys, tmp_path):
+    def reply(question, attempt):
+        if "0=I " in question or (attempt == 0 and "=the" in question):
+            return answer("no idea") if "0=I " in question else 503
+        sides = [line.count("=") for line in question.splitlines()]
+        return answer({"links": [[min(j, sides[0] - 1), j] for j in range(sides[1])]})
+
+    output = tmp_path / "set.json"
+    with chat_endpoint(reply) as (url, seen):
+        ask = ("--aligner", "openai", "--endpoint", url, "--aligner-model", "m", "--retries", "1")
+        calibrate(output, *ask, status=2)
+        assert not seen  # not without --yes
+        content = calibrate(output, *ask, "--yes")
+        asked = len(seen)
+        assert calibrate(output, *ask) == content  # everything is known: --yes is not needed
+        assert len(seen) == asked > COUNT
+    skipped = content["provenance"]["skipped"]
+    assert set(skipped) == {"aligner_nonsense"}
+    assert content["n_pairs"] + content["held_out"]["n_pairs"] + sum(skipped.values()) == COUNT
+    assert content["source_of_alignments"] == "chat model m"
+    assert 0 < content["provenance"]["aligner"]["alignment_error_rate"] < 1
+    out = capsys.readouterr().out
+    assert "Nothing was sent" in out
+    assert "the endpoint answered: " in out
+
+
+def test_one_draft_is_explained(capsys, tmp_path):
+    text = "We have trained the large model that our students should compare."
+    command = [
+        "calibrate",
+        "explain",
+        text,
+        "--config",
+        "micro-low",
+        "--target",
+        "de",
+        "--accessible",
+        "7",
+    ]
+    command += ["--set", "policy.border_margin=0", "--prefix", "Wir haben"]
+    figure = ["--figure", str(tmp_path / "draft")] if find_spec("matplotlib") else []
+    assert main([*command, *figure]) == 0
+    out = capsys.readouterr().out
+    assert "Wir haben > das große" in out
+    assert "source-frontier" in out
+    words = [line.split()[:2] for line in out.splitlines() if line.endswith("%")]
+    assert words[:2] == [["das", "the"], ["große", "large"]]
+    assert not figure or (tmp_path / "draft.png").is_file()
+
+
+@pytest.mark.parametrize("target", ["de", "zh"])
+def test_vllm_and_transformers_agree(vllm, tmp_path, target):
+    outcomes = {}
+    with open_reader("transformers", ModelConfig(path=MODEL)) as transformers:
+        for loaded in (vllm, transformers):
+            builder = PromptBuilder(loaded.tokenizer, "English", language(target).name)
+            prompter = PairPrompter(loaded.tokenizer, builder, loaded.max_context)
+            drawn = micro_pairs(COUNT, 77, language("en"), language(target)).pairs
+            pairs = [prompter(pair, pair.gold) for pair in drawn]
+            with Memo(tmp_path / "scores.sqlite") as cache:
+                outcomes[loaded.engine] = score(
+                    loaded, pairs[:8], pairs[8:], cache, loaded.engine, 8
+                )
+    ours, theirs = outcomes.values()
+    for row in ours.rows:
+        a, b = ours.rows[row], theirs.rows[row]
+        np.testing.assert_allclose(100 * a.matrix, 100 * b.matrix, atol=0.1)
+        assert a.ranking[:8] == b.ranking[:8]
+        by_k = [[100 * item.value for item in found.by_k] for found in (a, b)]
+        np.testing.assert_allclose(*by_k, atol=0.1)
+
+
+@pytest.fixture(scope="module")
+def vllm():
+    """An engine that captures all 48 heads."""
+    with open_reader("vllm", ModelConfig(path=MODEL)) as loaded:
+        yield loaded
+
+
+def test_one_pass_holds_both_conventions(vllm):
+    builder = PromptBuilder(vllm.tokenizer, "English", "German")
+    drawn = micro_pairs(1, 77, language("en"), language("de")).pairs[0]
+    pair = PairPrompter(vllm.tokenizer, builder, vllm.max_context)(drawn, drawn.gold)
+    rows = both_rows(vllm.reader, pair, vllm.heads)
+    for name, array in rows.items():
+        assert array.shape == (len(pair.target_ids), 48, len(pair.prompt.token_word)), name
+    np.testing.assert_allclose(rows["predicting"][1:], rows["emitted"][:-1], atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    """A multilingual encoder in miniature, random weights."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    folder = tmp_path_factory.mktemp("encoder")
+    words = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", *"abcdefghijklmnopqrstuvwxyz.,"]
+    vocabulary = {word: i for i, word in enumerate(words + [f"##{w}" for w in words[4:]])}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+    )
+    special = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]"}
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, sep_token="[SEP]", **special)
+    fast.save_pretrained(folder)
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+    )
+    BertModel(config).save_pretrained(folder)
+    return str(folder)
+
+
+def test_a_neural_aligner_links_equal_words(encoder):
+    from alignatt_agent.calibration.aligners.simalign import SimAligner
+
+    aligner = SimAligner(encoder, layer=0)
+    same = make_pair(1, ["abc", "de,", "xyz."], "abc de, xyz.", None, None, spaced=True)
+    long = make_pair(2, ["abc"], " ".join(["abc"] * 600), None, None, spaced=True)
+    found = dict(aligner.align([same, long]))
+    assert {(0, 0), (1, 1), (2, 3)} <= found[0].sure
+    assert aligner.name.startswith("simalign itermax")
+    assert found[1] is not None  # links of what fits, or a counted failure

@@ -1,0 +1,281 @@
+"""Pairs files: what is read, what is left out and counted, what is refused."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from alignatt_agent.calibration import contamination
+from alignatt_agent.calibration.micro_pairs import micro_pairs
+from alignatt_agent.calibration.pairs import (
+    PairError,
+    PairsError,
+    make_pair,
+    source_pieces,
+    without_repeats,
+)
+from alignatt_agent.calibration.pairs_file import read_pairs, write_pairs
+from alignatt_agent.calibration.prompted_pair import PairPrompter, unit_of_tokens
+from alignatt_agent.calibration.word_alignment import Links, parse_pharaoh
+from alignatt_agent.config.languages import language
+
+UNHURRIED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+EN, DE, ZH = language("en"), language("de"), language("zh")
+
+
+def written(tmp_path, *lines, name="pairs.jsonl"):
+    path = tmp_path / name
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    path.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def test_json_lines(tmp_path):
+    spec = written(
+        tmp_path,
+        {"source": "We train.", "target": "Wir trainieren.", "alignment": "0-0 1-1"},
+        {"source": "Yes.", "target": "Ja."},
+    )
+    found = read_pairs(spec, EN, DE)
+    first, second = found.pairs
+    assert first.source == ("We", "train.")
+    assert first.units == ["Wir", "trainieren", "."]
+    assert first.gold == Links.of({(0, 0), (1, 1), (1, 2)})  # a mark inherits its word's links
+    assert second.gold is None
+    assert not found.skipped
+
+
+def test_tab_separated(tmp_path):
+    spec = written(
+        tmp_path, "# a comment", "We train\tWir trainieren\t0-0 1-1", "", "Yes\tJa", name="p.tsv"
+    )
+    found = read_pairs(spec, EN, DE)
+    assert [pair.number for pair in found.pairs] == [2, 4]
+    assert [pair.gold is None for pair in found.pairs] == [False, True]
+
+
+def test_characters_are_the_units_of_chinese(tmp_path):
+    spec = written(
+        tmp_path, "We use BERT.\t我们用 BERT。\t0-0 0-1 1-2 2-3 2-4 2-5 2-6 2-7", name="p"
+    )
+    (pair,) = read_pairs(spec, EN, ZH).pairs
+    assert pair.units == ["我", "们", "用", "BERT", "。"]
+    assert [pair.gold.sources(j) for j in range(5)] == [(0,), (0,), (1,), (2,), (2,)]
+
+
+def test_word_lists_override_the_units(tmp_path):
+    spec = written(
+        tmp_path,
+        {
+            "source": "not used",
+            "source_words": ["We", "train"],
+            "target": "我们训练",
+            "target_words": ["我们", "训练"],
+            "alignment": "0-0 1p1",
+        },
+    )
+    (pair,) = read_pairs(spec, EN, ZH).pairs
+    assert (pair.source, pair.units) == (("We", "train"), ["我们", "训练"])
+    assert pair.gold == Links.of({(0, 0)}, {(1, 1)})
+
+
+def test_bad_pairs_are_counted_and_left_out(tmp_path):
+    spec = written(
+        tmp_path,
+        {"source": "We train.", "target": "Wir trainieren.", "alignment": "0-0"},
+        {"source": " ", "target": "Wir."},
+        {"source": "We.", "target": ""},
+        {"source": "We.", "target": "Wir.", "alignment": "0-1"},
+        {"source": "We.", "target": "Wir.", "alignment": "1p0"},
+        {"source": "We.", "target": "Wir.", "alignment": "zero"},
+        {"source": "We.", "target": "Wir.", "target_words": ["Ihr"]},
+        {"source": "We.", "target": "Wir.", "target_words": "Wir."},
+        {"source": "We."},
+        {"source": "We.", "target": 3},
+        "{broken",
+        "[1, 2]",
+    )
+    found = read_pairs(spec, EN, DE)
+    assert len(found.pairs) == 1
+    assert found.skipped == Counter(
+        empty_side=2,
+        alignment_out_of_range=2,
+        malformed_alignment=1,
+        unlocatable_word=1,
+        malformed_line=5,
+    )
+
+
+def test_bytes_that_are_not_text_are_survived(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_bytes(b"\xff\xfe\tWir\nWe\tWir\n")
+    assert len(read_pairs(str(path), EN, DE).pairs) == 2
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ('{"evaluation": true}', '{"source": "We.", "target": "Wir."}'),
+        ('{"source": "We.", "target": "Wir."}', '{"source": "a", "target": "b", "evaluation": 1}'),
+        ("# Evaluation: MCIF dev", "We\tWir"),
+        ("We\tWir", "#evaluation"),
+    ],
+)
+def test_marked_evaluation_data_is_refused(tmp_path, lines):
+    with pytest.raises(PairsError, match="is evaluation data: .*calibrate on other parallel text"):
+        read_pairs(written(tmp_path, *lines, name="pairs"), EN, DE)
+
+
+def test_files_of_a_dev_set_are_refused(tmp_path):
+    (tmp_path / "audio-segments.yaml").write_text("[]")
+    (tmp_path / "ref").mkdir()
+    spec = written(tmp_path / "ref", "We\tWir", name="pairs.tsv")
+    with pytest.raises(PairsError, match="lies in the dev set"):
+        read_pairs(spec, EN, DE)
+
+
+@pytest.mark.parametrize("text", ["", "only one cell\n", "\t\n"])
+def test_a_file_without_pairs_is_refused(tmp_path, text):
+    path = tmp_path / "pairs.tsv"
+    path.write_text(text)
+    with pytest.raises(PairsError, match="holds no usable pair"):
+        read_pairs(str(path), EN, DE)
+
+
+def test_a_missing_file_names_what_is_expected():
+    with pytest.raises(PairsError, match=r"does not exist; give a JSONL or TSV .* micro:N"):
+        read_pairs("no-such-file", EN, DE)
+
+
+def test_sentences_of_a_dev_set_are_left_out(tmp_path):
+    (tmp_path / "ref").mkdir()
+    (tmp_path / "ref" / "en.txt").write_text("We train a model.\n\nThank you!\n")
+    known = contamination.known_sentences([tmp_path])
+    spec = written(tmp_path, "We go\tWir gehen", "thank  you\tDanke", "He\tEr", name="p.tsv")
+    found = contamination.leave_out(read_pairs(spec, EN, DE), known)
+    assert [pair.target for pair in found.pairs] == ["Wir gehen", "Er"]
+    assert found.skipped["in_evaluation_data"] == 1
+    mostly = written(tmp_path, "We train a model\tx", "Thank you\ty", "He\tEr", name="q.tsv")
+    with pytest.raises(PairsError, match="2 of its 3 pairs are in a dev set"):
+        contamination.leave_out(read_pairs(mostly, EN, DE), known)
+    with pytest.raises(PairsError, match="is not a dev set"):
+        contamination.known_sentences([tmp_path / "ref"])
+
+
+def test_repeated_pairs_are_left_out(tmp_path):
+    seen = set()
+    spec = written(
+        tmp_path, "We go\tWir gehen", "We  go\tWir gehen", "We go\tGehen wir", name="p.tsv"
+    )
+    first = without_repeats(read_pairs(spec, EN, DE), seen)
+    assert [pair.number for pair in first.pairs] == [1, 3]
+    assert first.skipped == {"repeated": 1}
+    other = written(tmp_path, "We go\tWir gehen", "He goes\tEr geht", name="q.tsv")
+    second = without_repeats(read_pairs(other, EN, DE), seen)
+    assert [pair.number for pair in second.pairs] == [2]
+
+
+def test_the_embedded_dev_set_is_never_used():
+    known = contamination.known_sentences([])
+    assert len(known) > 100
+    for target in ("de", "it", "zh"):
+        drawn = micro_pairs(60, 77, EN, language(target))
+        assert not contamination.leave_out(drawn, known).skipped["in_evaluation_data"]
+
+
+@pytest.mark.parametrize("target", ["de", "it", "zh"])
+def test_generated_pairs_survive_a_file(tmp_path, target):
+    drawn = micro_pairs(20, 5, EN, language(target))
+    write_pairs(drawn, tmp_path / "pairs.jsonl")
+    again = read_pairs(str(tmp_path / "pairs.jsonl"), EN, language(target))
+    assert again.pairs == drawn.pairs
+    assert again.digest() == drawn.digest()
+    assert all(pair.gold for pair in drawn.pairs)
+    assert read_pairs("micro:20:5", EN, language(target)) == drawn
+
+
+def test_the_micro_world_has_three_directions():
+    with pytest.raises(PairsError, match="en-de/it/zh, not en-fr"):
+        read_pairs("micro:5", EN, language("fr"))
+
+
+def test_generated_pairs_need_a_checkout(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lab.micro_world.corpus", None)
+    with pytest.raises(
+        PairsError, match=r"lab/micro_world/ of the repository: run from a checkout"
+    ):
+        read_pairs("micro:5", EN, DE)
+
+
+WORDS = st.lists(st.text("abcü.,'-", min_size=1, max_size=6), min_size=1, max_size=8)
+
+
+@UNHURRIED
+@given(WORDS, st.data())
+def test_units_cover_every_word_and_inherit_its_links(words, data):
+    sure = data.draw(
+        st.frozensets(st.tuples(st.integers(0, 2), st.integers(0, len(words) - 1)), max_size=9)
+    )
+    target = " ".join(words)
+    pair = make_pair(1, ["a", "b", "c"], target, None, Links.of(sure), spaced=True)
+    assert "".join(pair.units) == "".join(words)
+    word_of_char = [j for j, word in enumerate(words) for _ in (*word, " ")]
+    for unit, (begin, _) in enumerate(pair.spans):
+        expected = sorted(i for i, j in sure if j == word_of_char[begin])
+        assert list(pair.gold.sources(unit)) == expected
+
+
+def test_source_words_lose_their_marks_for_aligners():
+    pieces, owners = source_pieces(["Yes,", "it's", "3.5", "(really)."])
+    assert pieces == ["Yes", ",", "it's", "3.5", "(", "really", ")", "."]
+    assert owners == [0, 0, 1, 2, 3, 3, 3, 3]
+
+
+def test_tokens_belong_to_the_unit_of_their_last_character():
+    pair = make_pair(1, ["a"], "Ja, gut", None, None, spaced=True)  # units: Ja | , | gut
+    offsets = [(0, 2), (2, 3), (3, 4), (3, 5), (4, 7), (0, 0)]
+    assert unit_of_tokens(pair, offsets) == [0, 1, None, 2, 2, None]
+    with pytest.raises(PairError, match="offsets leave the text"):
+        unit_of_tokens(pair, [(6, 9)])
+
+
+class Characters:
+    """A tokenizer of characters whose chat template only joins the turns."""
+
+    name_or_path = "characters"
+
+    def apply_chat_template(self, messages, **options):
+        return "".join(message["content"] for message in messages) + "|"
+
+    def __call__(self, text, **options):
+        return {
+            "input_ids": [ord(char) for char in text],
+            "offset_mapping": [(i, i + 1) for i in range(len(text))],
+        }
+
+
+def test_prompted_pairs():
+    from alignatt_agent.translation.prompt import PromptBuilder
+
+    builder = PromptBuilder(Characters(), "English", "German")
+    prompted = PairPrompter(Characters(), builder, 400)
+    pair = make_pair(7, ["We", "go."], "Wir gehen.", None, parse_pharaoh("0-0"), spaced=True)
+    laid = prompted(pair, pair.gold)
+    assert laid.number == 7
+    assert bytes(laid.target_ids).decode() == "Wir gehen."
+    assert laid.source_words == ((0,),) * 3 + ((),) * 7
+    with pytest.raises(PairError, match="no aligned target token") as caught:
+        prompted(pair, Links.of({(0, 5)}))
+    assert caught.value.reason == "no_alignment"
+    tight = len(laid.prompt.token_ids) + len(laid.target_ids) + 2
+    PairPrompter(Characters(), builder, tight)(pair, pair.gold)
+    with pytest.raises(PairError, match=f"takes {tight} tokens") as caught:
+        PairPrompter(Characters(), builder, tight - 1)(pair, pair.gold)
+    assert caught.value.reason == "too_long"
+    other = PromptBuilder(Characters(), "English", "Italian")
+    assert prompted.digest() != PairPrompter(Characters(), other, 400).digest()

@@ -1,0 +1,319 @@
+"""Scores of heads whose attention the tests lay out by hand, and runs that are interrupted."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from alignatt_agent.calibration import head_set_file
+from alignatt_agent.calibration.head_scores import CalibrationError, score, split
+from alignatt_agent.calibration.row_reader import Loaded
+from alignatt_agent.calibration.translation_score import (
+    AlignedPair,
+    both_rows,
+    cumulative_hits,
+    head_hits,
+    rank,
+)
+from alignatt_agent.config.head_sets import HeadSetError, load_head_set
+from alignatt_agent.evaluation.cache import Memo
+from alignatt_agent.evaluation.statistics import macro, micro
+from alignatt_agent.types import AttentionRows, EngineError, Prompt, Readout
+from tests.fakes.models import averaged_score
+
+UNHURRIED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+LAYERS, HEADS = 2, 3
+ALL = tuple((a, b) for a in range(LAYERS) for b in range(HEADS))
+WIDTH = 4
+
+
+def pair(number, targets):
+    """A pair of four one-token source words; ``targets`` lists the aligned words of each token."""
+    prompt = Prompt((9, 9, 1, 2, 3, 4, 9), 2, (0, 1, 2, 3))
+    return AlignedPair(prompt, tuple(range(20, 20 + len(targets))), tuple(targets), number)
+
+
+class FakeReader:
+    """Heads that look at the right word with a given probability, under one row convention.
+
+    Head ``(0, 0)`` follows the source when it predicts, ``(1, 2)`` when it has emitted; the others
+    look anywhere.
+    """
+
+    def __init__(self, pairs, broken=()):
+        self._right = {id(p.prompt): p for p in pairs}
+        self._broken = set(broken)
+        self.asked = []
+        self.dies_after = None
+
+    def rows(self, prompt, token_ids, readout: Readout):
+        self.asked.append(token_ids)
+        if self.dies_after is not None and len(self.asked) > self.dies_after:
+            raise EngineError("the engine was shut down")
+        aligned = self._right[id(prompt)]
+        if aligned.number in self._broken:
+            raise EngineError("too long for me")
+        count = len(aligned.target_ids)
+        first = -(readout.row == "predicting")
+        queries = range(first, first + len(token_ids))  # -1 is the last token of the prompt
+        source = np.zeros((len(token_ids), len(readout.heads), WIDTH), np.float32)
+        rng = np.random.default_rng(aligned.number)
+        noise = rng.random((count + 1, len(ALL), WIDTH)).astype(np.float32) * 0.05
+        for place, query in enumerate(queries):
+            for column, head in enumerate(readout.heads):
+                source[place, column] = noise[query + 1, ALL.index(head)]
+                wanted = query + 1 if head == (0, 0) else query if head == (1, 2) else None
+                if wanted is not None and 0 <= wanted < count and aligned.source_words[wanted]:
+                    source[place, column, aligned.source_words[wanted][0]] += 0.5
+        zero = np.zeros(source.shape[:2], np.float32)
+        return AttentionRows(source, zero, zero)
+
+    def draft(self, *_):
+        raise NotImplementedError
+
+
+def loaded(reader):
+    return Loaded(reader, None, LAYERS, HEADS, 100, "fake 1")
+
+
+TARGETS = ([(1,), (0,), (), (3, 2)], [(2,), (2,), (1,)], [(0,), (3,)], [(), (1,)], [(3,), (2,)])
+
+
+def pairs():
+    return [pair(i, targets) for i, targets in enumerate(TARGETS)]
+
+
+def test_hits_leave_unaligned_tokens_out():
+    p = pair(0, [(1,), (), (0, 2)])
+    rows = np.zeros((3, 2, WIDTH), np.float32)
+    rows[0, :, 1] = rows[1, :, 3] = rows[2, 0, 2] = rows[2, 1, 3] = 1
+    assert head_hits(rows, p).tolist() == [2, 1]
+
+
+def test_tokens_count_by_their_word():
+    prompt = Prompt((9, 1, 2, 3, 9), 1, (0, 1, 1))
+    p = AlignedPair(prompt, (5,), ((1,),))
+    rows = np.zeros((1, 1, 3), np.float32)
+    rows[0, 0, 2] = 1
+    assert head_hits(rows, p).tolist() == [1]
+    rows[0, 0, 0] = 2
+    assert head_hits(rows, p).tolist() == [0]
+
+
+def test_both_conventions_come_from_one_pass():
+    (p, *_), reader = pairs(), FakeReader(pairs())
+    reader = FakeReader([p])
+    rows = both_rows(reader, p, ALL)
+    assert len(reader.asked) == 1
+    for row in ("predicting", "emitted"):
+        alone = reader.rows(p.prompt, p.target_ids, Readout(ALL, row)).source
+        np.testing.assert_array_equal(rows[row], alone)
+    assert head_hits(rows["predicting"], p)[ALL.index((0, 0))] == 3
+    assert head_hits(rows["emitted"], p)[ALL.index((1, 2))] == 3
+
+
+@UNHURRIED
+@given(st.integers(0, 2**32 - 1))
+def test_cumulative_hits_are_those_of_the_mean(seed):
+    rng = np.random.default_rng(seed)
+    p = pair(0, [(int(rng.integers(WIDTH)),) for _ in range(5)])
+    rows = rng.random((5, len(ALL), WIDTH)).astype(np.float32)
+    ranking = rank(head_hits(rows, p))
+    assert sorted(ranking) == list(range(len(ALL)))
+    found = cumulative_hits(rows, p, ranking)
+    for k in range(1, len(ALL) + 1):
+        mean = rows[:, ranking[:k]].mean(axis=1, dtype=np.float64)
+        assert found[k - 1] == head_hits(mean[:, None], p)[0]
+
+
+def run(tmp_path, reader, calibration, held_out, name="scores.sqlite", model="a"):
+    with Memo(tmp_path / name, batch=1) as cache:
+        return score(loaded(reader), calibration, held_out, cache, model, top_k=1)
+
+
+def test_the_right_heads_win(tmp_path):
+    everything = pairs()
+    reader = FakeReader(everything)
+    outcome = run(tmp_path, reader, everything[:3], everything[3:])
+    assert len(reader.asked) == len(everything)  # one pass per pair
+    assert outcome.rows["predicting"].ranking[0] == (0, 0)
+    assert outcome.rows["emitted"].ranking[0] == (1, 2)
+    assert outcome.rows["predicting"].matrix.shape == (LAYERS, HEADS)
+    assert outcome.rows["predicting"].ts((0, 0)) == 1
+    assert (outcome.calibration, outcome.held_out) == ((3, 8), (2, 3))
+    best = outcome.rows["predicting"]
+    assert best.by_k[0].value == best.head_set[0].value == best.head_set[1].value == 1
+    alone = averaged_score(reader, everything[3:], "predicting", ALL)
+    assert best.all_heads[0].value == pytest.approx(alone)
+    assert best.gain.value == pytest.approx(1 - alone)
+    assert outcome.better_row() == "predicting"  # both are perfect
+
+
+def test_an_interrupted_run_ends_like_any_other(tmp_path):
+    targets = (*TARGETS, [(2,)], [(1,), (3,)], [(0,)], [(3,)])
+    everything = [pair(i, target) for i, target in enumerate(targets)]
+    whole = run(tmp_path, FakeReader(everything), everything[:7], everything[7:], "whole")
+    for stop in range(1, 5):
+        reader = FakeReader(everything)
+        reader.dies_after = stop
+        with pytest.raises(CalibrationError, match="in a row, the last time with: the engine was"):
+            run(tmp_path, reader, everything[:7], everything[7:], str(stop))
+        again = FakeReader(everything)
+        outcome = run(tmp_path, again, everything[:7], everything[7:], str(stop))
+        assert len(again.asked) == len(everything) - stop
+        assert not outcome.skipped
+        for row, found in outcome.rows.items():
+            np.testing.assert_array_equal(found.matrix, whole.rows[row].matrix)
+            assert found.head_set == whole.rows[row].head_set
+
+
+def test_pairs_that_the_engine_refuses_are_counted(tmp_path):
+    everything = pairs()
+    for _ in range(2):  # the second time from the cache
+        reader = FakeReader(everything, broken={1})
+        outcome = run(tmp_path, reader, everything[:3], everything[3:])
+        assert outcome.skipped == Counter(engine_error=1)
+        assert outcome.calibration == (2, 5)
+    assert not reader.asked
+    with pytest.raises(CalibrationError, match="read none of the held-out pairs: .'too long for"):
+        run(tmp_path, FakeReader(everything, {3, 4}), everything[:3], everything[3:], "none")
+
+
+def test_results_are_taken_over_for_the_same_model_and_pair_only(tmp_path):
+    everything = pairs()
+
+    def asked(calibration, held_out, **options):
+        reader = FakeReader(everything)
+        run(tmp_path, reader, calibration, held_out, **options)
+        return len(reader.asked)
+
+    assert asked(everything[:3], everything[3:]) == 5
+    assert asked(everything[:3], everything[3:]) == 0
+    assert asked(everything[:3], everything[3:4]) == 0
+    assert asked(everything[:3], everything[3:], model="b") == 5
+    # One more pair to choose on: it is read, and the held-out ones once more if ranks change.
+    assert asked(everything[:4], everything[4:]) in (1, 2)
+
+
+def test_a_file_of_something_else_is_not_overwritten(tmp_path):
+    path = tmp_path / "scores.sqlite"
+    path.write_text("precious\n" * 100)
+    with pytest.raises(sqlite3.DatabaseError, match="not a database"):
+        Memo(path)
+    assert path.read_text() == "precious\n" * 100
+
+
+@UNHURRIED
+@given(st.integers(2, 200), st.floats(0.05, 0.95), st.integers(0, 5))
+def test_split(count, share, seed):
+    held = round(count * share)
+    if not 0 < held < count:
+        with pytest.raises(CalibrationError, match="give more pairs"):
+            split(count, share, seed)
+        return
+    first, second = split(count, share, seed)
+    assert sorted(first + second) == list(range(count))
+    assert len(second) == held
+    assert (first, second) == split(count, share, seed)
+
+
+@UNHURRIED
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12))
+def test_intervals_hold_their_mean(cells):
+    tokens = [max(1, a + b) for a, b in cells]
+    for mean in (micro, macro):
+        estimate = mean([a for a, _ in cells], tokens)
+        assert 0 <= estimate.low <= estimate.high <= 1
+        assert estimate == mean([a for a, _ in cells], tokens)
+    assert micro([a for a, _ in cells], tokens).value == pytest.approx(
+        sum(a for a, _ in cells) / sum(tokens)
+    )
+
+
+def test_micro_weighs_tokens_and_macro_pairs():
+    assert micro([9, 0], [9, 1]).value == pytest.approx(0.9)
+    assert macro([9, 0], [9, 1]).value == pytest.approx(0.5)
+
+
+def content(tmp_path, direction="en-de", **changes):
+    everything = pairs()
+    outcome = run(tmp_path, FakeReader(everything), everything[:3], everything[3:], direction)
+    about = {"model": "org/model", "revision": None, "direction": direction}
+    made = head_set_file.head_set(outcome, "predicting", 2, about, {"tool": "test"})
+    return made | changes
+
+
+def test_the_file_is_a_head_set(tmp_path):
+    path = tmp_path / "sets" / "mine.json"
+    made = content(tmp_path)
+    head_set_file.write(path, made)
+    assert json.loads(path.read_text()) == made
+    assert [p.name for p in path.parent.iterdir()] == ["mine.json"]
+    found = load_head_set(str(path))
+    assert found.heads[0] == (0, 0)
+    assert (found.num_layers, found.num_heads, found.row) == (LAYERS, HEADS, "predicting")
+    found.check("org/model", LAYERS, HEADS, "en-de")
+    assert made["rows"]["emitted"]["heads"][0] == [1, 2]
+    assert made["rows"]["emitted"]["head_set"]["micro"]["low"] <= 1
+    assert len(made["rows"]["predicting"]["by_k"]) == len(ALL)
+
+
+def test_a_union_serves_its_directions(tmp_path):
+    first, second = content(tmp_path), content(tmp_path, "en-it")
+    second["ts_matrix"] = (np.asarray(second["ts_matrix"]) / 2).tolist()
+    second["ts_matrix"][0][1] = 1.0
+    united = head_set_file.unite([first, second], top_k=3)
+    path = tmp_path / "union.json"
+    head_set_file.write(path, united)
+    found = load_head_set(str(path))
+    assert found.directions == ("en-de", "en-it")
+    for direction in found.directions:
+        found.check("org/model", LAYERS, HEADS, direction)
+    with pytest.raises(HeadSetError, match=r"direction en-de\+en-it, not for en-zh"):
+        found.check("org/model", LAYERS, HEADS, "en-zh")
+    assert len(found.heads) == 3
+    expected = (np.asarray(first["ts_matrix"]) + np.asarray(second["ts_matrix"])) / 2
+    assert found.ts[0] == pytest.approx(expected.max(), abs=1e-4)
+
+
+def test_a_union_of_listed_heads_only(tmp_path):
+    first, second = (content(tmp_path, d, ts_matrix=None) for d in ("en-de", "en-it"))
+    second["heads"] = [{"layer": 1, "head": 1, "ts": 0.9}]
+    united = head_set_file.unite([first, second], top_k=2)
+    assert united["heads"][0] == {"layer": 0, "head": 0, "ts": 0.5}
+    assert united["heads"][1] == {"layer": 1, "head": 1, "ts": 0.45}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"row": "emitted"}, "different row cannot be united"),
+        ({"model": "another/model"}, "different model"),
+        ({"direction": "en-de"}, "occurs twice"),
+    ],
+)
+def test_head_sets_that_do_not_belong_together(tmp_path, change, message):
+    first, second = content(tmp_path), content(tmp_path, "en-it")
+    with pytest.raises(HeadSetError, match=message):
+        head_set_file.unite([first, second | change], 2)
+    with pytest.raises(HeadSetError, match="two head sets or more"):
+        head_set_file.unite([first], 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "directions", "shape"),
+    [("milmmt46", ("en-de", "en-it", "en-zh"), (34, 8)), ("qwen3-1.7b", ("en-de",), (28, 16))],
+)
+def test_provisional_sets_of_other_models(name, directions, shape):
+    for direction in directions:
+        found = load_head_set(f"{name}-{direction}")
+        assert found.provisional
+        assert len(found.top(8)) == 8
+        assert (found.num_layers, found.num_heads) == shape
+        assert list(found.ts) == sorted(found.ts, reverse=True)

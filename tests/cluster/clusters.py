@@ -1,0 +1,193 @@
+"""Ray on this machine: two nodes in processes, agents and engines that take their time."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+from alignatt_agent import cli
+from lab.bench.schedules import Slowed
+from tests.fakes import agent as fakes
+from tests.serve import live
+
+
+class SlowAgent(fakes.FakeAgent):
+    """Takes long enough to be killed at work."""
+
+    def process_chunk(self, waveform):
+        time.sleep(0.15)
+        return super().process_chunk(waveform)
+
+
+class SlowLoader(live.FakeLoader):
+    """Fake engines whose transcripts take so many seconds longer."""
+
+    def __init__(self, seconds):
+        super().__init__()
+        self.seconds = seconds
+
+    def load(self, resolved):
+        engines = super().load(resolved)
+        engines.asr = Slowed(engines.asr, "transcribe", self.seconds)
+        return engines
+
+
+@contextlib.contextmanager
+def two_nodes(cpus=1, head=None):
+    """Start a cluster of two nodes with so many logical CPUs each, on loopback.
+
+    ``head=0`` leaves the first node without any, and starts a third one.
+    """
+    from alignatt_agent.cluster.connection import environment
+
+    folder = tempfile.mkdtemp(prefix="ray-test-", dir="/tmp")  # paths of sockets have to be short
+    with pytest.MonkeyPatch.context() as patch, environment(alone=True):
+        patch.setenv("RAY_TMPDIR", folder)
+        # Replicas come and go by what is told of talks: every ten seconds by default.
+        patch.setenv("RAY_SERVE_HANDLE_AUTOSCALING_METRIC_PUSH_INTERVAL_S", "1")
+        (Path(folder) / "ray").mkdir()
+        try:
+            cluster = _started(cpus, head)
+            try:
+                yield cluster
+            finally:
+                cluster.shutdown()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _started(cpus, head, attempts=3):
+    """Start the nodes; Ray gives each 30 s, which a busy machine may exceed."""
+    from ray.cluster_utils import Cluster
+
+    from alignatt_agent.cluster.connection import OBJECT_STORE
+
+    common = {"object_store_memory": OBJECT_STORE, "num_gpus": 0}
+    cluster = Cluster()
+    try:
+        first = cpus if head is None else head
+        cluster.add_node(num_cpus=first, **common, include_dashboard=False)
+        cluster.others = [
+            cluster.add_node(num_cpus=cpus, **common) for _ in range(1 if head is None else 2)
+        ]
+    except BaseException as error:
+        cluster.shutdown()
+        if attempts > 1 and "timed out during startup" in str(error):
+            return _started(cpus, head, attempts - 1)
+        raise
+    return cluster
+
+
+class Speaker(threading.Thread):
+    """Says a talk over and over, half a second at a time, until told to stop.
+
+    ``messages`` are what came back, each with when it came.
+    """
+
+    def __init__(self, port, data, pause=0.1, **start):
+        super().__init__(daemon=True)
+        self._socket = connect(f"ws://127.0.0.1:{port}/ws", ping_timeout=None)
+        self._data, self._pause = data, pause
+        self._stopping = threading.Event()
+        self.messages = []
+        self.closed = None
+        self._socket.send(json.dumps({"type": "start", "targets": ["de"], **start}))
+        self.start()
+        self._sender = threading.Thread(target=self._send, daemon=True)
+        self._sender.start()
+
+    def run(self):
+        try:
+            while True:
+                message = json.loads(self._socket.recv())
+                self.messages.append((time.monotonic(), message))
+        except ConnectionClosed as error:
+            self.closed = error.rcvd.code if error.rcvd else None
+
+    def _send(self):
+        with contextlib.suppress(ConnectionClosed):
+            for piece in live.pieces(self._data, 16000):
+                self._socket.send(piece)
+                time.sleep(self._pause)
+            self._stopping.wait()
+            self._socket.send(json.dumps({"type": "stop"}))
+
+    def finish(self):
+        """Stop speaking when everything was said, and wait for the end."""
+        self._stopping.set()
+        self.join(live.WAIT_S)
+        return self
+
+    def of(self, kind):
+        """Return the messages of a kind."""
+        return [message for _, message in self.messages if message["type"] == kind]
+
+    def wait(self, kind, seconds=60):
+        """Wait for a message of a kind; returns it."""
+        deadline = time.monotonic() + seconds
+        while not self.of(kind):
+            assert time.monotonic() < deadline, self.messages[-3:]
+            time.sleep(0.02)
+        return self.of(kind)[0]
+
+    def text(self):
+        return live.text_of(message for _, message in self.messages)
+
+
+def answer(port, path):
+    """Return status and body."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=live.WAIT_S)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        found = connection.getresponse()
+        return found.status, found.read().decode()
+
+
+def replicas(port):
+    return json.loads(answer(port, "/health")[1])["replicas"]
+
+
+def workers(cluster):
+    """Processes that the nodes of a cluster have started, and their titles."""
+    nodes = [cluster.head_node, *cluster.worker_nodes]
+    raylets = [item.process.pid for node in nodes for item in node.all_processes["raylet"]]
+    found = {}
+    for raylet in raylets:
+        for process in psutil.Process(raylet).children():
+            with contextlib.suppress(psutil.Error):
+                found[process.pid] = " ".join(process.cmdline()).strip()
+    return found
+
+
+def main() -> None:
+    """``alignatt serve`` on fake engines: ``clusters.py FOLDER SECONDS [OPTION ...]``.
+
+    Each transcript takes so many seconds. The folder gets a configuration, and a recording of which
+    the engines hear every word.
+    """
+    from alignatt_agent.serve import on_ray
+    from tests.cluster import clusters  # workers import it by this name
+
+    folder, seconds, *options = sys.argv[1:]
+    config = fakes.write_config(Path(folder), chunk_ms=500)
+    fakes.write_talk(Path(folder) / "talk.wav", fakes.talk(240))
+    loader = partial(clusters.SlowLoader, float(seconds))
+    on_ray.deployed = partial(on_ray.deployed, loader=loader)
+    sys.exit(cli.run("serve", ["--config", str(config), "--ray-cpus", "0.1", *options]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,299 @@
+"""Ray: two nodes in processes, fake engines; one cluster for all tests."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from signal import SIGKILL
+
+import psutil
+import pytest
+import yaml
+
+from alignatt_agent.cluster import connection
+from alignatt_agent.cluster.connection import ClusterError, Wish, check_nodes, joined
+from alignatt_agent.config.machine import versions
+from alignatt_agent.serve.access import Limits
+from lab.tests import test_curves_runs
+from tests.cluster import clusters
+from tests.fakes import agent as fakes
+from tests.fixtures.agents import Call
+from tests.serve import live
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    # Not importorskip: Ray reads its environment when it is imported.
+    if find_spec("ray") is None:
+        pytest.skip("the extra alignatt_agent[ray] is not installed")
+    with clusters.two_nodes() as found:
+        yield found
+
+
+WORDS = 30
+LONG = live.pcm(fakes.talk(WORDS))
+
+
+@pytest.fixture(scope="class")
+def _joined(cluster):
+    with joined(cluster.address):
+        yield
+
+
+@pytest.mark.usefixtures("_joined")
+class TestJoined:
+    """What needs no command of its own: joining takes seconds."""
+
+    def test_speakers_on_replicas(self, cluster, tmp_path):
+        """Talks go where there is room; a lost replica costs a message, and nothing said."""
+        resolved = live.resolved(tmp_path)
+        from alignatt_agent.serve.on_ray import deployed
+        from alignatt_agent.serve.replicas import Scale
+
+        scale = Scale(2, 3, 2, {"num_cpus": 0.1, "num_gpus": 0}, shrink_s=1.0)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        with deployed(resolved, Limits(), scale, "127.0.0.1", port, live.FakeLoader):
+            _speak(port, cluster)
+        live.wait_until(lambda: not [t for t in clusters.workers(cluster).values() if "Serve" in t])
+        with pytest.raises(ConnectionRefusedError):
+            clusters.answer(port, "/health")
+
+    def test_other_versions_are_named(self):
+        with pytest.raises(ClusterError) as error:
+            check_nodes({**versions(), "vllm": "0.1 (vllm)"})
+        assert re.match(r"node \S+ runs vllm 0\.", str(error.value))
+        assert "(here 0.1 (vllm)): results would not be comparable" in str(error.value)
+
+
+def _speak(port, cluster):
+    four = [clusters.Speaker(port, LONG, room=f"long{k}", pause=0.03) for k in range(4)]
+    for speaker in four:
+        speaker.wait("ready")
+    assert sorted(clusters.replicas(port)["talks"].values()) == [2, 2]
+    six = four + [clusters.Speaker(port, LONG, room=f"long{k}", pause=0.03) for k in (4, 5)]
+    for speaker in six:
+        speaker.wait("said")
+    found = clusters.replicas(port)
+    assert sorted(found["talks"].values()) == [2, 2, 2]  # it grew
+    live.wait_until(lambda: clusters.replicas(port)["running"] == 3)
+    seventh = clusters.Speaker(port, LONG)
+    error = seventh.wait("error", 2)
+    assert (error["code"], error["final"]) == ("busy", True)
+    assert error["message"] == "6 speakers are being translated: try again later"
+
+    name = "ray::ServeReplica:alignatt:engines"
+    three = [pid for pid, title in clusters.workers(cluster).items() if name in title]
+    assert {psutil.Process(pid).nice() for pid in three} == {os.nice(0)}
+    os.kill(three[0], SIGKILL)
+    until = time.monotonic() + 3
+    while len(told := [one for one in six if one.of("error")]) < 2 and time.monotonic() < until:
+        time.sleep(0.02)
+    assert len(told) == 2
+    for speaker in told:
+        speaker.join(live.WAIT_S)
+        (error,) = speaker.of("error")
+        assert (error["code"], error["final"], speaker.closed) == ("engine", True, 1013)
+        begun = speaker.text()
+        ready = speaker.of("ready")[0]
+        other = clusters.Speaker(port, live.TALK, session=ready["session"], pause=0.01)
+        again = other.wait("ready")
+        assert (again["resumed"], again["room"]) == (True, ready["room"])
+        other.finish()
+        transcript = clusters.answer(port, f"/transcript?room={ready['room']}&target=de&format=txt")
+        assert transcript == (200, f"{begun} {other.text()}\n")
+    for speaker in set(six) - set(told):
+        assert speaker.finish().text() == live.german(WORDS)
+        assert not speaker.of("error")
+    figures = clusters.answer(port, "/metrics")[1]
+    assert "alignatt_refusals_total 1.0" in figures
+    assert "alignatt_engine_restarts_total 1.0" in figures
+    live.wait_until(lambda: clusters.replicas(port)["running"] == 2)  # and shrank again
+
+
+def lines(path):
+    """Return a log without what is measured."""
+    found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for line in found:
+        for key in ("computation_time", "model_loading_time", "seconds"):
+            line.pop(key, None)
+    return found
+
+
+BLOCKED = """
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "ray":
+            raise AssertionError(f"{name} is imported")
+sys.meta_path.insert(0, Blocker())
+from alignatt_agent import cli
+from alignatt_agent.serve import engines
+from lab.curves import cli as _
+from alignatt_agent.calibration import cli as _
+from tests.fakes import live
+engines.PooledEngines = live.FakeLoader
+name, *arguments = sys.argv[1:]
+sys.exit(cli.run(name, arguments))
+"""
+
+
+def test_without_the_option_ray_is_not_imported(call):
+    talks = fakes.write_devset(call.root / "one", (8,))
+    given = [
+        *("--agent", "tests.fakes.agent.FakeAgent", "--config", call.root / "low.yaml"),
+        *("--target", "de", "--devset", talks, "--output", call.root / "out"),
+    ]
+    command = [sys.executable, "-c", BLOCKED, "eval", *map(str, given)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (call.root / "out" / "de" / "scores.json").is_file()
+
+
+def test_a_server_without_the_option_does_not_import_ray(tmp_path):
+    given = ["--config", str(fakes.write_config(tmp_path)), "--port", "0"]
+    command = [sys.executable, "-c", BLOCKED, "serve", *given]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            lines = iter(server.stdout.readline, "")
+            address = next((line for line in lines if line.startswith("http")), "")
+            assert address, server.stderr.read()
+            port = int(address.split("/")[2].rpartition(":")[2])
+            speaker = clusters.Speaker(port, live.TALK, pause=0.0).finish()
+            assert speaker.text() == live.german(live.WORDS)
+        finally:
+            server.terminate()
+        _, errors = server.communicate(timeout=live.WAIT_S)
+    assert (server.returncode, errors) == (0, "")
+
+
+def test_without_ray_the_extra_is_named(call, monkeypatch):
+    monkeypatch.setattr(connection.importlib.util, "find_spec", lambda name: None)
+    status, _, errors = call("--ray")
+    assert (status, errors) == (
+        2,
+        "simulstream-eval: --ray needs Ray: pip install 'alignatt_agent[ray]'\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        (
+            "127.0.0.1:9",
+            "no Ray cluster at 127.0.0.1:9 ([Errno 111] Connection refused): start one",
+        ),
+        ("head", "--ray head: expected HOST:PORT, auto or local"),
+        ("ray://head:10001", "Ray's client protocol is not supported"),
+    ],
+)
+def test_a_cluster_that_is_not_there(call, address, told):
+    status, _, errors = call("--ray", address)
+    assert status == 2
+    assert errors.startswith("simulstream-eval: ")
+    assert told in errors
+    assert errors.count("\n") == 1
+    assert not list(call.root.glob("out/*/run.json"))
+
+
+def start_fakes(models, heads):
+    """Start fake engines, in a worker."""
+    return test_curves_runs.engines()(models, heads)
+
+
+def test_a_sweep_is_that_of_one_machine(cluster, tmp_path):
+    world = test_curves_runs.make_world(tmp_path)
+    here, there = (test_curves_runs.runs_in(world, name, ["de"]) for name in ("here", "there"))
+    test_curves_runs.stream_in(world, "here", here)
+    from lab.curves.on_ray import OnRay
+
+    with OnRay(Wish(cluster.address, 0.1, 0, 2), 2, start_fakes) as place:
+        place.stream(there, tmp_path, "sweep")
+        assert place.apply(_count, [1, 2]) == 2
+        semaphore = place.apply(_killed_child)
+        assert semaphore.exists()
+        assert list(Path(tempfile.gettempdir()).glob("alignatt-memo-*"))
+    assert not list(Path(tempfile.gettempdir()).glob("alignatt-memo-*"))
+    assert not semaphore.exists()
+    for one, two in zip(here, there, strict=True):
+        assert lines(one.files.metrics) == lines(two.files.metrics)
+        assert two.streamed
+        assert not two.files.records.exists()
+
+
+def _count(start_engines, items):
+    assert start_engines is start_fakes
+    return len(items)
+
+
+def _killed_child(_):
+    """Start a process as engines are started, and kill it; returns its semaphore."""
+    spawn = multiprocessing.get_context("spawn")
+    told, tell = spawn.Pipe(duplex=False)
+    child = spawn.Process(target=_lock, args=(tell,))
+    child.start()
+    name = told.recv()
+    child.kill()
+    child.join()
+    return Path("/dev/shm") / f"sem.{name.lstrip('/')}"
+
+
+def _lock(tell):
+    lock = multiprocessing.get_context("spawn").Lock()
+    tell.send(lock._semlock.name)
+    time.sleep(live.WAIT_S)
+
+
+def test_a_run_outlives_a_node(cluster, tmp_path):
+    """Logs and scores are those of a local run, whoever was lost; finished talks stay."""
+    call = Call(tmp_path)
+    call.devset = fakes.write_devset(tmp_path / "four", (13, 8, 11, 9))
+    targets = _with_italian(tmp_path / "low.yaml", call.devset)
+    options = {"configs": ("low",), "targets": targets}
+    assert call(**options, out="here")[0] == 0
+    ended = []
+    arguments = ("--agent", "tests.cluster.clusters.SlowAgent", "--ray", cluster.address)
+    thread = threading.Thread(target=lambda: ended.append(call(*arguments, **options, out="there")))
+    thread.start()
+    parts = tmp_path / "there" / "de" / "talks.jsonl"
+    deadline = time.monotonic() + 60
+    while not parts.is_file() and thread.is_alive() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    cluster.remove_node(cluster.others.pop(), allow_graceful=False)
+    thread.join(120)
+    ((status, _, errors),) = ended
+    assert status == 0, errors
+    assert "its worker was lost; it starts again" in errors
+    for target in targets:
+        here, there = (tmp_path / where / target for where in ("here", "there"))
+        for name in ("metrics.jsonl", "steps.jsonl"):
+            assert lines(here / name) == lines(there / name)
+        one, two = (json.loads((where / "scores.json").read_text()) for where in (here, there))
+        for score in ("bleu", "chrf", "longyaal_cu_ms"):
+            assert one[score] == two[score]
+        devices = two["signature"].pop("devices")
+        assert list(devices) == ["talk0", "talk1", "talk2", "talk3"]
+        assert not (there / "talks.jsonl").exists()
+
+
+def _with_italian(config, devset):
+    """Add a third language, which fake engines say as the first; returns all."""
+    content = yaml.safe_load(config.read_text())
+    content["head_sets"]["it"] = str(config.parent / "fake-en-it.json")
+    config.write_text(yaml.safe_dump(content))
+    Path(content["head_sets"]["it"]).write_text(json.dumps(fakes.head_set("en-it")))
+    shutil.copy(devset / "ref" / "de.txt", devset / "ref" / "it.txt")
+    return tuple(content["head_sets"])

@@ -1,0 +1,273 @@
+"""Configurations and head sets refuse what does not fit and say what would."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+from simulstream.config import yaml_config
+
+from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
+from alignatt_agent.config.head_sets import HeadSetError, load_head_set
+from alignatt_agent.config.languages import LanguageError, language
+from alignatt_agent.config.resolved import resolve
+from alignatt_agent.config.resources import CHECKOUT_ROOT, known_resources
+from alignatt_agent.types import Access
+from tests.fakes.agent import head_set, write_config
+
+CONFIGS = known_resources("agent_configs", ".yaml")
+
+
+def test_shipped_configurations():
+    assert {
+        f"{name}-{regime}" for name in ("iwslt26", "micro", "default") for regime in ("low", "high")
+    } <= set(CONFIGS)
+    backbones = ("milmmt46", "hy-mt-1.8b", "hy-mt-7b", "qwen3-1.7b", "qwen3-4b", "eurollm-9b")
+    front_ends = ("whisper", "gemma4-audio")
+    assert {f"{name}-low" for name in (*backbones, *front_ends)} <= set(CONFIGS)
+    for name in front_ends:
+        assert load_config(f"{name}-low").speech.recognizer == name
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_shipped_configurations_are_valid(name):
+    config = load_config(name)
+    for target in ("de", "it", "zh"):
+        resolved = yaml.safe_load(config.for_target(target).to_yaml())
+        assert AgentConfig.parse(resolved) == config.for_target(target)
+
+
+def test_paper_setting():
+    for name, chunk in (("iwslt26-low", 850), ("iwslt26-high", 1500)):
+        config = load_config(name)
+        assert config.chunk_ms == chunk
+        assert config.max_draft_tokens == 16
+        assert config.speech.min_start_s == 2.0
+        assert config.speech.hold_back_ms == 0
+        assert (config.speech.commit, config.speech.align) == ("agreed", "whole")
+        rivals = {"rate", "tau_prob"}
+        assert config.policy.model_dump(exclude=rivals) == {
+            "name": "alignatt",
+            "n": 1,
+            "top_k": 8,
+            "normalise": "zscore",
+            "median_width": 7,
+            "median": "mean_first",
+            "border_margin": 1,
+            "tau_argmax": 0.0,
+            "tau_src": 0.0,
+        }
+        for role in ("asr", "aligner", "translation"):
+            model = getattr(config.models, role)
+            assert len(model.revision) == 40
+            assert model.dtype == "bfloat16"
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_written_configuration_has_the_hash_of_its_origin(tmp_path, name):
+    config = load_config(name)
+    path = tmp_path / "resolved.yaml"
+    path.write_text(config.to_yaml(), encoding="utf-8")
+    assert load_config(str(path)).digest() == config.digest()
+
+
+@pytest.mark.parametrize("regime", ["low", "high"])
+def test_micro_models_that_follow_and_real_ones_have_the_same_policy(regime):
+    micro, real = (
+        load_config(f"{name}-{regime}").model_dump(exclude={"models", "head_sets", "prompt"})
+        for name in ("micro-follows", "default")
+    )
+    assert micro == real
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"chunk_size": 3}, "chunk_size: unknown key; the nearest known one is 'chunk_ms'"),
+        ({"policy": {"topk": 3}}, "policy.topk: unknown key; the nearest known one is 'top_k'"),
+        ({"policy": {"top_k": 0}}, "policy.top_k: .*greater than or equal to 1 .got 0."),
+        ({"policy": {"median_width": 4}}, "odd width"),
+        ({"policy": {"name": "waitk"}}, "'wait_k', 'confidence' or 'none'.*got 'waitk'"),
+        ({"policy": {"name": "wait_k", "n": 0}}, "wait_k needs n of at least 1, got 0"),
+        ({"policy": {"name": "local_agreement", "n": 1}}, "needs n of at least 2, got 1"),
+        ({"policy": {"n": 0}}, "alignatt needs n of at least 1, got 0"),
+        ({"chunk_ms": 2010}, "cannot cut pieces of 2010 ms; take 2009"),
+        (
+            {"targets": {"de": {"chunk_ms": 500}}},
+            r"targets.de.chunk_ms: unknown key.*policy, speech; all targets share models, chunks",
+        ),
+        (
+            {"targets": {"de": {"speech": {"max_tail_s": 20}}}},
+            r"targets.de.speech.max_tail_s.*hold_back_ms, stable_only; all targets share one ear",
+        ),
+        (
+            {"targets": {"German": {"policy": {"topk": 3}}}},
+            r"targets.de.policy: topk: unknown key; the nearest known one is 'top_k'",
+        ),
+        (
+            {"targets": {"de": {"policy": {"name": "local_agreement"}}}},
+            r"targets.de.policy: .*local_agreement needs n of at least 2, got 1",
+        ),
+        ({"targets": {"zh": {}, "Chinese": {}}}, "one language has two names: Chinese, zh"),
+        ({"targets": {"Klingon": {}}}, "unknown language 'Klingon'"),
+        ({"target_language": "Klingon"}, "unknown language 'Klingon'"),
+        ({"models": {}}, "models.asr: Field required"),
+    ],
+)
+def test_mistakes_are_explained(tmp_path, change, message):
+    path = write_config(tmp_path, **change)
+    with pytest.raises(ConfigError, match=message):
+        load_config(str(path))
+    with pytest.raises(ConfigError, match=message):
+        AgentConfig.from_namespace(yaml_config(str(path)))
+
+
+def test_unknown_name_lists_what_exists():
+    with pytest.raises(ConfigError, match=r"'iwslt-low'.*did you mean iwslt26-low\?.*micro-high"):
+        load_config("iwslt-low")
+
+
+@pytest.mark.parametrize("text", ["- a\n- b\n", "just text", "a: [1"])
+def test_not_a_mapping(tmp_path, text):
+    path = tmp_path / "broken.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match="expected a mapping|is not YAML"):
+        load_config(str(path))
+
+
+def test_overrides():
+    config = load_config("micro-low", {"policy.name": "none", "speech.hold_back_ms": 250})
+    assert config.policy.name == "none"
+    assert config.speech.hold_back_ms == 250
+    assert config.digest() != load_config("micro-low").digest()
+
+
+def test_a_target_may_have_its_own_policy_and_wait_longer():
+    config = load_config(
+        "micro-follows-low",
+        {"targets.zh.policy.n": 3, "targets.zh.speech.hold_back_ms": 400, "policy.top_k": 4},
+    )
+    assert config.policy_for("de") == config.policy
+    assert config.policy_for("zh") == config.policy.model_copy(update={"n": 3})
+    assert config.access_for("de") == Access(100, False)
+    assert config.access_for("zh") == Access(400, False)
+    assert config.digest() != load_config("micro-follows-low", {"policy.top_k": 4}).digest()
+    again = AgentConfig.parse(yaml.safe_load(config.to_yaml()))
+    assert again == config
+
+
+def test_heads_are_those_that_any_target_reads():
+    few = load_config("micro-low", {"policy.top_k": 1})
+    more = load_config("micro-low", {"policy.top_k": 1, "targets.zh.policy.top_k": 8})
+    head_sets = {code: load_head_set(name) for code, name in few.head_sets.items()}
+    read = {k: set(head_sets[k].top(1)) for k in head_sets}
+    assert set(resolve(few).heads) == set().union(*read.values())
+    assert set(resolve(more).heads) == read["de"] | read["it"] | set(head_sets["zh"].top(8))
+
+
+def test_latency_unit_follows_the_target():
+    config = load_config("micro-low")
+    assert config.for_target("German").latency_unit == "word"
+    assert config.for_target("Simplified Chinese").latency_unit == "char"
+    assert config.for_target("de").digest() == config.for_target("zh").digest()
+
+
+def test_few_knobs():
+    """Fifteen, three in which we differ from the paper (``policy.median``, ``speech.commit`` and
+    ``speech.align``), and two that only rivals have."""
+    config = load_config("micro-low")
+    knobs = [
+        *config.policy.model_dump(),
+        # Which model listens, what it is told of the talk, and how fast it says the same, are none.
+        *(config.speech.model_dump().keys() - {"recognizer", "context", "verify", "ahead"}),
+        "max_draft_tokens",
+        "chunk_ms",
+        "head_sets",
+    ]
+    assert len(knobs) <= 20
+
+
+def test_languages():
+    assert language("Simplified Chinese") == language("zh-CN") == language("ZH")
+    assert not language("zh").spaced
+    assert language("it").spaced
+    with pytest.raises(LanguageError, match=r"known are .*it \(Italian\)"):
+        language("")
+
+
+@pytest.mark.parametrize("target", ["de", "it", "zh"])
+def test_provisional_head_sets_of_the_paper(target):
+    loaded = load_head_set(f"gemma4-en-{target}")
+    assert loaded.provisional
+    assert len(loaded.top(8)) == 8
+    assert loaded.heads[0] == (11, 3)
+    assert list(loaded.ts) == sorted(loaded.ts, reverse=True)
+    loaded.check("google/gemma-4-E4B-it", 42, 8, f"en-{target}", loaded.revision)
+
+
+def written(tmp_path, **changes):
+    path = tmp_path / "set.json"
+    path.write_text(json.dumps(head_set(**changes)))
+    return load_head_set(str(path))
+
+
+@pytest.mark.parametrize(
+    ("model", "layers", "heads", "direction", "message"),
+    [
+        ("other/model", 4, 2, "en-de", "model checkpoints/fake-mt, not for other/model"),
+        ("fake-mt", 5, 2, "en-de", "number of layers 4, not for 5"),
+        ("fake-mt", 4, 3, "en-de", "number of heads 2, not for 3"),
+        ("fake-mt", 4, 2, "en-it", "direction en-de, not for en-it"),
+    ],
+)
+def test_head_set_of_something_else(tmp_path, model, layers, heads, direction, message):
+    loaded = written(tmp_path)
+    loaded.check("fake-mt", 4, 2, "en-de")
+    with pytest.raises(HeadSetError, match=message):
+        loaded.check(model, layers, heads, direction)
+
+
+def test_head_set_of_another_revision(tmp_path):
+    loaded = written(tmp_path, revision="a" * 40)
+    loaded.check("fake-mt", 4, 2, "en-de", None)
+    with pytest.raises(HeadSetError, match="revision"):
+        loaded.check("fake-mt", 4, 2, "en-de", "b" * 40)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"row": "both"}, "row must be"),
+        ({"heads": []}, "holds no heads"),
+        ({"heads": [{"layer": 9, "head": 0, "ts": 1}]}, "head 9,0 does not exist"),
+        ({"heads": [{"layer": 1, "ts": 1}]}, "KeyError 'head'"),
+        ({"heads": [{"layer": 1, "head": 1, "ts": 1}] * 2}, "listed twice"),
+    ],
+)
+def test_malformed_head_set(tmp_path, changes, message):
+    with pytest.raises(HeadSetError, match=message):
+        written(tmp_path, **changes)
+
+
+def test_head_set_names():
+    with pytest.raises(HeadSetError, match=r"no head set named 'gemma4-en-fr'.*gemma4-en-de"):
+        load_head_set("gemma4-en-fr")
+    with pytest.raises(HeadSetError, match="holds 8 heads, policy.top_k asks for 9"):
+        load_head_set("gemma4-en-de").readout(9)
+
+
+def test_configurations_and_head_sets_travel_in_the_wheel(tmp_path):
+    from zipfile import ZipFile
+
+    from hatchling.builders.wheel import WheelBuilder
+
+    (wheel,) = WheelBuilder(str(CHECKOUT_ROOT)).build(
+        directory=str(tmp_path), versions=["standard"]
+    )
+    names = set(ZipFile(wheel).namelist())
+    for name in CONFIGS:
+        assert f"alignatt_agent/data/agent_configs/{name}.yaml" in names
+    for name in known_resources("head_sets", ".json"):
+        assert f"alignatt_agent/data/head_sets/{name}.json" in names
+    assert not any(name.startswith(("tests/", "micro_models/")) for name in names)

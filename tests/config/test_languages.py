@@ -1,0 +1,211 @@
+"""What can be spoken live, off-line or not at all, and how each script is cut into units."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alignatt_agent.config.head_sets import load_head_set
+from alignatt_agent.config.languages import LANGUAGES, LanguageError, language, table
+from alignatt_agent.config.resources import CHECKOUT_ROOT, known_resources
+from alignatt_agent.running_text import gaps, join_words, split_words
+from alignatt_agent.translation.units import UnitDecoder
+from tests.fakes.models import PieceTokenizer
+
+ASKED_FOR = {
+    *("es", "fr", "pt", "ru", "ja", "ko", "ar", "cs", "pl", "tr", "uk", "hi", "vi", "th"),
+    *("de", "it", "zh", "nl", "en"),
+}
+
+
+def test_recognised_and_timed_languages_are_those_of_the_models():
+    from transformers.models.qwen3_asr.processing_qwen3_asr import (
+        FORCED_ALIGNER_LANGUAGES,
+        LANGUAGE_CODE_TO_NAME,
+    )
+
+    assert len(LANGUAGE_CODE_TO_NAME) == 30
+    assert {item.code: item.name for item in LANGUAGES if item.heard} == LANGUAGE_CODE_TO_NAME
+    assert {item.name for item in LANGUAGES if item.timed} == FORCED_ALIGNER_LANGUAGES
+    assert len(FORCED_ALIGNER_LANGUAGES) == 11
+
+
+@pytest.mark.parametrize("item", LANGUAGES, ids=lambda item: item.code)
+def test_every_language_is_found_by_code_and_name(item):
+    for name in (item.code, item.name, item.name.upper(), f"{item.code}-XX"):
+        assert language(name) is item
+
+
+def test_names_of_clients():
+    assert language("Tagalog") == language("tl") == language("fil")
+    assert language("zh-yue") == language("Cantonese") != language("zh-HK")
+    assert {item.code for item in LANGUAGES} >= ASKED_FOR
+
+
+@pytest.mark.parametrize("item", LANGUAGES, ids=lambda item: item.code)
+def test_live_off_line_or_refused(item):
+    if not item.heard:
+        for live in (True, False):
+            with pytest.raises(LanguageError, match=f"{item.name} can be translated into, but is"):
+                item.check_spoken(live)
+        return
+    assert item.check_spoken(live=False) is item
+    if not item.timed:
+        with pytest.raises(LanguageError, match=f"^{item.name} can be heard off-line only"):
+            item.check_spoken()
+    elif item.splitter is None:
+        assert item.check_spoken() is item
+
+
+@pytest.mark.parametrize(("code", "package"), [("ja", "nagisa"), ("ko", "soynlp")])
+def test_a_missing_word_splitter_is_named(code, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(LanguageError) as caught:
+        language(code).check_spoken()
+    assert f"needs a word splitter, {package}, which does not load here" in str(caught.value)
+    assert "pip install 'alignatt_agent[cjk]'" in str(caught.value)
+    language(code).check_spoken(live=False)
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "words"),
+    [
+        (
+            "Japanese",
+            "注意機構は、未来を見ます。",
+            ["注意", "機構", "は", "未来", "を", "見", "ます"],
+        ),
+        ("Korean", "모델은 단어를 읽습니다.", ["모델은", "단어를", "읽습니다"]),
+    ],
+)
+def test_word_splitters_of_the_official_package(code, text, words):
+    if importlib.util.find_spec(language(code).splitter) is None:
+        pytest.skip("the extra `cjk` is not installed")
+    from transformers.models.qwen3_asr import Qwen3ASRProcessor
+
+    assert Qwen3ASRProcessor.split_words_for_alignment(None, text, code) == words
+
+
+@pytest.mark.parametrize("code", ["ja", "th", "yue", "zh"])
+def test_scripts_without_spaces(code):
+    assert language(code).latency_unit == "char"
+    assert sum(not item.spaced for item in LANGUAGES) == 4
+    assert [item.code for item in LANGUAGES if item.rtl] == ["ar", "fa"]
+
+
+# A draft in pieces, how many of them may be kept, and the units that are.
+UNITS = {
+    "ar": ([" النموذج", " يقرأ", "،", " ثم"], 4, "النموذج يقرأ،"),
+    "cs": ([" Model", " čte", " ka", "ždé", " slovo"], 4, "Model čte každé"),
+    "da": ([" Modellen", " læser", " hvert", " ord"], 4, "Modellen læser hvert"),
+    "de": ([" Das", " Mo", "dell", ",", " das"], 3, "Das"),
+    "el": ([" Το", " μοντέλο", " διαβάζει", ";"], 4, "Το μοντέλο"),
+    "en": ([" It", "'s", " the", " model"], 3, "It's the"),
+    "es": ([" ¿", "Qué", " lee", "?", " Na"], 5, "¿Qué lee?"),
+    "fa": ([" مدل", " می\u200cخو", "اند", "؟"], 4, "مدل"),
+    "fi": ([" Malli", " lukee", " sanan"], 2, "Malli lukee"),
+    "fil": ([" Binabasa", " ng", " modelo"], 3, "Binabasa ng"),
+    "fr": ([" l'", "attention", " lit", " :"], 3, "l'attention lit"),
+    "hi": ([" मॉडल", " पढ़", "ता", " है", "।", " फिर"], 6, "मॉडल पढ़ता है।"),
+    "hu": ([" A", " modell", " olvas"], 3, "A modell"),
+    "id": ([" Model", " membaca", " kata"], 3, "Model membaca"),
+    "it": ([" perch", "é", " l'"], 3, "perché"),
+    "ja": (["モデ", "ルは", "、GP", "U", "で", "す"], 3, "モデルは"),
+    "ko": ([" 모델", "은", " 단어를"], 3, "모델은"),
+    "mk": ([" Моделот", " чита", " збор"], 3, "Моделот чита"),
+    "ms": ([" Model", " itu", " membaca"], 2, "Model itu"),
+    "nl": ([" Het", " model", " leest"], 3, "Het model"),
+    "pl": ([" Model", " czy", "ta", " słowo"], 2, "Model"),
+    "pt": ([" O", " modelo", " lê", "."], 4, "O modelo"),
+    "ro": ([" Modelul", " ci", "tește", " tot"], 4, "Modelul citește"),
+    "ru": ([" Модель", " чита", "ет", " слово"], 3, "Модель читает"),
+    "sv": ([" Modellen", " läser", " ord"], 3, "Modellen läser"),
+    "th": (["แบบ", "จำ", "ลอง", "อ่าน AI", " แล้ว"], 3, "แบบจำลอง"),
+    "tr": ([" Model", " oku", "yor", "."], 4, "Model"),
+    "uk": ([" Модель", " чит", "ає", " слово"], 3, "Модель читає"),
+    "vi": ([" Mô", " hình", " đọc", " từ"], 4, "Mô hình đọc"),
+    "yue": (["個", "模型", "睇", "緊", "。"], 5, "個模型睇緊"),
+    "zh": (["模型", "，用", "GP", "U的"], 3, "模型，用"),
+}
+
+
+@pytest.mark.parametrize("item", LANGUAGES, ids=lambda item: item.code)
+def test_rounding_to_units(item):
+    pieces, limit, kept = UNITS[item.code]
+    tokenizer = PieceTokenizer()
+    draft = tokenizer.ids(*pieces)
+    decoder = UnitDecoder(tokenizer, item.spaced)
+    units = decoder.units((), draft[: decoder.complete((), draft, limit, closed=False)])
+    assert list(units) == (kept.split() if item.spaced else list(kept))
+    whole = decoder.units((), draft[: decoder.complete((), draft, len(draft), closed=True)])
+    assert "".join(whole) == "".join("".join(pieces).split())
+
+
+@pytest.mark.parametrize(
+    ("pieces", "kept"),
+    [
+        (["ที", "่", "นี", "่"], 2),  # a tone mark belongs to what is under it, and may yet follow
+        (["ท", "ี่", "น"], 2),
+        (["น", "\u0e33", "ม"], 2),  # SARA AM
+        (["ก", "ข"], 1),  # the last letter may yet get a mark
+        (["AI", "ก"], 1),
+        (["A", "I"], 0),
+        (["が", "\u3099", "は"], 3),  # a voicing mark of its own
+    ],
+)
+def test_marks_stay_with_their_letters(pieces, kept):
+    tokenizer = PieceTokenizer()
+    draft = tokenizer.ids(*pieces)
+    decoder = UnitDecoder(tokenizer, spaced=False)
+    assert decoder.complete((), draft, len(draft), closed=False) == kept
+    ends = [k for k in range(1, len(pieces)) if decoder.complete((), draft, k, False) == k]
+    assert not any(pieces[k][0] in "่ี\u0e33\u3099" for k in ends)
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "written"),
+    [
+        ("So it's (really) 3.5!", ["So", "it's", "(really)", "3.5!"], None),
+        ("모델은 단어를 읽습니다.", ["모델은", "단어를", "읽습니다."], None),
+        ("模型，很好。", ["模", "型，", "很", "好。"], None),
+        ("用GPU训练", ["用", "GPU", "训", "练"], "用 GPU 训练"),
+        ("（注）3.5亿 GPT-4。", ["（注）", "3.5", "亿", "GPT-4。"], "（注） 3.5 亿 GPT-4。"),
+        ("データは人々の", ["デー", "タ", "は", "人々", "の"], None),
+        ("the 漢字 word", ["the", "漢", "字", "word"], None),
+        (" ", [], ""),
+    ],
+)
+def test_words_of_running_text(text, words, written):
+    assert split_words(text) == words
+    assert join_words(words) == (text if written is None else written)
+
+
+@given(st.text("ab. 'é\u0301“（好，。デー한국\u3000\n", max_size=20))
+def test_words_of_any_text(text):
+    words = split_words(text)
+    assert "".join(words) == "".join(text.split())
+    assert all(words)
+    assert "".join(join_words(words).split()) == "".join(words)
+    assert set(gaps(words)) <= {"", " "}
+
+
+def test_the_documentation_shows_the_table():
+    gated = {load_head_set(name).direction for name in known_resources("head_sets", ".json")}
+    assert table(gated) in (CHECKOUT_ROOT / "docs" / "languages.md").read_text(encoding="utf-8")
+
+
+def test_the_table_names_every_language():
+    lines = table(["en-de", "fr-de", "en-zh"]).splitlines()
+    assert [line for line in lines if line.startswith("| German")] == [
+        "| German | de | live | word | AlignAtt, from en, fr |"
+    ]
+    text = "\n".join(lines)
+    for item in LANGUAGES:
+        assert f"| {item.name} | {item.code} |" in text
+    assert "\n| Japanese | ja | live, with `nagisa` | character | no head set |" in text
+    assert "\n| Ukrainian | uk | refused | word | no head set |" in text
+    assert "\n* off-line only: *Arabic can be heard off-line only (`alignatt offline`)" in text

@@ -1,0 +1,102 @@
+"""Logs of imagined runs over the dev set of fake talks."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import yaml
+
+from tests.fakes.agent import SENTENCE, translated, word
+
+CHUNK_S = 1.0
+
+
+def lines(
+    lengths=(13, 8),
+    target="de",
+    computation_s=0.1,
+    lag_words=2,
+    spoil=lambda text: text,
+    names=("talk0", "talk1"),
+):
+    """Return Simulstream's log of a system that says each word ``lag_words`` after it was heard."""
+    log = [{"model_loading_time": 1.0}]
+    for number, (words, name) in enumerate(zip(lengths, names, strict=True)):
+        log.append({"id": number, "metadata": {"wav_name": f"/somewhere/{name}.wav"}})
+        seconds = words / 2 + 1 / 16000
+        done, heard = 0, 0.0
+        while True:
+            last = heard + CHUNK_S >= seconds
+            heard = min(heard + CHUNK_S, seconds)
+            upto = words if last else max(done, int(heard * 2) - lag_words)
+            tokens = []
+            for k in range(done, upto):
+                text = spoil(translated(word(k), target == "zh"))
+                tokens += list(text) if target == "zh" else [text]
+            done = upto
+            log.append(
+                {
+                    "id": number,
+                    "total_audio_processed": heard,
+                    "computation_time": computation_s,
+                    "generated_tokens": tokens,
+                    "deleted_tokens": [],
+                }
+            )
+            if last:
+                break
+    return log
+
+
+def with_revisions(log):
+    """Make the system say the first word of every chunk wrongly at the end of the chunk before."""
+    log = json.loads(json.dumps(log))
+    steps = [line for line in log if "generated_tokens" in line]
+    for before, line in itertools.pairwise(steps):
+        if line["generated_tokens"] and before["id"] == line["id"]:
+            before["generated_tokens"].append("falsch")
+            line["deleted_tokens"].append("falsch")
+    return log
+
+
+def write(path: Path, log, target="de") -> Path:
+    """Write a log and the YAML that scorers need."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in log))
+    unit = "char" if target == "zh" else "word"
+    settings = {"detokenizer_type": "simuleval", "latency_unit": unit}
+    (path.parent / "agent.yaml").write_text(yaml.safe_dump(settings))
+    return path
+
+
+def as_jsonl(log, target="de"):
+    """Return the same run as OmniSTEval's JSONL."""
+    names = {line["id"]: line["metadata"]["wav_name"] for line in log if "metadata" in line}
+    entries = []
+    for number, name in names.items():
+        entry = {"source": name, "prediction": "", "delays": [], "elapsed": []}
+        units = []
+        for line in log:
+            if line.get("id") != number or "generated_tokens" not in line:
+                continue
+            for token in line["generated_tokens"]:
+                units.append(token)
+                heard = 1000 * line["total_audio_processed"]
+                entry["delays"].append(heard)
+                entry["elapsed"].append(heard + 1000 * line["computation_time"])
+        entry["prediction"] = ("" if target == "zh" else " ").join(units)
+        entries.append(entry)
+    return entries
+
+
+def transcript(lengths=(13, 8)) -> str:
+    """Return the reference transcript of the fake talks, one segment per line."""
+    rows = []
+    for words in lengths:
+        rows += [
+            " ".join(word(k) for k in range(begin, min(begin + SENTENCE, words)))
+            for begin in range(0, words, SENTENCE)
+        ]
+    return "".join(f"{row}\n" for row in rows)

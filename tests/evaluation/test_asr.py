@@ -1,0 +1,156 @@
+"""The speech side alone: word errors, latency, and how far the live tail can be trusted."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from alignatt_agent.cli import main
+from alignatt_agent.evaluation.asr import tail_report, transcript_log
+from alignatt_agent.evaluation.latency import regime_of, to_spare_ms
+from alignatt_agent.evaluation.results import Result, Scores
+from alignatt_agent.evaluation.tail_wer import TailErrors, matches, tail_errors
+from alignatt_agent.evaluation.trace import TalkStep
+from alignatt_agent.evaluation.wer import normalised
+from alignatt_agent.types import SourceView, SpeechUpdate, Word
+from tests.evaluation import logs
+from tests.fakes import agent as fakes
+
+
+def record(audio_s, words, accessible=None, closed=(), talk="talk0"):
+    shown = tuple(Word(*item) for item in words)
+    count = len(shown) if accessible is None else accessible
+    seconds = {"asr": 0.1, "aligner": 0.05, "draft": 0.0, "emission": 0.0}
+    heard = SpeechUpdate(closed, SourceView(shown, count))
+    return TalkStep(audio_s, heard, None, (), 0, 0, seconds, talk=talk)
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "reference", "right"),
+    [
+        ("a b c", "a b c", "111"),
+        ("b c", "a b c d e", "11"),  # what is around the spoken part costs nothing
+        ("a x c", "a b c", "101"),
+        ("a b b c", "a b c", "1101"),
+        ("a c", "a b c", "11"),  # a missing word is not an error of the words that are there
+        ("x", "a b", "0"),
+        ("a", "", "0"),
+        ("", "a", ""),
+    ],
+)
+def test_matches(hypothesis, reference, right):
+    found = matches(hypothesis.split(), reference.split())
+    if hypothesis == "a b b c":  # either of the two may be the wrong one
+        assert sum(found) == 3
+        return
+    assert found == [item == "1" for item in right]
+
+
+def test_words_are_compared_without_marks_and_case():
+    assert normalised("It’s the END, “well-known”: ok_ay.") == [
+        "it's", "the", "end", "well", "known", "ok", "ay",
+    ]  # fmt: skip
+
+
+def test_errors_by_distance():
+    reference = {"talk0": [(0.0, 2.0, "One two three four.")]}
+    chunks = [
+        record(1.0, [("One", 0.1, 0.5), ("twin", 0.5, 0.95)]),
+        record(1.5, [("One", 0.1, 0.5), ("two", 0.5, 1.0), ("tree", 1.0, 1.4)]),
+        record(2.0, [("One", 0.1, 0.5), ("two", 0.5, 1.0), ("three", 1.0, 1.4), ("four", 1.4, 2)]),
+    ]
+    found = tail_errors(chunks, reference, bin_s=0.25, longest_s=2.0)
+    assert found.words.sum(0).tolist() == [3, 0, 3, 0, 2, 0, 1, 0]
+    assert found.errors.sum(0).tolist() == [2, 0, 0, 0, 0, 0, 0, 0]
+    assert found.rates()[0] == pytest.approx(2 / 3)
+    assert np.isnan(found.rates()[1])
+
+
+def curve(*rates, words=1000, talks=12):
+    chance = np.random.default_rng(3)
+    shape = (talks, len(rates))
+    errors = chance.binomial(words, np.broadcast_to(rates, shape))
+    edges = tuple(0.125 * k for k in range(len(rates) + 1))
+    return TailErrors(edges, errors, np.full(shape, words))
+
+
+def test_the_hold_back_is_where_the_curve_becomes_flat():
+    flat = [0.083] * 14
+    assert curve(0.171, 0.11, *flat).hold_back_s() == pytest.approx(0.25)
+    assert curve(0.083, 0.083, *flat).hold_back_s() == pytest.approx(0.0, abs=0.13)
+    assert curve(*[0.2] * 6, *[0.08] * 10).hold_back_s() == pytest.approx(0.75)
+
+
+def test_bands_hold_the_rate_and_narrow_with_talks():
+    few, many = (curve(0.17, *[0.08] * 9, words=60, talks=n) for n in (3, 60))
+    for found in (few, many):
+        low, high = found.bands()
+        assert (low <= found.rates() + 1e-9).all()
+        assert (high >= found.rates() - 1e-9).all()
+    assert np.mean(np.subtract(*many.bands()[::-1])) < np.mean(np.subtract(*few.bands()[::-1]))
+
+
+def test_a_report_without_old_words_suggests_nothing():
+    found = tail_report(curve(0.1, 0.1, 0.1))
+    assert found["hold_back_ms"] is None
+    json.dumps(found, allow_nan=False)
+
+
+def test_revised_words_are_taken_back_in_the_log():
+    closed = ((Word("One", 0.1, 0.5), Word("two.", 0.5, 1.0)),)
+    lines = transcript_log(
+        [
+            record(1.0, [("One", 0.1, 0.5), ("to", 0.5, 0.9)], accessible=2),
+            record(2.0, [("Three", 1.0, 1.5)], accessible=0, closed=closed),
+            record(3.0, [("Three", 1.0, 1.5)], accessible=1),
+            record(1.0, [("New", 0.1, 0.5)], talk="talk1"),
+        ]
+    )
+    assert [line.get("generated_tokens") for line in lines] == [
+        None, ["One", "to"], ["two."], ["Three"], None, ["New"],
+    ]  # fmt: skip
+    assert [line.get("deleted_tokens") for line in lines] == [None, [], ["to"], [], None, []]
+
+
+def test_command_on_a_recorded_run(tmp_path, capsys):
+    from alignatt_agent.evaluation.cli import main as evaluate
+
+    config = fakes.write_config(tmp_path)
+    devset = fakes.write_devset(tmp_path / "devset")
+    out = tmp_path / "out"
+    given = ["--agent", config, "--target", "de", "--devset", devset, "--output", out]
+    assert evaluate([str(item) for item in given]) == 0
+    arguments = ["asr", str(out / "de"), "--devset", str(devset), "--output", str(tmp_path / "asr")]
+    assert main(arguments) == 2
+    assert "en.txt does not exist" in capsys.readouterr().err
+    (devset / "ref" / "en.txt").write_text(logs.transcript())
+    assert main(arguments) == 0
+    text = capsys.readouterr().out
+    assert "WER 0.00 %" in text
+    found = json.loads((tmp_path / "asr" / "asr.json").read_text())
+    # words of half a second in chunks of 0.85 s, the first after 2 s
+    assert 200 < found["longyaal_cu_ms"] < 1500
+    assert found["longyaal_ca_ms"] >= found["longyaal_cu_ms"]
+    assert "<svg" in (tmp_path / "asr" / "tail_error.svg").read_text()
+    assert main(["asr", str(tmp_path), *arguments[2:]]) == 2
+    assert "steps.jsonl does not exist" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("latency", "name", "margin"),
+    [
+        (0, "low", 2000),
+        (2000, "low", 0),
+        (2001, "high", 1999),
+        (4000, "high", 0),
+        (4100, "none", -100),
+        (-30, "none", -30),
+    ],
+)
+def test_regimes(latency, name, margin):
+    found = regime_of(latency)
+    assert (found.name if found else "none", to_spare_ms(latency)) == (name, margin)
+    shown = Result("", "de", Scores(0, 0, latency, None, None), {}, {}).regime
+    assert ("outside by" in shown) == (name == "none")

@@ -1,0 +1,157 @@
+"""Any recording is converted as a whole, in bounded memory, and named."""
+
+from __future__ import annotations
+
+import wave
+from fractions import Fraction
+
+import av
+import numpy as np
+import pytest
+
+from alignatt_agent.evaluation.audio import converted
+from alignatt_agent.evaluation.devset import DevSetError, load_devset
+from alignatt_agent.recordings import AudioError
+from tests.fakes import agent as fakes
+
+SECONDS = 4
+
+
+def tone(rate: int) -> np.ndarray:
+    """A second of silence, a second of 440 Hz, and silence again."""
+    time = np.arange(SECONDS * rate) / rate
+    return np.where((time >= 1) & (time < 2), 0.5 * np.sin(2 * np.pi * 440 * time), 0.0)
+
+
+def encode(path, codec, rate, layout="mono", container=None):
+    """Write ``tone`` in any format with the encoders of FFmpeg."""
+    samples = tone(rate)
+    channels = 2 if layout == "stereo" else 1
+    with av.open(str(path), "w", format=container) as output:
+        stream = output.add_stream(codec, rate=rate, layout=layout)
+        resampler = av.AudioResampler(
+            format=stream.format, layout=layout, rate=rate, frame_size=1024
+        )
+        data = np.repeat((samples * 32767).astype(np.int16), channels)[None]
+        frame = av.AudioFrame.from_ndarray(data, format="s16", layout=layout)
+        frame.sample_rate, frame.time_base, frame.pts = rate, Fraction(1, rate), 0
+        for piece in [*resampler.resample(frame), *resampler.resample(None)]:
+            output.mux(stream.encode(piece))
+        output.mux(stream.encode(None))
+
+
+def read(path):
+    with wave.open(str(path), "rb") as stream:
+        assert (stream.getframerate(), stream.getnchannels(), stream.getsampwidth()) == (
+            16000,
+            1,
+            2,
+        )
+        return np.frombuffer(stream.readframes(stream.getnframes()), "<i2") / 32768
+
+
+FORMATS = [
+    ("a.wav", "pcm_s16le", 44_100, "stereo"),
+    ("a.wav", "pcm_f32le", 48_000, "mono"),
+    ("a.wav", "pcm_s16le", 8_000, "mono"),
+    ("a.flac", "flac", 44_100, "stereo"),
+    ("a.mp3", "libmp3lame", 44_100, "stereo"),
+    ("a.mp4", "aac", 48_000, "stereo"),
+]
+
+
+@pytest.mark.parametrize(("name", "codec", "rate", "layout"), FORMATS)
+def test_formats(tmp_path, name, codec, rate, layout):
+    encode(tmp_path / name, codec, rate, layout)
+    wav, note = converted(tmp_path / name, tmp_path / "audio")
+    samples = read(wav)
+    assert len(samples) == pytest.approx(SECONDS * 16_000, abs=1600)
+    loud = np.sqrt(np.square(samples.reshape(-1)[: SECONDS * 15_000]).reshape(-1, 1000).mean(1))
+    spoken = np.flatnonzero(loud > 0.2) / 16
+    assert spoken[0] == pytest.approx(1, abs=0.1)
+    assert spoken[-1] == pytest.approx(2, abs=0.15)
+    spectrum = np.abs(np.fft.rfft(samples[17_600:30_400]))
+    assert np.argmax(spectrum) * 16_000 / 12_800 == pytest.approx(440, abs=2)
+    assert f"{rate} Hz" in note
+    assert "converted to 16000 Hz, mono, 16 bit" in note
+
+
+def test_a_conversion_is_kept_until_the_file_changes(tmp_path):
+    encode(tmp_path / "a.flac", "flac", 44_100)
+    wav, note = converted(tmp_path / "a.flac", tmp_path / "audio")
+    written = wav.stat().st_mtime_ns
+    assert converted(tmp_path / "a.flac", tmp_path / "audio") == (wav, note)
+    assert wav.stat().st_mtime_ns == written
+    encode(tmp_path / "a.flac", "flac", 48_000)
+    _, changed = converted(tmp_path / "a.flac", tmp_path / "audio")
+    assert "48000 Hz" in changed
+
+
+def test_a_dev_set_of_other_formats(tmp_path):
+    devset = fakes.write_devset(tmp_path / "devset")
+    wavs = devset / "wav"
+    (wavs / "talk0.wav").unlink()
+    encode(wavs / "talk0.mp3", "libmp3lame", 44_100)
+    segments = (devset / "audio-segments.yaml").read_text()
+    (devset / "audio-segments.yaml").write_text(segments.replace("duration: 3.0", "duration: 0.5"))
+    with pytest.raises(DevSetError, match="talk0"):
+        load_devset(devset, ["de"])
+    (devset / "audio-segments.yaml").write_text(
+        segments.replace("offset: 6.0", "offset: 3.0").replace("duration: 3.0", "duration: 0.5")
+    )
+    loaded = load_devset(devset, ["de"], tmp_path / "audio")
+    assert [talk.wav.parent.name for talk in loaded.talks] == ["audio", "wav"]
+    assert len(loaded.notes) == 1
+    assert "talk0.mp3: mp3" in loaded.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(b"ID3 not audio at all", "cannot be decoded"), (b"", "cannot be")]
+)
+def test_not_audio(tmp_path, content, message):
+    (tmp_path / "a.mp3").write_bytes(content)
+    with pytest.raises(AudioError, match=message):
+        converted(tmp_path / "a.mp3", tmp_path / "audio")
+    assert list((tmp_path / "audio").iterdir()) == []
+
+
+def test_video_without_sound(tmp_path):
+    with av.open(str(tmp_path / "a.mp4"), "w") as output:
+        stream = output.add_stream("mpeg4", rate=5)
+        stream.width = stream.height = 32
+        frame = av.VideoFrame.from_ndarray(np.zeros((32, 32, 3), np.uint8), format="rgb24")
+        output.mux(stream.encode(frame))
+        output.mux(stream.encode(None))
+    with pytest.raises(AudioError, match="holds no audio track"):
+        converted(tmp_path / "a.mp4", tmp_path / "audio")
+
+
+def test_long_recordings_take_constant_memory(tmp_path):
+    """Eight minutes at 44.1 kHz stereo are 85 MB of samples; peak memory hardly moves."""
+    import subprocess
+    import sys
+
+    rate = 44_100
+    with wave.open(str(tmp_path / "long.wav"), "wb") as stream:
+        stream.setnchannels(2)
+        stream.setsampwidth(2)
+        stream.setframerate(rate)
+        minute = np.zeros((60 * rate, 2), "<i2").tobytes()
+        for _ in range(8):
+            stream.writeframes(minute)
+    code = (
+        "import resource, sys\n"
+        "from pathlib import Path\n"
+        "from alignatt_agent.evaluation.audio import converted\n"
+        "import av\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "before = peak()\n"
+        "wav, _ = converted(Path(sys.argv[1]), Path(sys.argv[2]))\n"
+        "print(wav.stat().st_size, (peak() - before) / 1024)\n"
+    )
+    arguments = [str(tmp_path / "long.wav"), str(tmp_path / "audio")]
+    command = [sys.executable, "-c", code, *arguments]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    size, grown_mb = text.split()
+    assert int(size) == pytest.approx(8 * 60 * 32_000, abs=2000)
+    assert float(grown_mb) < 25

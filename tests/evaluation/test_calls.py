@@ -1,0 +1,157 @@
+"""One call for several configurations and targets, interrupted and resumed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from tests.fakes import agent as fakes
+
+
+def scores(call, config, target, out="out"):
+    return json.loads((call.root / out / config / target / "scores.json").read_text())
+
+
+def test_several_configurations_and_targets(finished):
+    status, text, error = finished.result
+    assert status == 0, error
+    assert finished.starts == 1
+    assert len([line for line in text.splitlines() if "to spare" in line]) == 4
+    low, high = (scores(finished, name, "de") for name in ("low", "high"))
+    assert low["longyaal_cu_ms"] < high["longyaal_cu_ms"]
+    assert low["signature"]["config_sha256"] != high["signature"]["config_sha256"]
+    report = (finished.root / "out" / "report.md").read_text()
+    assert "## Lag by the clock" in report
+    assert "draft-end" in report
+    page = (finished.root / "out" / "report.html").read_text()
+    assert page.count("<svg") == 4
+    assert "<script" not in page
+    assert "src=" not in page
+
+
+def test_everything_about_a_run(finished):
+    found = scores(finished, "low", "de")
+    assert found["regime"]["name"] == "low"
+    assert found["regime"]["margin_ms"] == pytest.approx(2000 - found["longyaal_cu_ms"], abs=0.1)
+    assert found["transcript"]["wer"] == 0
+    assert set(found["talks"]) == {"talk0", "talk1"}
+    parts = found["stages"]["rtf"]
+    assert set(parts) == {"asr", "aligner", "draft", "replay", "emission"}
+    assert 0 < sum(parts.values()) <= found["rtf"]
+    assert sum(found["decoding"]["stops"].values()) > 3
+    tokens = found["decoding"]["accepted"]
+    words = sum(len(line.split()) for line in (finished.devset / "ref" / "de.txt").open())
+    assert tokens > words
+    assert found["stream_laal_cu_ms"] > 0
+
+
+def test_replay_is_told_from_the_rest_of_a_draft(finished):
+    stages = [scores(finished, c, t)["stages"] for c in ("low", "high") for t in ("de", "zh")]
+    replay_ms = sum(item["chunks"] * item["ms_per_chunk"]["replay"] for item in stages)
+    # Of a draft that began while words were timed only what is waited for counts.
+    assert 0 < replay_ms <= 1.01 * finished.drafts
+    assert "replay, ms" in (finished.root / "out" / "report.md").read_text()
+
+
+def test_streamed_errors_are_counted(call, monkeypatch):
+    inner = fakes.FakeRecognizer.transcribe
+
+    def transcribe(self, *args):
+        heard = inner(self, *args)
+        return replace(heard, text=heard.text.replace("word2", "bird2"))
+
+    monkeypatch.setattr(fakes.FakeRecognizer, "transcribe", transcribe)
+    assert call(configs=("low",), targets=("de",))[0] == 0
+    found = json.loads((call.root / "out" / "de" / "scores.json").read_text())
+    assert found["transcript"]["wer"] == pytest.approx(100 * 2 / 21, abs=0.01)
+    assert found["transcript"]["wer_talk0"] == pytest.approx(100 * 1 / 13, abs=0.01)
+
+
+def test_resume_skips_what_is_equal(finished):
+    shutil.copytree(finished.root / "out", finished.root / "again")
+    shutil.rmtree(finished.root / "again" / "high" / "zh")
+    status, text, _ = finished("--resume", out="again")
+    assert status == 0
+    assert text.count("scored before, with an equal signature") == 3
+    # computation times, too
+    assert scores(finished, "low", "de", "again") == scores(finished, "low", "de")
+    assert scores(finished, "high", "zh", "again")["bleu"] > 99
+
+
+def test_resume_starts_an_interrupted_target_from_a_fresh_log(call, monkeypatch):
+    inner = fakes.FakeTranslation.draft
+    calls = []
+
+    def interrupted(self, *args, **kwargs):
+        calls.append(1)
+        if len(calls) == 12:
+            raise KeyboardInterrupt
+        return inner(self, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fakes.FakeTranslation, "draft", interrupted)
+        status, _, error = call(configs=("low",))
+    assert status == 130
+    assert "interrupted; the same command goes on" in error
+    cut = (call.root / "out" / "zh" / "metrics.jsonl").read_text()
+    assert cut.count("metadata") >= 1
+    assert (call.root / "out" / "de" / "run.json").is_file()
+    assert not (call.root / "out" / "zh" / "run.json").exists()
+    status, text, error = call("--resume", configs=("low",))
+    assert status == 0, error
+    assert "de: streamed before, with an equal signature" in text
+    assert (call.root / "out" / "zh" / "metrics.jsonl").read_text().count("metadata") == 2
+
+
+@pytest.mark.parametrize("change", [None, "setting", "audio", "reference"])
+def test_resume_runs_again_when_anything_changed(finished, tmp_path, monkeypatch, change):
+    out = f"changed-{change}"
+    shutil.copytree(finished.root / "out" / "low", finished.root / out)
+    devset = tmp_path / "devset"
+    shutil.copytree(finished.devset, devset)
+    more = []
+    if change == "setting":
+        more = ["--set", "policy.border_margin=1"]
+    elif change == "audio":
+        fakes.write_talk(devset / "wav" / "talk1.wav", fakes.talk(8, extra_samples=2))
+    elif change == "reference":
+        path = devset / "ref" / "de.txt"
+        path.write_text(path.read_text().replace("Wort1", "Wort eins"))
+    monkeypatch.setattr(fakes.FakeRecognizer, "transcribe", _stop)
+    status, text, error = finished(
+        "--resume", *more, configs=("low",), targets=("de",), out=out, devset=devset
+    )
+    assert ("with an equal signature" in text) == (change is None)
+    assert ("streamed again" in error) == (change is not None)
+    assert status == (0 if change is None else 1)
+
+
+def _stop(*_):
+    raise RuntimeError("streamed again")
+
+
+def test_two_configurations_of_one_name(call):
+    (call.root / "other").mkdir()
+    shutil.copy(call.root / "low.yaml", call.root / "other" / "low.yaml")
+    status, _, error = call(configs=("low", "other/low"))
+    assert status == 2
+    assert "names low twice" in error
+
+
+def test_a_failing_target_does_not_lose_the_finished_ones(call, monkeypatch):
+    inner = fakes.FakeTranslation.draft
+
+    def fail(self, prompt, *args, **kwargs):
+        if "Chinese" in self.tokenizer.decode(prompt.token_ids):
+            raise RuntimeError("the device is gone")
+        return inner(self, prompt, *args, **kwargs)
+
+    monkeypatch.setattr(fakes.FakeTranslation, "draft", fail)
+    status, text, error = call(configs=("low",))
+    assert status == 1
+    assert "the device is gone" in error
+    assert "100.00" in text
+    assert not (call.root / "out" / "zh" / "scores.json").exists()

@@ -1,0 +1,99 @@
+"""COMET runs in an environment of its own; here that environment is a stub."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+
+import pytest
+
+from alignatt_agent.evaluation.comet import CometError, comet_scores
+from tests.fakes import agent as fakes
+
+STUB = """#!{python}
+import json, sys
+arguments = [item for item in sys.argv[1:] if item != "-P"]
+worker, model, data, output = arguments
+assert worker.endswith("comet_worker.py")
+if model == "Unbabel/XCOMET-XXL":
+    print("KeyError: not supported", file=sys.stderr)
+    sys.exit(3)
+if model == "broken":
+    print("CUDA out of memory", file=sys.stderr)
+    sys.exit(1)
+rows = json.load(open(data))
+scores = [0.9 if row["mt"] == row["ref"] else 0.1 for row in rows]
+assert all(row["src"].startswith("word") for row in rows)
+json.dump(scores if model != "short" else scores[1:], open(output, "w"))
+"""
+
+
+@pytest.fixture
+def stub(tmp_path):
+    path = tmp_path / "python"
+    path.write_text(STUB.format(python=sys.executable))
+    path.chmod(0o755)
+    return path
+
+
+TRIPLES = [("word0", "Wort0", "Wort0"), ("word1", "falsch", "Wort1")]
+
+
+def test_scores_of_segments(stub):
+    assert comet_scores(TRIPLES, "xcomet-xl", stub) == [0.9, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("Unbabel/XCOMET-XXL", "hf download Unbabel/XCOMET-XXL"),
+        ("broken", "ended with 1:\nCUDA out of memory"),
+        ("short", "returned 1 scores for 2 segments"),
+    ],
+)
+def test_what_goes_wrong(stub, model, message):
+    with pytest.raises(CometError, match=message):
+        comet_scores(TRIPLES, model, stub)
+
+
+def scored(finished, stub, out, *arguments, **changes):
+    """Score with COMET what was scored without, in a folder of its own."""
+    shutil.copytree(finished.root / "out" / "low" / "de", finished.root / out / "de")
+    more = ["--comet", "xcomet-xl", "--comet-python", stub, *arguments]
+    return finished(*more, configs=("low",), targets=("de",), out=out, **changes)
+
+
+def test_a_run_with_comet(finished, stub):
+    status, text, error = scored(finished, stub, "comet")
+    assert status == 0, error
+    assert "scored before" not in text
+    assert "COMET" in text
+    assert "0.9000" in text
+    found = json.loads((finished.root / "comet" / "de" / "scores.json").read_text())["comet"]
+    assert found == {"model": "Unbabel/XCOMET-XL", "score": 0.9, "segments": [0.9] * 5}
+
+
+def test_comet_is_added_to_a_finished_run(finished, stub):
+    status, text, error = scored(finished, stub, "comet added", "--resume")
+    assert status == 0, error
+    assert "scored before" in text
+    assert "0.9000" in text
+
+
+def test_no_environment_is_said_before_a_model_is_loaded(call, monkeypatch):
+    monkeypatch.chdir(call.root)
+    status, _, error = call("--comet", "xcomet-xl")
+    assert status == 2
+    assert "make setup-comet" in error
+    assert fakes.FakeAgent.starts == 0
+
+
+def test_no_transcript(finished, stub, tmp_path):
+    devset = tmp_path / "devset"
+    shutil.copytree(finished.devset, devset)
+    (devset / "ref" / "en.txt").unlink()
+    status, text, error = scored(finished, stub, "untold", "--resume", devset=devset)
+    assert status == 1
+    assert "COMET needs the transcript of the speech" in error
+    assert "100.00" in text  # the other scores are there

@@ -1,0 +1,104 @@
+"""``alignatt compare``: differences of two runs with their significance."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from alignatt_agent.cli import main
+from alignatt_agent.evaluation.cli import main as evaluate
+from alignatt_agent.evaluation.compare import compare
+from tests.evaluation import logs
+from tests.fakes import agent as fakes
+
+LENGTHS = (120, 90)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Four scored runs: good, the same again, with some words wrong, later by two seconds."""
+    root = tmp_path_factory.mktemp("compare")
+    devset = fakes.write_devset(root / "devset", LENGTHS)
+    chance = random.Random(1)
+
+    def wrong(text):
+        return "falsch" if chance.random() < 0.2 else text
+
+    made = {
+        "good": logs.lines(LENGTHS),
+        "again": logs.lines(LENGTHS),
+        "wrong": logs.lines(LENGTHS, spoil=wrong),
+        "late": logs.lines(LENGTHS, lag_words=6),
+    }
+    for name, log in made.items():
+        path = logs.write(root / "logs" / name / "log.jsonl", log)
+        arguments = ["--score-only", path, "--target", "de", "--devset", devset]
+        assert evaluate([str(item) for item in (*arguments, "--output", root / name)]) == 0
+    return root
+
+
+def by_metric(root, a, b):
+    return {item.metric: item for item in compare(root / a / "de", root / b / "de", samples=300)}
+
+
+def test_the_same_output_differs_by_nothing(runs):
+    found = by_metric(runs, "good", "again")
+    assert set(found) == {"BLEU", "chrF2", "LongYAAL CU", "LongYAAL CA"}
+    assert all(item.difference == 0 and item.p > 0.5 for item in found.values())
+
+
+def test_wrong_words_cost_quality_and_not_latency(runs):
+    found = by_metric(runs, "good", "wrong")
+    assert found["BLEU"].difference < -10
+    assert found["BLEU"].p < 0.01
+    assert found["chrF2"].p < 0.01
+    assert found["LongYAAL CU"].p > 0.05
+
+
+def test_a_later_output_costs_latency_and_not_quality(runs):
+    found = by_metric(runs, "good", "late")
+    assert found["BLEU"].difference == 0
+    assert found["LongYAAL CU"].difference == pytest.approx(1900, abs=400)
+    assert found["LongYAAL CU"].p < 0.01
+    low, high = found["LongYAAL CU"].low, found["LongYAAL CU"].high
+    assert 0 < low <= found["LongYAAL CU"].difference <= high
+
+
+def test_differences_are_those_of_the_scores(runs):
+    scores = [
+        json.loads((runs / name / "de" / "scores.json").read_text()) for name in ("good", "wrong")
+    ]
+    found = by_metric(runs, "good", "wrong")
+    for metric, key in [("BLEU", "bleu"), ("chrF2", "chrf"), ("LongYAAL CU", "longyaal_cu_ms")]:
+        assert found[metric].a == pytest.approx(scores[0][key], abs=1e-3)
+        assert found[metric].b == pytest.approx(scores[1][key], abs=1e-3)
+
+
+def test_command(runs, capsys, tmp_path):
+    status = main(
+        ["compare", str(runs / "good"), str(runs / "wrong"), "--json", str(tmp_path / "d.json")]
+    )
+    text = capsys.readouterr().out
+    assert status == 0
+    assert "BLEU" in text
+    assert " * " in text
+    assert "paired bootstrap" in text
+    assert json.loads((tmp_path / "d.json").read_text())["de"][0]["metric"] == "BLEU"
+
+
+def test_what_cannot_be_compared(runs, capsys, tmp_path):
+    good = runs / "good" / "de" / "scores.json"
+
+    def changed(before, after):
+        (tmp_path / "de").mkdir(exist_ok=True)
+        (tmp_path / "de" / "scores.json").write_text(good.read_text().replace(before, after))
+        return ["compare", str(runs / "good"), str(tmp_path)]
+
+    assert main(changed("2 talks, ", "3 talks, ")) == 2
+    assert "devset differs" in capsys.readouterr().err
+    assert main(["compare", str(runs / "good"), str(tmp_path / "nothing")]) == 2
+    assert "nothing to compare" in capsys.readouterr().err
+    assert main(changed('"0.1.10"', '"0.1.9"')) == 2
+    assert "different versions of OmniSTEval, 0.1.10 and 0.1.9" in capsys.readouterr().err

@@ -1,0 +1,136 @@
+"""Everything that can be wrong with a dev set is said before a model is loaded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import yaml
+
+from alignatt_agent.evaluation.devset import DevSetError, load_devset, wav_seconds
+from tests.fakes.agent import talk, write_devset, write_talk
+
+
+@pytest.fixture
+def devset(tmp_path):
+    return write_devset(tmp_path)
+
+
+def test_valid(devset):
+    loaded = load_devset(devset, ["de", "zh"])
+    assert [item.wav.name for item in loaded.talks] == ["talk0.wav", "talk1.wav"]
+    assert len(loaded.segments) == 5
+    assert loaded.seconds == pytest.approx(10.5, abs=0.001)
+
+
+def test_recordings_beside_the_segmentation(devset):
+    for wav in (devset / "wav").iterdir():
+        wav.rename(devset / wav.name)
+    assert len(load_devset(devset, ["de"]).talks) == 2
+
+
+def test_the_archive_that_iwslt_gives(devset):
+    """Recordings in ``audio/``; references as they came out of a table."""
+    (devset / "wav").rename(devset / "audio")
+    path = devset / "ref" / "de.txt"
+    first, *others = path.read_text().splitlines()
+    path.write_text("\n".join([f'"Das ""{first}"" da"', *others]) + "\n")
+    loaded = load_devset(devset, ["de"])
+    assert [item.wav.parent.name for item in loaded.talks] == ["audio", "audio"]
+    assert loaded.notes == ("de.txt: 1 lines are quoted as in a CSV file; so they score",)
+
+
+@pytest.mark.parametrize(("rate", "channels"), [(44_100, 1), (16_000, 2), (8_000, 1)])
+def test_wrong_format(devset, rate, channels):
+    write_talk(devset / "wav" / "talk1.wav", talk(30), rate, channels)
+    with pytest.raises(DevSetError) as error:
+        load_devset(devset, ["de"])
+    message = str(error.value)
+    assert f"talk1.wav is {rate} Hz, {channels} channel(s), 16 bit" in message
+    assert "expected 16000 Hz, 1 channel, 16 bit" in message
+    assert "ffmpeg -i" in message
+
+
+def test_not_a_wav_file(devset):
+    (devset / "wav" / "talk0.wav").write_bytes(b"ID3 not a wav file")
+    with pytest.raises(DevSetError, match="is not a PCM WAV file"):
+        load_devset(devset, ["de"])
+
+
+def test_empty_recording(tmp_path):
+    write_talk(tmp_path / "empty.wav", np.zeros(0))
+    with pytest.raises(DevSetError, match="holds no audio"):
+        wav_seconds(tmp_path / "empty.wav")
+
+
+def test_all_problems_at_once(devset):
+    (devset / "wav" / "talk0.wav").unlink()
+    (devset / "ref" / "de.txt").write_text("one line\n")
+    with pytest.raises(DevSetError) as error:
+        load_devset(devset, ["de", "it"])
+    message = str(error.value)
+    assert "talk0.wav is neither in" in message
+    assert "de.txt has 1 lines, audio-segments.yaml has 5 segments" in message
+    assert "it.txt does not exist" in message
+
+
+def test_segment_past_the_end(devset):
+    segments = yaml.safe_load((devset / "audio-segments.yaml").read_text())
+    segments[-1]["duration"] = 100.0
+    (devset / "audio-segments.yaml").write_text(yaml.safe_dump(segments))
+    with pytest.raises(DevSetError, match=r"ends at 10[0-9.]+ s, but .*talk1.wav is 4.00 s long"):
+        load_devset(devset, ["de"])
+
+
+def test_recording_in_two_blocks(devset):
+    segments = yaml.safe_load((devset / "audio-segments.yaml").read_text())
+    segments = [segments[0], segments[-1], *segments[1:-1]]
+    (devset / "audio-segments.yaml").write_text(yaml.safe_dump(segments))
+    with pytest.raises(DevSetError, match="talk0 are not in one block"):
+        load_devset(devset, ["de"])
+
+
+@pytest.mark.parametrize("entry", [{"wav": "a.wav"}, {"offset": 0, "duration": 1}, "a.wav"])
+def test_malformed_segment(devset, entry):
+    (devset / "audio-segments.yaml").write_text(yaml.safe_dump([entry]))
+    with pytest.raises(DevSetError, match="segment 1 is"):
+        load_devset(devset, ["de"])
+
+
+def test_two_recordings_of_one_name(devset):
+    (devset / "more").mkdir()
+    write_talk(devset / "more" / "talk1.wav", talk(8))
+    segments = yaml.safe_load((devset / "audio-segments.yaml").read_text())
+    segments[-1]["wav"] = "more/talk1.wav"
+    (devset / "audio-segments.yaml").write_text(yaml.safe_dump(segments))
+    with pytest.raises(DevSetError, match="more/talk1.wav and talk1.wav are both talk1"):
+        load_devset(devset, ["de"])
+
+
+def test_segment_without_length(devset):
+    segments = yaml.safe_load((devset / "audio-segments.yaml").read_text())
+    segments[1]["duration"] = 0
+    (devset / "audio-segments.yaml").write_text(yaml.safe_dump(segments))
+    with pytest.raises(DevSetError, match="segment 2 is .*duration > 0"):
+        load_devset(devset, ["de"])
+
+
+def test_empty_references(devset):
+    path = devset / "ref" / "de.txt"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(["", *lines[1:]]) + "\n")
+    loaded = load_devset(devset, ["de"])
+    assert loaded.notes == ("de.txt: 1 empty references (first in line 1)",)
+    path.write_text("\n" * len(lines))
+    with pytest.raises(DevSetError, match="holds nothing but empty lines"):
+        load_devset(devset, ["de"])
+
+
+def test_transcript(devset):
+    assert load_devset(devset, ["de"]).transcript is None
+    path = devset / "ref" / "en.txt"
+    path.write_text("one line\n")
+    with pytest.raises(DevSetError, match=r"en.txt has 1 lines, .* has 5 segments"):
+        load_devset(devset, ["de"])
+    path.write_text("a line\n" * 5)
+    assert load_devset(devset, ["de"]).transcript == path
+    assert load_devset(devset, ["de"], source="cs").transcript is None

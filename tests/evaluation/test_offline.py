@@ -1,0 +1,167 @@
+"""The off-line cascade: whole recordings, whole sentences, the same segments."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from alignatt_agent.cli import main
+from alignatt_agent.evaluation.devset import load_devset
+from alignatt_agent.evaluation.offline import run
+from alignatt_agent.evaluation.offline_audio import Recording, transcribe
+from alignatt_agent.evaluation.resolve import choose_agent
+from alignatt_agent.types import SAMPLE_RATE, Transcript
+from tests.evaluation import logs
+from tests.fakes import agent as fakes
+
+
+def pieces(wav, longest_s):
+    """The pieces that hold speech, when nothing is heard again."""
+    recording = Recording(wav, longest_s)
+    begin = 0
+    while begin < recording.frames:
+        end, following = recording.piece(begin)
+        if recording.speaks(begin, end):
+            yield recording.read(begin, end)
+        begin = following
+
+
+def test_pieces_end_where_it_is_quiet(tmp_path):
+    chance = np.random.default_rng(1)
+    audio = chance.normal(0, 0.1, 25 * SAMPLE_RATE).astype(np.float32)
+    for second in (7.0, 13.5, 19.0):
+        begin = int(second * SAMPLE_RATE)
+        audio[begin : begin + SAMPLE_RATE // 2] = 0
+    fakes.write_talk(tmp_path / "a.wav", audio)
+    found = list(pieces(tmp_path / "a.wav", 9.0))
+    # Each of them hears the whole pause at either end.
+    seconds = [(0, 7.5), (7, 14), (13.5, 19.5), (19, 25)]
+    assert len(found) == len(seconds)
+    for piece, (begin, end) in zip(found, seconds, strict=True):
+        assert piece.size / SAMPLE_RATE == pytest.approx(end - begin, abs=0.05)
+        loud = np.flatnonzero(piece)
+        heard = audio[int(begin * SAMPLE_RATE) : int(end * SAMPLE_RATE)]
+        assert np.count_nonzero(piece) == pytest.approx(np.count_nonzero(heard), rel=0.01)
+        assert begin == 0 or loud[0] > 0.4 * SAMPLE_RATE
+        assert end == 25 or loud[-1] < piece.size - 0.4 * SAMPLE_RATE
+
+
+def test_speech_without_a_pause_is_cut_where_it_is_quietest(tmp_path):
+    audio = np.random.default_rng(1).normal(0, 0.1, 20 * SAMPLE_RATE).astype(np.float32)
+    audio[int(6.5 * SAMPLE_RATE) : int(6.7 * SAMPLE_RATE)] *= 0.3
+    fakes.write_talk(tmp_path / "a.wav", audio)
+    sizes = [piece.size / SAMPLE_RATE for piece in pieces(tmp_path / "a.wav", 8.0)]
+    assert sizes[0] == pytest.approx(6.6, abs=0.2)
+    assert max(sizes) <= 8
+    assert sum(sizes) == pytest.approx(20)
+
+
+def test_long_silence_is_not_transcribed(tmp_path):
+    chance = np.random.default_rng(1)
+    speech = chance.normal(0, 0.1, 5 * SAMPLE_RATE)
+    silence = chance.normal(0, 0.001, 40 * SAMPLE_RATE)
+    audio = np.concatenate([silence, speech, silence, speech, silence[:77]])
+    fakes.write_talk(tmp_path / "a.wav", audio.astype(np.float32))
+    found = list(pieces(tmp_path / "a.wav", 10.0))
+    assert sum(piece.size for piece in found) < 40 * SAMPLE_RATE
+    loud = sum(np.count_nonzero(np.abs(piece) > 0.01) for piece in found)
+    assert loud == pytest.approx(np.count_nonzero(np.abs(audio) > 0.01), rel=0.001)
+
+
+@pytest.mark.parametrize("samples", [1, 100, 161])
+def test_next_to_nothing_is_one_piece(tmp_path, samples):
+    fakes.write_talk(tmp_path / "a.wav", np.ones(samples, np.float32) / 2)
+    assert [piece.size for piece in pieces(tmp_path / "a.wav", 10.0)] == [samples]
+
+
+def test_a_short_recording_is_one_piece(tmp_path):
+    fakes.write_talk(tmp_path / "a.wav", fakes.talk(3))
+    (piece,) = pieces(tmp_path / "a.wav", 30.0)
+    assert piece.size == fakes.talk(3).size
+
+
+@pytest.mark.parametrize("invention", ["invented", "invented."])
+def test_what_a_recogniser_invents_where_audio_ends_is_dropped(tmp_path, invention):
+    words = 61
+    fakes.write_talk(tmp_path / "a.wav", fakes.talk(words))
+
+    class Inventive(fakes.FakeRecognizer):
+        def transcribe(self, audio, language, context="", expected=""):
+            # After a number, a full stop may be a decimal point.
+            heard = super().transcribe(audio, language).text.replace(".", "!").split()
+            if heard[-1:] != [fakes.word(words - 1)]:
+                heard = [*heard[:-1], invention]
+            return Transcript(" ".join(heard))
+
+    engines = fakes.FakeEngines()
+    engines.asr = Inventive()
+    expected = " ".join(fakes.word(k).replace(".", "!") for k in range(words))
+    assert transcribe(engines, tmp_path / "a.wav", "en", 9.0) == expected
+
+
+def test_scores_on_the_segments_of_the_dev_set(tmp_path):
+    root = fakes.write_devset(tmp_path / "devset")
+    (root / "ref" / "en.txt").write_text(logs.transcript())
+    # The fake model cannot go on after half a character, so its drafts are whole sentences.
+    choice = choose_agent(str(fakes.write_config(tmp_path, max_draft_tokens=256)), None, {})
+    devset = load_devset(root, ["de", "zh"])
+    engines = fakes.FakeEngines()
+    rows = run(choice, engines, devset, ["de", "zh"], tmp_path / "out", 30.0)
+    for target in ("de", "zh"):
+        assert rows[target]["bleu"] > 99
+        assert rows[target]["wer"] == 0
+        written = json.loads((tmp_path / "out" / target / "offline.json").read_text())
+        assert written["signature"]["latency"] == "off-line"
+    assert len((tmp_path / "out" / "transcript.txt").read_text().splitlines()) == 2
+    assert "Wort12" in (tmp_path / "out" / "de" / "hypothesis.txt").read_text()
+
+
+def test_the_command(call, monkeypatch, capsys):
+    engines, asked = fakes.FakeEngines(), []
+    monkeypatch.setattr(
+        "alignatt_agent.cascade.load_engines", lambda *given: asked.append(given) or engines
+    )
+    monkeypatch.setattr("alignatt_agent.evaluation.offline.check_requests", lambda *_: None)
+    given = ["offline", "--config", str(call.root / "low.yaml"), "--devset", str(call.devset)]
+    given += ["--output", str(call.root / "offline"), "--target"]
+    assert main([*given, "German"]) == 0
+    assert re.search(r"^de +9\d\.\d\d|^de +100\.00", capsys.readouterr().out, flags=re.M)
+    assert asked[0][1]  # a closed sentence reads rows, too: of these heads
+    assert main([*given, "it"]) == 2
+    assert "no head set for en-it" in capsys.readouterr().err
+    engines.translation.fail = True
+    assert main([*given, "de"]) == 1
+    assert "out of memory" in capsys.readouterr().err
+
+
+def test_rows_beside_the_streamed_ones(call, tmp_path):
+    """``--offline`` shows the ceiling of the same models on the same data, and of nothing else."""
+    choice = choose_agent(str(call.root / "low.yaml"), None, {})
+    devset = load_devset(call.devset, ["de"])
+    offline = tmp_path / "offline"
+    (row,) = run(choice, fakes.FakeEngines(), devset, ["de"], offline, 30.0).values()
+    given = ("--offline", str(offline))
+    status, text, error = call(*given, configs=("low",), targets=("de",))
+    assert status == 0, error
+    (line,) = (line for line in text.splitlines() if line.startswith("off-line de"))
+    assert line.split()[2:4] == [f"{row['bleu']:.2f}", f"{row['chrf']:.2f}"]
+    assert line.endswith("quality ceiling")
+    report = (call.root / "out" / "report.md").read_text()
+    assert re.search(r"^\| off-line +\| de +\| +\d", report, flags=re.M)
+    assert "dashed: off-line" in (call.root / "out" / "report.html").read_text()
+
+    starts = fakes.FakeAgent.starts
+    status, _, error = call(*given, configs=("low",), targets=("zh",))
+    assert status == 2
+    assert "alignatt offline --target zh" in error
+    path = offline / "de" / "offline.json"
+    content = json.loads(path.read_text())
+    content["signature"]["devset"] = "another one"
+    path.write_text(json.dumps(content))
+    status, _, error = call(*given, configs=("low",), targets=("de",))
+    assert status == 2
+    assert "it has another dev set (another one" in error
+    assert fakes.FakeAgent.starts == starts

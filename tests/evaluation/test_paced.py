@@ -1,0 +1,140 @@
+"""Latency by the clock: simulated exactly, and what the official CA does not show."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from alignatt_agent.evaluation.devset import load_devset
+from alignatt_agent.evaluation.latency import (
+    emitted_units,
+    paced_latency,
+    read_instances,
+    read_times,
+    schedule,
+)
+from alignatt_agent.evaluation.log import Step, parse_log
+from tests.evaluation import logs
+from tests.fakes import agent as fakes
+
+
+def test_a_chunk_waits_for_its_audio_and_for_the_chunks_before():
+    steps = [Step(1.0, 0.4, ()), Step(2.0, 1.5, ()), Step(3.0, 0.2, ()), Step(5.0, 0.1, ())]
+    assert schedule(steps) == pytest.approx([1.4, 3.5, 3.7, 5.1])
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory):
+    """Score the same output of systems of several speeds; a talk of five minutes."""
+    root = tmp_path_factory.mktemp("paced")
+    lengths = (600,)
+    devset = fakes.write_devset(root / "devset", lengths)
+    found = {}
+    for rtf in (0.1, 0.9, 1.5):
+        log = logs.lines(lengths, computation_s=rtf, names=("talk0",))
+        path = logs.write(root / f"{rtf}" / "log.jsonl", log)
+        out = root / f"out{rtf}"
+        arguments = ["--score-only", path, "--target", "de", "--devset", devset, "--output", out]
+        assert fakes.evaluate([str(item) for item in arguments]) == 0
+        found[rtf] = (json.loads((out / "de" / "scores.json").read_text()), path, out / "de")
+    return devset, found
+
+
+def test_faster_than_real_time_equals_the_official_latency(scored):
+    _, found = scored
+    for rtf in (0.1, 0.9):
+        scores, _, _ = found[rtf]
+        assert scores["paced"]["longyaal_ms"] == pytest.approx(scores["longyaal_ca_ms"], abs=0.01)
+        assert scores["paced"]["backlog_s"] <= rtf  # only the last sample waits
+
+
+def test_slower_than_real_time_grows_by_the_clock_only(scored):
+    _, found = scored
+    scores, _, _ = found[1.5]
+    paced = scores["paced"]
+    # 300 chunks of 1.5 s in 300 s: the last one is done 150 s late
+    assert scores["longyaal_ca_ms"] == pytest.approx(scores["longyaal_cu_ms"] + 1500, abs=10)
+    assert paced["growth_ms_per_min"] == pytest.approx(30_000, rel=0.02)
+    assert paced["longyaal_ms"] == pytest.approx(scores["longyaal_cu_ms"] + 76_000, rel=0.05)
+    assert paced["backlog_s"] == pytest.approx(150, abs=1)
+    assert paced["p50_ms"] < paced["p95_ms"] < paced["p99_ms"] < 155_000
+
+
+def read_units(folder, devset):
+    instances = read_instances(folder / "instances.resegmented.jsonl", "word")
+    return emitted_units(load_devset(devset, []).segments, instances)
+
+
+def test_the_curve_of_the_lag_over_a_talk(scored):
+    devset, found = scored
+    _, path, folder = found[1.5]
+    units = read_units(folder, devset)
+    assert len(units) == 600
+    talk = parse_log(path).talks
+    early = paced_latency(talk, units[:60])
+    late = paced_latency(talk, units[-60:])
+    assert late["mean_ms"] - early["mean_ms"] == pytest.approx(0.5 * 270_000, rel=0.05)
+
+
+def test_a_clock_of_another_log_is_refused(scored):
+    devset, found = scored
+    _, path, folder = found[1.5]
+    units = read_units(folder, devset)
+    talk = parse_log(path).talks
+    with pytest.raises(ValueError, match="300 times for 301 chunks"):
+        paced_latency(talk, units, {"talk0": schedule(talk[0].steps)[:-1]})
+
+
+class Clock:
+    """Takes the place of the module ``time``: it only moves when somebody sleeps or computes."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def time(self):
+        return self.now
+
+    monotonic = time
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+@pytest.mark.parametrize("slow", [0.02, 0.3], ids=["fast", "slower than real time"])
+def test_real_clock_agrees_with_the_simulated_one(capsys, tmp_path, monkeypatch, slow):
+    config = fakes.write_config(
+        tmp_path, chunk_ms=200, speech={"hold_back_ms": 0, "min_start_s": 0.5}
+    )
+    devset = fakes.write_devset(tmp_path / "devset", (6,))
+    clock = Clock()
+    monkeypatch.setattr("alignatt_agent.evaluation.harness.time", clock)
+    monkeypatch.setattr("simulstream.server.message_processor.time", clock)
+    inner = fakes.FakeRecognizer.transcribe
+
+    def transcribe(self, audio, language, context="", expected=""):
+        clock.sleep(slow)
+        return inner(self, audio, language, context, expected)
+
+    monkeypatch.setattr(fakes.FakeRecognizer, "transcribe", transcribe)
+    arguments = ["--agent", config, "--target", "de", "--devset", devset]
+    status = fakes.evaluate(
+        [str(item) for item in (*arguments, "--output", tmp_path / "out", "--paced")]
+    )
+    printed = capsys.readouterr().out
+    assert status == 0
+    folder = tmp_path / "out" / "de"
+    for text in (printed, (tmp_path / "out" / "report.md").read_text()):
+        assert ("too slow for a live stream" in text) == (slow > 0.2)
+    scores = json.loads((folder / "scores.json").read_text())
+    paced = scores["paced"]
+    assert paced["clock"] == "real"
+    assert paced["virtual_differs"] < 1e-6
+    steps = parse_log(folder / "metrics.jsonl").talks[0].steps
+    # 16 chunks, the first two before anything is transcribed, and the last sample on its own
+    times = read_times(folder / "paced.jsonl")["talk0"]
+    assert times == pytest.approx(schedule(steps), abs=1e-6)
+    assert times[:3] == pytest.approx([0.2, 0.4, 0.6 + slow])
+    assert times[-1] == pytest.approx(max(3.0, 0.6 + 12 * slow) + 2 * slow, abs=0.001)
+    assert (paced["backlog_s"] > 0.2) == (slow > 0.2)
+    assert "audio by the clock" in scores["signature"]["latency"]

@@ -1,0 +1,261 @@
+"""Rows -> decision, by hand for each stop reason, and the frontier as a property."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alignatt_agent.policy import (
+    AlignAtt,
+    Confidence,
+    EmitAll,
+    HoldN,
+    LocalAgreement,
+    WaitK,
+    build_policy,
+)
+from alignatt_agent.types import Draft, DraftContext, StopReason
+from tests.fakes.models import Settings, make_rows
+
+# Two heads that agree; source tokens 0-3. Peaks 0, 1, 2, 3.
+ROWS = make_rows(
+    [
+        [[0.5, 0.1, 0.0, 0.0]] * 2,
+        [[0.1, 0.4, 0.1, 0.0]] * 2,
+        [[0.0, 0.1, 0.3, 0.2]] * 2,
+        [[0.0, 0.0, 0.1, 0.6]] * 2,
+    ]
+)
+DRAFT = Draft((11, 12, 13, 14), ended=True, rows=ROWS)
+
+
+def gate(**options):
+    return AlignAtt(**{"normalise": "none", "median_width": 1, **options})
+
+
+@pytest.mark.parametrize(
+    ("frontier", "margin", "accepted"),
+    [(4, 0, 4), (3, 0, 3), (2, 0, 2), (2, 1, 3), (1, 1, 2), (0, 1, 1), (0, 0, 0), (0, 4, 4)],
+)
+def test_source_frontier(frontier, margin, accepted):
+    decision = gate(border_margin=margin).decide(DRAFT, frontier)
+    assert decision.accepted == accepted
+    if accepted == 4:
+        assert decision.reason is StopReason.DRAFT_END
+        assert decision.peaks == (0, 1, 2, 3)
+    else:
+        assert decision.reason is StopReason.SOURCE_FRONTIER
+        assert decision.peaks == tuple(range(accepted + 1))  # the rejected one included
+    assert len(decision.accessible_mass) == len(decision.peaks)
+
+
+def test_argmax_mass_weak():
+    decision = gate(tau_argmax=0.35).decide(DRAFT, 4)
+    assert (decision.accepted, decision.reason) == (2, StopReason.ARGMAX_MASS_WEAK)
+    assert decision.peaks == (0, 1, 2)
+
+
+def test_argmax_mass_is_read_from_the_raw_mean_at_the_filtered_peak():
+    # The median moves the peak from the lone 0.5 to token 3, whose raw mass is 1/8.
+    row = [0.0, 0.0, 0.5, 0.125, 0.25, 0.125, 0.0]
+    draft = Draft((1,), False, make_rows([[row]]))
+    policy = gate(median_width=3, tau_argmax=0.3)
+    decision = policy.decide(draft, 7)
+    assert decision.peaks == (3,)
+    assert (decision.accepted, decision.reason) == (0, StopReason.ARGMAX_MASS_WEAK)
+    assert gate(median_width=3, tau_argmax=0.125).decide(draft, 7).accepted == 1
+
+
+def test_provenance_weak():
+    # Accessible mass up to token 2: 0.6, 0.5, 0.1.
+    decision = gate(border_margin=2, tau_src=0.2).decide(DRAFT, 2)
+    assert (decision.accepted, decision.reason) == (2, StopReason.PROVENANCE_WEAK)
+    assert decision.accessible_mass == pytest.approx((0.6, 0.5, 0.1))
+
+
+def test_the_first_failing_test_names_the_reason():
+    strict = gate(border_margin=0, tau_argmax=0.9, tau_src=0.9)
+    assert strict.decide(DRAFT, 0).reason is StopReason.SOURCE_FRONTIER
+    assert strict.decide(DRAFT, 4).reason is StopReason.ARGMAX_MASS_WEAK
+    assert gate(tau_src=0.9).decide(DRAFT, 4).reason is StopReason.PROVENANCE_WEAK
+
+
+def test_a_later_good_token_does_not_rescue_a_failed_one():
+    rows = make_rows([[[0.5, 0.0, 0.0]], [[0.0, 0.0, 0.5]], [[0.5, 0.0, 0.0]]])
+    decision = gate(border_margin=0).decide(Draft((1, 2, 3), True, rows), 1)
+    assert (decision.accepted, decision.peaks) == (1, (0, 2))
+
+
+def test_empty_draft():
+    decision = gate().decide(Draft((), True, None), 3)
+    assert (decision.accepted, decision.reason) == (0, StopReason.DRAFT_END)
+    assert decision.peaks == decision.accessible_mass == ()
+
+
+def test_missing_rows_are_named():
+    with pytest.raises(ValueError, match="draft with a readout"):
+        gate().decide(Draft((1,), True, None), 3)
+    with pytest.raises(ValueError, match="got 4 rows for 2 tokens"):
+        gate().decide(Draft((1, 2), True, ROWS), 3)
+
+
+@pytest.mark.parametrize("width", [0, 2, -1])
+def test_even_median_is_refused(width):
+    with pytest.raises(ValueError, match=f"odd number, got {width}"):
+        AlignAtt(median_width=width)
+
+
+def test_emit_all_accepts_whole_drafts():
+    decision = EmitAll().decide(DRAFT, 0)
+    assert (decision.accepted, decision.reason) == (4, StopReason.DRAFT_END)
+    assert decision.peaks == (0, 1, 2, 3)
+    assert EmitAll().decide(Draft((1, 2), False), 0).accepted == 2
+    assert EmitAll().decide(Draft((1, 2), False), 0).peaks == ()
+
+
+def test_build_policy_passes_every_setting():
+    assert isinstance(build_policy(Settings(name="none")), EmitAll)
+    # Frontier, peak mass, accessible mass, filter: each setting alone changes the outcome.
+    assert build_policy(Settings(border_margin=0)).decide(DRAFT, 2).accepted == 2
+    assert build_policy(Settings(tau_argmax=0.45)).decide(DRAFT, 4).accepted == 1
+    assert build_policy(Settings(tau_src=0.65)).decide(DRAFT, 4).accepted == 0
+    wide = build_policy(Settings(median_width=3)).decide(DRAFT, 4)
+    assert wide.peaks == tuple(gate(median_width=3).decide(DRAFT, 4).peaks) != (0, 1, 2, 3)
+    scored = build_policy(Settings(normalise="zscore")).decide(DRAFT, 4)
+    assert scored.peaks == AlignAtt(median_width=1).decide(DRAFT, 4).peaks
+    with pytest.raises(ValueError, match="unknown policy 'nonsense'"):
+        build_policy(Settings(name="nonsense"))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    tokens=st.integers(1, 16),
+    source=st.integers(1, 20),
+    margin=st.integers(0, 3),
+    normalise=st.sampled_from(["zscore", "none"]),
+    width=st.sampled_from([1, 3, 7]),
+    data=st.data(),
+)
+def test_no_accepted_token_past_the_frontier(seed, tokens, source, margin, normalise, width, data):
+    frontier = data.draw(st.integers(0, source))
+    rng = np.random.default_rng(seed)
+    rows = make_rows(rng.dirichlet(np.full(source + 1, 0.3), size=(tokens, 3))[:, :, :-1])
+    policy = AlignAtt(margin, normalise=normalise, median_width=width)
+    decision = policy.decide(Draft(tuple(range(tokens)), False, rows), frontier)
+    assert all(peak < frontier + margin for peak in decision.peaks[: decision.accepted])
+    if decision.accepted < tokens:
+        assert decision.reason is StopReason.SOURCE_FRONTIER
+        assert decision.peaks[decision.accepted] >= frontier + margin
+    # A shorter draft decides its tokens alike, and a farther frontier takes nothing back.
+    cut = data.draw(st.integers(1, tokens))
+    short = make_rows(rows.source[:cut])
+    again = policy.decide(Draft(tuple(range(cut)), False, short), frontier)
+    assert again.accepted == min(cut, decision.accepted)
+    farther = policy.decide(Draft(tuple(range(tokens)), False, rows), frontier + 1)
+    assert farther.accepted >= decision.accepted
+
+
+@pytest.mark.parametrize(("n", "accepted"), [(0, 7), (1, 5), (2, 2), (3, 0), (9, 0)])
+def test_hold_n_drops_the_last_units(n, accepted):
+    decision = HoldN(n).decide(Draft(tuple(range(7)), False), 3, DraftContext(lambda: (2, 5, 7)))
+    assert decision.accepted == accepted
+    assert decision.reason is (StopReason.HELD_BACK if n else StopReason.DRAFT_END)
+
+
+@pytest.mark.parametrize(
+    ("n", "earlier", "accepted"),
+    [
+        (2, [], 0),
+        (2, [(1, 2, 9)], 2),
+        (2, [(1, 2, 9), (7,)], 2),
+        (3, [(1, 2, 9)], 0),
+        (3, [(1, 2, 9), (1, 8)], 1),
+        (2, [()], 0),  # the earlier draft went another way before
+        (2, [(1, 2, 3, 4, 5)], 4),
+    ],
+)
+def test_local_agreement_accepts_the_common_prefix(n, earlier, accepted):
+    draft = Draft((1, 2, 3, 4), False)
+    decision = LocalAgreement(n).decide(draft, 0, DraftContext(tuple, tuple(earlier)))
+    assert decision.accepted == accepted
+    whole = accepted == 4
+    assert decision.reason is (StopReason.DRAFT_END if whole else StopReason.DISAGREEMENT)
+
+
+def test_local_agreement_of_less_than_two_is_refused():
+    with pytest.raises(ValueError, match="at least n = 2"):
+        LocalAgreement(1)
+
+
+@pytest.mark.parametrize(
+    ("k", "rate", "heard", "written", "accepted"),
+    [
+        (3, 1.0, 2, 0, 0),  # too little was heard
+        (3, 1.0, 3, 0, 2),  # the first unit is due, which is two tokens long
+        (3, 1.0, 4, 0, 5),
+        (3, 1.0, 4, 1, 2),  # ... and was written
+        (3, 1.0, 4, 7, 0),
+        (3, 1.0, 99, 0, 7),
+        (2, 1.5, 3, 0, 7),  # 1.5 * 2 = 3 units
+        (2, 0.5, 2, 0, 0),
+    ],
+)
+def test_wait_k_stays_so_many_words_behind(k, rate, heard, written, accepted):
+    context = DraftContext(lambda: (2, 5, 7), (), heard, lambda: written)
+    decision = WaitK(k, rate).decide(Draft(tuple(range(7)), False), 1, context)
+    assert decision.accepted == accepted
+    assert decision.reason is (StopReason.DRAFT_END if accepted == 7 else StopReason.HELD_BACK)
+
+
+def test_wait_k_has_to_wait():
+    with pytest.raises(ValueError, match="k of at least 1"):
+        WaitK(0)
+
+
+@pytest.mark.parametrize(("tau", "accepted"), [(0.0, 3), (0.5, 3), (0.6, 1), (0.95, 0)])
+def test_confidence_stops_at_the_first_improbable_token(tau, accepted):
+    draft = Draft((7, 8, 9), False, probabilities=(0.9, 0.5, 0.99))
+    decision = Confidence(tau).decide(draft, 0)
+    assert decision.accepted == accepted
+    assert decision.reason is (StopReason.DRAFT_END if accepted == 3 else StopReason.UNSURE)
+
+
+def test_confidence_needs_probabilities():
+    with pytest.raises(ValueError, match="got 0 for 2 tokens"):
+        Confidence(0.5).decide(Draft((7, 8), False), 0)
+
+
+def test_policies_are_chosen_by_name():
+    assert isinstance(build_policy(Settings(name="wait_k", n=3)), WaitK)
+    assert isinstance(build_policy(Settings(name="confidence")), Confidence)
+    assert isinstance(build_policy(Settings(name="hold_n")), HoldN)
+    assert isinstance(build_policy(Settings(name="local_agreement", n=2)), LocalAgreement)
+    for name in ("hold_n", "local_agreement", "wait_k", "confidence", "none"):
+        assert build_policy(Settings(name=name, n=2)).gate(3) is None
+    gate = build_policy(Settings(border_margin=-1)).gate(3)
+    assert (gate.frontier, gate.settings["border_margin"]) == (3, -1)
+
+
+def test_a_draft_by_itself_needs_no_agreement():
+    wanted = Settings(n=2, border_margin=0, normalise="none", median_width=1)
+    assert build_policy(wanted).decide(DRAFT, 3).accepted == 0
+    assert build_policy(wanted, single=True).decide(DRAFT, 3).accepted == 3
+
+
+@pytest.mark.parametrize(
+    ("n", "earlier", "accepted", "reason"),
+    [
+        (1, (), 3, StopReason.SOURCE_FRONTIER),
+        (2, (), 0, StopReason.DISAGREEMENT),
+        (2, ((11, 12, 99),), 2, StopReason.DISAGREEMENT),
+        (2, ((11, 12, 13, 14),), 3, StopReason.SOURCE_FRONTIER),
+        (3, ((11, 12, 13, 14), (11,)), 1, StopReason.DISAGREEMENT),
+    ],
+)
+def test_the_gate_may_ask_successive_drafts_to_agree(n, earlier, accepted, reason):
+    decision = gate(border_margin=0, n=n).decide(DRAFT, 3, DraftContext(tuple, earlier))
+    assert (decision.accepted, decision.reason) == (accepted, reason)
+    assert decision.peaks == (0, 1, 2, 3)  # the gate looked as far as ever
+    assert decision.closed
+    assert not gate(border_margin=0).decide(DRAFT, 4).closed

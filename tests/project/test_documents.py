@@ -1,0 +1,120 @@
+"""What the documents tell people to type exists."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from alignatt_agent.cli import COMMANDS, usage
+from lab.tests.test_gpu_scripts import load_script
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted(ROOT.glob("docs/*.md")),
+    ROOT / "lab" / "gpu" / "README.md",
+]
+ELSEWHERE = (
+    *(".", "cat", "ffmpeg", "ls", "simulstream_server", "simulstream_wavs_client", "hf"),
+    *("hostname:", "port:", "pool_size:", "acquire_timeout:", "metrics:", "END"),
+)
+"""First words of lines that are not ours."""
+
+
+def _commands() -> list[tuple[str, str]]:
+    found = []
+    for path in DOCUMENTS:
+        text = path.read_text(encoding="utf-8")
+        blocks = re.findall(r"```(?:sh|console)\n(.*?)```", text, flags=re.S)
+        inline = re.findall(r"`((?:alignatt|simulstream-eval) [^`]+)`", text.replace("\n", " "))
+        lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+        lines += [line for line in inline if " --" in line and not re.search(r" [A-Z]+\b", line)]
+        found += [
+            (path.relative_to(ROOT).as_posix(), line.strip())
+            for line in lines
+            if line.strip() and line.strip()[0] != "#"
+        ]
+    return found
+
+
+COMMAND_LINES = _commands()
+
+
+def test_the_readme_begins_with_the_one_command():
+    assert ("README.md", "make dev-low") in COMMAND_LINES
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+@pytest.mark.parametrize(("document", "line"), COMMAND_LINES)
+def test_every_command_line_can_be_typed(document, line):
+    program, *words = shlex.split(line, comments=True)
+    if "=" in program:
+        program, *words = words
+    path, program = program, Path(program).name or program
+    if program == "make":
+        makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+        targets = set(re.findall(r"^([a-z-]+):", makefile, flags=re.M))
+        asked = {word for word in words if "=" not in word}
+        assert asked
+        assert asked <= targets
+    elif program in ("alignatt", "simulstream-eval"):
+        name = words.pop(0) if program == "alignatt" else "eval"
+        assert name in COMMANDS or name.startswith("-")
+        if name in COMMANDS and words:
+            _parse(name, words)
+    elif program == "python" and words[:1] == ["-m"]:
+        module = import_module(
+            f"{words[1]}.__main__" if find_spec(words[1]).submodule_search_locations else words[1]
+        )
+        module.build_parser().parse_args(words[2:])
+    elif path.startswith("lab/"):
+        load_script(path).build_parser().parse_args(words)
+    else:
+        assert program in ELSEWHERE
+
+
+def _parse(name, words):
+    parser = import_module(f"alignatt_agent.{COMMANDS[name][0]}").build_parser()
+    if "--help" not in words:
+        parser.parse_args(words)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_teaches_by_examples(name):
+    parser = import_module(f"alignatt_agent.{COMMANDS[name][0]}").build_parser()
+    parts = [item for item in parser._actions if isinstance(item.choices, dict)]
+    subparsers = [item for part in parts for item in part.choices.values()]
+    help_text = "".join(item.format_help() for item in (parser, *subparsers))
+    called = "simulstream-eval" if name == "eval" else f"alignatt {name}"
+    assert f"usage: {called}" in help_text
+    assert f"\n  {called}" in help_text or f"\n    {called}" in help_text
+    for line in re.findall(rf"(?m)^ +({called}(?: (?:[^\n]*\\\n)*[^\n]*)?)$", help_text):
+        words = shlex.split(line.replace("\\\n", " "))[len(called.split()) :]
+        if any(word.startswith("--") for word in words) and "..." not in words:
+            _parse(name, words)
+
+
+def test_the_map_names_every_command():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name in COMMANDS:
+        assert f"  {name} " in usage()
+        assert f"`alignatt {name}`" in readme
+
+
+def test_every_target_is_in_make_help():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    phony = set(re.search(r"^\.PHONY: (.*)$", makefile, flags=re.M).group(1).split())
+    documented = set(re.findall(r"^([a-z-]+):.*## ", makefile, flags=re.M))
+    assert phony == documented
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_linked_files_exist(path):
+    text = path.read_text(encoding="utf-8")
+    for link in set(re.findall(r"\]\((?!http)([^)#]+)", text)):
+        assert (path.parent / link).exists(), link

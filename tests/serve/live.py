@@ -1,0 +1,237 @@
+"""A live server on fake engines, and clients for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import json
+import socket
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from starlette.websockets import WebSocketDisconnect
+
+from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.config.resolved import resolve
+from alignatt_agent.serve.access import Limits
+from alignatt_agent.serve.engines import SharedEngines
+from alignatt_agent.serve.server import Server, listen
+from alignatt_agent.serve.service import Service
+from alignatt_agent.types import EngineError
+from lab.bench.schedules import Slowed
+from tests.fakes import agent as fakes
+
+WAIT_S = 30
+
+
+@dataclass
+class FakeLoader:
+    """Engines that can be killed."""
+
+    loads: int = 0
+    dead: bool = False
+    broken: bool = False
+    engines: fakes.FakeEngines | None = None
+    loading: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self):
+        self.loading.set()
+
+    def load(self, resolved):
+        self.loading.wait(WAIT_S)
+        self.loads += 1
+        if self.broken:
+            raise EngineError("asr model fake: no memory")
+        self.engines, self.dead = fakes.FakeEngines(), False
+        return self.engines
+
+    def alive(self):
+        return not self.dead
+
+    def kill(self):
+        self.dead = True
+        self.engines.translation.fail = True
+
+
+def resolved(folder, hold_back_ms=0):
+    """Return a configuration for fake engines."""
+    path = fakes.write_config(folder, speech={"hold_back_ms": hold_back_ms})
+    return resolve(load_config(str(path)))
+
+
+def make_service(folder, loader=None, hold_back_ms=0, **limits):
+    """Return a service on loaded fake engines; words are certain after so many milliseconds."""
+    engines = SharedEngines(resolved(folder, hold_back_ms), loader or FakeLoader())
+    engines.load()
+    return Service(engines, Limits(**limits))
+
+
+def pcm(samples):
+    return np.round(np.asarray(samples) * 32768).astype("<i2").tobytes()
+
+
+def pieces(data, size=3200):
+    return [data[i : i + size] for i in range(0, len(data), size)]
+
+
+def german(words):
+    return " ".join(fakes.translated(fakes.word(k), False) for k in range(words))
+
+
+def text_of(messages, target="de"):
+    units = [
+        unit
+        for message in messages
+        if message["type"] == "said" and message["target"] == target
+        for unit, *_ in message["units"]
+    ]
+    return ("" if target == "zh" else " ").join(units)
+
+
+WORDS = 14
+TALK = pcm(fakes.talk(WORDS))
+
+
+def start(socket, **changes):
+    socket.send_json({"type": "start", "targets": ["de"], **changes})
+    return socket.receive_json()
+
+
+def until(socket, kind):
+    """Return the messages up to the first of a kind."""
+    found = [socket.receive_json()]
+    while found[-1]["type"] != kind:
+        found.append(socket.receive_json())
+    return found
+
+
+def speak(client, data=TALK, path="/ws", **changes):
+    """Send a talk and stop; returns all messages."""
+    with client.websocket_connect(path) as socket:
+        found = [start(socket, **changes)]
+        for piece in pieces(data):
+            socket.send_bytes(piece)
+        socket.send_json({"type": "stop"})
+        return found + until(socket, "end")
+
+
+def refused(client, *messages, path="/ws", headers=None):
+    """Send messages; returns the error, the close code and its reason."""
+    with client.websocket_connect(path, headers=headers or {}) as socket:
+        for message in messages:
+            if isinstance(message, bytes):
+                socket.send_bytes(message)
+            elif isinstance(message, str):
+                socket.send_text(message)
+            else:
+                socket.send_json(message)
+        error = until(socket, "error")[-1]
+        with pytest.raises(WebSocketDisconnect) as closed:
+            while True:
+                socket.receive_json()
+    return error, closed.value.code, closed.value.reason
+
+
+class Running:
+    """A server on a free port of this machine, in a thread."""
+
+    def __init__(self, service):
+        self.service = service
+        self._socket = listen("127.0.0.1", 0)
+        self.port = self._socket.getsockname()[1]
+        self.address = f"http://127.0.0.1:{self.port}/"
+        self.server = Server(service)
+        self._thread = threading.Thread(
+            target=lambda: self.server.run(sockets=[self._socket]), daemon=True
+        )
+
+    def __enter__(self):
+        self._thread.start()
+        wait_until(lambda: self.server.started)
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
+        self.server.should_exit = True
+        self._thread.join(WAIT_S)
+        assert not self._thread.is_alive()
+
+    def get(self, path, **headers):
+        """Return status, headers and body."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
+        with contextlib.closing(connection):
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read().decode()
+
+
+class Viewer(threading.Thread):
+    """Reads server-sent events until the server ends them, or enough have come."""
+
+    def __init__(self, port, room="talk", enough=None, **headers):
+        super().__init__(daemon=True)
+        self.events, self.ids, self._enough = [], [], enough
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_S)
+        self._connection.request("GET", f"/events?room={room}", headers=headers)
+        self._socket = self._connection.sock
+        self._answer = self._connection.getresponse()
+        self.status = self._answer.status
+        self.start()
+
+    def run(self):
+        with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
+            for line in self._answer:
+                name, _, value = line.decode().rstrip("\r\n").partition(": ")
+                if name == "id":
+                    self.ids.append(value)
+                if name == "data":
+                    self.events.append(json.loads(value))
+                if self._enough and len(self.events) >= self._enough:
+                    break
+        self.leave()
+
+    def leave(self):
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def saw(self, kind):
+        return any(event["type"] == kind for event in self.events)
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def run(coroutine):
+    return asyncio.run(asyncio.wait_for(coroutine, WAIT_S))
+
+
+def main() -> None:
+    """Serve fake engines until a signal: ``live.py FOLDER [SECONDS that each transcript takes]``.
+
+    The folder gets a configuration, and a recording of which the engines hear every word.
+    """
+    folder = Path(sys.argv[1])
+    service, taken = make_service(folder), listen("127.0.0.1", 0)
+    fakes.write_talk(folder / "talk.wav", fakes.talk(120))
+    if slower := sys.argv[2:]:
+        engines = service.engines.engines()
+        engines.asr = Slowed(engines.asr, "transcribe", float(slower[0]))
+    address = f"http://127.0.0.1:{taken.getsockname()[1]}/"
+    Server(service, lambda: print(address, flush=True)).run(sockets=[taken])
+    print("stopped")
+
+
+if __name__ == "__main__":
+    main()

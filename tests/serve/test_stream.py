@@ -1,0 +1,297 @@
+"""A speaker's audio on its way through the live server: resampled, queued, heard in steps."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alignatt_agent.booth import BoothStep
+from alignatt_agent.schedule import AsynchronousBooth
+from alignatt_agent.serve.access import RefusedError
+from alignatt_agent.serve.intake import Intake
+from alignatt_agent.serve.stream import MAX_WAITING_S, Stream
+from alignatt_agent.types import SAMPLE_RATE, EngineError, SourceView, SpeechUpdate
+from tests.agent.test_booth import SCRIPT, chunks, hearing, interpreter
+from tests.fakes.models import MonotoneEngine, PieceTokenizer
+
+
+def run(coroutine):
+    return asyncio.run(asyncio.wait_for(coroutine, 30))
+
+
+def noise(rate, seconds=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    return (rng.normal(0, 3000, int(rate * seconds))).clip(-32768, 32767).astype("<i2")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rate=st.sampled_from([8000, 16000, 22050, 24000, 44100, 48000, 96000]),
+    cuts=st.lists(st.integers(0, 30_000), max_size=12),
+)
+def test_it_does_not_matter_how_audio_is_cut(rate, cuts):
+    samples = noise(rate, 0.6)
+    intake, whole = Intake(rate), Intake(rate)
+    edges = [0, *sorted(min(cut, len(samples)) for cut in cuts), len(samples)]
+    parts = [intake(samples[a:b].tobytes()) for a, b in itertools.pairwise(edges)]
+    found = np.concatenate([*parts, intake.finish()])
+    expected = np.concatenate([whole(samples.tobytes()), whole.finish()])
+    assert found.dtype == np.float32
+    assert abs(len(expected) - 0.6 * SAMPLE_RATE) <= 2
+    assert np.array_equal(found, expected)
+
+
+def test_a_tone_keeps_its_frequency_and_level():
+    rate = 44_100
+    tone = 0.5 * np.sin(2 * np.pi * 1000 * np.arange(rate) / rate)
+    intake = Intake(rate)
+    data = np.round(tone * 32767).astype("<i2").tobytes()
+    heard = np.concatenate([*(intake(data[i : i + 882]) for i in range(0, len(data), 882))])
+    spectrum = np.abs(np.fft.rfft(heard[1000:15000]))
+    assert abs(spectrum.argmax() * SAMPLE_RATE / 14000 - 1000) < 2
+    assert abs(np.abs(heard[1000:]).max() - 0.5) < 0.005
+
+
+@pytest.mark.parametrize("rate", [32, 7999, 192_001, 2e9, -1, 16000.5, "16000", True, None])
+def test_sampling_rates_that_no_speech_comes_in(rate):
+    with pytest.raises(RefusedError, match="sample_rate") as refused:
+        Intake(rate)
+    assert refused.value.code == "sample-rate"
+
+
+def test_half_a_sample():
+    with pytest.raises(RefusedError, match="whole 16-bit samples, got 3 bytes"):
+        Intake(16000)(b"abc")
+
+
+class FakeBooth:
+    """Notes the length of each step; waits for a permission before it returns."""
+
+    def __init__(self):
+        self.sizes, self.finished, self.errors, self.heard = [], 0, [], 0
+        self.permission, self.entered = threading.Semaphore(0), threading.Event()
+
+    def step(self, chunk):
+        self.entered.set()
+        self.permission.acquire(timeout=20)  # a test that failed must not keep the process
+        self.sizes.append(len(chunk))
+        return self._answer()
+
+    def finish(self):
+        self.finished += 1
+        return self._answer()
+
+    def _answer(self):
+        if self.errors and (error := self.errors.pop(0)):
+            raise error
+        self.heard = sum(self.sizes)
+        update = SpeechUpdate((), SourceView((), 0))
+        return BoothStep(self.heard / SAMPLE_RATE, update, {}, {})
+
+
+class Scene:
+    """A stream on a fake booth: 100 ms steps of 1600 samples."""
+
+    def __init__(self, live, healthy=True, permitted=0):
+        self.booth, self.told, self.statuses, self.healthy = FakeBooth(), [], [], healthy
+        for _ in range(permitted):
+            self.booth.permission.release()
+        self.stream = Stream(
+            booth=self.booth,
+            intake=Intake(SAMPLE_RATE),
+            chunk_ms=100,
+            live=live,
+            offset_s=0.0,
+            deliver=self.deliver,
+            healthy=lambda: self.healthy,
+            threads=ThreadPoolExecutor(1),
+        )
+        self.running = asyncio.create_task(self.stream.run())
+
+    async def deliver(self, found):
+        self.told += found
+        self.statuses += [message for message in found if message["type"] == "status"]
+
+    async def busy(self):
+        await asyncio.to_thread(self.booth.entered.wait, 10)
+
+
+def audio(samples):
+    return np.zeros(samples, "<i2").tobytes()
+
+
+@pytest.mark.parametrize(
+    ("live", "sizes"), [(True, [1600, 9600 + 100]), (False, [1600] * 7 + [100])]
+)
+def test_live_audio_that_waits_is_heard_in_one_step_and_files_keep_their_grid(live, sizes):
+    async def scene():
+        it = Scene(live)
+        await it.stream.feed(audio(1600))
+        await it.busy()
+        for _ in range(6):  # comes while the first step is computed
+            await it.stream.feed(audio(1600))
+        await it.stream.feed(audio(100))
+        it.booth.permission.release(20)
+        it.stream.end()
+        await it.running
+        return it
+
+    it = run(scene())
+    assert it.booth.sizes == sizes
+    assert it.booth.finished == 1
+    assert it.statuses[-1]["audio_s"] == round(sum(sizes) / SAMPLE_RATE, 2)
+    assert it.statuses[0]["behind_s"] == 0.61
+
+
+async def lags(live, minutes, step_s=0.15):
+    """Lag after each step, by the clock of a speaker: steps of 100 ms that take ``step_s``."""
+    it, now, fed, found = Scene(live), 0.1, 0, []
+    while now < 60 * minutes:
+        while (fed + 1) * 0.1 <= now + 1e-9 and len(found) - len(it.booth.sizes) <= 0:
+            feeding = asyncio.ensure_future(it.stream.feed(audio(1600)))
+            await asyncio.sleep(0)
+            fed += 1
+            if not feeding.done():  # too much waits: the speaker's computer keeps the rest
+                now += step_s
+                it.booth.permission.release()
+                await feeding
+        await it.busy()
+        it.booth.entered.clear()
+        now += step_s
+        it.booth.permission.release()
+        steps = len(found) + 1
+        while len(it.statuses) < steps:
+            await asyncio.sleep(0)
+        found.append(now - it.statuses[-1]["audio_s"])
+    it.running.cancel()
+    return found
+
+
+def test_steps_that_take_longer_than_their_audio_do_not_add_up():
+    """Four minutes at 1.5 times the real time for each step of 100 ms."""
+    live = run(lags(live=True, minutes=4))
+    assert max(live) <= 0.15 + 0.15 + 0.1 + 1e-6
+    grid = run(lags(live=False, minutes=0.2))
+    assert grid[-1] > 3.0
+
+
+def test_a_client_that_sends_too_fast_is_not_read():
+    async def scene():
+        it = Scene(live=True)
+        second = audio(SAMPLE_RATE)
+        await it.stream.feed(second)
+        await it.busy()
+        for _ in range(int(MAX_WAITING_S)):
+            await it.stream.feed(second)
+        more = asyncio.create_task(it.stream.feed(second))
+        await asyncio.sleep(0.05)
+        assert not more.done()
+        it.booth.permission.release(20)
+        await more
+        it.stream.end()
+        await it.running
+        return it
+
+    it = run(scene())
+    assert sum(it.booth.sizes) == 7 * SAMPLE_RATE
+    assert max(it.booth.sizes) <= MAX_WAITING_S * SAMPLE_RATE
+
+
+def test_a_step_that_fails_is_told_and_the_stream_goes_on():
+    async def scene():
+        it = Scene(live=True, permitted=9)
+        it.booth.errors = [None, EngineError("no memory"), None]
+        for _ in range(3):
+            await it.stream.feed(audio(1600))
+            while len(it.statuses) < len(it.booth.sizes) or not it.booth.sizes:
+                await asyncio.sleep(0.001)
+        it.stream.end()
+        await it.running
+        return it
+
+    told = [message for message in run(scene()).told if message["type"] == "error"]
+    assert [(error["message"], error["final"]) for error in told] == [
+        ("no memory; it is tried again", False)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("healthy", "failing", "match"), [(True, 3, "given up"), (False, 1, "being started again")]
+)
+def test_a_stream_on_engines_that_do_not_work_ends(healthy, failing, match):
+    async def scene():
+        it = Scene(live=False, healthy=healthy, permitted=9)
+        it.booth.errors = [EngineError("no memory")] * failing
+        await it.stream.feed(audio(8000))
+        with pytest.raises(RefusedError, match=match):
+            await it.running
+        return it.booth
+
+    assert len(run(scene()).sizes) == failing
+
+
+def test_the_end_is_tried_again():
+    async def scene():
+        it = Scene(live=False)
+        it.booth.errors = [EngineError("no memory"), None]
+        it.stream.end()
+        await it.running
+        return it.booth.finished
+
+    assert run(scene()) == 2
+
+
+def test_a_stream_ends_when_the_engines_are_gone_even_in_silence():
+    async def scene():
+        it = Scene(live=True)
+        await asyncio.sleep(0)
+        it.stream.fail(EngineError("an engine died"))
+        it.stream.fail(EngineError("an engine died"))
+        with pytest.raises(
+            RefusedError, match="an engine died; the engines are being started again"
+        ):
+            await it.running
+
+    run(scene())
+
+
+def test_asynchronous_stages_tell_everything_before_the_end():
+    """A real booth whose stages never wait: hearing is told at once, words when they are said."""
+    told = []
+
+    async def deliver(found):
+        told.extend(found)
+
+    async def scene():
+        booth = AsynchronousBooth(
+            hearing(error_rate=0)[0],
+            {"de": interpreter(engine=MonotoneEngine(PieceTokenizer()))},
+            lambda target, step: stream.said(target, step),
+        )
+        stream = Stream(
+            booth=booth,
+            intake=Intake(SAMPLE_RATE),
+            chunk_ms=500,
+            live=False,
+            offset_s=1.0,
+            deliver=deliver,
+            healthy=lambda: True,
+            threads=ThreadPoolExecutor(1),
+        )
+        for chunk in chunks():
+            stream._put(chunk)
+        stream.end()
+        await stream.run()
+
+    run(scene())
+    said = [unit for message in told if message["type"] == "said" for unit in message["units"]]
+    assert [text for text, _, _ in said] == [word.text.upper() for word in SCRIPT]
+    assert min(start for _, start, _ in said) >= 1.0
+    assert sum(message["type"] == "heard" for message in told) == len(chunks()) + 1

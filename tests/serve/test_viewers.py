@@ -1,0 +1,323 @@
+"""``alignatt serve`` on fake engines: what viewers see, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import threading
+import time
+
+import pytest
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+from websockets.exceptions import ConnectionClosed
+
+from alignatt_agent.serve.app import create_app
+from tests.serve.live import (
+    TALK,
+    WORDS,
+    FakeLoader,
+    Running,
+    Viewer,
+    german,
+    make_service,
+    pieces,
+    refused,
+    speak,
+    start,
+    text_of,
+    until,
+    wait_until,
+)
+
+
+@pytest.fixture
+def service(tmp_path):
+    return make_service(tmp_path)
+
+
+@pytest.fixture
+def client(service):
+    with TestClient(create_app(service)) as client:
+        client.service = service
+        yield client
+
+
+@pytest.fixture
+def server(service):
+    with Running(service) as server:
+        yield server
+
+
+@pytest.fixture
+def remote(server):
+    """Speaks to a real server, as a ``client`` does."""
+    from websockets.sync.client import connect
+
+    class Socket:
+        def __init__(self, path="/ws", **options):
+            self.socket = connect(f"ws://127.0.0.1:{server.port}{path}", proxy=None, **options)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self.socket.close()
+
+        def send_json(self, message):
+            self.socket.send(json.dumps(message))
+
+        def send_bytes(self, data):
+            self.socket.send(data)
+
+        def receive_json(self):
+            return json.loads(self.socket.recv(timeout=30))
+
+    return Socket
+
+
+def test_pages_hold_everything_and_say_so(client):
+    for path in ("/", "/captions"):
+        page = client.get(path)
+        assert page.status_code == 200
+        assert page.headers["content-security-policy"].startswith("default-src 'none'")
+        assert "http://" not in page.text
+        assert "https://" not in page.text
+        for word in page.text.replace('"', " ").split():
+            if word.startswith("pages/"):
+                assert client.get(f"/{word}").status_code == 200
+    assert client.get("/pages/../app.py").status_code == 404
+
+
+@pytest.mark.parametrize("kind", ["srt", "vtt", "txt", "jsonl"])
+def test_what_was_said_can_be_taken_along(client, kind):
+    speak(client, room="talk", targets=["de", "zh"])
+    answer = client.get(f"/transcript?room=talk&target=de&format={kind}")
+    assert answer.headers["content-disposition"] == f'attachment; filename="talk.de.{kind}"'
+    words = german(WORDS).split()
+    if kind == "jsonl":
+        lines = [json.loads(line) for line in answer.text.splitlines()]
+        assert [line["text"] for line in lines] == words
+        assert set(lines[0]) == {"target", "text", "start", "end", "emission_time"}
+    else:
+        assert [word for word in answer.text.split() if word.startswith("Wort")] == words
+    if kind == "vtt":
+        assert answer.text.startswith("WEBVTT\n")
+    if kind == "txt":
+        chinese = client.get("/transcript?room=talk&target=zh&format=txt").text
+        assert " " not in chinese
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "code"),
+    [
+        ("room=nobody&target=de", 404, "room"),
+        ("room=talk&target=it", 404, "target"),
+        ("room=talk&target=de&format=exe", 400, "format"),
+    ],
+)
+def test_what_cannot_be_taken_along(client, query, status, code):
+    speak(client, room="talk")
+    answer = client.get(f"/transcript?{query}")
+    assert (answer.status_code, answer.json()["error"]) == (status, code)
+
+
+def test_viewers_see_the_same_whenever_they_come(server, remote):
+    early = Viewer(server.port)
+    with remote() as socket:
+        start(socket, room="talk")
+        for piece in pieces(TALK[: len(TALK) // 2]):
+            socket.send_bytes(piece)
+        wait_until(lambda: early.saw("said"))
+        late = Viewer(server.port)
+        back = Viewer(server.port, **{"Last-Event-ID": early.ids[0]})
+        for piece in pieces(TALK[len(TALK) // 2 :]):
+            socket.send_bytes(piece)
+        socket.send_json({"type": "stop"})
+        until(socket, "end")
+    for viewer in (early, late, back):
+        wait_until(lambda viewer=viewer: viewer.saw("end"))
+    assert text_of(early.events) == german(WORDS)
+    assert late.events == early.events
+    assert back.events == early.events[1:]
+    assert "session" not in json.dumps(early.events)
+    assert {event["type"] for event in early.events} == {"ready", "said", "end"}
+
+
+def test_a_speaker_who_lost_the_connection_goes_on(server, remote, service):
+    half = len(TALK) // 2
+    with remote() as socket:
+        ready = start(socket)
+        for piece in pieces(TALK[:half]):
+            socket.send_bytes(piece)
+        first = until(socket, "said")
+        last = first[-1]["id"]
+    room = service.rooms.find(ready["room"])
+    wait_until(lambda: not room.speaking)
+    with remote() as socket:
+        again = start(socket, session=ready["session"], since=last)
+        assert (again["resumed"], again["room"]) == (True, ready["room"])
+        for piece in pieces(TALK[half:]):
+            socket.send_bytes(piece)
+        socket.send_json({"type": "stop"})
+        second = until(socket, "end")
+        assert second[-1]["audio_s"] == WORDS / 2
+    # What was heard before the loss was said to its end, though nobody was there to read it.
+    _, _, whole = server.get(f"/transcript?room={ready['room']}&target=de&format=txt")
+    assert whole.split() == german(WORDS).split()
+    assert whole.split() == [*text_of(first).split(), *text_of(second).split()]
+
+
+@pytest.mark.parametrize(("live", "then"), [(True, (5.7, 0.0)), (False, (3.4, 2.3))])
+def test_what_waits_for_a_slow_cascade_is_heard_in_one_step(server, remote, service, live, then):
+    """So lag is bounded by what may wait and one step, however slow; a file keeps its grid."""
+    slow, begin, end = service.engines.engines().translation, int(2.55 * 32_000), int(5.7 * 32_000)
+    slow.released.clear()
+    with remote() as socket:
+        start(socket, live=live)
+        socket.send_bytes(TALK[:begin])
+        wait_until(slow.entered.is_set)
+        for piece in pieces(TALK[begin:end]):
+            socket.send_bytes(piece)
+        (stream,) = service._streams
+        wait_until(lambda: stream._waiting == (end - begin) // 2)
+        slow.released.set()
+        while (status := until(socket, "status")[-1])["audio_s"] < 2.55:
+            pass
+        status = until(socket, "status")[-1]
+    assert (status["audio_s"], status["behind_s"]) == then
+
+
+def test_fifty_viewers_come_and_go(server, remote, service):
+    with remote() as socket:
+        start(socket, room="talk")
+        viewers = [Viewer(server.port, enough=2 if k % 2 else None) for k in range(50)]
+        wait_until(lambda: service.viewers == 50)
+        for piece in pieces(TALK):
+            socket.send_bytes(piece)
+        socket.send_json({"type": "stop"})
+        found = until(socket, "end")
+    assert text_of(found) == german(WORDS)
+    for viewer in viewers[::2]:
+        wait_until(lambda viewer=viewer: viewer.saw("end"))
+        assert text_of(viewer.events) == german(WORDS)
+        viewer.leave()
+    speak_again = Viewer(server.port)
+    wait_until(lambda: speak_again.saw("end"))
+    assert text_of(speak_again.events) == german(WORDS)
+
+
+def test_viewers_beyond_the_limit_are_told(tmp_path):
+    with Running(make_service(tmp_path, max_viewers=1)) as server:
+        first = Viewer(server.port)
+        wait_until(lambda: server.service.viewers == 1)
+        status, headers, body = server.get("/events?room=talk")
+        assert (status, headers["retry-after"]) == (503, "10")
+        assert json.loads(body)["message"] == "1 viewers are here: try again later"
+        assert first.status == 200
+        assert server.get("/events?room=a%20b")[0] == 403
+
+
+def test_five_megabytes_are_not_even_read(server, remote):
+    with remote() as socket:
+        start(socket)
+        with pytest.raises(ConnectionClosed) as closed:
+            socket.send_bytes(bytes(5 * 2**20))
+            until(socket, "end")
+        # The connection may break before the close frame is read: nobody waits for the rest.
+        assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
+    with remote() as socket:
+        assert start(socket)["type"] == "ready"
+
+
+def test_a_stop_of_the_server_says_what_was_heard(server, remote):
+    """Though the speaker goes on speaking."""
+    viewer = Viewer(server.port)
+    with remote() as socket:
+        start(socket, room="talk")
+
+        def talk_on():
+            with contextlib.suppress(ConnectionClosed):
+                for piece in itertools.cycle(pieces(TALK)):
+                    socket.send_bytes(piece)
+
+        talking = threading.Thread(target=talk_on)
+        talking.start()
+        wait_until(lambda: viewer.saw("said"))
+        server.stop()
+        found = until(socket, "error")
+        assert found[-1]["code"] == "closing"
+        talking.join()
+    said = text_of(found)
+    assert len(said.split()) > 3
+    heard = [message["audio_s"] for message in found if message["type"] == "status"]
+    last = [unit for message in found if message["type"] == "said" for unit in message["units"]][-1]
+    assert heard[-1] - last[2] < 1  # the end of what was heard was said, too
+    wait_until(lambda: not viewer.is_alive())
+    assert text_of(viewer.events) == said
+    assert viewer.events[-1]["code"] == "closing"
+
+
+def test_a_stop_of_the_server_waits_for_who_has_not_read_it_yet(server, remote):
+    """He speaks on meanwhile: a connection that broke would take the last words along."""
+    viewer = Viewer(server.port)
+    with remote(max_queue=1) as socket:  # reads when it is asked to
+        start(socket, room="talk")
+        for piece in pieces(TALK):
+            socket.send_bytes(piece)
+        wait_until(lambda: viewer.saw("said"))
+        stopping = threading.Thread(target=server.stop)
+        stopping.start()
+        wait_until(lambda: not viewer.is_alive())  # all is said
+        for piece in itertools.islice(itertools.cycle(pieces(TALK)), 50):
+            socket.send_bytes(piece)
+            time.sleep(0.01)
+        assert until(socket, "error")[-1]["code"] == "closing"
+        stopping.join()
+
+
+def test_dead_engines_are_told_once_and_started_again(tmp_path):
+    loader = FakeLoader()
+    service = make_service(tmp_path, loader)
+    with TestClient(create_app(service)) as client:
+        with client.websocket_connect("/ws") as one, client.websocket_connect("/ws") as silent:
+            start(one, room="talk")
+            start(silent)
+            for piece in pieces(TALK[: len(TALK) // 2]):
+                one.send_bytes(piece)
+            said = until(one, "said")
+            loader.loading.clear()
+            loader.kill()
+            for piece in pieces(TALK[len(TALK) // 2 :]):
+                one.send_bytes(piece)
+            for socket in (one, silent):
+                error = until(socket, "error")[-1]
+                assert (error["code"], error["final"]) == ("engine", True)
+                assert "started again" in error["message"]
+                with pytest.raises(WebSocketDisconnect) as closed:
+                    socket.receive_json()
+                assert closed.value.code == 1013
+        answer = client.get("/health")
+        assert (answer.status_code, answer.json()["status"]) == (503, "starting")
+        error, closed, _ = refused(client, {"type": "start", "targets": ["de"]})
+        assert (error["code"], closed) == ("engine", 1013)
+        kept = client.get("/transcript?room=talk&target=de&format=txt").text
+        assert kept.startswith(text_of(said))
+        loader.loading.set()
+        wait_until(lambda: client.get("/health").status_code == 200)
+        assert loader.loads == 2
+        assert text_of(speak(client)) == german(WORDS)
+
+
+def test_engines_that_do_not_start_are_tried_again(tmp_path, monkeypatch):
+    loader = FakeLoader()
+    service = make_service(tmp_path, loader)
+    with TestClient(create_app(service)) as client:
+        loader.broken = True
+        loader.kill()
+        wait_until(lambda: client.get("/health").json()["error"])
+        assert client.get("/health").json()["error"] == "asr model fake: no memory"
+        loader.broken = False
+        wait_until(lambda: client.get("/health").status_code == 200)
+        assert text_of(speak(client)) == german(WORDS)

@@ -1,0 +1,278 @@
+"""Other people's clients against ``alignatt serve`` on fake engines."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from openai import AsyncOpenAI
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+from websockets.sync.client import connect
+
+from alignatt_agent.serve.app import create_app
+from tests.fakes import agent as fakes
+from tests.serve.live import TALK, WORDS, Running, german, make_service, pcm, pieces, text_of
+
+
+@pytest.fixture
+def service(tmp_path):
+    return make_service(tmp_path)
+
+
+@pytest.fixture
+def server(service):
+    with Running(service) as server:
+        yield server
+
+
+@pytest.fixture
+def client(service):
+    with TestClient(create_app(service)) as client:
+        yield client
+
+
+# ---------------------------------------------------------------------- Simulstream
+def simulstream(client, settings, data, path="/"):
+    """Stream as Simulstream's clients do; returns the answers."""
+    with client.websocket_connect(path) as socket:
+        return simulstream_talk(socket, settings, data)
+
+
+def simulstream_talk(socket, settings, data):
+    socket.send_json(settings)
+    for piece in pieces(data):
+        socket.send_bytes(piece)
+    socket.send_json({"end_of_stream": True})
+    found = [socket.receive_json()]
+    while "end_of_processing" not in found[-1]:
+        found.append(socket.receive_json())
+    return found
+
+
+def joined(found):
+    assert all(answer["deleted"] == "" for answer in found[:-1])
+    return "".join(answer["new"] for answer in found[:-1])
+
+
+SETTINGS = {
+    "sample_rate": 16000,
+    "source_lang": "English",
+    "target_lang": "German",
+    "metrics_metadata": {"wav_name": "talk.wav"},
+}
+
+
+@pytest.mark.parametrize("path", ["/", "/ws"])
+def test_simulstream_messages_get_simulstream_answers(client, path):
+    found = simulstream(client, SETTINGS, TALK, path)
+    assert joined(found) == " " + german(WORDS)
+    assert len(found) == int(WORDS / 2 / 0.85) + 1 + 1 + 1  # steps, the rest, the end, the mark
+
+
+def test_one_connection_carries_one_stream_after_the_other(client):
+    with client.websocket_connect("/ws") as socket:
+        german_one = simulstream_talk(socket, SETTINGS, TALK)
+        chinese = simulstream_talk(socket, SETTINGS | {"target_lang": "zh"}, TALK)
+        socket.send_json({"end_of_stream": True})
+        assert socket.receive_json() == {"end_of_processing": True}
+    assert joined(german_one) == " " + german(WORDS)
+    assert joined(chinese) == "".join(fakes.translated(fakes.word(k), True) for k in range(WORDS))
+
+
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [
+        ({"target_lang": "klingon"}, "language"),
+        ({"target_lang": None}, "language"),
+        ({"target_lang": {"a": 1}}, "language"),
+        ({"source_lang": "zh"}, "language"),
+        ({"sample_rate": 32}, "sample-rate"),
+        ({"sample_rate": 2e9}, "sample-rate"),
+        ({"sample_rate": "16000"}, "sample-rate"),
+    ],
+)
+def test_what_simulstream_would_swallow_is_refused(client, settings, code):
+    with client.websocket_connect("/") as socket:
+        socket.send_json(SETTINGS | settings)
+        socket.send_bytes(TALK[:3200])
+        assert socket.receive_json()["code"] == code
+        with pytest.raises(WebSocketDisconnect) as closed:
+            socket.receive_json()
+        assert closed.value.code == 1008
+
+
+def test_the_official_client_completes_its_talks(server, tmp_path):
+    for name in ("a", "b"):
+        fakes.write_talk(tmp_path / f"{name}.wav", fakes.talk(WORDS))
+    (tmp_path / "wavs.txt").write_text("a.wav\nb.wav\n")
+    command = [
+        str(Path(sys.executable).parent / "simulstream_wavs_client"),
+        *("--uri", f"ws://127.0.0.1:{server.port}/", "--wav-list-file", tmp_path / "wavs.txt"),
+        *("--tgt-lang", "de", "--src-lang", "en"),
+    ]
+    result = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert "All 2 files sent" in result.stderr
+
+
+# ---------------------------------------------------------------------- OpenAI
+def openai_client(server):
+    return AsyncOpenAI(api_key="none", base_url=f"http://127.0.0.1:{server.port}/v1")
+
+
+async def openai_talk(server, language, data, transcription=True):
+    """Stream with the official SDK; returns its events."""
+    found = []
+    async with openai_client(server).realtime.translations.connect(model="any") as connection:
+        audio = {"output": {"language": language}}
+        if transcription:
+            audio["input"] = {"transcription": {"model": "any"}}
+        await connection.session.update(session={"audio": audio})
+        for piece in pieces(data, 9600):
+            encoded = base64.b64encode(piece).decode()
+            await connection.session.input_audio_buffer.append(audio=encoded)
+        await connection.session.close()
+        async for event in connection:
+            found.append(event)
+            if event.type in ("session.closed", "error"):
+                break
+    return found
+
+
+def at_24_khz(words):
+    talk = fakes.talk(words)
+    positions = np.arange(len(talk) * 3 // 2) * 2 // 3
+    return pcm(talk[positions])
+
+
+def test_the_openai_sdk_completes_a_talk(server):
+    found = asyncio.run(openai_talk(server, "de", at_24_khz(WORDS)))
+    kinds = [event.type for event in found]
+    assert kinds[:2] == ["session.created", "session.updated"]
+    assert kinds[-1] == "session.closed"
+    said = [event for event in found if event.type == "session.output_transcript.delta"]
+    assert "".join(event.delta for event in said) == " " + german(WORDS)
+    elapsed = [event.elapsed_ms for event in said]
+    assert elapsed == sorted(elapsed)
+    heard = "".join(
+        event.delta for event in found if event.type == "session.input_transcript.delta"
+    )
+    assert heard.split() == [fakes.word(k) for k in range(WORDS)]
+
+
+def test_the_openai_sdk_is_told_what_is_wrong(server):
+    (*_, error) = asyncio.run(openai_talk(server, "klingon", at_24_khz(2)))
+    assert (error.type, error.error.code) == ("error", "language")
+    assert error.error.type == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ({"type": "session.input_audio_buffer.append", "audio": "no base64!"}, "audio"),
+        ({"type": "session.input_audio_buffer.append"}, "audio"),
+        ({"type": "response.create"}, "event"),
+        ({"nothing": 1}, "event"),
+    ],
+)
+def test_events_that_openai_does_not_have(client, message, code):
+    with client.websocket_connect("/v1/realtime/translations") as socket:
+        assert socket.receive_json()["type"] == "session.created"
+        socket.send_json(message)
+        assert socket.receive_json()["error"]["code"] == code
+
+
+# ---------------------------------------------------------------------- WhisperLiveKit
+INIT = {"type": "init", "protocol_version": 1, "source_lang": "en", "target_lang": "de"}
+
+
+def words(count, begin=0):
+    return [[fakes.word(k), 500.0 * k, 500.0 * k + 400] for k in range(begin, begin + count)]
+
+
+def update(seq, heard, tail=(), final=False, utterance=0):
+    return {
+        "type": "update",
+        "seq": seq,
+        "utterance_id": utterance,
+        "words": heard,
+        "tail": {"words": [[text, None, None] for text in tail]},
+        "clock_ms": 4000.0,
+        "is_final": final,
+    }
+
+
+def test_whisperlivekits_words_are_translated(client):
+    with client.websocket_connect("/mt") as socket:
+        socket.send_json(INIT)
+        first = socket.receive_json()
+        assert (first["type"], first["direction"]) == ("init_ok", "en-de")
+        socket.send_json(update(1, words(3), ["word3", "word4"]))
+        early = socket.receive_json()
+        assert (early["seq"], early["final"]) == (1, False)
+        assert german(6).startswith(early["committed_text"])
+        assert 0 < len(early["committed_text"].split()) <= 3
+        assert early["covered_source_units"] <= 3
+        socket.send_json(update(2, words(6), final=True))
+        final = socket.receive_json()
+        assert final["committed_text"] == german(6)
+        assert early["committed_delta"] + final["committed_delta"] == " " + german(6)
+        socket.send_json(update(3, words(2, 6), ["word8"], utterance=1))
+        assert socket.receive_json()["committed_text"].startswith("Wort6")
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        (INIT | {"target_lang": "fr"}, "unsupported_direction"),
+        (INIT | {"source_lang": "de"}, "unsupported_direction"),
+        (INIT | {"target_lang": "en"}, "unsupported_direction"),
+        (INIT | {"protocol_version": 2}, "bad_protocol"),
+        (update(1, words(2)), "bad_protocol"),
+        ({"type": "update", "seq": "x"}, "bad_protocol"),
+        ({"type": "other"}, "bad_protocol"),
+    ],
+)
+def test_what_whisperlivekit_cannot_have(client, message, code):
+    with client.websocket_connect("/mt") as socket:
+        socket.send_json(message)
+        answer = socket.receive_json()
+        assert (answer["type"], answer["code"]) == ("error", code)
+        if message.get("target_lang") == "fr":
+            assert answer["supported"] == ["en-de", "en-zh"]
+
+
+# ---------------------------------------------------------------------- signals
+def test_a_signal_lets_speakers_finish_and_is_no_failure(tmp_path):
+    root = Path(__file__).resolve().parents[2]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.serve.live", tmp_path],
+        cwd=root,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    address = process.stdout.readline().strip().removeprefix("http")
+    with connect(f"ws{address}ws", proxy=None) as socket:
+        socket.send(json.dumps({"type": "start", "targets": ["de"]}))
+        for piece in pieces(TALK):
+            socket.send(piece)
+        found = [json.loads(socket.recv())]
+        while found[-1]["type"] != "said":
+            found.append(json.loads(socket.recv()))
+        process.send_signal(signal.SIGTERM)
+        while found[-1]["type"] != "error":
+            found.append(json.loads(socket.recv()))
+    assert found[-1]["code"] == "closing"
+    assert german(WORDS).startswith(text_of(found))
+    assert process.communicate(timeout=30)[0] == "stopped\n"
+    assert process.returncode == 0

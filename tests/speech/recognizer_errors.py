@@ -1,0 +1,225 @@
+"""A recogniser with the vices of a real one, and what they do to commits.
+
+``python -m tests.speech.recognizer_errors`` prints the table of docs/evidence.md. Every word of a
+constructed talk holds its number, so that lost and doubled words can be counted. The vices are
+those of recorded ticks of Qwen3-ASR and its aligner: a period on cut audio, the last word guessed
+and revised, a word that goes on timed as if it were over. They are sticky, as greedy decoding is:
+hypotheses that heard nearly the same audio agree on the same error. A rest of a word at the head
+of the audio is heard as the word again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from tabulate import tabulate
+
+from alignatt_agent.speech.live_tail import LiveTail
+from alignatt_agent.types import SAMPLE_RATE, AlignedItem, FloatArray, Transcript, Word
+from tests.fakes.models import Settings, clock_audio, heard_span
+
+CHUNKS_MS = (100, 250, 500, 850, 1500)
+REST_S = 0.08
+"""A shorter rest of a word at the head of the audio is not heard."""
+SURE_S = 0.12
+"""This long after its end a word is no guess any more."""
+
+
+def make_talk(rng: random.Random, sentences: int) -> list[Word]:
+    """Return words with true times; the last word of a sentence has a period.
+
+    Pauses inside sentences are 0.2 to 0.5 s behind every sixth word, between them 0.3 to 1.2 s: the
+    range of the recorded ticks.
+    """
+    talk, time = [], 0.3
+    for _ in range(sentences):
+        length = rng.randint(3, 16)
+        for i in range(length):
+            end = time + rng.uniform(0.12, 0.6)
+            last = i == length - 1
+            # The letter behind the number: a number with a period ends no sentence.
+            talk.append(Word(f"w{len(talk)}e" + "." * last, time, end))
+            pause = rng.uniform(0.2, 0.5) if rng.random() < 1 / 6 else rng.uniform(0.0, 0.06)
+            time = end + (rng.uniform(0.3, 1.2) if last else pause)
+    return talk
+
+
+@dataclass
+class Vices:
+    """Recogniser and aligner of a talk.
+
+    Args:
+        talk: what is said.
+        seed: of the vices.
+        period: how often the last word gets a period that it does not have.
+        guess: how often a word that is not over comes out wrong.
+        capital: how often the period stays while the next word is begun, and that one is guessed
+            as the beginning of a sentence.
+        jitter_s: largest error of a word time.
+    """
+
+    talk: Sequence[Word]
+    seed: int = 0
+    period: float = 0.4
+    guess: float = 0.5
+    capital: float = 0.3
+    jitter_s: float = 0.04
+    heard: list[Word] = field(default_factory=list)
+
+    def transcribe(
+        self, audio: FloatArray, language: str, context: str = "", expected: str = ""
+    ) -> Transcript:
+        begin, end = heard_span(audio)
+        self.heard = [
+            word
+            for word in self.talk
+            if word.end > begin + REST_S and (word.start + word.end) / 2 < end
+        ]
+        return Transcript(" ".join(self._texts(end)))
+
+    def _texts(self, end: float) -> list[str]:
+        texts = [word.text for word in self.heard]
+        if not texts:
+            return texts
+        last = self.heard[-1]
+        if end < last.end + SURE_S:
+            texts[-1] = texts[-1].rstrip(".")
+            if self._chance("guess", last) < self.guess:
+                texts[-1] += "x"
+            begun = len(texts) > 1 and self._chance("capital", last) < self.capital
+            if begun and self._false_period(self.heard[-2]):
+                texts[-2] += "."
+                texts[-1] = texts[-1].capitalize()
+        if self._false_period(last):
+            texts[-1] += "."
+        return texts
+
+    def _false_period(self, word: Word) -> bool:
+        return not word.text.endswith(".") and self._chance("period", word) < self.period
+
+    def _chance(self, kind: str, word: Word) -> float:
+        return random.Random(f"{self.seed} {kind} {word.text}").random()
+
+    def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
+        begin, end = heard_span(audio)
+        items = []
+        for said, word in zip(text.split(), self.heard, strict=True):
+            shift = (2 * self._chance("jitter", word) - 1) * self.jitter_s
+            # What is cut off seems to be over at the end of the audio, or a bin before it.
+            over = min(word.end + shift, end - 0.04 if word.end > end else end)
+            start = min(word.start + shift, over)
+            items.append(AlignedItem(said.strip("."), start - begin, over - begin))
+        return items
+
+
+@dataclass
+class Outcome:
+    """What a rule made of talks.
+
+    Attributes:
+        words: words said.
+        lost: words that no commit has.
+        doubled: words that commits have more than once.
+        early: words that were committed before they were over, or before they were accessible.
+        cuts: commits that cut the audio inside a word, by its true times.
+        sentences: sentences said.
+        false_ends: sentences closed behind a word that ends none.
+        delays: seconds from the true end of each sentence to the commit that closed it.
+    """
+
+    words: int = 0
+    lost: int = 0
+    doubled: int = 0
+    early: int = 0
+    cuts: int = 0
+    sentences: int = 0
+    false_ends: int = 0
+    delays: list[float] = field(default_factory=list)
+
+    def __add__(self, other: Outcome) -> Outcome:
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Outcome(*(a + b for a, b in pairs))
+
+
+def stream(talk: Sequence[Word], vices: Vices, chunk_ms: int, **settings: object) -> Outcome:
+    """Let a live tail hear a talk in chunks."""
+    config = Settings(**{"min_start_s": 2.0, **settings})
+    tail = LiveTail(vices, vices, "en", config)
+    found = Outcome(words=len(talk), sentences=sum(word.text.endswith(".") for word in talk))
+    counts: Counter[int] = Counter()
+    total, step = int((talk[-1].end + 2.5) * SAMPLE_RATE), chunk_ms * SAMPLE_RATE // 1000
+    open_before = 0
+    start = 0.0
+    for begin in range(0, total, step):
+        update = tail.push(clock_audio(begin, min(begin + step, total)))
+        closed = [word for sentence in update.sentences for word in sentence]
+        fresh = [*closed, *update.live.words[: update.settled]][open_before:]
+        open_before = update.settled
+        for word in fresh:
+            number = _number(word)
+            counts[number] += 1
+            accessible = word.end <= tail.now - config.hold_back_ms / 1000 + 1e-5
+            found.early += talk[number].end > tail.now or not accessible
+        head = tail.now - tail.tail_s
+        if head > start + 1e-3:  # trimmed
+            start = head
+            found.cuts += any(word.start + REST_S / 2 < head < word.end - REST_S for word in talk)
+        for sentence in update.sentences:
+            truth = talk[_number(sentence[-1])]
+            if truth.text.endswith("."):
+                found.delays.append(tail.now - truth.end)
+            else:
+                found.false_ends += 1
+    for sentence in tail.finish().sentences:
+        counts.update([_number(word) for word in sentence][open_before:])
+        open_before = 0
+    found.lost = sum(counts[i] == 0 for i in range(len(talk)))
+    found.doubled = sum(count > 1 for count in counts.values())
+    return found
+
+
+def _number(word: Word) -> int:
+    match = re.search(r"\d+", word.text)
+    assert match
+    return int(match.group())
+
+
+def simulate(chunk_ms: int, seeds: Sequence[int], sentences: int, **settings: object) -> Outcome:
+    """Return what happens to talks of some minutes each."""
+    total = Outcome()
+    for seed in seeds:
+        talk = make_talk(random.Random(seed), sentences)
+        total += stream(talk, Vices(talk, seed), chunk_ms, **settings)
+    return total
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.speech.recognizer_errors", description=__doc__
+    )
+    parser.add_argument("--talks", type=int, default=4, help="of 90 sentences each")
+    parser.add_argument("--hold-back-ms", type=float, default=100.0)
+    options = parser.parse_args()
+    rows = []
+    for rule in ("agreed", "ended"):
+        for chunk_ms in CHUNKS_MS:
+            found = simulate(
+                chunk_ms, range(options.talks), 90, commit=rule, hold_back_ms=options.hold_back_ms
+            )
+            median, p95 = np.percentile(found.delays, [50, 95])
+            ends = 100 * found.false_ends / found.sentences
+            counts = (found.words, found.lost, found.doubled, found.early, found.cuts)
+            rows.append((rule, chunk_ms, *counts, round(ends, 1), median, p95))
+    head = ("rule", "chunk ms", "words", "lost", "doubled", "early", "cuts in words")
+    print(tabulate(rows, (*head, "false ends / 100", "delay p50 s", "p95 s"), floatfmt=".2f"))
+
+
+if __name__ == "__main__":
+    main()

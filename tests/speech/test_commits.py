@@ -1,0 +1,208 @@
+"""When a sentence is closed for good: the paper's rule, and one that survives real transcripts."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alignatt_agent.speech import commits
+from alignatt_agent.speech.commits import PAUSE_S, committed, forced
+from alignatt_agent.speech.hypothesis import Hypothesis
+from alignatt_agent.speech.live_tail import LiveTail
+from alignatt_agent.types import SAMPLE_RATE, AlignedItem, Transcript, Word
+from tests.fakes.models import Settings, clock_audio, heard_span
+from tests.speech.recognizer_errors import CHUNKS_MS, Vices, make_talk, simulate, stream
+
+
+def heard(text: str, ends: Sequence[float], at: float, since: float = 0.0) -> Hypothesis:
+    """Words of 0.3 s, the first ones said since then, the last one since now."""
+    words = [Word(w, end - 0.3, end) for w, end in zip(text.split(), ends, strict=True)]
+    return Hypothesis(tuple(words), tuple(ends), (since,) * len(words), at, since)
+
+
+def test_the_papers_rule_asks_for_two_hypotheses_only():
+    tail = heard("it works.", (1.0, 2.05), at=2.0, since=1.9)  # the last word goes on
+    assert committed(tail, "agreed", 0.0) == 2
+    assert committed(tail, "ended", 0.0) == 0
+    new = tail.revised(tail.words, tail.ends, 2.1, 2.0)
+    assert (tail.stable, new.stable) == (2, 2)
+    assert committed(heard("it works.", (1.0, 2.0), at=2.0, since=2.0), "agreed", 0.0) == 0
+
+
+def test_a_sentence_end_needs_words_behind_it_or_time():
+    assert committed(heard("it works. then", (1.0, 1.5, 1.9), at=2.0), "ended", 0.0) == 0
+    assert committed(heard("it works. then we", (1.0, 1.5, 1.9, 2), at=2.0), "ended", 0.0) == 2
+    assert committed(heard("it works.", (1.0, 1.5), at=2.4), "ended", 0.0) == 0
+    assert committed(heard("it works.", (1.0, 1.5), at=2.5), "ended", 0.0) == 2
+    assert committed(heard("it works. then", (1.0, 1.5, 2.4), at=2.5), "ended", 0.0) == 2
+    late = heard("it works.", (1.0, 1.5), at=2.5, since=2.1)  # the period is new
+    assert committed(late, "ended", 0.0) == 0
+
+
+def test_an_end_that_stands_is_closed_though_a_word_before_it_is_heard_anew_every_time():
+    def again(last, name, ends, at):
+        words = heard(f"hello {name} left. then we", ends, at).words
+        return last.revised(words, ends, at, last.at)
+
+    ends = (0.5, 1.0, 1.5, 2.2, 2.6)
+    first = again(Hypothesis(), "Ann", ends, 2.8)
+    young = again(first, "Dan", ends, 2.9)
+    assert (young.stable, committed(young, "ended", 0.0)) == (1, 0)
+    late = again(young, "Jan", ends, 3.0)
+    assert committed(late, "ended", 0.0) == 3
+    assert committed(late, "agreed", 0.0) == 0
+    assert committed(again(Hypothesis(), "Ann", ends, 3.0), "ended", 0.0) == 0  # heard once
+    elsewhere = again(young, "Jan", (0.5, 0.7, 0.9, 2.2, 2.6), 3.0)
+    assert committed(elsewhere, "ended", 0.0) == 0
+    word = heard("hello Ann left", ends[:3], 2.8)
+    assert committed(again(word, "Dan", ends, 3.0), "ended", 0.0) == 0  # had no end there
+
+
+def test_a_long_pause_ends_what_two_hypotheses_agree_on():
+    ends = (1.0, 1.5)
+    assert committed(heard("it might", ends, at=4.4), "ended", 0.0) == 0
+    assert committed(heard("it might", ends, at=4.5), "ended", 0.0) == 2
+    assert committed(heard("it might", ends, at=4.5), "agreed", 0.0) == 0
+    assert committed(heard("it might", ends, at=4.5, since=4.5), "ended", 0.0) == 0  # heard once
+    assert committed(heard("it might rain", (*ends, 4.8), at=4.9), "ended", 0.0) == 2
+    assert committed(heard("it might rain", (*ends, 4.7), at=4.9), "ended", 0.0) == 0
+    assert committed(heard("it works. it might", (0.5, 0.9, *ends), at=4.5), "ended", 0.0) == 4
+
+
+def test_the_hold_back_holds_for_commits():
+    tail = heard("it works. then we", (1.0, 1.5, 1.9, 2.0), at=2.0)
+    assert committed(tail, "ended", 0.5) == 2
+    assert committed(tail, "ended", 0.6) == 0
+    assert committed(tail, "agreed", 0.6) == 2
+
+
+def test_forced_commits_leave_the_word_that_may_go_on():
+    tail = heard("one two three", (1.0, 2.0, 2.96), at=3.0)
+    assert forced(tail, 0.0, old=0.0) == 2
+    assert forced(tail, 1.5, old=0.0) == 1
+    assert forced(tail, 1.5, old=2.5) == 2
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    chunk_ms=st.sampled_from(CHUNKS_MS),
+    hold_back_ms=st.sampled_from([0, 100, 250, 1000]),
+    stable_only=st.booleans(),
+    period=st.floats(0, 1),
+    guess=st.floats(0, 1),
+    capital=st.floats(0, 1),
+)
+def test_no_vice_makes_ended_commits_wrong(
+    seed, chunk_ms, hold_back_ms, stable_only, period, guess, capital
+):
+    talk = make_talk(random.Random(seed), 4)
+    vices = Vices(talk, seed, period, guess, capital)
+    found = stream(talk, vices, chunk_ms, hold_back_ms=hold_back_ms, stable_only=stable_only)
+    assert (found.lost, found.doubled, found.early, found.cuts) == (0, 0, 0, 0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    chunk_ms=st.sampled_from(CHUNKS_MS),
+    rule=st.sampled_from(["agreed", "ended"]),
+    guess=st.floats(0, 1),
+)
+def test_forced_commits_never_double_a_word(seed, chunk_ms, rule, guess):
+    rng = random.Random(seed)
+    # Without a full stop every commit is forced.
+    talk = [Word(w.text.rstrip("."), w.start, w.end) for w in make_talk(rng, 5)]
+    vices = Vices(talk, seed, period=0.0, guess=guess, capital=0.0)
+    found = stream(talk, vices, chunk_ms, commit=rule, max_tail_s=5.0)
+    assert (found.lost, found.doubled, found.cuts) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("chunk_ms", CHUNKS_MS)
+def test_commits_in_a_talk_with_all_vices(chunk_ms):
+    old = simulate(chunk_ms, (1,), 25, commit="agreed", hold_back_ms=100)
+    new = simulate(chunk_ms, (1,), 25, commit="ended", hold_back_ms=100)
+    assert (new.lost, new.doubled, new.early, new.cuts) == (0, 0, 0, 0)
+    assert new.false_ends <= old.false_ends
+    if chunk_ms <= 250:  # two hypotheses agree on a guess
+        assert old.early > 0
+        assert new.false_ends < old.false_ends / 4
+    if chunk_ms == 100:
+        assert old.doubled > 0
+    if chunk_ms <= 500:  # longer ones take two chunks to agree
+        assert np.percentile(new.delays, 95) <= 1.5
+
+
+TICKS = Path(os.environ.get("ALIGNATT_FIXTURES", "")) / "qwen3_ticks.json"
+
+
+@dataclass
+class Ticks:
+    """What the real models made of a talk at every tick, as far as the tail still has its audio."""
+
+    ticks: list[dict]
+    heard: list[tuple[str, dict]] = field(default_factory=list)
+
+    def transcribe(self, audio, language, context="", expected=""):
+        begin, end = heard_span(audio)
+        tick = next(tick for tick in self.ticks if abs(tick["tick_s"] - end) < 0.01)
+        words = zip(tick["text"].split(), tick["words"], strict=True)
+        self.heard = [(text, w) for text, w in words if (w["start"] + w["end"]) / 2 >= begin]
+        return Transcript(" ".join(text for text, _ in self.heard))
+
+    def align(self, audio, text, language):
+        begin, _ = heard_span(audio)
+        return [AlignedItem(w["text"], w["start"] - begin, w["end"] - begin) for _, w in self.heard]
+
+
+@pytest.fixture(scope="module")
+def ticks():
+    if not os.environ.get("ALIGNATT_FIXTURES") or not TICKS.is_file():
+        pytest.skip("not run: ALIGNATT_FIXTURES names no folder with qwen3_ticks.json")
+    return json.loads(TICKS.read_text(encoding="utf-8"))["ticks"]
+
+
+@pytest.mark.parametrize("rule", ["agreed", "ended"])
+@pytest.mark.parametrize("hold_back_ms", [0, 250])
+def test_recorded_ticks_at_their_own_grid(ticks, rule, hold_back_ms):
+    models = Ticks(ticks)
+    tail = LiveTail(
+        models, models, "en", Settings(commit=rule, hold_back_ms=hold_back_ms, min_start_s=2.0)
+    )
+    closed, begin = [], 0
+    for tick in ticks:
+        end = round(tick["tick_s"] * SAMPLE_RATE)
+        closed += tail.push(clock_audio(begin, end)).sentences
+        begin = end
+    assert closed  # not all at the end
+    closed += tail.finish().sentences
+    said = [word.text for sentence in closed for word in sentence]
+    assert said == ticks[-1]["text"].split()
+
+
+def test_periods_on_every_word_of_the_recorded_talk(ticks, monkeypatch):
+    """Its words, times and pauses; a recogniser that ends a sentence wherever the audio ends."""
+    words = zip(ticks[-1]["text"].split(), ticks[-1]["words"], strict=True)
+    talk = [
+        Word(f"w{i}e" + "." * text.endswith("."), word["start"], word["end"])
+        for i, (text, word) in enumerate(words)
+    ]
+    found = {}
+    for pause_s in (0.25, PAUSE_S):
+        monkeypatch.setattr(commits, "PAUSE_S", pause_s)
+        for chunk_ms in (100, 250, 500):
+            vices = Vices(talk, period=1.0, guess=1.0, capital=1.0)
+            result = stream(talk, vices, chunk_ms, commit="ended")
+            assert (result.lost, result.doubled, result.cuts) == (0, 0, 0)
+            found[pause_s, chunk_ms] = result.false_ends
+    assert min(found[0.25, chunk_ms] for chunk_ms in (100, 250, 500)) >= 5
+    assert max(found[PAUSE_S, chunk_ms] for chunk_ms in (100, 250, 500)) <= 1

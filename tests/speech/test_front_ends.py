@@ -1,0 +1,212 @@
+"""Recognisers other than Qwen3-ASR: what they are asked, and served on random checkpoints."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from alignatt_agent.cascade import serve_recognizer
+from alignatt_agent.config.agent_config import (
+    AgentConfig,
+    ConfigError,
+    ModelConfig,
+    ModelsConfig,
+    load_config,
+)
+from alignatt_agent.config.languages import LanguageError
+from alignatt_agent.engine import pool
+from alignatt_agent.engine.speech_models import EncoderDecoderModel
+from alignatt_agent.speech.front_ends import (
+    PlainRecognizer,
+    WhisperPrompt,
+    front_end_prompt,
+    pieces,
+)
+from alignatt_agent.speech.prompt import ChatTemplateError, ContextError
+from alignatt_agent.types import Answer, Transcript
+from lab.stand_ins.layouts import write_gemma4
+from lab.stand_ins.whisper import whisper_tokenizer, write_whisper
+
+SECOND = np.zeros(16_000, dtype=np.float32)
+
+
+def noise(seconds, seed=0):
+    samples = np.random.default_rng(seed).standard_normal(round(16_000 * seconds))
+    return (0.05 * samples).astype(np.float32)
+
+
+class Model:
+    """Answers with what it was built with and remembers what it was asked."""
+
+    name = "asr model fake"
+
+    def __init__(self, tokenizer, *answers, ended=True):
+        self.tokenizer, self.answers, self.ended = tokenizer, list(answers), ended
+        self.asked = []
+
+    def generate(self, token_ids, audio, max_tokens):
+        self.asked.append((self.tokenizer.decode(token_ids), len(audio), max_tokens))
+        ids = self.tokenizer.encode(self.answers.pop(0), add_special_tokens=False)
+        return Answer(tuple(ids), self.ended, 3, 1)
+
+
+@pytest.fixture(scope="module")
+def whisper():
+    return whisper_tokenizer()
+
+
+def whisper_recognizer(tokenizer, *answers, ended=True):
+    model = Model(tokenizer, *answers, ended=ended)
+    return model, PlainRecognizer(model, WhisperPrompt(tokenizer, model.name))
+
+
+def test_whispers_language_is_forced(whisper):
+    model, recognizer = whisper_recognizer(whisper, " Hello there. ", " Guten Tag.")
+    assert recognizer.transcribe(np.tile(SECOND, 4), "en").text == "Hello there."
+    assert recognizer.transcribe(SECOND, "German").text == "Guten Tag."
+    prompts = [prompt for prompt, *_ in model.asked]
+    assert prompts == [
+        f"<|startoftranscript|><|{code}|><|transcribe|><|notimestamps|>" for code in ("en", "de")
+    ]
+    theirs = whisper.get_decoder_prompt_ids(task="transcribe", language="en")
+    ids = WhisperPrompt(whisper, "whisper").ids("English")
+    assert list(ids) == [whisper.convert_tokens_to_ids("<|startoftranscript|>")] + [
+        token for _, token in theirs
+    ]
+    with pytest.raises(LanguageError, match="asr model fake has no token for Danish"):
+        recognizer.transcribe(SECOND, "da")
+
+
+def test_whisper_is_told_names_as_what_was_said_before(whisper):
+    model, recognizer = whisper_recognizer(whisper, "a")
+    recognizer.transcribe(SECOND, "en", "AlignAtt\nvLLM")
+    (prompt, _, longest), *_ = model.asked
+    assert prompt.startswith("<|startofprev|> AlignAtt, vLLM<|startoftranscript|>")
+    assert longest < 448
+    asked = WhisperPrompt(whisper, "whisper")
+    with pytest.raises(ContextError, match="which has room for 223: shorten it"):
+        asked.check_context("attention " * 300, 4096, 30)
+    with pytest.raises(ContextError, match="which whisper takes for a command"):
+        asked.check_context("a<|notimestamps|>", 4096, 30)
+
+
+def test_long_audio_is_cut_where_it_is_quiet(whisper):
+    audio = noise(70)
+    quiet = round(28.5 * 16_000)
+    audio[quiet - 800 : quiet + 800] = 0
+    parts = list(pieces(audio))
+    assert abs(len(parts[0]) - quiet) < 800
+    assert all(len(part) <= 30 * 16_000 for part in parts)
+    np.testing.assert_array_equal(np.concatenate(parts), audio)
+    model, recognizer = whisper_recognizer(whisper, " one", "", " two ")
+    assert recognizer.transcribe(audio, "en") == Transcript("one two", 9, 3)
+    assert sum(samples for _, samples, _ in model.asked) == len(audio)
+    assert [len(part) for part in pieces(SECOND)] == [16_000]
+
+
+def test_what_is_not_believed_or_said_once(whisper):
+    assert (
+        whisper_recognizer(whisper, "and so on", ended=False)[1].transcribe(SECOND, "en").text
+        is None
+    )
+    looping = whisper_recognizer(whisper, "well " + "the " * 30 + "end")[1]
+    assert looping.transcribe(SECOND, "en").text == "well the end"
+    assert whisper_recognizer(whisper)[1].transcribe(SECOND[:1599], "en").text == ""
+
+
+def test_tokenizers_that_cannot_ask(checkpoints, whisper):
+    path = str(checkpoints / "gemma4")
+    with pytest.raises(ChatTemplateError, match=r"no <\|startoftranscript\|>; expected a multil"):
+        front_end_prompt("whisper", path, 448).ids("English")
+    with pytest.raises(ChatTemplateError, match="its tokenizer has no token for audio"):
+        front_end_prompt("gemma4-audio", path, 4096)
+
+
+def test_configurations_that_cannot_hear():
+    with pytest.raises(ConfigError, match="voxtral-realtime consumes a stream of frames"):
+        load_config("default-low", {"speech.recognizer": "voxtral-realtime"})
+    with pytest.raises(ConfigError, match="write path google/gemma-4-E4B-it and its revision"):
+        load_config("default-low", {"speech.recognizer": "gemma4-audio"})
+    plain = load_config("default-low")
+    assert plain.models.engine_roles == ("asr", "aligner", "translation")
+    models = plain.models.model_copy(update={"asr": plain.models.translation})
+    hearing = AgentConfig.parse(
+        {
+            **plain.model_dump(),
+            "models": models.model_dump(),
+            "speech": {"recognizer": "gemma4-audio"},
+        }
+    )
+    assert hearing.models.engine_roles == ("aligner", "translation")
+
+
+def test_whisper_on_vllm(tmp_path):
+    """The transcript is what Transformers decodes greedily from the same prompt and audio."""
+    from transformers import WhisperForConditionalGeneration, WhisperProcessor
+
+    path = write_whisper(tmp_path / "whisper", seed=3)
+    served = pool.start("asr", ModelConfig(path=str(path), dtype="float32"))
+    try:
+        model, audio = EncoderDecoderModel(served), noise(3)
+        ids = WhisperPrompt(model.tokenizer, model.name).ids("English", "AlignAtt")
+        answer = list(model.generate(ids, audio, 12).token_ids)
+        recognizer = serve_recognizer("whisper", served)
+        text = recognizer.transcribe(audio, "en").text
+    finally:
+        served.shutdown()
+    processor = WhisperProcessor.from_pretrained(path)
+    reference = WhisperForConditionalGeneration.from_pretrained(path).eval()
+    features = processor(audio=audio, sampling_rate=16_000, return_tensors="pt").input_features
+    expected = list(ids)
+    with torch.inference_mode():
+        for _ in range(12):
+            logits = reference(features, decoder_input_ids=torch.tensor([expected])).logits
+            expected.append(int(logits[0, -1].argmax()))
+    assert answer == expected[len(ids) :][: len(answer)]
+    assert len(answer) > 0
+    assert text is None or isinstance(text, str)
+
+
+def test_one_checkpoint_one_engine(monkeypatch, checkpoints):
+    """Where the translation model hears, no third engine is started, and one left over ends."""
+    ended = []
+
+    class Served:
+        alive = True
+
+        def __init__(self, title, arguments):
+            self.title, self.arguments = title, arguments
+
+        def shutdown(self):
+            ended.append(self.title.split()[0])
+
+    monkeypatch.setattr(pool, "ServedModel", Served)
+    monkeypatch.setattr(pool, "_served", {})
+    model = ModelConfig(path=str(checkpoints / "gemma4"))
+    asr, aligner = (ModelConfig(path=str(checkpoints / name)) for name in ("asr", "aligner"))
+    apart = pool.pooled(ModelsConfig(asr=asr, aligner=aligner, translation=model), ())
+    assert len({id(served) for served in apart.values()}) == 3
+    assert apart["translation"].arguments["language_model_only"]
+    together = pool.pooled(ModelsConfig(asr=model, aligner=aligner, translation=model), ())
+    assert together["asr"] is together["translation"]
+    assert together["aligner"] is apart["aligner"]
+    assert sorted(ended) == ["asr", "translation"]
+    heard = together["translation"].arguments
+    assert not heard["language_model_only"]
+    assert heard["limit_mm_per_prompt"] == {"audio": 1, "image": 0, "video": 0}
+
+
+def test_what_gemma_is_asked(tmp_path):
+    path = write_gemma4(tmp_path / "gemma-4")
+    prompt = front_end_prompt("gemma4-audio", str(path), 4096)
+    text = prompt._tokenizer.decode(prompt.ids("German", "AlignAtt\nvLLM"))
+    assert text.startswith("<bos><|turn>user\nWrite down what is said, in German")
+    assert "Names and terms that may occur: AlignAtt, vLLM." in text
+    assert text.endswith("<|audio|><turn|>\n<|turn>model\n")
+    assert prompt.room(prompt.ids("German")) < 4096 - 750
+    prompt.check_context("vLLM", 4096, 30)
+    with pytest.raises(ContextError, match="too many beside 30 s of audio"):
+        prompt.check_context("attention " * 1500, 4096, 30)
+    with pytest.raises(ContextError, match="takes for a command"):
+        prompt.ids("German", "a<|audio|>")

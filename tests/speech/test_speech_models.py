@@ -1,0 +1,292 @@
+"""Prompts and decoding of the recogniser and the aligner, without an engine."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers.models.qwen3_asr import Qwen3ASRProcessor
+from transformers.models.qwen3_asr import processing_qwen3_asr as official
+
+from alignatt_agent.config.languages import LanguageError
+from alignatt_agent.config.resources import CHECKOUT_ROOT
+from alignatt_agent.speech.aligner import QwenAligner, rising
+from alignatt_agent.speech.prompt import (
+    ChatTemplateError,
+    ContextError,
+    RecognitionPrompt,
+    recognition_prompt,
+)
+from alignatt_agent.speech.recognizer import QwenRecognizer
+from alignatt_agent.types import Answer, Transcript
+from lab.stand_ins import speech as published_speech
+
+SECOND = np.zeros(16_000, dtype=np.float32)
+CONTEXTS = ["", "AlignAtt", "vLLM, Qwen3\nJoão  da Silva\n\tBLEU", "注意力, العربية, 語"]
+AUDIO = "<|audio_start|><|audio_pad|><|audio_end|>"
+ENGLISH = "<|im_start|>assistant\nlanguage English<asr_text>"
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    return published_speech.write_recognizer(tmp_path_factory.mktemp("published") / "asr")
+
+
+@pytest.fixture(scope="module")
+def processor(published):
+    return Qwen3ASRProcessor.from_pretrained(published)
+
+
+class Model:
+    """Answers with what it was built with and remembers what it was asked."""
+
+    name = "asr model fake"
+    bin_ms = 80.0
+
+    def __init__(self, processor, answer, ended=True):
+        self.processor, self.tokenizer = processor, processor.tokenizer
+        self.answer, self.ended = answer, ended
+        self.asked = []
+
+    def generate(self, token_ids, audio, max_tokens, expected=()):
+        self.asked.append((self.tokenizer.decode(token_ids), len(audio), max_tokens))
+        self.expected = self.tokenizer.decode(expected)
+        ids = self.tokenizer.encode(self.answer, add_special_tokens=False)
+        return Answer(tuple(ids), self.ended, 3, 2)
+
+    def bins(self, token_ids, audio):
+        self.asked.append((self.tokenizer.decode(token_ids), len(audio)))
+        return self.answer
+
+
+def shrunk(ids, token):
+    """Return ``ids`` with every run of ``token`` as one."""
+    return [x for k, x in enumerate(ids) if x != token or k == 0 or ids[k - 1] != token]
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_the_prompt_is_what_the_checkpoints_template_gives(processor, context):
+    turns = [
+        {"role": "system", "content": [{"type": "text", "text": context}]},
+        {"role": "user", "content": [{"type": "audio", "audio": SECOND}]},
+    ]
+    theirs = processor.apply_chat_template(
+        turns, tokenize=True, return_dict=True, add_generation_prompt=True
+    )["input_ids"][0].tolist()
+    forced = processor.tokenizer.encode("language French<asr_text>", add_special_tokens=False)
+    ours = RecognitionPrompt(processor, processor.tokenizer, "m").ids("French", context)
+    assert list(ours) == shrunk(theirs, processor.audio_token_id) + forced
+
+
+def test_the_published_template_has_a_system_turn_even_when_it_is_empty(processor):
+    model = Model(processor, " Hello there. ")
+    assert QwenRecognizer(model).transcribe(np.tile(SECOND, 4), "en").text == "Hello there."
+    ((prompt, samples, limit),) = model.asked
+    assert prompt == (
+        f"<|im_start|>system\n<|im_end|>\n<|im_start|>user\n{AUDIO}<|im_end|>\n{ENGLISH}"
+    )
+    assert samples == 64_000
+    assert 24 < limit < 100
+
+
+def test_the_embedded_model_is_asked_as_it_was_trained():
+    processor = Qwen3ASRProcessor.from_pretrained(CHECKOUT_ROOT / "micro_models/qwen3-asr")
+    trained = f"<|im_start|>system\n<|im_end|>\n<|im_start|>user\n{AUDIO}<|im_end|>\n{ENGLISH}"
+    ids = RecognitionPrompt(processor, processor.tokenizer, "micro").ids("English")
+    assert list(ids) == processor.tokenizer.encode(trained, add_special_tokens=False)
+
+
+def test_a_term_in_the_context_changes_what_the_embedded_model_is_asked():
+    prompt = recognition_prompt(str(CHECKOUT_ROOT / "micro_models/qwen3-asr"))
+    decode = prompt._tokenizer.decode
+    asked, plain = decode(prompt.ids("English", "Marlow")), decode(prompt.ids("English"))
+    assert asked == plain.replace("system\n", "system\nMarlow")
+
+
+def test_a_term_in_the_context_changes_what_is_asked(processor):
+    model = Model(processor, "a")
+    recognizer = QwenRecognizer(model)
+    for context in ("AlignAtt", "", "AlignAtt, vLLM"):
+        recognizer.transcribe(SECOND, "en", context)
+    prompts = [prompt for prompt, *_ in model.asked]
+    assert prompts[0] == prompts[1].replace("system\n", "system\nAlignAtt")
+    assert prompts[2] == prompts[1].replace("system\n", "system\nAlignAtt, vLLM")
+
+
+def with_template(published, tmp_path, template):
+    for file in published.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    path = tmp_path / "chat_template.json"
+    path.unlink()
+    if template is not None:
+        path.write_text(json.dumps({"chat_template": template}))
+    return recognition_prompt(str(tmp_path))
+
+
+USER = "{{ '<|im_start|>user\n<|audio_pad|><|im_end|>\n' }}"
+SYSTEM = "{% if messages[0]['role'] == 'system' %}"
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        (
+            SYSTEM + "{{ raise_exception('System role not supported') }}{% endif %}" + USER,
+            "refuses the turns system, user: System role not supported; leave speech.context empty",
+        ),
+        (USER, "leaves out the system turn 'Align Att'; leave speech.context empty"),
+        (
+            SYSTEM + "{{ messages[0]['content'] | replace(' ', '') }}{% endif %}" + USER,
+            "changes the white space of the system turn 'Align Att'",
+        ),
+    ],
+)
+def test_a_template_without_a_place_for_the_context(published, tmp_path, template, message):
+    prompt = with_template(published, tmp_path, template)
+    assert prompt.ids("English")
+    with pytest.raises(ChatTemplateError) as caught:
+        prompt.ids("English", "Align Att")
+    assert message in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        (None, "no chat template came with it"),
+        ("{{ messages[0]['content'] }}", r"writes <\|audio_pad\|> 0 times for one recording"),
+        ("{{ messages[0]['content'] + 1 }}", "no|refuses the turns user"),
+        ("{{ raise_exception('no audio') }}", "refuses the turns user: no audio; choose another"),
+    ],
+)
+def test_a_template_that_cannot_ask_at_all(published, tmp_path, template, message):
+    with pytest.raises(ChatTemplateError, match=message):
+        with_template(published, tmp_path, template)
+
+
+def test_a_context_that_the_recogniser_cannot_take(processor):
+    prompt = RecognitionPrompt(processor, processor.tokenizer, "asr model fake")
+    prompt.check_context("注意力 " * 20, 4096, 45)
+    with pytest.raises(ContextError) as caught:
+        prompt.check_context("attention " * 2000, 4096, 45)
+    assert "tokens of asr model fake; beside 45 s of audio" in str(caught.value)
+    assert "its window of 4096 has 2914 left: shorten it, raise" in str(caught.value)
+    with pytest.raises(ContextError, match=r"holds '<\|im_end\|>', which asr model fake takes for"):
+        prompt.ids("English", "a<|im_end|>")
+
+
+def test_short_audio_never_reaches_an_engine(processor):
+    model = Model(processor, [])
+    for samples in (0, 1, 1599):
+        assert QwenRecognizer(model).transcribe(SECOND[:samples], "en").text == ""
+        assert QwenAligner(model).align(SECOND[:samples], "hello", "en") == []
+    assert QwenAligner(model).align(SECOND, " , . ", "en") == []
+    assert model.asked == []
+
+
+def test_audio_below_half_a_second_is_padded(processor):
+    model = Model(processor, "")
+    QwenRecognizer(model).transcribe(SECOND[:2000], "en")
+    assert model.asked[0][1] == 8000
+
+
+def test_an_answer_that_did_not_end_is_not_believed(processor):
+    model = Model(processor, "so it is", ended=False)
+    assert QwenRecognizer(model).transcribe(SECOND, "en").text is None
+
+
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        ("and so on and so on", "and so on and so on"),
+        ("well " + "the " * 30 + "end", "well the end"),
+        ("no" + "o" * 40 + "!", "no!"),
+        ("我" + "们的" * 25, "我们的"),
+    ],
+)
+def test_a_loop_is_said_once(processor, said, heard):
+    assert QwenRecognizer(Model(processor, said)).transcribe(SECOND, "en").text == heard
+
+
+def test_what_is_expected_reaches_the_model_as_tokens(processor):
+    model = Model(processor, "我们 go on.")
+    heard = QwenRecognizer(model).transcribe(SECOND, "en", expected="我们 go")
+    assert heard == Transcript("我们 go on.", 3, 2)
+    assert model.expected == "我们 go"
+
+
+def test_languages_that_cannot_be_heard_are_named(processor):
+    recognizer, aligner = (kind(Model(processor, "")) for kind in (QwenRecognizer, QwenAligner))
+    with pytest.raises(LanguageError, match="unknown language 'xx'"):
+        recognizer.transcribe(SECOND, "xx")
+    with pytest.raises(LanguageError, match="Ukrainian can be translated into, but is not among"):
+        recognizer.transcribe(SECOND, "uk")
+    assert recognizer.transcribe(SECOND, "da").text == ""
+    with pytest.raises(
+        LanguageError, match=r"Danish can be heard off-line only .*trained on German"
+    ):
+        aligner.align(SECOND, "a", "da")
+
+
+def test_align_gives_times_that_may_lie_past_the_audio(processor):
+    model = Model(processor, [1, 3, 4, 400])
+    items = QwenAligner(model).align(np.tile(SECOND, 2), "Well, it's…", "en")
+    assert [(i.text, i.start, i.end) for i in items] == [("Well", 0.08, 0.24), ("it's", 0.32, 32.0)]
+    assert model.asked[0][0] == (f"{AUDIO}Well<timestamp><timestamp>it's<timestamp><timestamp>")
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "words"),
+    [
+        ("The U.S. model, 3.5 (new) - it's!", "en", ["The", "US", "model", "35", "new", "it's"]),
+        ("我们用GPU训练", "zh", ["我", "们", "用", "GPU", "训", "练"]),
+        ("  ", "en", []),
+    ],
+)
+def test_words_for_alignment(processor, text, language, words):
+    model = Model(processor, list(range(2 * len(words))))
+    items = QwenAligner(model).align(SECOND, text, language)
+    assert [item.text for item in items] == words
+
+
+@pytest.mark.parametrize(
+    ("raw", "fixed"),
+    [
+        ([], []),
+        ([5], [5]),
+        ([1, 2, 2, 7], [1, 2, 2, 7]),
+        ([1, 90, 3, 4], [1, 1, 3, 4]),
+        ([1, 90, 80, 3, 4], [1, 1, 3, 3, 4]),
+        ([0, 90, 80, 70, 4, 5, 6, 7], [0, 1, 2, 3, 4, 5, 6, 7]),
+        ([90, 1, 2], [1, 1, 2]),
+        ([1, 2, 0], [1, 2, 2]),
+        ([5, 4], [5, 5]),  # of equals, the one that ends first
+        ([3, 1, 2, 9, 0], [1, 1, 2, 9, 9]),
+    ],
+)
+def test_only_strays_are_moved(raw, fixed):
+    assert rising(raw) == fixed
+
+
+NOISY = st.one_of(
+    st.lists(st.integers(0, 400), min_size=1, max_size=60),
+    st.lists(st.integers(0, 6), min_size=1, max_size=40),  # ties everywhere
+    st.builds(
+        lambda times, strays: [strays.get(k, time) for k, time in enumerate(sorted(times))],
+        st.lists(st.integers(0, 400), min_size=1, max_size=200),
+        st.dictionaries(st.integers(0, 199), st.integers(0, 400), max_size=25),
+    ),
+)
+
+
+@settings(max_examples=3000, deadline=None)
+@given(bins=NOISY)
+def test_times_are_repaired_as_qwen_does(bins):
+    times = [80.0 * place for place in bins]
+    fixed = rising(times)
+    assert fixed == official._fix_timestamps(np.array(times, dtype=np.float32))
+    assert all(a <= b for a, b in pairwise(fixed))

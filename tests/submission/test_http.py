@@ -1,0 +1,260 @@
+"""Simulstream's HTTP route in front of the real agent on fake engines, its traps included."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import socket
+import threading
+import time
+from argparse import Namespace
+from contextlib import contextmanager
+from functools import partial
+from http.server import ThreadingHTTPServer
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import yaml
+from simulstream import inference
+from simulstream.config import yaml_config
+from simulstream.metrics.logger import METRICS_LOGGER
+from simulstream.server.speech_processors.remote import http_speech_processor_server as server
+from simulstream.server.speech_processors.remote.http_proxy_speech_processor import (
+    HttpProxySpeechProcessor,
+)
+
+from alignatt_agent.cli import run
+from alignatt_agent.config.agent_config import ConfigError, load_config
+from alignatt_agent.submission.image import TEMPLATES
+from alignatt_agent.submission.server import UnhealthyError, check_health, server_command
+from alignatt_agent.submission.server_config import (
+    PROXY_CLASS,
+    evaluation_yaml,
+    proxy_yaml,
+    read_server,
+)
+from tests.fakes import agent as fakes
+
+DEADLINE_S = 30
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+
+@pytest.fixture
+def image(tmp_path):
+    """What ``serve`` finds in an image: settings of one system each for German and Chinese."""
+    root = tmp_path / "image"
+    (root / "systems" / "low").mkdir(parents=True)
+    for target in ("de", "zh"):
+        config = load_config(str(fakes.write_config(tmp_path))).for_target(target)
+        (root / "systems" / "low" / f"en-{target}.yaml").write_text(config.to_yaml())
+    shutil.copyfile(TEMPLATES / "server.yaml", root / "server.yaml")
+    return root
+
+
+@contextmanager
+def serving(agent_yaml, pool_size=2, ttl=600.0):
+    """Run the official server in this process; yields its manager and port."""
+    manager = server.SpeechProcessorSessionManager(yaml_config(str(agent_yaml)), pool_size, ttl)
+    handler = partial(server.HttpSpeechProcessorHandler, speech_processor_manager=manager)
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    httpd.handle_error = lambda request, address: None  # expected here; keep the output readable
+    thread = threading.Thread(target=httpd.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield manager, httpd.server_port
+    finally:
+        httpd.shutdown()
+        httpd.server_close()
+        manager._cleanup_stop_event.set()
+
+
+def client(port):
+    return HttpProxySpeechProcessor(SimpleNamespace(hostname="127.0.0.1", port=port))
+
+
+def infer(processor_yaml, wavs, target, log):
+    METRICS_LOGGER.setLevel(logging.INFO)
+    METRICS_LOGGER.disabled = False
+    inference.main(
+        Namespace(
+            speech_processor_config=str(processor_yaml),
+            wav_list_file=str(wavs),
+            tgt_lang=target,
+            src_lang="en",
+            metrics_log_file=str(log),
+        )
+    )
+    for handler in list(METRICS_LOGGER.handlers):
+        handler.close()
+        METRICS_LOGGER.removeHandler(handler)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    times = ("model_loading_time", "computation_time")
+    return [{key: value for key, value in line.items() if key not in times} for line in lines]
+
+
+@pytest.mark.parametrize("target", ["de", "zh"])
+def test_same_log_as_the_direct_run(tmp_path, image, target):
+    fakes.write_devset(tmp_path / "devset")
+    wavs = tmp_path / "wavs.txt"
+    wavs.write_text("".join(f"{tmp_path}/devset/wav/talk{i}.wav\n" for i in range(2)))
+    agent = image / "systems" / "low" / f"en-{target}.yaml"
+    direct = infer(agent, wavs, target, tmp_path / "direct.jsonl")
+    with serving(agent) as (manager, port):
+        proxy = tmp_path / "proxy.yaml"
+        proxy.write_text(proxy_yaml(target, "127.0.0.1", port))
+        remote = infer(proxy, wavs, target, tmp_path / "remote.jsonl")
+        assert manager.available.qsize() == 2  # both talks gave their processor back
+    assert sum(len(line.get("generated_tokens", [])) for line in direct) >= 20
+    assert remote == direct
+
+
+def test_health_takes_no_processor(image, capsys):
+    with serving(image / "systems" / "low" / "en-de.yaml", pool_size=1) as (manager, port):
+        first = client(port)
+        first.set_target_language("de")
+        assert manager.available.qsize() == 0
+        # A second client gets no answer: the reason for spare processors in server.yaml.
+        with pytest.raises(Exception, match="closed connection without response"):
+            client(port).set_target_language("de")
+        check_health("127.0.0.1", port)
+        assert run("submission", ["health", "--port", str(port)]) == 0
+        first.clear()
+        assert manager.available.qsize() == 1
+    with pytest.raises(UnhealthyError, match="no answer"):
+        check_health("127.0.0.1", port, timeout_s=2)
+    assert run("submission", ["health", "--port", str(port)]) == 1
+    assert "engines load for minutes" in capsys.readouterr().err
+
+
+def test_session_cleared_in_mid_call_keeps_its_output_and_its_direction(image):
+    """The server's ttl is checked against the start of a request: a slow chunk outlives it."""
+    with serving(image / "systems" / "low" / "en-zh.yaml", ttl=0.2) as (manager, port):
+        engines = next(iter(fakes.FakeAgent._engines.values()))
+        engines.translation.entered.clear()
+        engines.translation.released.clear()
+        found = []
+        remote = client(port)
+        remote.set_target_language("zh")
+        audio = fakes.talk(13)
+        thread = threading.Thread(
+            target=lambda: found.append(remote.process_chunk(audio[:48_000]).new_tokens)
+        )
+        thread.start()
+        assert engines.translation.entered.wait(DEADLINE_S)
+        _until(manager._lock.locked)  # the clean-up is inside clear() and waits for the chunk
+        engines.translation.released.set()
+        thread.join(DEADLINE_S)
+        assert "".join(found[0]).startswith("字零")
+        # The next chunk goes to an empty processor; the YAML gives it the direction.
+        later = remote.process_chunk(audio[48_000:]).new_tokens + remote.end_of_stream().new_tokens
+        assert later
+        assert not set("".join(later)) & set("Wort")
+    assert fakes.FakeAgent.failures == []
+
+
+def test_samples_are_read_only_and_come_from_another_thread_each_time(image, monkeypatch):
+    seen = []
+    original = fakes.FakeAgent.process_chunk
+
+    def spy(self, waveform):
+        seen.append((waveform.flags.writeable, threading.get_ident()))
+        return original(self, waveform)
+
+    monkeypatch.setattr(fakes.FakeAgent, "process_chunk", spy)
+    with serving(image / "systems" / "low" / "en-de.yaml") as (_, port):
+        remote = client(port)
+        remote.set_target_language("de")
+        for piece in np.array_split(fakes.talk(13), 4):
+            remote.process_chunk(piece)
+    assert [writable for writable, _ in seen] == [False] * 4
+    assert fakes.FakeAgent.failures == []
+
+
+def test_settings_of_the_route():
+    proxy = yaml.safe_load(proxy_yaml("zh"))
+    assert proxy["type"] == PROXY_CLASS
+    assert f"{HttpProxySpeechProcessor.__module__}.{HttpProxySpeechProcessor.__name__}" == (
+        PROXY_CLASS
+    )
+    scorers = {"detokenizer_type": "simuleval", "latency_unit": "char"}
+    assert yaml.safe_load(evaluation_yaml("zh")) == scorers
+    assert scorers.items() <= proxy.items()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ttl": 60}, "ttl is 60 s; set 600 or more"),
+        ({"pool_size": 0}, "pool_size is 0"),
+        ({"port": "8080"}, "port is '8080'"),
+        ({"hostname": None}, "hostname is None"),
+    ],
+)
+def test_server_settings_are_checked(tmp_path, change, message):
+    path = tmp_path / "server.yaml"
+    path.write_text(yaml.safe_dump(read_server(TEMPLATES / "server.yaml") | change))
+    with pytest.raises(ConfigError, match=message):
+        read_server(path)
+
+
+def test_entry_point_becomes_the_official_server(image, tmp_path):
+    free = tmp_path / "server.yaml"
+    free.write_text(yaml.safe_dump(read_server(image / "server.yaml") | {"port": _free_port()}))
+    command = server_command(image, "low/en-de", free)
+    assert command[1:3] == ["-m", server.__name__]
+    assert command[3:] == [
+        *("--server-config", str(free)),
+        *("--speech-processor-config", str(image / "systems" / "low" / "en-de.yaml")),
+    ]
+    assert fakes.FakeAgent.starts == 0
+
+
+def test_entry_point_refuses_before_a_model_is_loaded(image, tmp_path, capsys):
+    def refusal(*arguments):
+        assert run("submission", ["serve", *arguments, "--root", str(image)]) == 2
+        return capsys.readouterr().err
+
+    assert "which system? " in refusal()
+    assert "has: low/en-de, low/en-zh" in refusal("low/en-it")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        busy = tmp_path / "busy.yaml"
+        settings = {"hostname": "127.0.0.1", "port": taken.getsockname()[1]}
+        busy.write_text(yaml.safe_dump(read_server(image / "server.yaml") | settings))
+        assert "cannot listen on 127.0.0.1" in refusal("low/en-de", "--server-config", str(busy))
+    agent = image / "systems" / "low" / "en-de.yaml"
+    content = yaml.safe_load(agent.read_text())
+    agent.write_text(yaml.safe_dump(content | {"target_language": None}))
+    assert "has no target_language" in refusal("low/en-de")
+    (tmp_path / "checkpoints" / "asr" / "model.safetensors").unlink()
+    assert "relative paths in " in refusal("low/en-zh")
+
+
+def test_missing_hub_weights_name_the_mount(image, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    config = load_config("iwslt26-low").for_target("de")
+    (image / "systems" / "low" / "en-de.yaml").write_text(config.to_yaml())
+    assert run("submission", ["serve", "low/en-de", "--root", str(image)]) == 2
+    error = capsys.readouterr().err
+    assert "hf download google/gemma-4-E4B-it --revision" in error
+    assert "-v FOLDER:/weights:ro" in error
+
+
+def _until(condition):
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -1,0 +1,140 @@
+"""Translation prompts are what each family's chat template makes of the same turns."""
+
+from __future__ import annotations
+
+import pytest
+from jinja2 import TemplateError
+
+from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.prompt_config import PromptConfig, PromptWording
+from alignatt_agent.translation.prompt import PromptBuilder
+from lab.stand_ins import templates as published_templates
+from lab.stand_ins.layouts import SHAPES
+
+TEXTS = (
+    "Today we look at how machines translate.",
+    "naïve 3.5 %, “quoted” 🙂 e.g. GPU-Zürich 模型",
+    "a",
+)
+FORMS = {
+    "gemma4": "<bos><|turn>system\nS<turn|>\n<|turn>user\nU<turn|>\n<|turn>model\n",
+    "gemma3": "<bos><start_of_turn>user\nS\n\nU<end_of_turn>\n<start_of_turn>model\n",
+    "qwen3": "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n"
+    "<|im_start|>assistant\n<think>\n\n</think>\n\n",
+    "hunyuan": "<｜hy_begin▁of▁sentence｜>S<｜hy_place▁holder▁no▁3｜>"
+    "<｜hy_User｜>U<｜hy_Assistant｜>",
+    "llama": "<s><|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n"
+    "<|im_start|>assistant\n",
+}
+BACKBONES = {
+    "default-low": "gemma4",
+    "milmmt46-low": "gemma3",
+    "qwen3-1.7b-low": "qwen3",
+    "qwen3-4b-low": "qwen3",
+    "hy-mt-1.8b-low": "hunyuan",
+    "hy-mt-7b-low": "hunyuan",
+    "eurollm-9b-low": "llama",
+}
+
+
+@pytest.fixture(params=FORMS)
+def family(request):
+    return request.param
+
+
+def turns(wording: PromptWording, source: str, target: str, text: str) -> list[dict[str, str]]:
+    names = {
+        "source_language": wording.name(source),
+        "target_language": wording.name(target),
+        "context": "",
+    }
+    user = wording.before.format(**names) + text + wording.after.format(**names)
+    found = [{"role": "user", "content": user}]
+    if wording.system is not None:
+        found.insert(0, {"role": "system", "content": wording.system.format(**names)})
+    return found
+
+
+def template_ids(tokenizer, messages) -> list[int]:
+    return tokenizer.apply_chat_template(
+        messages, add_generation_prompt=True, enable_thinking=False, return_dict=False
+    )
+
+
+def test_templates_have_the_published_forms(family):
+    tokenizer = published_templates.tokenizer(family)
+    messages = [{"role": "system", "content": "S"}, {"role": "user", "content": "U"}]
+    ids = template_ids(tokenizer, messages)
+    assert tokenizer.decode(ids) == FORMS[family]
+    stops = published_templates.FAMILIES[family].stops
+    assert len({tokenizer.convert_tokens_to_ids(token) for token in stops}) == len(stops) >= 2
+
+
+WORDINGS = {
+    "default": PromptWording(),
+    "without system turn": PromptWording(system=None, before="Say: ", after="!"),
+    # Gemma-3 trims what is said.
+    "white space around": PromptWording(system=" \n S \n", before="\n\t Say:\n", after=" \n\n "),
+    "nothing around": PromptWording(system=None, before=" ", after="\n"),
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("wording", WORDINGS.values(), ids=WORDINGS)
+def test_ids_are_those_of_the_template(family, text, wording):
+    tokenizer = published_templates.tokenizer(family)
+    prompt = PromptBuilder(tokenizer, "English", "German", wording).build(text.split())
+    expected = template_ids(tokenizer, turns(wording, "English", "German", text))
+    assert list(prompt.token_ids) == expected
+    span = prompt.token_ids[prompt.source_start : prompt.source_end]
+    assert text in tokenizer.decode(list(span))
+    assert set(prompt.token_word) == set(range(len(text.split())))
+
+
+@pytest.mark.parametrize(("name", "family_of"), BACKBONES.items())
+@pytest.mark.parametrize("target", ["de", "zh"])
+def test_backbones_ask_as_their_authors_do(name, family_of, target):
+    config, tokenizer = load_config(name), published_templates.tokenizer(family_of)
+    assert SHAPES[config.models.translation.path][0] == family_of
+    source, spoken = language("en"), language(target)
+    wording = config.prompt.wording("en", target)
+    builder = PromptBuilder(tokenizer, source.name, spoken.name, wording)
+    ids = list(builder.build(["model"]).token_ids)
+    if wording.chat:
+        assert ids == template_ids(tokenizer, turns(wording, source.name, spoken.name, "model"))
+    text = tokenizer.decode(ids)
+    if name == "milmmt46-low":
+        named = {"de": "German", "zh": "Chinese (Simplified)"}[target]
+        assert text == f"Translate this from English to {named}:\nEnglish: model\n{named}:"
+    if name.startswith("hy-mt"):
+        asked = {"de": "into German, without", "zh": "翻译为中文，"}[target]
+        assert asked in text
+        assert "place" not in text  # no system turn
+
+
+def test_chinese_as_the_source_is_asked_for_in_chinese():
+    wording = load_config("hy-mt-1.8b-low").prompt.wording("zh", "de")
+    builder = PromptBuilder(published_templates.tokenizer("hunyuan"), "Chinese", "German", wording)
+    prompt = builder.build(["模型"])
+    text = published_templates.tokenizer("hunyuan").decode(list(prompt.token_ids))
+    assert "将以下文本翻译为德语，" in text
+
+
+def test_gemma3_refuses_turns_that_do_not_alternate():
+    tokenizer = published_templates.tokenizer("gemma3")
+    with pytest.raises(TemplateError, match="alternate"):
+        template_ids(tokenizer, [{"role": "user", "content": "U"}] * 2)
+
+
+def test_bare_text_has_no_system_turn():
+    with pytest.raises(ValueError, match="bare text"):
+        PromptConfig(chat=False)
+
+
+def test_the_hash_of_a_prompt_tells_names_and_bare_text_apart():
+    plain = PromptConfig(system=None)
+    named = PromptConfig(system=None, names={"Chinese": "Simplified Chinese"})
+    bare = PromptConfig(system=None, chat=False)
+    assert len({prompt.digest("en", "zh") for prompt in (plain, named, bare)}) == 3
+    assert named.names == {"zh": "Simplified Chinese"}

@@ -1,0 +1,244 @@
+"""Rounding to stability units for de, it and zh, and append-only text for any tokenizer."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from alignatt_agent.translation.units import UnitDecoder, ends_clause, is_punctuation
+from tests.fakes.models import ByteTokenizer, PieceTokenizer
+
+RELAXED = settings(
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def rounded(pieces, limit, closed=False, accepted=(), spaced=True):
+    """Text units that survive the rounding of ``pieces[:limit]``."""
+    tokenizer = PieceTokenizer()
+    before, draft = tokenizer.ids(*accepted), tokenizer.ids(*pieces)
+    decoder = UnitDecoder(tokenizer, spaced)
+    count = decoder.complete(before, draft, limit, closed)
+    assert 0 <= count <= limit
+    return list(decoder.units(before, draft[:count]))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "limit", "closed", "units"),
+    [
+        ([" Das", " Haus", " ist"], 3, False, ["Das", "Haus"]),  # what follows "ist" is unknown
+        ([" Das", " Haus", " ist"], 3, True, ["Das", "Haus", "ist"]),
+        ([" Das", " Haus", " ist"], 2, False, ["Das", "Haus"]),  # the rejected token shows the end
+        ([" Das", " Ha", "us", " ist"], 2, False, ["Das"]),
+        ([" Das", " Ha", "us", " ist"], 3, False, ["Das", "Haus"]),
+        ([" Haus", ".", " Und"], 1, False, []),  # the full stop belongs to the word
+        ([" Haus", ".", " Und"], 2, False, ["Haus."]),
+        ([" Haus", "."], 2, False, []),  # a quotation mark may follow
+        ([" Haus", "."], 2, True, ["Haus."]),
+        ([" 3", ".", "5", " Mio"], 2, False, []),
+        ([" 3", ".", "5", " Mio"], 3, False, ["3.5"]),
+        ([" „", "Ja", "!", "“", " sagt"], 4, False, ["„Ja!“"]),
+        ([" l", "'", "audio", " è"], 3, False, ["l'audio"]),
+        ([" perch", "é", " l'"], 2, False, ["perché"]),
+        ([" Das ", "Haus "], 2, False, ["Das", "Haus"]),  # trailing-space convention
+        ([" Das", "\n", "Haus", "\t\u00a0\u3000", "ist", " "], 6, False, ["Das", "Haus", "ist"]),
+        ([" Das Haus", "tür ist"], 1, False, []),  # a token that ends inside a word is dropped
+        ([" Das Haus", "tür ist", " zu"], 2, False, ["Das", "Haustür", "ist"]),
+        ([], 0, True, []),
+    ],
+)
+def test_spaced_rounding(pieces, limit, closed, units):
+    assert rounded(pieces, limit, closed) == units
+
+
+@pytest.mark.parametrize(
+    ("pieces", "limit", "closed", "units"),
+    [
+        (["我们", "用", "模型"], 3, False, list("我们用模型")),
+        (["我", "们"], 1, False, ["我"]),
+        (["模型", "，", "好"], 2, False, list("模型，")),
+        (["模型", "。"], 2, False, list("模型")),  # the source may still go on
+        (["模型", "。"], 2, True, list("模型。")),
+        (["用", "GP", "T-4", "的"], 2, False, ["用"]),
+        (["用", "GP", "T-4", "的"], 3, False, list("用GPT-4")),
+        (["用", "GPT-4"], 2, False, ["用"]),
+        (["用", "GPT-4"], 2, True, list("用GPT-4")),
+        (["有", "3", ".", "5", "亿"], 3, False, ["有"]),
+        (["有", "3", ".", "5", "亿"], 4, False, list("有3.5")),
+        (["用", " GPT", " 4 ", "的"], 3, False, list("用GPT4")),  # no unit is a space
+        (["“", "好", "”", "🙂", "吗"], 4, False, list("“好”🙂")),
+        (["\u3000我", "\n"], 2, False, ["我"]),
+    ],
+)
+def test_chinese_rounding(pieces, limit, closed, units):
+    assert rounded(pieces, limit, closed, spaced=False) == units
+
+
+def test_a_continuation_that_glues_is_not_lost():
+    # The draft that showed "Haus" as complete was wrong: nothing can be taken back.
+    assert rounded([".", " Und", " dann"], 2, accepted=[" Das", " Haus"]) == [".", "Und"]
+
+
+def test_broken_characters_are_held_and_never_shown():
+    tokenizer = ByteTokenizer()
+    zh = UnitDecoder(tokenizer, spaced=False)
+    draft = list("你好".encode())
+    assert [zh.complete([], draft, k, True) for k in range(7)] == [0, 0, 0, 3, 3, 3, 6]
+    # The draft was cut inside the second character: the first one is sound.
+    assert zh.complete([], draft[:5], 5, False) == 3
+    assert zh.units(draft[:3], draft[3:5]) == ()
+    assert zh.units([], [0xE4, 0xBD, 0x41]) == ("A",)
+
+
+def test_byte_fallback_of_a_real_decoder(gemma_like):
+    zh = UnitDecoder(gemma_like, spaced=False)
+    ids = gemma_like.convert_tokens_to_ids([f"<0x{byte:02X}>" for byte in "鑫龘".encode()])
+    # This decoder blanks a whole run of bytes while its last character is incomplete.
+    assert gemma_like.decode(ids[:4]) == "\ufffd" * 4
+    assert [zh.complete([], ids, k, True) for k in range(7)] == [0, 0, 0, 3, 3, 3, 6]
+    assert zh.complete([], ids[:4], 4, False) == 3
+    assert zh.units(ids[:3], ids[3:]) == ("龘",)
+
+
+def test_special_tokens_show_nothing(gemma_like):
+    decoder = UnitDecoder(gemma_like, spaced=True)
+    ids = gemma_like(" Modell", add_special_tokens=False)["input_ids"]
+    assert decoder.units([], [*ids, gemma_like.pad_token_id]) == ("Modell",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Das Modell, sagt er, ist „sicher“.", "C'è l'audio: 3,5 %!", "模型GPT-4是安全的，3.5亿。"],
+)
+def test_rounding_a_real_tokenization_at_every_token(tokenizer, text):
+    spaced = " " in text
+    decoder = UnitDecoder(tokenizer, spaced)
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    whole = text.split() if spaced else list(text)
+    seen = []
+    for limit in range(len(ids) + 1):
+        count = decoder.complete([], ids, limit, closed=limit == len(ids))
+        units = list(decoder.units([], ids[:count]))
+        assert units == whole[: len(units)]
+        assert len(units) >= len(seen)
+        seen = units
+    assert seen == whole
+
+
+def clean(text):
+    return "".join(text.replace("\ufffd", "").split())
+
+
+@RELAXED
+@given(
+    data=st.data(),
+    spaced=st.booleans(),
+    pieces=st.lists(
+        st.text("ab.,'3你。“ \n\t\u00a0\u3000\u2028é\u0301🙂", max_size=4), min_size=1, max_size=12
+    ),
+)
+def test_pieces_append_only(data, spaced, pieces):
+    tokenizer = PieceTokenizer(pieces)
+    run_drafts(data, UnitDecoder(tokenizer, spaced), tokenizer, len(pieces), spaced)
+
+
+@RELAXED
+@given(data=st.data(), spaced=st.booleans())
+def test_bytes_append_only(data, spaced):
+    run_drafts(data, UnitDecoder(ByteTokenizer(), spaced), ByteTokenizer(), 256, spaced)
+
+
+@RELAXED
+@given(data=st.data(), spaced=st.booleans())
+def test_real_tokenizers_append_only(tokenizer, data, spaced):
+    decoder = UnitDecoder(tokenizer, spaced)
+    run_drafts(data, decoder, tokenizer, tokenizer.vocab_size, spaced)
+
+
+def run_drafts(data, decoder, tokenizer, vocabulary, spaced):
+    """Accept random drafts: units only grow and always spell the text of the accepted ids."""
+    accepted, emitted = [], []
+    for _ in range(data.draw(st.integers(1, 4))):
+        draft = data.draw(st.lists(st.integers(0, vocabulary - 1), max_size=10))
+        limit = data.draw(st.integers(0, len(draft)))
+        closed = data.draw(st.booleans()) and limit == len(draft)
+        count = decoder.complete(accepted, draft, limit, closed)
+        assert 0 <= count <= limit
+        emitted += decoder.units(accepted, draft[:count])
+        accepted += draft[:count]
+        text = tokenizer.decode(
+            accepted, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        assert "".join(emitted) == clean(text)
+    for unit in emitted:
+        assert unit
+        assert not any(char.isspace() or char == "\ufffd" for char in unit)
+        assert spaced or len(unit) == 1
+    # Every cut between units spells the same text from both sides.
+    for cut in decoder.boundaries(accepted):
+        left = decoder.units([], accepted[:cut])
+        right = decoder.units(accepted[:cut], accepted[cut:])
+        assert "".join(left + right) == "".join(emitted)
+
+
+def test_a_decoder_that_rewrites_its_past_cannot_take_back_text():
+    class Rewriting(PieceTokenizer):
+        def decode(self, ids, **_):
+            return super().decode(ids)[::-1]
+
+    tokenizer = Rewriting()
+    ids = tokenizer.ids("ab ", "cd ")
+    decoder = UnitDecoder(tokenizer, spaced=True)
+    assert decoder.complete(ids[:1], ids[1:], 1, True) == 0
+    assert decoder.units(ids[:1], ids[1:]) == ("dc",)
+
+
+def test_marks():
+    assert ends_clause("Haus.")
+    assert ends_clause("Haus,“”")
+    assert not ends_clause("3.5")
+    assert not ends_clause("”")
+    assert is_punctuation("。”")
+    assert not is_punctuation("a.")
+    assert not is_punctuation("")
+
+
+def test_a_draft_that_rewrites_its_own_beginning_is_no_boundary():
+    class Cleaning(PieceTokenizer):
+        def decode(self, ids, **_):
+            return super().decode(ids).replace(" .", ".")
+
+    tokenizer = Cleaning()
+    draft = tokenizer.ids(" Haus", " ", ".", " Und")
+    decoder = UnitDecoder(tokenizer, spaced=True)
+    assert [decoder.complete((), draft, k, False) for k in range(5)] == [0, 0, 0, 3, 3]
+
+
+@RELAXED
+@given(
+    pieces=st.lists(
+        st.sampled_from([" a", "b.", " ", "你", "好吗", "3", "\n", " c d"]), max_size=9
+    ),
+    cut=st.integers(0, 9),
+    spaced=st.booleans(),
+)
+def test_every_unit_is_owned_by_the_tokens_that_write_it(pieces, cut, spaced):
+    tokenizer = PieceTokenizer()
+    ids = tokenizer.ids(*pieces)
+    decoder = UnitDecoder(tokenizer, spaced)
+    cut = max(end for end in decoder.boundaries(ids) if end <= cut)
+    before, added = ids[:cut], ids[cut:]
+    units, owners = decoder.units(before, added), decoder.owners(before, added)
+    assert len(owners) == len(units)
+    assert all(tokens for tokens in owners)
+    for unit, tokens in zip(units, owners, strict=True):
+        written = "".join(tokenizer.pieces[added[k]] for k in tokens)
+        assert unit in "".join(written.split())
+    # Whatever writes something belongs to a unit.
+    solid = {k for k, token in enumerate(added) if tokenizer.pieces[token].strip()}
+    assert {k for tokens in owners for k in tokens} == solid
+
+
+def test_bytes_of_a_character_own_it_together():
+    ids = list("我a们".encode())
+    assert UnitDecoder(ByteTokenizer(), False).owners((), ids) == [[0, 1, 2], [3], [4, 5, 6]]
+    assert UnitDecoder(ByteTokenizer(), True).owners((), ids) == [[0, 1, 2, 3, 4, 5, 6]]
