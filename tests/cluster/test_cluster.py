@@ -140,9 +140,9 @@ class Blocker:
 sys.meta_path.insert(0, Blocker())
 from alignatt_agent import cli
 from alignatt_agent.serve import engines
-from lab.curves import cli as _
+from lab.curves import __main__ as _
 from alignatt_agent.calibration import cli as _
-from tests.fakes import live
+from tests.serve import live
 engines.PooledEngines = live.FakeLoader
 name, *arguments = sys.argv[1:]
 sys.exit(cli.run(name, arguments))
