@@ -92,9 +92,7 @@ def choose_agent(
         raise ConfigError("--config is missing: name a configuration or the path of a YAML file")
     if issubclass(cls, AlignAttAgent):
         keys = {"type": f"{cls.__module__}.{cls.__qualname__}", **overrides}
-        ours = load_config(config, keys)
-        if ours.speech.context is None and contexts is not None and contexts.is_dir():
-            ours = load_config(config, {**keys, "speech.context": str(contexts)})
+        ours = load_with_contexts(config, contexts, keys)
         if source is not None:
             ours = ours.model_copy(update={"source_language": language(source).code})
         return AgentChoice(cls, config, resolve(ours.returning(), targets, live), {})
@@ -102,6 +100,25 @@ def choose_agent(
         raise ConfigError(f"--set works for our own agents, not for {dotted}; edit {config}")
     raw = {**read_yaml(config), "type": dotted.replace(":", ".")}
     return AgentChoice(cls, config, None, raw)
+
+
+def load_with_contexts(
+    config: str, contexts: Path | None, overrides: Mapping[str, Any] | None = None
+) -> AgentConfig:
+    """Load a configuration for a dev set, whose contexts serve where it names none itself.
+
+    Args:
+        config: name or path.
+        contexts: folder of the dev set with ``TALK.txt`` for every talk; need not exist.
+        overrides: dotted keys and values.
+
+    Raises:
+        ConfigError: there is no such configuration, or it is not valid.
+    """
+    loaded = load_config(config, overrides)
+    if loaded.speech.context is None and contexts is not None and contexts.is_dir():
+        return load_config(config, {**(overrides or {}), "speech.context": str(contexts)})
+    return loaded
 
 
 def known_agents() -> list[str]:

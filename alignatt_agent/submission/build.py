@@ -11,10 +11,12 @@ from typing import Any
 
 import yaml
 
-from alignatt_agent.config.agent_config import AgentConfig, load_config
+from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.speech_config import CONTEXTS
 from alignatt_agent.evaluation.devset import SEGMENTATION, DevSetError, load_devset, wav_seconds
 from alignatt_agent.evaluation.latency import REGIMES
+from alignatt_agent.evaluation.resolve import load_with_contexts
 from alignatt_agent.submission.bundle import (
     RUN_FILES,
     Bundle,
@@ -110,18 +112,21 @@ def build_bundle(
         LanguageError: a target is unknown.
     """
     codes = list(dict.fromkeys(language(name).code for name in targets))
+    for run in runs:
+        for code in codes:
+            _require_scored(run.folder / code, run)
+    recordings = _streamed(runs[0].folder / codes[0] / "wavs.txt")
+    root = devset or _devset_of(recordings[0])
+    loaded = load_devset(root, codes, audio=False)
     sources: dict[SystemName, Path] = {}
     configs: dict[SystemName, AgentConfig] = {}
     scores: dict[SystemName, dict[str, Any]] = {}
     for run in runs:
-        config = load_config(run.config)
+        config = load_with_contexts(run.config, root / CONTEXTS)
         for code in codes:
             name = SystemName(run.regime, config.source_language, code)
             sources[name] = run.folder / code
             configs[name], scores[name] = _read_run(sources[name], config, run)
-    recordings = _streamed(next(iter(sources.values())) / "wavs.txt")
-    root = devset or _devset_of(recordings[0])
-    loaded = load_devset(root, codes, audio=False)
     lengths = {wav.stem: wav_seconds(wav) for wav in recordings}
     built_from = {run.regime: run.config for run in runs}
     facts = Facts(
@@ -151,13 +156,6 @@ def build_bundle(
 
 def _read_run(folder: Path, config: AgentConfig, run: Run) -> tuple[AgentConfig, dict[str, Any]]:
     """Return the resolved configuration and the scores of one target of a run."""
-    again = f"simulstream-eval --config {run.config} --target {folder.name} --output {run.folder}"
-    missing = [name for name in RUN_FILES if not (folder / name).is_file()]
-    if missing:
-        raise SubmissionError(
-            f"{folder} is not a scored run, it lacks {', '.join(missing)}; make one: "
-            f"{again} --devset DIR"
-        )
     scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
     raw = yaml.safe_load((folder / "agent.yaml").read_text(encoding="utf-8"))
     used = AgentConfig.parse(raw, str(folder / "agent.yaml"))
@@ -166,9 +164,26 @@ def _read_run(folder: Path, config: AgentConfig, run: Run) -> tuple[AgentConfig,
         raise SubmissionError(
             f"{folder} was not run with {run.config} as it is now: {run.config} has the hash "
             f"{config.digest()}, agent.yaml {used.digest()}, scores.json {signed}; run it again: "
-            f"{again} --devset DIR"
+            f"{_command(folder, run)}"
         )
     return used, scores
+
+
+def _require_scored(folder: Path, run: Run) -> None:
+    missing = [name for name in RUN_FILES if not (folder / name).is_file()]
+    if missing:
+        raise SubmissionError(
+            f"{folder} is not a scored run, it lacks {', '.join(missing)}; make one: "
+            f"{_command(folder, run)}"
+        )
+
+
+def _command(folder: Path, run: Run) -> str:
+    """Return the command that makes the run of one target."""
+    return (
+        f"simulstream-eval --config {run.config} --target {folder.name} --output {run.folder} "
+        f"--devset DIR"
+    )
 
 
 def _claim(output: Path) -> Bundle:

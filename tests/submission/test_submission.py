@@ -39,7 +39,10 @@ def world(tmp_path_factory):
         fakes.write_config(folder, **relative, speech=settings).rename(
             folder / f"fake-{regime}.yaml"
         )
-    fakes.write_devset(folder / "devset", (26, 17))
+    devset = fakes.write_devset(folder / "devset", (26, 17))
+    (devset / "contexts").mkdir()
+    for wav in (devset / "wav").glob("*.wav"):
+        (devset / "contexts" / f"{wav.stem}.txt").write_text("Wort\n")
     _run(
         folder,
         *("-m", "alignatt_agent.cli", "eval", "--agent", "tests.fakes.agent.FakeAgent"),
@@ -68,6 +71,12 @@ def _run(folder, *arguments):
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
+
+
+def test_a_run_with_the_contexts_of_its_dev_set_is_one_of_its_configuration(world):
+    used = yaml.safe_load((world[0] / "runs" / "fake-low" / "de" / "agent.yaml").read_text())
+    assert used["speech"]["context"]
+    assert Bundle(world[0] / "bundle").facts.is_file()
 
 
 @pytest.fixture
