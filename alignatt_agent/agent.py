@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
@@ -50,12 +49,10 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     observer: ClassVar[Callable[[Step], None] | None] = None
     """Gets the trace of every chunk."""
 
-    _engines: ClassVar[dict[str, Engines]] = {}
     _warned: ClassVar[set[str]] = set()
     _lent: ClassVar[Engines | None] = None
     _clock: ClassVar[Callable[[], float]] = time.perf_counter
     _between: ClassVar[Callable[[Engines], Engines] | None] = None
-    _loading: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, config: SimpleNamespace) -> None:
         super().__init__(config)
@@ -80,7 +77,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
 
     @classmethod
     def load_model(cls, config: SimpleNamespace) -> None:
-        """Load and warm up the engines; a second call with the same models does nothing.
+        """Load and warm up the engines; those that are loaded and alive stay as they are.
 
         Raises:
             ConfigError: the configuration is not valid.
@@ -89,18 +86,13 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             ContextError: a context is too long for the recogniser.
         """
         resolved = resolve(AgentConfig.from_namespace(config))
-        with cls._loading:
-            cls._check_contexts(resolved)
-            key = _engine_key(resolved)
-            if key not in cls._engines:
-                engines = cls._start_engines(resolved)
-                resolved.check_shape(engines.num_layers, engines.num_heads)
-                cls._engines.clear()  # other models or heads were given up for these
-                cls._engines[key] = engines
-            for warning in resolved.other_prompts():
-                if warning not in cls._warned:
-                    cls._warned.add(warning)
-                    LOGGER.warning("%s", warning)
+        cls._check_contexts(resolved)
+        engines = cls._start_engines(resolved)
+        resolved.check_shape(engines.num_layers, engines.num_heads)
+        for warning in resolved.other_prompts():
+            if warning not in cls._warned:
+                cls._warned.add(warning)
+                LOGGER.warning("%s", warning)
 
     @classmethod
     def lend(cls, engines: Engines | None, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -110,9 +102,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             engines: e.g. ones that remember; ``None`` returns to those of the configurations.
             clock: seconds for the traces.
         """
-        with cls._loading:
-            cls._engines.clear()
-            cls._lent, cls._clock = engines, clock
+        cls._lent, cls._clock = engines, clock
 
     @classmethod
     def interpose(
@@ -133,6 +123,10 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         return cls._lent or cascade.load_resolved(resolved)
 
     @classmethod
+    def _find_engines(cls, resolved: Resolved) -> Engines | None:
+        return cls._lent or cascade.loaded(resolved)
+
+    @classmethod
     def _check_contexts(cls, resolved: Resolved, contexts: Sequence[str] | None = None) -> None:
         if cls._lent is None and contexts is None:
             check_requests(resolved)
@@ -142,13 +136,6 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     @classmethod
     def shutdown(cls) -> None:
         """Stop the engines of this process; lent ones are their owner's to stop."""
-        with cls._loading:
-            if cls._engines:
-                cls._engines.clear()
-                cls._stop_engines()
-
-    @classmethod
-    def _stop_engines(cls) -> None:
         if cls._lent is None:
             cascade.shutdown()
 
@@ -260,7 +247,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         return self._session
 
     def _new_session(self, source: Language, target: Language) -> Session:
-        engines = type(self)._engines.get(_engine_key(self._resolved))
+        engines = self._find_engines(self._resolved)
         if engines is None:
             raise EngineError(
                 "the engines of this configuration are not loaded: load_model was not called for "
@@ -293,8 +280,3 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         LOGGER.error(
             "%s failed; what was emitted before stays. %s", *message.split(": ", 1), exc_info=error
         )
-
-
-def _engine_key(resolved: Resolved) -> str:
-    """Processors share engines when checkpoints and heads agree, whatever else differs."""
-    return json.dumps([resolved.checkpoints.model_dump(mode="json"), resolved.heads])

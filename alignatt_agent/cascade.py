@@ -208,7 +208,7 @@ def load_engines(
     global _assembled
     wanted = sorted(set(heads))
     with _lock:
-        key = json.dumps([checkpoints.model_dump(mode="json"), wanted, recognizer])
+        key = _engine_key(checkpoints, wanted, recognizer)
         if _assembled is not None and _assembled[0] == key and pool.all_alive():
             return _assembled[1]
         _assembled = None
@@ -244,6 +244,18 @@ def load_resolved(resolved: Resolved) -> Engines:
         ChatTemplateError: the recogniser's checkpoint has no template that can ask it.
     """
     return load_engines(resolved.checkpoints, resolved.heads, resolved.config.speech.recognizer)
+
+
+def loaded(resolved: Resolved) -> Engines | None:
+    """Return the engines of this process if the latest were loaded for such a configuration."""
+    key = _engine_key(resolved.checkpoints, resolved.heads, resolved.config.speech.recognizer)
+    held = _assembled  # read once and without the lock: another thread may load for a minute
+    return held[1] if held is not None and held[0] == key else None
+
+
+def _engine_key(checkpoints: ModelsConfig, heads: Sequence[tuple[int, int]], asr: str) -> str:
+    """Streams share engines when these agree, whatever else their configurations say."""
+    return json.dumps([checkpoints.model_dump(mode="json"), list(heads), asr])
 
 
 def serve_recognizer(family: str, served: ServedModel) -> Recognizer:

@@ -160,16 +160,28 @@ class FakeAgent(AlignAttAgent):
 
     @classmethod
     def _start_engines(cls, resolved):
-        FakeAgent.starts += 1
-        return FakeEngines()
+        key = _engine_key(resolved)
+        if key not in cls._engines:
+            FakeAgent.starts += 1
+            cls._engines.clear()
+            cls._engines[key] = FakeEngines()
+        return cls._engines[key]
 
     @classmethod
-    def _stop_engines(cls):
-        pass
+    def _find_engines(cls, resolved):
+        return cls._engines.get(_engine_key(resolved))
+
+    @classmethod
+    def shutdown(cls):
+        cls._engines.clear()
 
     @classmethod
     def _check_contexts(cls, resolved, contexts=None):
         pass  # needs a recogniser's tokenizer
+
+
+def _engine_key(resolved):
+    return json.dumps([resolved.checkpoints.model_dump(mode="json"), resolved.heads])
 
 
 class TracingAgent(FakeAgent):

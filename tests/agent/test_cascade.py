@@ -1,0 +1,75 @@
+"""One cache of engines: the agent asks it every time."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from simulstream.config import yaml_config
+
+from alignatt_agent import cascade
+from alignatt_agent.agent import AlignAttAgent
+from alignatt_agent.types import EngineError
+from tests.fakes.agent import FakeEngines, talk, write_config
+
+
+class CascadeAgent(AlignAttAgent):
+    """The real agent and the real cache; only the recognizer's tokenizer is missing."""
+
+    @classmethod
+    def _check_contexts(cls, resolved, contexts=None):
+        pass
+
+
+@pytest.fixture
+def pool(monkeypatch):
+    """An engine pool without models; ``asked`` counts how often engines were asked of it."""
+    fakes = FakeEngines()
+    text = SimpleNamespace(num_hidden_layers=fakes.num_layers, num_attention_heads=fakes.num_heads)
+    served = SimpleNamespace(
+        config=SimpleNamespace(hf_text_config=text), tokenizer=lambda: fakes.tokenizer
+    )
+    state = SimpleNamespace(asked=0, alive=True, recognizers=[])
+
+    def pooled(checkpoints, heads):
+        state.asked, state.alive = state.asked + 1, True
+        return dict.fromkeys(("asr", "aligner", "translation"), served)
+
+    def serve_recognizer(family, model):
+        state.recognizers.append(family)
+        return fakes.asr
+
+    monkeypatch.setattr(cascade.pool, "pooled", pooled)
+    monkeypatch.setattr(cascade.pool, "all_alive", lambda: state.alive)
+    monkeypatch.setattr(cascade.pool, "draft_engine", lambda *_: fakes.translation)
+    monkeypatch.setattr(cascade, "serve_recognizer", serve_recognizer)
+    monkeypatch.setattr(cascade, "TimingModel", lambda model: model)
+    monkeypatch.setattr(cascade, "_warm_up", lambda *_: None)
+    monkeypatch.setattr(cascade, "_assembled", None)
+    return state
+
+
+def written(folder, **changes):
+    return yaml_config(str(write_config(folder, **changes)))
+
+
+def test_a_dead_engine_is_started_again_by_load_model(pool, tmp_path):
+    config = written(tmp_path)
+    CascadeAgent.load_model(config)
+    CascadeAgent.load_model(config)
+    assert pool.asked == 1
+    pool.alive = False
+    CascadeAgent.load_model(config)
+    assert pool.asked == 2
+
+
+def test_another_recognizer_on_the_same_checkpoints_is_another_key(pool, tmp_path):
+    config = written(tmp_path)
+    whisper = written(tmp_path, speech={"recognizer": "whisper", "hold_back_ms": 0})
+    CascadeAgent.load_model(config)
+    CascadeAgent.load_model(whisper)
+    assert pool.recognizers == ["qwen3-asr", "whisper"]
+    agent = CascadeAgent(config)
+    agent.set_target_language("de")
+    with pytest.raises(EngineError, match="not loaded"):
+        agent.process_chunk(talk(8))
