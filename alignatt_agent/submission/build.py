@@ -126,7 +126,7 @@ def build_bundle(
         for code in codes:
             name = SystemName(run.regime, config.source_language, code)
             sources[name] = run.folder / code
-            configs[name], scores[name] = _read_run(sources[name], config, run)
+            configs[name], scores[name] = _read_run(sources[name], config, run, root)
     lengths = {wav.stem: wav_seconds(wav) for wav in recordings}
     built_from = {run.regime: run.config for run in runs}
     facts = Facts(
@@ -154,7 +154,9 @@ def build_bundle(
     return write_checksums(bundle, progress)
 
 
-def _read_run(folder: Path, config: AgentConfig, run: Run) -> tuple[AgentConfig, dict[str, Any]]:
+def _read_run(
+    folder: Path, config: AgentConfig, run: Run, devset: Path
+) -> tuple[AgentConfig, dict[str, Any]]:
     """Return the resolved configuration and the scores of one target of a run."""
     scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
     raw = yaml.safe_load((folder / "agent.yaml").read_text(encoding="utf-8"))
@@ -162,9 +164,9 @@ def _read_run(folder: Path, config: AgentConfig, run: Run) -> tuple[AgentConfig,
     signed = scores.get("signature", {}).get("config_sha256")
     if not used.digest() == config.digest() == signed:
         raise SubmissionError(
-            f"{folder} was not run with {run.config} as it is now: {run.config} has the hash "
-            f"{config.digest()}, agent.yaml {used.digest()}, scores.json {signed}; run it again: "
-            f"{_command(folder, run)}"
+            f"{folder} was not run with {run.config} as it is now, contexts of {devset} included: "
+            f"they have the hash {config.digest()}, agent.yaml {used.digest()}, scores.json "
+            f"{signed}; run it again: {_command(folder, run, devset)}"
         )
     return used, scores
 
@@ -174,15 +176,15 @@ def _require_scored(folder: Path, run: Run) -> None:
     if missing:
         raise SubmissionError(
             f"{folder} is not a scored run, it lacks {', '.join(missing)}; make one: "
-            f"{_command(folder, run)}"
+            f"{_command(folder, run, 'DIR')}"
         )
 
 
-def _command(folder: Path, run: Run) -> str:
+def _command(folder: Path, run: Run, devset: Path | str) -> str:
     """Return the command that makes the run of one target."""
     return (
         f"simulstream-eval --config {run.config} --target {folder.name} --output {run.folder} "
-        f"--devset DIR"
+        f"--devset {devset}"
     )
 
 

@@ -73,12 +73,6 @@ def _run(folder, *arguments):
     return result.stdout
 
 
-def test_a_run_with_the_contexts_of_its_dev_set_is_one_of_its_configuration(world):
-    used = yaml.safe_load((world[0] / "runs" / "fake-low" / "de" / "agent.yaml").read_text())
-    assert used["speech"]["context"]
-    assert Bundle(world[0] / "bundle").facts.is_file()
-
-
 @pytest.fixture
 def bundle(world, tmp_path):
     """A copy that a test may spoil."""
@@ -134,6 +128,22 @@ def test_everything_is_in_it(bundle):
         assert (bundle.root / name).is_file(), name
     assert not list(bundle.root.rglob("__pycache__"))
     assert not list(bundle.root.rglob("*.wav"))
+
+
+def test_the_contexts_of_the_dev_set_are_part_of_the_configuration(bundle):
+    for path in (bundle.system(LOW_DE).config, bundle.image_agent(LOW_DE)):
+        context = yaml.safe_load(path.read_text())["speech"]["context"]
+        assert context == {"talk0": ["Wort"], "talk1": ["Wort"]}
+
+
+def test_a_run_with_other_contexts_is_refused(world, monkeypatch, tmp_path, capsys):
+    devset = tmp_path / "devset"
+    shutil.copytree(world[0] / "devset", devset)
+    (devset / "contexts" / "talk0.txt").write_text("Ada Lovelace\n")
+    status, error = build(world, monkeypatch, capsys, devset=str(devset))
+    assert status == 2
+    assert f"as it is now, contexts of {devset} included" in error
+    assert f"--devset {devset}" in error
 
 
 def test_checksums_are_those_of_sha256sum(bundle):
