@@ -1,4 +1,4 @@
-"""vLLM plug-in, which vLLM runs in every one of its processes.
+"""vLLM plug-in, which vLLM runs in every process of this environment; it touches only ours.
 
 It lets vLLM's Qwen3-ASR and Gemma-4 load where torchvision is not installed: their modules import
 image processors on the way, and those name torchvision without needing it for audio and text. It
@@ -37,19 +37,26 @@ _PLACEHOLDERS = (
 
 
 def register() -> None:
-    """Prepare a vLLM process; harmless when called again."""
-    if "torchvision" not in sys.modules and importlib.util.find_spec("torchvision") is None:
-        _stand_in_for_torchvision()
-        _stand_in_for_video_processors()
-    _suit_onednn()
+    """Prepare a vLLM process of ours, and leave any other as it is; harmless when called again."""
     owner = int(os.environ.get(OWNER, "0"))
-    if owner and owner != os.getpid():
+    if not owner:
+        return
+    prepare()
+    if owner != os.getpid():
         crashes.listen()
         leftovers.sign(os.getpid())
         threading.Thread(target=_end_with, args=(owner,), daemon=True).start()
         if multiprocessing.parent_process() is not None:
             # The lowest priority: after everything that cleans up.
             multiprocessing.util.Finalize(None, _leave, exitpriority=-100)
+
+
+def prepare() -> None:
+    """Make the modules of this process load without torchvision, and suit oneDNN."""
+    if "torchvision" not in sys.modules and importlib.util.find_spec("torchvision") is None:
+        _stand_in_for_torchvision()
+        _stand_in_for_video_processors()
+    _suit_onednn()
 
 
 def _suit_onednn() -> None:

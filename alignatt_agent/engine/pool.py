@@ -11,6 +11,7 @@ from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
 from alignatt_agent.engine import fork_server
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment, on_cpu
+from alignatt_agent.engine.plugin import register
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.speech_models import stop_ids
 from alignatt_agent.engine.supported_modes import check_vllm
@@ -124,6 +125,7 @@ def _require_vllm() -> None:
 def _expect_engines() -> None:
     if on_cpu():
         fork_server.begin()
+    register()  # vLLM calls it once only, maybe before this process had engines of ours
 
 
 def _hears(models: ModelsConfig, role: str) -> bool:

@@ -35,9 +35,9 @@ def describe(context: Context) -> Result:
     """Describe machine and versions, and import what the other parts need."""
     import torch
 
-    from alignatt_agent.engine.plugin import register
+    from alignatt_agent.engine.plugin import prepare
 
-    register()  # as in every process of an engine
+    prepare()  # as in every process of an engine
     failed = {}
     for name in (*IMPORTS, *(() if context.self_test else GPU_IMPORTS)):
         try:

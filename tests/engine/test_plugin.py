@@ -20,6 +20,8 @@ needs_no_torchvision = pytest.mark.skipif(
 )
 
 SCRIPT = """
+import os
+os.environ["ALIGNATT_ENGINE_OWNER"] = str(os.getpid())
 from alignatt_agent.engine.plugin import register
 register(); register()
 import importlib.util
@@ -29,6 +31,21 @@ assert functional is again
 assert importlib.util.find_spec("torchvision") is not None
 from transformers.utils import is_torchvision_available
 assert not is_torchvision_available()
+"""
+
+FOREIGN = """
+import sys
+from vllm import _custom_ops as ops
+from alignatt_agent.engine.plugin import register
+from transformers.models.auto.video_processing_auto import AutoVideoProcessor
+from transformers.processing_utils import ProcessorMixin
+def state():
+    owned = ops.onednn_mm if hasattr(ops, "onednn_mm") else None
+    checked = ProcessorMixin.check_argument_for_proper_class
+    return owned, AutoVideoProcessor.from_pretrained, checked, "torchvision" in sys.modules
+before = state()
+register()
+assert state() == before
 """
 
 OWNED = """
@@ -70,6 +87,11 @@ if __name__ == "__main__":
 @needs_no_torchvision
 def test_placeholders():
     subprocess.run([sys.executable, "-c", SCRIPT], check=True, timeout=120)
+
+
+def test_nothing_is_touched_in_a_process_that_is_not_ours():
+    environment = {key: value for key, value in os.environ.items() if key != plugin.OWNER}
+    subprocess.run([sys.executable, "-c", FOREIGN], check=True, timeout=120, env=environment)
 
 
 def test_an_engine_process_does_not_outlive_its_owner():
@@ -115,7 +137,7 @@ def test_linear_layers_take_any_number_of_rows_with_few_kernels():
 
     if not current_platform.is_cpu():
         pytest.skip("not the CPU build")
-    plugin.register()
+    plugin.prepare()
     weight = torch.randn(24, 16)
     handler = ops.create_onednn_mm(weight.t(), 32)
     for rows in (*range(1, 40), 255, 256, 257, 300):
