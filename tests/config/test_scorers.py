@@ -1,0 +1,62 @@
+"""Simulstream's and OmniSTEval's own commands take every shipped configuration as it is.
+
+``simulstream_score_quality`` needs COMET, which is not installed; it reads the file likewise.
+"""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import sys
+
+import pytest
+from omnisteval.cli import main as omnisteval
+from simulstream.config import yaml_config
+from simulstream.metrics import score_latency, stats
+
+from alignatt_agent.config.agent_config import AgentConfig, load_config
+from alignatt_agent.config.resources import find_resource, known_resources
+from tests.evaluation import logs
+from tests.fakes.agent import write_devset
+
+COMMANDS = {
+    "simulstream_stats": (
+        stats.cli_main,
+        "--eval-config {config} --log-file {log}",
+        "normalized_erasure",
+    ),
+    "simulstream_score_latency": (
+        score_latency.cli_main,
+        "--eval-config {config} --log-file {log} --scorer stream_laal "
+        "--reference {devset}/ref/de.txt --audio-definition {devset}/audio-segments.yaml",
+        "Latency scores",
+    ),
+    "omnisteval": (
+        omnisteval,
+        "longform --simulstream_config_file {config} --hypothesis_file {log} "
+        "--hypothesis_format simulstream --ref_sentences_file {devset}/ref/de.txt "
+        "--speech_segmentation {devset}/audio-segments.yaml --word_level --bleu_tokenizer 13a --lang de",
+        "LongYAAL",
+    ),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", known_resources("agent_configs", ".yaml"))
+def test_a_scorer_takes_a_shipped_file(name, command, tmp_path, monkeypatch, capsys):
+    run, arguments, printed = COMMANDS[command]
+    paths = {
+        "config": find_resource("agent_configs", name, (".yaml",)),
+        "log": logs.write(tmp_path / "run" / "metrics.jsonl", logs.lines()),
+        "devset": write_devset(tmp_path / "devset"),
+    }
+    monkeypatch.setattr(sys, "argv", [command, *shlex.split(arguments.format(**paths))])
+    monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
+    run()
+    assert printed in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", known_resources("agent_configs", ".yaml"))
+def test_inference_and_server_take_a_shipped_file(name):
+    path = find_resource("agent_configs", name, (".yaml",))
+    assert AgentConfig.from_namespace(yaml_config(str(path))) == load_config(name)
