@@ -24,7 +24,7 @@ class HeadSet:
         model: model the heads were calibrated on, as ``models.translation.path`` names it.
         revision: revision of that model; ``None`` for embedded checkpoints.
         direction: e.g. ``"en-de"``, or ``"en-de+en-it"`` for a set that serves several.
-        row: which query the scores were measured at (see ``nouns.Readout``).
+        row: which query the scores were measured at (see ``types.Readout``).
         heads: ``(layer, head)`` pairs, best first.
         ts: Translation Score of each head.
         num_layers: decoder layers of the model.

@@ -172,6 +172,6 @@ def table(gated: Collection[str]) -> str:
             lines.append(f"* {words}: *{error}*")
     lines.append(
         "* no head set: `alignatt calibrate` makes one; without it `policy.name` has to be "
-        "`hold_n`, `local_agreement` or `none`"
+        "`hold_n`, `local_agreement`, `wait_k` or `none`"
     )
     return "\n".join(lines)

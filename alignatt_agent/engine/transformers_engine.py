@@ -30,7 +30,7 @@ Seam = Literal["eager", "sdpa"]
 
 
 class TransformersEngine:
-    """A causal Transformers model as a ``nouns.TranslationEngine``.
+    """A causal Transformers model as a ``types.TranslationEngine``.
 
     Args:
         path: directory, or id on the Hugging Face hub.

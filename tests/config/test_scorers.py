@@ -35,7 +35,7 @@ COMMANDS = {
         omnisteval,
         "longform --simulstream_config_file {config} --hypothesis_file {log} "
         "--hypothesis_format simulstream --ref_sentences_file {devset}/ref/de.txt "
-        "--speech_segmentation {devset}/audio-segments.yaml --word_level --bleu_tokenizer 13a --lang de",
+        "--speech_segmentation {devset}/audio-segments.yaml --word_level --lang de",
         "LongYAAL",
     ),
 }
