@@ -18,7 +18,6 @@ from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.languages import Language, LanguageError, language
 from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.contexts import check_contexts, check_requests
-from alignatt_agent.keep_up import KeepUp
 from alignatt_agent.talk_names import TALK_NAMES
 from alignatt_agent.types import SAMPLE_RATE, EngineError, Step
 
@@ -60,7 +59,6 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         self._config = self._resolved.config
         self._lock = threading.RLock()
         self._session: Session | None = None
-        self._keep_up: KeepUp | None = None
         self._source: Language | None = None
         self._target: Language | None = None
         self._context: str | None = None
@@ -173,10 +171,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         """
         with self._lock:
             try:
-                session = self._open_session()
-                live = self._keep_up
-                steps = live.step(waveform) if live else [session.step(waveform)]
-                units = self._traced(steps)
+                units = self._traced(self._open_session().step(waveform))
             except Exception as error:
                 self._report("process_chunk", error)
                 # A short piece comes from inside MessageProcessor.end_of_stream, where an
@@ -193,9 +188,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             for _ in range(FINISH_ATTEMPTS if self._session is not None else 0):
                 assert self._session is not None
                 try:
-                    live = self._keep_up
-                    steps = live.finish() if live else [self._session.finish()]
-                    units += self._traced(steps)
+                    units += self._traced(self._session.finish())
                     break
                 except Exception as error:
                     self._report("end_of_stream", error)
@@ -210,9 +203,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     def clear(self) -> None:
         """Forget the stream and return to the configured languages; safe at any time."""
         with self._lock:
-            if self._keep_up is not None:
-                self._keep_up.stop()
-            self._session = self._keep_up = self._context = None
+            self._session = self._context = None
             self.talk = ""
             self._set_default_languages()
 
@@ -241,9 +232,6 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
                     "or set target_language in the configuration"
                 )
             self._session = self._new_session(self._source, self._target)
-            if self._config.keep_up:
-                args = self._session, self._lock, self.speech_chunk_size, self._report
-                self._keep_up = KeepUp(*args, type(self)._clock)
         return self._session
 
     def _new_session(self, source: Language, target: Language) -> Session:
@@ -262,12 +250,11 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         clock = type(self)._clock
         return cascade.build_session(self._resolved, engines, source, target, clock, context)
 
-    def _traced(self, steps: Sequence[Step]) -> tuple[str, ...]:
+    def _traced(self, step: Step) -> tuple[str, ...]:
         observer = type(self).observer
         if observer is not None:
-            for step in steps:
-                observer(step)
-        return tuple(unit for step in steps for unit in step.units)
+            observer(step)
+        return step.units
 
     def _output(self, units: Sequence[str]) -> IncrementalOutput:
         # Scorers count units by Unicode white space: no unit may contain any.

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -37,9 +37,6 @@ class AgentConfig(Strict):
         detokenizer_type: how scorers join our units; ``simuleval`` needs no download.
         latency_unit: ``word`` or ``char``; follows the target language when that is given.
         chunk_ms: audio per step.
-        keep_up: for live streams: hear audio that waits in one step, so that a device that is too
-            slow gives longer steps instead of a growing lag. Not for evaluations, whose audio is
-            there at once.
         source_language: code or name.
         target_language: code or name; a client's choice overrides it.
         max_draft_tokens: longest draft per step.
@@ -59,11 +56,11 @@ class AgentConfig(Strict):
             ``speech`` when words may be relied on.
     """
 
+    nothing_else: ClassVar[str] = "instead of keep_up run alignatt serve"
     type: str = AGENT_CLASS
     detokenizer_type: Literal["simuleval"] = "simuleval"
     latency_unit: Literal["word", "char"] = "word"
     chunk_ms: int = Field(default=850, ge=20)
-    keep_up: bool = False
     source_language: str = "en"
     target_language: str | None = None
     max_draft_tokens: int = Field(default=16, ge=1)
@@ -180,7 +177,7 @@ class AgentConfig(Strict):
         # What was signed before a key came keeps its hash as long as the key says nothing new.
         later = {
             key
-            for key in ("prompt", "schedule", "keep_up", "verify_drafts", "targets")
+            for key in ("prompt", "schedule", "verify_drafts", "targets")
             if getattr(self, key)
             == AgentConfig.model_fields[key].get_default(call_default_factory=True)
         }

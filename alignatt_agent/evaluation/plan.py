@@ -144,11 +144,6 @@ def plan(
     runs = []
     for config, name in zip(configs, names, strict=True):
         choice = choose_agent(agent, config, overrides, source, codes, devset / CONTEXTS)
-        if choice.config and choice.config.keep_up and not paced:
-            raise ConfigError(
-                f"{choice.name}: keep_up hears all audio that waits in one step, and an evaluation "
-                "hands over a whole talk: set keep_up=false, or deliver by the clock with --paced"
-            )
         spoken = choice.config.source_language if choice.config else language(source or "en").code
         if choice.config is None:
             locate_tokenizer(choice.raw, config or agent)

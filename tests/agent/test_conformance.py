@@ -335,20 +335,5 @@ def test_error_in_the_last_chunk_never_hangs_a_client(agent, fake_engines, caplo
     assert tokens == expected(12)[:emitted]
 
 
-def test_calls_without_a_pause_are_heard_together(config):
-    config.keep_up = True
-    FakeAgent.load_model(config)
-    agent = FakeAgent(config)
-    steps = []
-    FakeAgent.observer = steps.append
-    try:
-        assert stream(agent, talk(40)) == expected(40)
-    finally:
-        FakeAgent.observer = None
-    # Here a step takes less than 5 ms, so every call seems to have waited: 2 s are put off.
-    assert len(steps) < len(pieces(talk(40)))
-    assert stream(agent, talk(20)) == expected(20)
-
-
 def test_emissions_are_deterministic(agent):
     assert stream(agent, talk(20)) == stream(agent, talk(20))

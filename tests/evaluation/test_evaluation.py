@@ -203,7 +203,7 @@ def test_dry_run_loads_nothing(capsys, files):
         (["--set", "policy"], "expects KEY=VALUE"),
         (["--set", "chunk_ms.x=1"], "chunk_ms"),
         (["--set", "policy.top_k=9"], "holds 2 heads"),
-        (["--set", "keep_up=true"], "set keep_up=false, or deliver by the clock with --paced"),
+        (["--set", "keep_up=true"], "instead of keep_up run alignatt serve"),
         (["--target", "Klingon"], "unknown language 'Klingon'"),
         (["--target", "it"], "no head set for en-it"),
         (["--source", "fr"], "direction en-de, not for fr-de"),
