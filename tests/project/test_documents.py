@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from alignatt_agent import cli
 from alignatt_agent.cli import COMMANDS, usage
 from lab.tests.test_gpu_scripts import load_script
 
@@ -82,6 +85,86 @@ def _parse(name, words):
     parser = import_module(f"alignatt_agent.{COMMANDS[name][0]}").build_parser()
     if "--help" not in words:
         parser.parse_args(words)
+
+
+class Loading(Exception):
+    """A model was about to be loaded."""
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    """A working directory with the files that the documents name."""
+    folder = tmp_path_factory.mktemp("desk")
+    devset = ROOT / "micro_models" / "devset"
+    (folder / "micro_models").symlink_to(ROOT / "micro_models")
+    (folder / "outputs" / "tuning").mkdir(parents=True)
+    for name in ("mcif-long-trans", "DIR", "outputs/tuning/devset"):
+        (folder / name).symlink_to(devset)
+    for name in ("talk.mp3", "film.mkv"):
+        shutil.copyfile(devset / "wav" / "talk-a.wav", folder / name)
+    for name in ("pairs.en-de.tsv", "FILE"):
+        (folder / name).write_text("a house\tein Haus\na talk\tein Vortrag\n" * 3)
+    recorder = folder / "bin" / "arecord"
+    recorder.parent.mkdir()
+    recorder.touch(0o755)
+    return folder
+
+
+@pytest.fixture
+def no_models(monkeypatch):
+    """Every place where a command starts engines or a cluster."""
+
+    def refuse(*arguments, **named):
+        raise Loading
+
+    for name in (
+        "alignatt_agent.cascade.load_resolved",
+        "alignatt_agent.serve.engines.SharedEngines.load",
+        "alignatt_agent.cluster.connection.joined",
+        "alignatt_agent.calibration.cli.calibrate",
+        "alignatt_agent.doctor.engine_checks.examine",
+    ):
+        monkeypatch.setattr(name, refuse)
+
+
+def _ours(line):
+    """The sub-command and its arguments, of a line that runs by itself."""
+    words = shlex.split(line.rpartition("|")[2], comments=True)
+    program, words = Path(words[0]).name, words[1:]
+    if program == "simulstream-eval":
+        return "eval", words
+    return (words[0], words[1:]) if program == "alignatt" else (None, words)
+
+
+def _needs_a_run(name, words):
+    """Whether it reads what an earlier command wrote."""
+    reads = {"--predict", "--score-only"} & set(words)
+    return name in ("compare", "asr", "submission") or bool(reads)
+
+
+ALONE = [
+    line
+    for line in dict.fromkeys(line for _, line in COMMAND_LINES)
+    if _ours(line)[0] in COMMANDS and not _needs_a_run(*_ours(line))
+]
+
+
+@pytest.mark.parametrize("line", ALONE)
+def test_every_command_line_runs_until_it_loads_a_model(line, desk, no_models, monkeypatch, capsys):
+    name, words = _ours(line)
+    monkeypatch.chdir(desk)
+    monkeypatch.setenv("PATH", str(desk / "bin"), prepend=os.pathsep)
+    words += {"serve": ["--port", "0"], "eval": ["--dry-run"]}.get(name, [])
+    try:
+        status = cli.run(name, words)
+    except Loading:
+        return
+    except SystemExit as ended:  # --help
+        status = ended.code
+    shown = capsys.readouterr()
+    if status:
+        assert "micro-" not in line
+        assert re.search("is not on this machine|finds no card here", shown.out + shown.err)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
