@@ -154,7 +154,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.figures:
         pyplot()  # refuses now, not at the end of a long run
     try:
-        plan = _plan(arguments, connection.wish_of(arguments))
+        plan = _plan(arguments, connection.options_of(arguments))
     except AlignerError as error:  # found before anything was started
         raise ConfigError(str(error)) from None
     asked = plan.aligner if isinstance(plan.aligner, ChatAligner) else None
@@ -179,7 +179,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _plan(arguments: argparse.Namespace, cluster: connection.Wish | None = None) -> Plan:
+def _plan(arguments: argparse.Namespace, cluster: connection.ClusterOptions | None = None) -> Plan:
     """Check everything that needs no model."""
     source, target = _direction(arguments.direction)
     known = contamination.known_sentences(arguments.devset)

@@ -11,7 +11,7 @@ from alignatt_agent.calibration.head_scores import Hits, read_pairs_of
 from alignatt_agent.calibration.pairs import PairError
 from alignatt_agent.calibration.row_reader import Engine, Loaded, Reader, open_reader
 from alignatt_agent.calibration.translation_score import AlignedPair, Row
-from alignatt_agent.cluster.connection import Wish, joined
+from alignatt_agent.cluster.connection import ClusterOptions, joined
 from alignatt_agent.cluster.workers import Job, JobFailedError, Workers
 from alignatt_agent.config.agent_config import ModelConfig
 
@@ -25,7 +25,7 @@ Numbered = tuple[int, AlignedPair]
 
 
 @contextlib.contextmanager
-def open_readers(engine: Engine, model: ModelConfig, cluster: Wish) -> Iterator[Loaded]:
+def open_readers(engine: Engine, model: ModelConfig, cluster: ClusterOptions) -> Iterator[Loaded]:
     """Load a model for calibration on every worker of a cluster.
 
     Args:

@@ -19,7 +19,7 @@ from alignatt_agent.calibration.prompted_pair import PairPrompter
 from alignatt_agent.calibration.row_reader import Engine, Loaded, open_reader
 from alignatt_agent.calibration.translation_score import AlignedPair, Row
 from alignatt_agent.calibration.word_alignment import ErrorRate, Links
-from alignatt_agent.cluster.connection import Wish
+from alignatt_agent.cluster.connection import ClusterOptions
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import fingerprint, locate_one
 from alignatt_agent.config.languages import Language
@@ -65,7 +65,7 @@ class Plan:
     top_k: int = 8
     restart: bool = False
     prompt: PromptConfig = field(default_factory=PromptConfig)
-    cluster: Wish | None = None
+    cluster: ClusterOptions | None = None
 
     @property
     def direction(self) -> str:

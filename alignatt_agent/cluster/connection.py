@@ -36,7 +36,7 @@ class ClusterError(AlignAttError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ClusterOptions:
     """What is asked of a cluster.
 
     Attributes:
@@ -100,7 +100,7 @@ def add_options(parser: argparse.ArgumentParser, what: str) -> None:
     add("--ray-gpus", type=float, metavar="N", help=text)
 
 
-def wish_of(arguments: argparse.Namespace, count: int | None = None) -> Wish | None:
+def options_of(arguments: argparse.Namespace, count: int | None = None) -> ClusterOptions | None:
     """Return what the command line asks of a cluster; ``None`` without ``--ray``.
 
     Raises:
@@ -126,7 +126,7 @@ def wish_of(arguments: argparse.Namespace, count: int | None = None) -> Wish | N
         )
     if importlib.util.find_spec("ray") is None:
         raise ClusterError("--ray needs Ray: pip install 'alignatt_agent[ray]'")
-    return Wish(address, arguments.ray_cpus, arguments.ray_gpus, count)
+    return ClusterOptions(address, arguments.ray_cpus, arguments.ray_gpus, count)
 
 
 @contextlib.contextmanager
@@ -134,7 +134,7 @@ def joined(address: str) -> Iterator[None]:
     """Join a cluster, or start one of this machine alone; leave it, or end it, afterwards.
 
     Args:
-        address: see ``Wish``.
+        address: see ``ClusterOptions``.
 
     Raises:
         ClusterError: it cannot be reached, or its nodes run other versions than this machine.

@@ -13,7 +13,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from alignatt_agent.cluster.connection import Wish, check_versions
+from alignatt_agent.cluster.connection import ClusterOptions, check_versions
 from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.quiet import quieten
 from alignatt_agent.types import AlignAttError, EngineError
@@ -103,14 +103,16 @@ class Workers:
     job is done by whoever is free first.
 
     Args:
-        wish: what each takes, and how many.
+        options: what each takes, and how many.
         jobs: more workers than jobs would have nothing to do.
         last: every worker does it at the end.
     """
 
-    def __init__(self, wish: Wish, jobs: int, last: Callable[[], None] = lambda: None) -> None:
-        share = wish.share()
-        count = max(1, min(jobs, wish.room(share)))
+    def __init__(
+        self, options: ClusterOptions, jobs: int, last: Callable[[], None] = lambda: None
+    ) -> None:
+        share = options.share()
+        count = max(1, min(jobs, options.room(share)))
         remote = ray.remote(Worker).options(max_restarts=-1, max_task_retries=0, **share)
         self._last = last
         self._all = [remote.remote() for _ in range(count)]

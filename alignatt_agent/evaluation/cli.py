@@ -63,7 +63,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from alignatt_agent import __version__
-from alignatt_agent.cluster.connection import add_options, wish_of
+from alignatt_agent.cluster.connection import add_options, options_of
 from alignatt_agent.config.agent_config import ConfigError, parse_overrides
 from alignatt_agent.config.resources import known_resources
 from alignatt_agent.evaluation.comet import MODELS, comet_python
@@ -133,7 +133,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
-    cluster = wish_of(arguments, arguments.ray_workers)
+    cluster = options_of(arguments, arguments.ray_workers)
     if arguments.comet:
         comet_python(arguments.comet_python)
     root, paced = arguments.output, arguments.paced == "real"

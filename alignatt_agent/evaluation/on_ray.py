@@ -17,7 +17,7 @@ from typing import Any
 import ray
 from tqdm import tqdm
 
-from alignatt_agent.cluster.connection import Wish, joined
+from alignatt_agent.cluster.connection import ClusterOptions, joined
 from alignatt_agent.cluster.workers import Job, JobFailedError, Workers
 from alignatt_agent.config.machine import device
 from alignatt_agent.evaluation.devset import DevSet, Talk
@@ -106,7 +106,7 @@ def stream_talk(errand: Errand, talk: Talk, recording: bytes, traced: bool = Fal
     return Part(talk.name, device(), logs)
 
 
-def stream_all(runs: Sequence[Run], cluster: Wish, paced: bool = False) -> bool:
+def stream_all(runs: Sequence[Run], cluster: ClusterOptions, paced: bool = False) -> bool:
     """Stream prepared runs on a cluster that is joined for them.
 
     Returns:

@@ -14,7 +14,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from alignatt_agent.cluster.connection import Wish
+from alignatt_agent.cluster.connection import ClusterOptions
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.check_log import refuse
 from alignatt_agent.evaluation.comet import CometError, checkpoint, comet_sections
@@ -46,7 +46,7 @@ def evaluate(
     comet: str | None = None,
     comet_python: Path | None = None,
     offline: Path | None = None,
-    cluster: Wish | None = None,
+    cluster: ClusterOptions | None = None,
 ) -> int:
     """Stream what has no log yet, score everything, write the reports and print the table.
 

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from alignatt_agent.serve.access import LATER, MOST_WAITING, RefusedError
-from alignatt_agent.serve.figures import exposition
+from alignatt_agent.serve.metrics import exposition
 from alignatt_agent.serve.service import STOP_S, Service
 from alignatt_agent.serve.transcripts import FORMATS, transcript
 from alignatt_agent.serve.wires import mt, own, realtime, simulstream
@@ -175,7 +175,7 @@ async def _speak(connection: Connection, service: Service, socket: WebSocket) ->
 
 
 async def _realtime(connection: Connection, service: Service, socket: WebSocket) -> None:
-    session = realtime.Session(connection, service, socket.query_params.get("model", ""))
+    session = realtime.RealtimeSession(connection, service, socket.query_params.get("model", ""))
     try:
         service.limits.check(socket)
         await session.serve()

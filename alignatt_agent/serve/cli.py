@@ -40,7 +40,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from alignatt_agent.cluster.connection import Wish, add_options, wish_of
+from alignatt_agent.cluster.connection import ClusterOptions, add_options, options_of
 from alignatt_agent.config.agent_config import load_config, parse_overrides
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.resolved import Resolved, resolve
@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
     limits = read_limits(arguments)
-    cluster = wish_of(arguments)
+    cluster = options_of(arguments)
     least, most = read_replicas(arguments)
     config = load_config(arguments.config, parse_overrides(arguments.overrides))
     resolved = resolve(config)
@@ -94,14 +94,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return serve_on_ray(arguments, resolved, limits, cluster, least, most)
     # What takes seconds to import comes after what can be wrong with the command line.
     from alignatt_agent import cascade
-    from alignatt_agent.serve.engines import PooledEngines, SharedEngines
+    from alignatt_agent.serve.engines import EngineLoader, SharedEngines
     from alignatt_agent.serve.server import Server, listen
     from alignatt_agent.serve.service import Service
 
     taken = listen(arguments.host, arguments.port)
     try:
         print(f"loading the engines of {arguments.config} ...", flush=True)
-        engines = SharedEngines(resolved, PooledEngines())
+        engines = SharedEngines(resolved, EngineLoader())
         engines.load()
         for warning in resolved.other_prompts():
             print(f"warning: {warning}", flush=True)
@@ -115,7 +115,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def serve_on_ray(
-    arguments: Namespace, resolved: Resolved, limits: Limits, cluster: Wish, least: int, most: int
+    arguments: Namespace,
+    resolved: Resolved,
+    limits: Limits,
+    cluster: ClusterOptions,
+    least: int,
+    most: int,
 ) -> int:
     """Serve on a cluster until somebody wants it to stop; returns the exit status."""
     from alignatt_agent.cluster.connection import joined
@@ -127,8 +132,8 @@ def serve_on_ray(
         scale = Scale(least, most, limits.max_speakers, cluster.share())
         print(f"starting {least} x the engines of {arguments.config} ...", flush=True)
         stop = threading.Event()
-        for wish in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(wish, lambda *_: stop.set())
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stop.set())
         with deployed(resolved, limits, scale, arguments.host, arguments.port):
             print(_ready(resolved, arguments.host, arguments.port), flush=True)
             stop.wait()

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from alignatt_agent import cascade
-from alignatt_agent.booth import Booth, BoothStep
+from alignatt_agent.booth import Booth
 from alignatt_agent.config.languages import Language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.contexts import check_requests
 from alignatt_agent.engine import pool
 from alignatt_agent.serve.access import LATER, RefusedError
-from alignatt_agent.types import AlignAttError, EngineError, FloatArray, Step
+from alignatt_agent.serve.remote import RemoteStream
+from alignatt_agent.types import AlignAttError, EngineError, Step
 
 LOGGER = logging.getLogger(__name__)
 
@@ -24,38 +26,27 @@ LONGEST_PAUSE_S = 60.0
 """Between two attempts to start engines that do not start."""
 
 
-class Listener(Protocol):
-    """What speaks of what it hears; a ``Booth``, or one elsewhere."""
-
-    @property
-    def interpreters(self) -> Mapping[str, Any]:
-        """By code of the language."""
-
-    def step(self, chunk: FloatArray) -> BoothStep:
-        """Hear a chunk, ``[samples]``."""
-
-    def finish(self) -> BoothStep:
-        """Translate everything that was said to its end; may be repeated after failures."""
-
-
-class ServiceEngines(Protocol):
-    """The engines behind a service, in this process (``SharedEngines``) or elsewhere.
+class EnginePool(ABC):
+    """The engines behind a service, in this process or elsewhere.
 
     Attributes:
         resolved: the configuration.
-        state: what they do.
-        error: what happened last, if anything went wrong.
-        restarts: how often engines that died were started again.
+        state: whether they are there.
+        error: the last error, if any.
+        restarts: number of times that engines which died were started again.
     """
 
-    resolved: Resolved
-    state: Literal["starting", "ok"]
-    error: str | None
-    restarts: int
+    def __init__(self, resolved: Resolved) -> None:
+        self.resolved = resolved
+        self.restarts = 0
+        self.state: Literal["starting", "ok"] = "starting"
+        self.error: str | None = None
 
+    @abstractmethod
     def healthy(self) -> bool:
         """Whether streams can be served now."""
 
+    @abstractmethod
     def booth(
         self,
         source: Language,
@@ -63,30 +54,35 @@ class ServiceEngines(Protocol):
         context: str,
         said: Callable[[str, Step | Exception], None],
         failed: Callable[[EngineError], None],
-    ) -> AbstractAsyncContextManager[Listener]:
-        """Hold the booth of a new stream; see ``SharedEngines.booth``."""
+    ) -> AbstractAsyncContextManager[Booth | RemoteStream]:
+        """Open a stream on the engines.
 
+        Args:
+            source: the spoken language.
+            targets: languages to translate into.
+            context: names and terms of the talk.
+            said: receives the steps of ``schedule: async`` when they are ready.
+            failed: called when this stream alone cannot go on.
+
+        Raises:
+            RefusedError: no engines are available.
+            HeadSetError: the configuration has no head set for a direction.
+        """
+
+    @abstractmethod
     def mend(self, died: Callable[[], None] = lambda: None) -> None:
-        """See to it that engines which died are started again; returns at once."""
+        """Restart dead engines in the background; ``died`` is called when some are found."""
 
     def describe(self) -> dict[str, Any]:
-        """Return what ``/health`` tells of them beside their state."""
+        """Return what ``/health`` reports beyond their state."""
+        return {"restarts": self.restarts}
 
+    @abstractmethod
     async def stop(self) -> None:
-        """Give up mending."""
+        """Give up restarting."""
 
 
-class Loader(Protocol):
-    """Where engines come from."""
-
-    def load(self, resolved: Resolved) -> cascade.Engines:
-        """Start the engines, or those of them that died."""
-
-    def alive(self) -> bool:
-        """Whether all can serve requests."""
-
-
-class PooledEngines:
+class EngineLoader:
     """The vLLM engines of this process."""
 
     def load(self, resolved: Resolved) -> cascade.Engines:
@@ -99,25 +95,11 @@ class PooledEngines:
         return pool.all_alive()
 
 
-class SharedEngines:
-    """Engines for all streams of a server.
+class SharedEngines(EnginePool):
+    """Engines of this process, for all streams of a server."""
 
-    Args:
-        resolved: the configuration.
-        loader: where they come from.
-
-    Attributes:
-        resolved: the configuration.
-        state: what they do.
-        error: what happened last, if anything went wrong.
-        restarts: how often engines that died were started again.
-    """
-
-    def __init__(self, resolved: Resolved, loader: Loader) -> None:
-        self.resolved = resolved
-        self.restarts = 0
-        self.state: Literal["starting", "ok"] = "starting"
-        self.error: str | None = None
+    def __init__(self, resolved: Resolved, loader: EngineLoader) -> None:
+        super().__init__(resolved)
         self._loader = loader
         self._engines: cascade.Engines | None = None
         self._mending: asyncio.Task[None] | None = None
@@ -147,19 +129,7 @@ class SharedEngines:
         said: Callable[[str, Step | Exception], None],
         failed: Callable[[EngineError], None],
     ) -> AsyncIterator[Booth]:
-        """Hold the booth of a new stream.
-
-        Args:
-            source: the spoken language.
-            targets: languages to translate into.
-            context: names and terms of the talk.
-            said: gets what ``schedule: async`` says when it is ready.
-            failed: is told when this booth alone cannot go on; here all end with the engines.
-
-        Raises:
-            RefusedError: the engines are not there.
-            HeadSetError: the configuration has no head set for a direction.
-        """
+        """Open a stream on the engines of this process; ``failed`` is not used."""
         yield cascade.build_booth(
             self.resolved, self.engines(), source, targets, context=context, said=said
         )
@@ -176,11 +146,7 @@ class SharedEngines:
         return self._engines
 
     def mend(self, died: Callable[[], None] = lambda: None) -> None:
-        """See to it that engines which died are started again; returns at once.
-
-        Args:
-            died: called when they are found dead.
-        """
+        """Restart dead engines in the background."""
         if self.state == "ok" and not self._loader.alive():
             LOGGER.error("an engine died; the engines are started again")
             self.state, self._engines = "starting", None
@@ -204,10 +170,6 @@ class SharedEngines:
                 return
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
-
-    def describe(self) -> dict[str, Any]:
-        """Return what ``/health`` tells of them beside their state."""
-        return {"restarts": self.restarts}
 
     async def stop(self) -> None:
         """Give up mending."""

@@ -28,8 +28,8 @@ from alignatt_agent.config.quiet import quieten
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.serve.access import Limits
 from alignatt_agent.serve.app import create_app
-from alignatt_agent.serve.engines import Loader, PooledEngines
-from alignatt_agent.serve.remote import Work
+from alignatt_agent.serve.engines import EngineLoader
+from alignatt_agent.serve.remote import RemoteCall
 from alignatt_agent.serve.replicas import (
     APP,
     ENGINES,
@@ -79,7 +79,7 @@ class Pages:
     def __serve_build_asgi_app__(self) -> Starlette:
         return create_app(self._service)
 
-    async def work(self, key: int) -> Work | None:
+    async def work(self, key: int) -> RemoteCall | None:
         """Return what is to be done next for a talk; ``None`` when it is over."""
         talk = self._engines.talks.get(key)
         return await talk.work() if talk else None
@@ -106,7 +106,7 @@ def deployed(
     scale: Scale,
     host: str,
     port: int,
-    loader: Callable[[], Loader] = PooledEngines,
+    loader: Callable[[], EngineLoader] = EngineLoader,
 ) -> Iterator[None]:
     """Run the application on the cluster; speakers' last words are translated at the end.
 
@@ -154,7 +154,7 @@ def _application(
     resolved: Resolved,
     limits: Limits,
     scale: Scale,
-    loader: Callable[[], Loader],
+    loader: Callable[[], EngineLoader],
     logging_config: LoggingConfig,
 ) -> serve.Application:
     config = resolved.config.model_dump(mode="json")

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from alignatt_agent.booth import BoothStep
-from alignatt_agent.serve.engines import Listener
+from alignatt_agent.booth import Booth, BoothStep
 from alignatt_agent.types import (
     EngineError,
     FloatArray,
@@ -27,11 +26,11 @@ from alignatt_agent.types import (
 )
 
 RELEASE_S = 0.2
-"""Time for a speaker to be told that his talk was lost before steps that waited for it fail."""
+"""Delay between the message to a speaker whose talk was lost and the failure of its steps."""
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class RemoteCall:
     """A call of a booth, or of one of its translators.
 
     Attributes:
@@ -44,7 +43,7 @@ class Work:
     method: str
     arguments: tuple[Any, ...]
 
-    def do(self, booth: Listener) -> tuple[Any, Judged | None]:
+    def do(self, booth: Booth) -> tuple[Any, Judged | None]:
         """Return the result, and what the translator judged last."""
         if self.target is None:
             return getattr(booth, self.method)(*self.arguments), None
@@ -60,24 +59,24 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CallResult:
     """What a piece of work gave; an exception is raised where it was asked for."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class LateStep:
     """What a language said when it was ready (``schedule: async``)."""
 
     target: str
     found: Step | Exception
 
 
-Reply = Placed | Answer | Said
+Reply = Placed | CallResult | LateStep
 
 
-class Talk:
+class RemoteStream:
     """The end of a talk that asks; looks like a ``Booth``.
 
     Args:
@@ -100,7 +99,7 @@ class Talk:
         self.replica: str | None = None
         self._said, self._failed = said, failed
         self._loop = asyncio.get_running_loop()
-        self._works: asyncio.Queue[Work | None] = asyncio.Queue()
+        self._works: asyncio.Queue[RemoteCall | None] = asyncio.Queue()
         self._asked: deque[Future[Any]] = deque()
         self._placed = asyncio.Event()
         self._over = False
@@ -113,7 +112,7 @@ class Talk:
         """Translate everything that was said to its end."""
         return self._step("finish")
 
-    def ask(self, work: Work) -> tuple[Any, Judged | None]:
+    def ask(self, work: RemoteCall) -> tuple[Any, Judged | None]:
         """Have something done and wait for it.
 
         Raises:
@@ -124,7 +123,7 @@ class Talk:
         found: tuple[Any, Judged | None] = answer.result()
         return found
 
-    async def work(self) -> Work | None:
+    async def work(self) -> RemoteCall | None:
         """Return what is to be done next; ``None`` when the talk is over."""
         return await self._works.get()
 
@@ -136,7 +135,7 @@ class Talk:
                 if isinstance(reply, Placed):
                     self.replica = reply.replica
                     self._placed.set()
-                elif isinstance(reply, Said):
+                elif isinstance(reply, LateStep):
                     self._said(reply.target, reply.found)
                 else:
                     _settle(self._asked.popleft(), reply.value)
@@ -163,11 +162,11 @@ class Talk:
         self._works.put_nowait(None)
 
     def _step(self, method: str, *arguments: Any) -> BoothStep:
-        found, _ = self.ask(Work(None, method, arguments))
+        found, _ = self.ask(RemoteCall(None, method, arguments))
         assert isinstance(found, BoothStep)
         return found
 
-    def _ask(self, work: Work, answer: Future[Any]) -> None:
+    def _ask(self, work: RemoteCall, answer: Future[Any]) -> None:
         if self._over:
             _settle(answer, EngineError("the talk is over"))
         else:
@@ -178,14 +177,14 @@ class Talk:
 class _Interpreter:
     """Has a translator."""
 
-    def __init__(self, talk: Talk, target: str) -> None:
+    def __init__(self, talk: RemoteStream, target: str) -> None:
         self.translator = _Translator(talk, target)
 
 
 class _Translator:
     """A translator elsewhere, as far as ``wires.mt`` needs one."""
 
-    def __init__(self, talk: Talk, target: str) -> None:
+    def __init__(self, talk: RemoteStream, target: str) -> None:
         self._talk, self._target = talk, target
         self.judged: Judged | None = None
 
@@ -196,13 +195,13 @@ class _Translator:
         return self._ask("complete", words)
 
     def _ask(self, method: str, *arguments: Any) -> Any:
-        found, self.judged = self._talk.ask(Work(self._target, method, arguments))
+        found, self.judged = self._talk.ask(RemoteCall(self._target, method, arguments))
         return found
 
 
-async def attend(
-    booth: Listener,
-    fetch: Callable[[], Awaitable[Work | None]],
+async def serve_calls(
+    booth: Booth,
+    fetch: Callable[[], Awaitable[RemoteCall | None]],
     threads: Executor,
     replies: asyncio.Queue[Reply | None],
     alive: Callable[[], bool],
@@ -230,7 +229,7 @@ async def attend(
                     value = error
                 if isinstance(value, EngineError) and not alive():
                     raise value
-                replies.put_nowait(Answer(value))
+                replies.put_nowait(CallResult(value))
         finally:
             replies.put_nowait(None)
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from ray import serve
 
@@ -23,8 +23,15 @@ from alignatt_agent.config.machine import versions
 from alignatt_agent.config.quiet import quieten
 from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.serve.access import LATER, RefusedError
-from alignatt_agent.serve.engines import Loader, SharedEngines
-from alignatt_agent.serve.remote import Placed, Reply, Said, Talk, Work, attend
+from alignatt_agent.serve.engines import EngineLoader, EnginePool, SharedEngines
+from alignatt_agent.serve.remote import (
+    LateStep,
+    Placed,
+    RemoteCall,
+    RemoteStream,
+    Reply,
+    serve_calls,
+)
 from alignatt_agent.types import EngineError, Step
 
 LOGGER = logging.getLogger(__name__)
@@ -78,7 +85,7 @@ class Replica:
         config: Mapping[str, Any],
         here: Mapping[str, str],
         speakers: int,
-        loader: Callable[[], Loader],
+        loader: Callable[[], EngineLoader],
     ) -> None:
         quieten()
         context = serve.get_replica_context()
@@ -99,16 +106,18 @@ class Replica:
         replies: asyncio.Queue[Reply | None] = asyncio.Queue()
 
         def said(target: str, found: Step | Exception) -> None:
-            loop.call_soon_threadsafe(replies.put_nowait, Said(target, found))
+            loop.call_soon_threadsafe(replies.put_nowait, LateStep(target, found))
 
-        async def fetch() -> Work | None:
-            work: Work | None = await self._pages.work.remote(key)
+        async def fetch() -> RemoteCall | None:
+            work: RemoteCall | None = await self._pages.work.remote(key)
             return work
 
         spoken, wanted = language(source), [language(code) for code in targets]
         async with self._engines.booth(spoken, wanted, context, said, lambda _: None) as booth:
             yield Placed(self._name)
-            async for reply in attend(booth, fetch, self._threads, replies, self._loader.alive):
+            async for reply in serve_calls(
+                booth, fetch, self._threads, replies, self._loader.alive
+            ):
                 yield reply
 
     def check_health(self) -> None:
@@ -125,7 +134,7 @@ class Replica:
         tidy()
 
 
-class RemoteEngines:
+class RemoteEngines(EnginePool):
     """The replicas, as a service sees them.
 
     Args:
@@ -138,11 +147,8 @@ class RemoteEngines:
     """
 
     def __init__(self, resolved: Resolved, handle: Any, scale: Scale) -> None:
-        self.resolved = resolved
-        self.state: Literal["starting", "ok"] = "starting"
-        self.error: str | None = None
-        self.restarts = 0
-        self.talks: dict[int, Talk] = {}
+        super().__init__(resolved)
+        self.talks: dict[int, RemoteStream] = {}
         self._handle = handle.options(stream=True)
         self._scale = scale
         self._opened = self._running = 0
@@ -160,21 +166,10 @@ class RemoteEngines:
         context: str,
         said: Callable[[str, Step | Exception], None],
         failed: Callable[[EngineError], None],
-    ) -> AsyncIterator[Talk]:
-        """Hold the booth of a new talk on a replica with room; waits for one that is starting.
-
-        Args:
-            source: the spoken language.
-            targets: languages to translate into.
-            context: names and terms of the talk.
-            said: gets what ``schedule: async`` says when it is ready.
-            failed: is told when the replica is lost.
-
-        Raises:
-            RefusedError: there is none, and none came.
-        """
+    ) -> AsyncIterator[RemoteStream]:
+        """Open a stream on a replica with room, or on one that starts in time."""
         codes = [target.code for target in targets]
-        talk = Talk(codes, said, lambda error: self._lost(talk, error, failed))
+        talk = RemoteStream(codes, said, lambda error: self._lost(talk, error, failed))
         self._opened += 1
         key = self._opened
         self.talks[key] = talk
@@ -197,7 +192,10 @@ class RemoteEngines:
                 listening.cancel()
 
     def mend(self, died: Callable[[], None] = lambda: None) -> None:
-        """Serve does it."""
+        """Do nothing: Ray Serve restarts replicas."""
+
+    async def stop(self) -> None:
+        """Do nothing: nothing is being restarted here."""
 
     async def watch(self, tell: Callable[[], None]) -> None:
         """Ask for the state of the replicas, until cancelled; tell somebody now and then."""
@@ -215,8 +213,7 @@ class RemoteEngines:
     def describe(self) -> dict[str, Any]:
         """Return talks under way by replica, for ``/health``."""
         placed = Counter(talk.replica for talk in self.talks.values() if talk.replica)
-        return {
-            "restarts": self.restarts,
+        return super().describe() | {
             "replicas": {
                 "least": self._scale.least,
                 "most": self._scale.most,
@@ -225,10 +222,9 @@ class RemoteEngines:
             },
         }
 
-    async def stop(self) -> None:
-        """Nothing is to be stopped here."""
-
-    def _lost(self, talk: Talk, error: EngineError, failed: Callable[[EngineError], None]) -> None:
+    def _lost(
+        self, talk: RemoteStream, error: EngineError, failed: Callable[[EngineError], None]
+    ) -> None:
         if talk.replica is not None and talk.replica not in self._gone:
             self._gone.add(talk.replica)
             self.restarts += 1

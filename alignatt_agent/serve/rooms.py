@@ -47,7 +47,7 @@ class Room:
     Attributes:
         viewers: how many look on.
         speaking: whether somebody speaks.
-        session: the secret of who spoke last, with which he goes on after a lost connection.
+        session: secret of the last speaker, who resumes with it after a lost connection.
         audio_s: seconds of audio of the talk so far.
     """
 

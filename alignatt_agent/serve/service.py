@@ -15,11 +15,11 @@ from alignatt_agent.config.languages import Language, LanguageError, language
 from alignatt_agent.contexts import check_contexts
 from alignatt_agent.serve import messages
 from alignatt_agent.serve.access import GOING, LATER, Limits, RefusedError
-from alignatt_agent.serve.engines import ServiceEngines
-from alignatt_agent.serve.figures import Figures
-from alignatt_agent.serve.intake import Intake
+from alignatt_agent.serve.engines import EnginePool
+from alignatt_agent.serve.metrics import Metrics
+from alignatt_agent.serve.resampler import Resampler
 from alignatt_agent.serve.rooms import Message, Room, Rooms, check_name
-from alignatt_agent.serve.stream import Stream
+from alignatt_agent.serve.stream import SpeakerStream
 from alignatt_agent.types import AlignAttError, EngineError
 
 STOP_S = 10.0
@@ -30,7 +30,7 @@ SWEEP_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class TalkRequest:
     """What a speaker asks for.
 
     Attributes:
@@ -53,10 +53,10 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Speech:
+class OpenTalk:
     """A stream, its room and what its speaker is told first."""
 
-    stream: Stream
+    stream: SpeakerStream
     room: Room
     targets: tuple[Language, ...]
     ready: Message
@@ -78,17 +78,16 @@ class Service:
         rooms: where something is or was said.
         closing: set when the server stops: streams end.
         viewers: how many look on.
-        figures: how it goes, for Prometheus.
     """
 
-    engines: ServiceEngines
+    engines: EnginePool
     limits: Limits
     rooms: Rooms = field(init=False)
     closing: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     viewers: int = field(init=False, default=0)
-    figures: Figures = field(init=False, default_factory=Figures)
+    _metrics: Metrics = field(init=False, default_factory=Metrics)
     _speakers: int = field(init=False, default=0)
-    _streams: set[Stream] = field(init=False, default_factory=set)
+    _streams: set[SpeakerStream] = field(init=False, default_factory=set)
     _threads: ThreadPoolExecutor = field(init=False)
     _quiet: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
@@ -108,7 +107,7 @@ class Service:
         if self.closing.is_set():
             raise RefusedError("closing", "the server stops", GOING)
         if self._speakers >= self.limits.max_speakers:
-            self.figures.refusals += 1
+            self._metrics.refusals += 1
             message = f"{self._speakers} speakers are being translated: try again later"
             raise RefusedError("busy", message, LATER)
         self._speakers += 1
@@ -122,12 +121,12 @@ class Service:
 
     @contextlib.asynccontextmanager
     async def speech(
-        self, wish: Wish, deliver: Callable[[list[Message]], Awaitable[None]]
-    ) -> AsyncIterator[Speech]:
+        self, request: TalkRequest, deliver: Callable[[list[Message]], Awaitable[None]]
+    ) -> AsyncIterator[OpenTalk]:
         """Open a stream for a speaker; it ends with the context.
 
         Args:
-            wish: what is asked for.
+            request: what is asked for.
             deliver: gets what the speaker is told, after the viewers.
 
         Raises:
@@ -135,9 +134,9 @@ class Service:
         """
         async with contextlib.AsyncExitStack() as opened:
             opened.enter_context(self.slot())
-            source, targets = self.languages(wish.source, wish.targets)
-            intake = Intake(wish.rate)
-            context = await self.context(wish.context, wish.room or "")
+            source, targets = self.languages(request.source, request.targets)
+            resampler = Resampler(request.rate)
+            context = await self.context(request.context, request.room or "")
             booth = await opened.enter_async_context(
                 self.engines.booth(
                     source,
@@ -147,22 +146,22 @@ class Service:
                     lambda error: stream.fail(error),
                 )
             )
-            room = self.rooms.take(wish.room, wish.session)
+            room = self.rooms.take(request.room, request.session)
 
             async def everybody(found: list[Message]) -> None:
                 for message in found:
                     if message["type"] == "status":
-                        self.figures.step(message)
+                        self._metrics.step(message)
                     if messages.for_viewers(message):
                         message["id"] = room.publish(message)
                 await deliver(found)
 
             config = self.engines.resolved.config
-            stream = Stream(
+            stream = SpeakerStream(
                 booth=booth,
-                intake=intake,
+                resampler=resampler,
                 chunk_ms=config.chunk_ms,
-                live=wish.live,
+                live=request.live,
                 offset_s=room.audio_s,
                 deliver=everybody,
                 healthy=self.engines.healthy,
@@ -172,7 +171,7 @@ class Service:
                 "type": "ready",
                 "protocol": messages.PROTOCOL,
                 "room": room.name,
-                "resumed": wish.session is not None,
+                "resumed": request.session is not None,
                 "source": source.code,
                 "targets": [target.code for target in targets],
                 "languages": [_describe(target.code) for target in targets],
@@ -185,7 +184,7 @@ class Service:
             room.publish(ready)
             self._streams.add(stream)
             try:
-                yield Speech(stream, room, targets, ready | {"session": room.session})
+                yield OpenTalk(stream, room, targets, ready | {"session": room.session})
             finally:
                 self._streams.discard(stream)
                 room.audio_s = stream.audio_s
@@ -244,7 +243,7 @@ class Service:
         return given
 
     def died(self) -> None:
-        """The engines are gone: tell every speaker, whether he needs them now or not."""
+        """The engines are gone: tell every speaker, whether they need them now or not."""
         error = EngineError("an engine died")
         for stream in list(self._streams):
             stream.fail(error)
@@ -294,7 +293,7 @@ class Service:
 
     def metrics(self) -> Iterator[Metric]:
         """Return how it goes, for Prometheus."""
-        return self.figures.families(self._speakers, self.viewers, self.engines.restarts)
+        return self._metrics.families(self._speakers, self.viewers, self.engines.restarts)
 
     async def watch(self) -> None:
         """Forget rooms that are over and start engines that died, until cancelled."""

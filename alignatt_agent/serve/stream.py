@@ -12,11 +12,11 @@ from functools import partial
 
 import numpy as np
 
-from alignatt_agent.booth import BoothStep
+from alignatt_agent.booth import Booth, BoothStep
 from alignatt_agent.serve import messages
 from alignatt_agent.serve.access import BROKEN, LATER, RefusedError
-from alignatt_agent.serve.engines import Listener
-from alignatt_agent.serve.intake import Intake
+from alignatt_agent.serve.remote import RemoteStream
+from alignatt_agent.serve.resampler import Resampler
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.stopwatch import STAGES
 from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray, Step
@@ -30,12 +30,12 @@ ATTEMPTS = 3
 """Steps that may fail one after the other before a stream is given up."""
 
 
-class Stream:
+class SpeakerStream:
     """One speaker's audio on its way through the cascade.
 
     Args:
         booth: hears and translates.
-        intake: makes the client's audio 16 kHz.
+        resampler: makes the client's audio 16 kHz.
         chunk_ms: audio per step.
         live: hear all audio that waits in one step, so that a slow machine takes longer steps
             instead of falling behind; otherwise every step hears exactly ``chunk_ms``.
@@ -47,8 +47,8 @@ class Stream:
 
     def __init__(
         self,
-        booth: Listener,
-        intake: Intake,
+        booth: Booth | RemoteStream,
+        resampler: Resampler,
         chunk_ms: int,
         live: bool,
         offset_s: float,
@@ -57,7 +57,7 @@ class Stream:
         threads: Executor,
     ) -> None:
         self._booth = booth
-        self._intake = intake
+        self._resampler = resampler
         self._grid = chunk_ms * SAMPLE_RATE // 1000
         self._live = live
         self._offset_s = offset_s
@@ -88,7 +88,7 @@ class Stream:
         Raises:
             RefusedError: it is no whole number of samples.
         """
-        samples = self._intake(data)
+        samples = self._resampler(data)
         self._put(samples[:0] if self._ended else samples)
         while self._waiting > MAX_WAITING_S * SAMPLE_RATE:
             self._taken.clear()
@@ -98,7 +98,7 @@ class Stream:
         """Nothing more comes: what waits is heard, and everything is translated to its end."""
         if not self._ended:
             self._ended = True
-            self._put(self._intake.finish())
+            self._put(self._resampler.finish())
             self._arrived.set()
 
     def fail(self, error: EngineError) -> None:

@@ -53,7 +53,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from alignatt_agent.cascade import load_engines, shutdown
-from alignatt_agent.cluster.connection import add_options, wish_of
+from alignatt_agent.cluster.connection import add_options, options_of
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.evaluation.plan import Run, plan
 from alignatt_agent.evaluation.plotting import pyplot
@@ -150,7 +150,7 @@ def _config(run: Run) -> AgentConfig:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
-    cluster = wish_of(arguments)
+    cluster = options_of(arguments)
     study = study_from(arguments)
     place: Place = Here(load_engines, shutdown, study.streams)
     if cluster is not None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cascade import load_engines, shutdown
-from alignatt_agent.cluster.connection import Wish, joined
+from alignatt_agent.cluster.connection import ClusterOptions, joined
 from alignatt_agent.cluster.workers import Job, Workers
 from alignatt_agent.config.agent_config import ModelsConfig
 from alignatt_agent.config.checkpoints import locate
@@ -53,7 +53,7 @@ class OnRay:
     """
 
     def __init__(
-        self, cluster: Wish, talks: int, start_engines: StartEngines = load_engines
+        self, cluster: ClusterOptions, talks: int, start_engines: StartEngines = load_engines
     ) -> None:
         self._cluster, self._talks, self._start_engines = cluster, talks, start_engines
 

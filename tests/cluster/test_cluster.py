@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from alignatt_agent.cluster import connection
-from alignatt_agent.cluster.connection import ClusterError, Wish, check_nodes, joined
+from alignatt_agent.cluster.connection import ClusterError, ClusterOptions, check_nodes, joined
 from alignatt_agent.config.machine import versions
 from alignatt_agent.serve.access import Limits
 from lab.tests import test_curves_runs
@@ -143,7 +143,7 @@ from alignatt_agent.serve import engines
 from lab.curves import __main__ as _
 from alignatt_agent.calibration import cli as _
 from tests.serve import live
-engines.PooledEngines = live.FakeLoader
+engines.EngineLoader = live.FakeLoader
 name, *arguments = sys.argv[1:]
 sys.exit(cli.run(name, arguments))
 """
@@ -220,7 +220,7 @@ def test_a_sweep_is_that_of_one_machine(cluster, tmp_path):
     test_curves_runs.stream_in(world, "here", here)
     from lab.curves.on_ray import OnRay
 
-    with OnRay(Wish(cluster.address, 0.1, 0, 2), 2, start_fakes) as place:
+    with OnRay(ClusterOptions(cluster.address, 0.1, 0, 2), 2, start_fakes) as place:
         place.stream(there, tmp_path, "sweep")
         assert place.apply(_count, [1, 2]) == 2
         semaphore = place.apply(_killed_child)

@@ -12,7 +12,7 @@ from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.serve.access import MAX_MESSAGE, MOST_WAITING
 from alignatt_agent.serve.app import create_app
-from alignatt_agent.serve.engines import PooledEngines
+from alignatt_agent.serve.engines import EngineLoader
 from tests.fakes import agent as fakes
 from tests.serve.live import (
     TALK,
@@ -65,7 +65,7 @@ def test_the_configured_recogniser_is_started(tmp_path, monkeypatch):
     monkeypatch.setattr("alignatt_agent.cascade.load_engines", lambda *given: asked.append(given))
     monkeypatch.setattr("alignatt_agent.serve.engines.check_requests", lambda resolved: None)
     path = fakes.write_config(tmp_path, speech={"recognizer": "whisper"})
-    PooledEngines().load(resolve(load_config(str(path)), ["de"]))
+    EngineLoader().load(resolve(load_config(str(path)), ["de"]))
     ((_, heads, recognizer),) = asked
     assert heads
     assert recognizer == "whisper"

@@ -13,7 +13,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDiscon
 from alignatt_agent.serve.access import GOING, MAX_MESSAGE, TOO_BIG, RefusedError
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.serve.service import Service
-from alignatt_agent.serve.stream import Stream
+from alignatt_agent.serve.stream import SpeakerStream
 
 SEND_S = 30.0
 """A client that does not read for so long is gone."""
@@ -78,18 +78,18 @@ class Connection:
                 await self._socket.close(code, short)
         self._gone = True
 
-    async def attend(self, stream: Stream, listening: Coroutine[Any, Any, None]) -> None:
-        """Listen to a speaker until he stops, leaves or cannot be heard any more.
+    async def attend(self, stream: SpeakerStream, listening: Coroutine[Any, Any, None]) -> None:
+        """Receive from a speaker until they stop, disconnect or the stream fails.
 
         What was heard is said in any case, to the viewers and to a speaker who is still there.
 
         Args:
-            stream: his stream.
-            listening: feeds it; returns when he stops.
+            stream: of the speaker.
+            listening: feeds it; returns when the speaker stops.
 
         Raises:
-            RefusedError: what he sent cannot be taken, or the engines failed, or the server stops.
-            WebSocketDisconnect: he left.
+            RefusedError: the message is invalid, the engines failed, or the server stops.
+            WebSocketDisconnect: the client disconnected.
         """
         service = self._service
         running = asyncio.ensure_future(stream.run())

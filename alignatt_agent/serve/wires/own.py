@@ -3,8 +3,7 @@
 A client sends ``start``, then audio as binary messages (16-bit little-endian mono), then ``stop``.
 It gets ``ready``, what ``messages`` tells of every step, and ``end``; or ``error`` and a close code
 with the reason. A speaker whose connection was lost starts again with the ``session`` of ``ready``:
-the talk goes on, and what was said after the message whose ``id`` he gives as ``since`` comes
-first.
+the talk goes on, and the messages after the ``id`` given as ``since`` are sent first.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from alignatt_agent.config.errors import Strict, explain
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.serve.messages import DETAIL, Detail, refusal
 from alignatt_agent.serve.rooms import Message
-from alignatt_agent.serve.service import Service, Wish
-from alignatt_agent.serve.stream import Stream
+from alignatt_agent.serve.service import Service, TalkRequest
+from alignatt_agent.serve.stream import SpeakerStream
 from alignatt_agent.serve.wires.connection import Connection
 from alignatt_agent.types import SAMPLE_RATE
 
 
 class Start(Strict):
-    """The first message of a speaker; see ``Wish``."""
+    """The first message of a speaker; see ``TalkRequest``."""
 
     type: Literal["start"]
     targets: tuple[str, ...] = Field(max_length=16)
@@ -42,13 +41,13 @@ async def serve(connection: Connection, service: Service, first: dict[str, Any])
     """Serve one speaker.
 
     Args:
-        connection: his connection.
+        connection: of the speaker.
         service: what all connections share.
-        first: the message that he began with.
+        first: the first message.
 
     Raises:
         RefusedError: it cannot be granted, or cannot go on.
-        WebSocketDisconnect: he left.
+        WebSocketDisconnect: the client disconnected.
     """
     start = _parse(first)
     wanted = DETAIL[start.detail]
@@ -58,7 +57,7 @@ async def serve(connection: Connection, service: Service, first: dict[str, Any])
             if message["type"] in wanted:
                 await connection.send(message)
 
-    wish = Wish(
+    request = TalkRequest(
         source=start.source,
         targets=start.targets,
         rate=start.sample_rate,
@@ -67,7 +66,7 @@ async def serve(connection: Connection, service: Service, first: dict[str, Any])
         session=start.session,
         context=start.context,
     )
-    async with service.speech(wish, deliver) as speech:
+    async with service.speech(request, deliver) as speech:
         await connection.send(speech.ready)
         if start.since is not None:
             for message in speech.room.missed(start.since):
@@ -87,7 +86,7 @@ async def refuse(connection: Connection, error: RefusedError) -> None:
     await connection.send(refusal(error))
 
 
-async def _listen(connection: Connection, stream: Stream) -> None:
+async def _listen(connection: Connection, stream: SpeakerStream) -> None:
     while True:
         message = await connection.receive()
         if isinstance(message, bytes):

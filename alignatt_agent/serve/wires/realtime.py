@@ -15,7 +15,7 @@ from typing import Any
 
 from alignatt_agent.serve.access import BROKEN, RefusedError
 from alignatt_agent.serve.rooms import Message
-from alignatt_agent.serve.service import Service, Speech, Wish
+from alignatt_agent.serve.service import OpenTalk, Service, TalkRequest
 from alignatt_agent.serve.wires.connection import Connection
 
 RATE = 24_000
@@ -25,7 +25,7 @@ LONGEST_S = 86_400
 """When a session expires that nobody ends."""
 
 
-class Session:
+class RealtimeSession:
     """One session of the protocol.
 
     Args:
@@ -58,7 +58,7 @@ class Session:
         if first is None:
             return await self._close()
         language = self._settings["audio"]["output"].get("language")
-        wish = Wish(None, [] if language is None else [str(language)], RATE, live=True)
+        request = TalkRequest(None, [] if language is None else [str(language)], RATE, live=True)
 
         async def deliver(found: list[Message]) -> None:
             for message in found:
@@ -70,7 +70,7 @@ class Session:
                 await speech.stream.feed(data)
                 data = await self._wait_for_audio()
 
-        async with self._service.speech(wish, deliver) as speech:
+        async with self._service.speech(request, deliver) as speech:
             await self._connection.attend(speech.stream, listen())
         return await self._close()
 
@@ -104,7 +104,7 @@ class Session:
         self._settings = settings
         await self._send("session.updated", session=settings)
 
-    async def _tell(self, message: Message, speech: Speech) -> None:
+    async def _tell(self, message: Message, speech: OpenTalk) -> None:
         elapsed = round(1000 * message.get("audio_s", 0.0))
         if message["type"] == "said":
             delta = speech.join([unit for unit, *_ in message["units"]])

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from alignatt_agent.serve.rooms import Message
-from alignatt_agent.serve.service import Service, Wish
-from alignatt_agent.serve.stream import Stream
+from alignatt_agent.serve.service import Service, TalkRequest
+from alignatt_agent.serve.stream import SpeakerStream
 from alignatt_agent.serve.wires.connection import Connection
 from alignatt_agent.types import SAMPLE_RATE
 
@@ -47,7 +47,7 @@ async def _stream(
 ) -> None:
     target = settings.get("target_lang") or service.engines.resolved.config.target_language
     source = settings.get("source_lang")
-    wish = Wish(
+    request = TalkRequest(
         source=None if source is None else str(source),
         targets=[] if target is None else [str(target)],
         rate=settings.get("sample_rate", SAMPLE_RATE),
@@ -58,12 +58,12 @@ async def _stream(
         units = [unit for item in found if item["type"] == "said" for unit, *_ in item["units"]]
         await connection.send({"new": speech.join(units), "deleted": ""})
 
-    async with service.speech(wish, deliver) as speech:
+    async with service.speech(request, deliver) as speech:
         await connection.attend(speech.stream, _listen(connection, speech.stream, first))
     await _done(connection)
 
 
-async def _listen(connection: Connection, stream: Stream, first: bytes) -> None:
+async def _listen(connection: Connection, stream: SpeakerStream, first: bytes) -> None:
     message: bytes | dict[str, Any] = first
     while isinstance(message, bytes) or "end_of_stream" not in message:
         if isinstance(message, bytes):

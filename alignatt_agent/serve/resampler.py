@@ -12,7 +12,7 @@ LOWEST, HIGHEST = 8_000, 192_000
 """Sampling rates that clients may send, in Hz."""
 
 
-class Intake:
+class Resampler:
     """Turns the 16-bit little-endian mono audio of one stream into floats at 16 kHz.
 
     The resampler remembers what it has heard, so it does not matter how the audio is cut.

@@ -16,7 +16,7 @@ RECENT = 1000
 
 
 @dataclass(slots=True)
-class Figures:
+class Metrics:
     """What is counted while a server runs.
 
     Attributes:
