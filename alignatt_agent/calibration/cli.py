@@ -24,6 +24,7 @@ from alignatt_agent.calibration.row_reader import ENGINES, open_reader
 from alignatt_agent.calibration.select_heads import Plan, calibrate
 from alignatt_agent.calibration.translation_score import ROWS
 from alignatt_agent.cluster import connection
+from alignatt_agent.command_line import page
 from alignatt_agent.config.agent_config import (
     ConfigError,
     ModelConfig,
@@ -35,7 +36,6 @@ from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.config.resolved import head_set_for, readout_for
 from alignatt_agent.evaluation.cache import Memo
 from alignatt_agent.evaluation.plotting import pyplot
-from alignatt_agent.help_page import page
 from alignatt_agent.policy import build_policy
 from alignatt_agent.translation.prompt import PromptBuilder
 

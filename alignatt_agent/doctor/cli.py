@@ -31,6 +31,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from alignatt_agent import __version__
+from alignatt_agent.command_line import page
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.config.resources import known_resources
@@ -46,7 +47,6 @@ from alignatt_agent.doctor import (
     machine_checks as doctor_machine,
 )
 from alignatt_agent.doctor.machine_checks import GIB, Check
-from alignatt_agent.help_page import page
 
 RUN = Path("outputs/dev-low/de")
 """What ``make dev-low`` records."""

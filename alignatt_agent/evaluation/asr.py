@@ -29,6 +29,7 @@ from typing import Any
 import yaml
 from tabulate import tabulate
 
+from alignatt_agent.command_line import page
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
 from alignatt_agent.evaluation.plots import tail_error_plot
@@ -43,7 +44,6 @@ from alignatt_agent.evaluation.wer import (
     streamed_transcripts,
     word_error_rate,
 )
-from alignatt_agent.help_page import page
 
 
 def transcript_log(records: Iterable[TalkStep]) -> list[dict[str, Any]]:

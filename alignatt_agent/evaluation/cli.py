@@ -64,13 +64,13 @@ from pathlib import Path
 
 from alignatt_agent import __version__
 from alignatt_agent.cluster.connection import add_options, options_of
+from alignatt_agent.command_line import page
 from alignatt_agent.config.agent_config import ConfigError, parse_overrides
 from alignatt_agent.config.resources import known_resources
 from alignatt_agent.evaluation.comet import MODELS, comet_python
 from alignatt_agent.evaluation.plan import plan, plan_log
 from alignatt_agent.evaluation.resolve import known_agents
 from alignatt_agent.evaluation.run import evaluate, print_commands
-from alignatt_agent.help_page import page
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -32,13 +32,13 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 from tabulate import tabulate
 
+from alignatt_agent.command_line import page
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.latency import read_instances, yaal_ms
 from alignatt_agent.evaluation.results import Result, ScoringError, read_result
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import bleu_tokenizer
 from alignatt_agent.evaluation.statistics import interval
-from alignatt_agent.help_page import page
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from tabulate import tabulate
 from tqdm import tqdm
 
 from alignatt_agent.cascade import build_session
+from alignatt_agent.command_line import page
 from alignatt_agent.config.agent_config import parse_overrides
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
@@ -46,7 +47,6 @@ from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import check_scorer, omnisteval_arguments, run_omnisteval
 from alignatt_agent.evaluation.signature import MICRO_LABEL, is_micro, sign
 from alignatt_agent.evaluation.wer import word_error_rate
-from alignatt_agent.help_page import page
 from alignatt_agent.running_text import split_words
 from alignatt_agent.speech.sentences import split_sentences
 from alignatt_agent.types import AlignAttError, Word

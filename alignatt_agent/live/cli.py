@@ -48,13 +48,13 @@ from tqdm import tqdm
 
 from alignatt_agent import cascade
 from alignatt_agent.booth import Booth, BoothStep
+from alignatt_agent.command_line import page
 from alignatt_agent.config.agent_config import AgentConfig, load_config, parse_overrides
 from alignatt_agent.config.checkpoints import EMBEDDED, CheckpointError, is_embedded
 from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.config.resources import find_path, known_resources
 from alignatt_agent.contexts import check_requests
-from alignatt_agent.help_page import page
 from alignatt_agent.live import audio
 from alignatt_agent.live.outputs import FORMATS, Output, build_output
 from alignatt_agent.live.subtitles import Said

@@ -41,11 +41,11 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from alignatt_agent.cluster.connection import ClusterOptions, add_options, options_of
+from alignatt_agent.command_line import page
 from alignatt_agent.config.agent_config import load_config, parse_overrides
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.config.resources import known_resources
-from alignatt_agent.help_page import page
 from alignatt_agent.serve.access import LOCAL_HOSTS, Limits, is_loopback
 
 

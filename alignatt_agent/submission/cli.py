@@ -30,8 +30,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from alignatt_agent.command_line import page
 from alignatt_agent.evaluation.latency import REGIMES
-from alignatt_agent.help_page import page
 from alignatt_agent.submission.server_config import PORT
 
 

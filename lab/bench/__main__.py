@@ -58,11 +58,11 @@ from transformers import AutoTokenizer
 from transformers.utils import logging
 
 from alignatt_agent.cascade import Engines
+from alignatt_agent.command_line import page
 from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.doctor.config_checks import weight_bytes
 from alignatt_agent.evaluation.plotting import FigureError
-from alignatt_agent.help_page import page
 from alignatt_agent.types import Prompt
 from lab.bench import (
     booth as bench_booth,

@@ -53,10 +53,10 @@ from tabulate import tabulate
 from tqdm import tqdm
 from transformers.utils import logging
 
+from alignatt_agent.command_line import page
 from alignatt_agent.config.machine import device, versions
 from alignatt_agent.doctor.row_parity import SEAM, Cell
 from alignatt_agent.engine.options import engine_environment, on_cpu
-from alignatt_agent.help_page import page
 from lab.parity.cases import CUDA_MODES, DTYPES, MODES, OTHERS, SUBJECTS, subject
 from lab.parity.run import measure
 

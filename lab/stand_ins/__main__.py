@@ -34,10 +34,10 @@ from pathlib import Path
 import soundfile
 from tabulate import tabulate
 
+from alignatt_agent.command_line import page
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.checkpoints import EMBEDDED
 from alignatt_agent.config.resources import find_path, known_resources
-from alignatt_agent.help_page import page
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
 from lab.stand_ins.layouts import SHAPES
 from lab.stand_ins.rehearsal import Rehearsal, rehearse

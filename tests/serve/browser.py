@@ -152,9 +152,16 @@ class Page:
     def until(self, expression, wait_s=30):
         """Wait until an expression is true; a node is not, its ``!!`` is."""
         deadline = time.monotonic() + wait_s
-        while not (value := self.js(expression)):
+        value = None
+        while not value:
             assert time.monotonic() < deadline, expression
-            time.sleep(0.05)
+            try:
+                value = self.js(expression)
+            except PageError as error:  # a link was followed: the next page answers
+                if "navigated" not in str(error):
+                    raise
+            if not value:
+                time.sleep(0.05)
         return value
 
     def go(self, url):
