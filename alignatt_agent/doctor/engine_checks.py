@@ -236,7 +236,7 @@ def early_stop(drafts: DraftEngine, cases: Sequence[Case], policy: Policy, token
             steps = [steps[0] + whole.steps, steps[1] + short.steps]
     found = f"{same} of {total} decisions are those of whole drafts, {steps[1]}/{steps[0]} steps"
     if same < total:
-        return Check(name, "FAIL", found, "set policy.early_stop to false, and report this output")
+        return Check(name, "FAIL", found, "set early_stop to false, and report this output")
     return Check(name, "ok", found)
 
 

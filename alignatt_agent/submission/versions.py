@@ -143,5 +143,5 @@ def check_image(bundle: Bundle, configs: Sequence[AgentConfig]) -> Iterator[Find
     share = gpu_share(configs)
     if share is not None and share > 0.97:
         message = f"the engines of a system claim {share:.0%} of one GPU"
-        fix = "lower gpu_memory_utilization in the configuration and run the dev set again"
+        fix = "lower models.*.engine.gpu_memory_utilization and run the dev set again"
         yield Finding("image", "image", message, fix)

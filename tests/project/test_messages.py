@@ -1,0 +1,170 @@
+"""Every key, option and command that a message of the product names exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import types
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import pytest
+from pydantic import BaseModel
+
+import alignatt_agent
+from alignatt_agent.cli import COMMANDS
+from alignatt_agent.config.agent_config import AgentConfig
+
+PACKAGE = Path(alignatt_agent.__file__).parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+FOREIGN = {
+    "nvidia-smi": "--query-gpu --format",
+    "hf": "--revision",
+    "docker": "--gpus --build-arg",
+    "ray": "--head",
+    "arecord, parec": "--format --channels --rate --latency-msec --raw",
+    "eflomal": "--overwrite --model",
+    "simulstream": "--speech-processor-config --wav-list-file --tgt-lang --src-lang "
+    "--metrics-log-file --eval-config --log-file --reference --audio-definition --latency-unit "
+    "--scorer --server-config",
+    "omnisteval": "--lang --word_level --char_level --simulstream_config_file "
+    "--speech_segmentation --ref_sentences_file --hypothesis_file --hypothesis_format "
+    "--bleu_tokenizer --output_folder",
+}
+"""Options of other programs that messages name or the product calls."""
+
+ANY = "{}"
+"""Stands for a part of a text that is filled in."""
+
+OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
+ADVICE = re.compile(r"\b(?:set|raise|lower|correct) ((?:[\w{}*]+\.)*[a-z]\w*_\w+)")
+
+
+def parsers(name: str) -> Iterator[ArgumentParser]:
+    """The parser of a command and those of its sub-commands."""
+    waiting = [import_module(f"alignatt_agent.{COMMANDS[name][0]}").build_parser()]
+    while waiting:
+        parser = waiting.pop()
+        yield parser
+        for action in parser._actions:
+            waiting += action.choices.values() if isinstance(action.choices, dict) else ()
+
+
+def options(name: str) -> set[str]:
+    """Options of a command that are not refused as renamed."""
+    return {
+        option
+        for parser in parsers(name)
+        for action in parser._actions
+        if type(action).__name__ != "_Renamed"
+        for option in action.option_strings
+    }
+
+
+OPTIONS = {name: options(name) for name in COMMANDS}
+
+
+def texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Every string of a module that is no docstring, with its line; ``ANY`` for what is filled in."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)
+             for part in node.values}  # fmt: skip
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            parts.add(id(node.value))  # walked later: its parent comes first
+        elif isinstance(node, ast.JoinedStr):
+            yield (
+                node.lineno,
+                "".join(
+                    str(part.value) if isinstance(part, ast.Constant) else ANY
+                    for part in node.values
+                ),
+            )
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if id(node) not in parts:
+                yield node.lineno, node.value
+
+
+def _inside(annotation: Any) -> Iterator[Any]:
+    """The classes that an annotation stands for."""
+    if get_origin(annotation) is Annotated:
+        yield from _inside(get_args(annotation)[0])
+    elif get_origin(annotation) in (Union, types.UnionType):
+        for item in get_args(annotation):
+            yield from _inside(item)
+    else:
+        yield annotation
+
+
+def exists(annotation: Any, parts: list[str]) -> bool:
+    """Whether a dotted key exists; ``ANY`` and ``*`` are any key."""
+    if not parts or annotation is Any:
+        return True
+    (first, *rest), found = parts, []
+    for kind in _inside(annotation):
+        if get_origin(kind) is dict:
+            found.append(get_args(kind)[1])
+        elif isinstance(kind, type) and issubclass(kind, BaseModel):
+            fields = kind.model_fields
+            names = fields if ANY in first or first == "*" else [first] * (first in fields)
+            found += [fields[name].annotation for name in names]
+    return any(exists(kind, rest) for kind in found)
+
+
+SECTIONS = [
+    name
+    for name, field in AgentConfig.model_fields.items()
+    if any(kind not in (str, int, float, bool) for kind in _inside(field.annotation))
+]
+KEY = re.compile(rf"(?<![\w.]/)(?<![\w.])(?:{'|'.join(SECTIONS)})\.[\w{{}}*.]*[\w}}]")
+
+
+def wrong_keys(text: str) -> list[str]:
+    """Keys of the configuration that a text names and that do not exist."""
+    named = dict.fromkeys([*KEY.findall(text), *ADVICE.findall(text)])
+    return [key for key in named if not exists(AgentConfig, key.split("."))]
+
+
+def wrong_options(text: str) -> list[str]:
+    """Options that a text names and that neither we nor a program that we call has."""
+    known = set().union(*OPTIONS.values(), *(line.split() for line in FOREIGN.values()))
+    return [option for option in OPTION.findall(text) if option not in known]
+
+
+def wrong_commands(text: str) -> Iterator[str]:
+    """Our commands in backticks, or options of them, that do not exist."""
+    for line in re.findall(r"`((?:alignatt|simulstream-eval)(?: [^`]*)?)`", text):
+        program, *words = shlex.split(line.replace("...", ""))
+        name = "eval" if program == "simulstream-eval" else next(iter(words), "doctor")
+        if (name not in {*COMMANDS, "COMMAND"} and ANY not in name) or (
+            name in COMMANDS and not set(OPTION.findall(line)) <= OPTIONS[name]
+        ):
+            yield line
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_messages_name_what_exists(path):
+    wrong = [
+        f"{line}: {item}"
+        for line, text in texts(path)
+        for item in (*wrong_keys(text), *wrong_options(text), *wrong_commands(text))
+    ]
+    assert not wrong, wrong
+
+
+def test_what_does_not_exist_is_found():
+    assert wrong_keys("set policy.early_stop to false") == ["policy.early_stop"]
+    assert wrong_keys("pin it: set models.{}.revision to {}") == []
+    assert wrong_keys("lower models.*.engine.{} to a sum below 1") == []
+    assert wrong_keys("set models.asr.revison to x") == ["models.asr.revison"]
+    assert wrong_keys("head_sets.de, targets.de.speech.hold_back_ms") == []
+    assert wrong_keys("targets.de.speech.hold_back") == ["targets.de.speech.hold_back"]
+    assert wrong_options("name --config or --confg") == ["--confg"]
+    assert [*wrong_commands("run `alignatt doctr` or `alignatt doctor --gpus`")] == [
+        "alignatt doctr",
+        "alignatt doctor --gpus",
+    ]
