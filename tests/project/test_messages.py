@@ -69,24 +69,19 @@ OPTIONS = {name: options(name) for name in COMMANDS}
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
-    """Every string of a module that is no docstring, with its line; ``ANY`` for what is filled in."""
+    """Every string of a module but docstrings, with its line; ``ANY`` for what is filled in."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)
-             for part in node.values}  # fmt: skip
+    strings = (ast.Constant, ast.JoinedStr)
+    skipped = set()  # parents come first
     for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            parts.add(id(node.value))  # walked later: its parent comes first
+        if isinstance(node, ast.Expr):
+            skipped.add(id(node.value))
         elif isinstance(node, ast.JoinedStr):
-            yield (
-                node.lineno,
-                "".join(
-                    str(part.value) if isinstance(part, ast.Constant) else ANY
-                    for part in node.values
-                ),
-            )
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if id(node) not in parts:
-                yield node.lineno, node.value
+            skipped |= {id(part) for part in node.values}
+        if isinstance(node, strings) and id(node) not in skipped:
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            values = [part.value if isinstance(part, ast.Constant) else ANY for part in parts]
+            yield node.lineno, "".join(value for value in values if isinstance(value, str))
 
 
 def _inside(annotation: Any) -> Iterator[Any]:
@@ -140,9 +135,9 @@ def wrong_commands(text: str) -> Iterator[str]:
     for line in re.findall(r"`((?:alignatt|simulstream-eval)(?: [^`]*)?)`", text):
         program, *words = shlex.split(line.replace("...", ""))
         name = "eval" if program == "simulstream-eval" else next(iter(words), "doctor")
-        if (name not in {*COMMANDS, "COMMAND"} and ANY not in name) or (
-            name in COMMANDS and not set(OPTION.findall(line)) <= OPTIONS[name]
-        ):
+        if name == "COMMAND" or ANY in name:
+            continue
+        if name not in COMMANDS or not set(OPTION.findall(line)) <= OPTIONS[name]:
             yield line
 
 
