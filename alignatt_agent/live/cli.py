@@ -2,23 +2,23 @@
 
 Examples:
   text on the terminal, as it is said:
-    alignatt translate talk.mp3 --to de
+    alignatt translate talk.mp3 --target de
 
   subtitles in three languages, talk.de.srt, talk.it.srt and talk.zh.srt, and of the speech itself:
-    alignatt translate talk.mp4 --to de it zh en --format srt
+    alignatt translate talk.mp4 --target de it zh en --format srt
 
   without real models, on a talk of the small world that the embedded models know:
-    alignatt translate micro_models/devset/wav/talk-a.wav --to de it zh --format srt
+    alignatt translate micro_models/devset/wav/talk-a.wav --target de it zh --format srt
 
   the microphone, as captions that grow as they were said; Enter stops:
-    alignatt translate mic --to it --format vtt --times said --output captions
+    alignatt translate mic --target it --format vtt --times said --output captions
 
   any program's sound, as raw samples; and a stream of the net:
-    ffmpeg -i talk.mov -f s16le -ac 1 -ar 16000 - | alignatt translate - --raw 16000 --to de
-    alignatt translate https://example.org/live.m3u8 --to de --format jsonl
+    ffmpeg -i talk.mov -f s16le -ac 1 -ar 16000 - | alignatt translate - --raw 16000 --target de
+    alignatt translate https://example.org/live.m3u8 --target de --format jsonl
 
   names and terms that the talk may hold, and other models:
-    alignatt translate talk.wav --to de --context terms.txt --config iwslt26-high
+    alignatt translate talk.wav --target de --context terms.txt --config iwslt26-high
 
 formats
   txt     a sentence on each line, written as it is said
@@ -48,7 +48,7 @@ from tqdm import tqdm
 
 from alignatt_agent import cascade
 from alignatt_agent.booth import Booth, BoothStep
-from alignatt_agent.command_line import page
+from alignatt_agent.command_line import page, refuse_renamed
 from alignatt_agent.config.agent_config import AgentConfig, load_config, parse_overrides
 from alignatt_agent.config.checkpoints import EMBEDDED, CheckpointError, is_embedded
 from alignatt_agent.config.languages import Language, language
@@ -81,10 +81,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("alignatt translate", **page(__doc__))
     add = parser.add_argument
     text = "recording of any kind, address that FFmpeg opens, mic, or - for standard input"
-    add("source", metavar="FILE|URL|mic|-", help=text)
+    add("input", metavar="FILE|URL|mic|-", help=text)
     text = "languages, codes or names; the spoken one gives captions of the speech itself"
-    add("--to", nargs="+", required=True, metavar="LANG", help=text)
-    add("--from", dest="spoken", metavar="LANG", help="spoken language; default: configuration")
+    add("--target", nargs="+", required=True, metavar="LANG", help=text)
+    add("--source", metavar="LANG", help="spoken language; default: that of the configuration")
+    refuse_renamed(parser, {"--to": "--target", "--from": "--source"})
     add("--format", choices=FORMATS, default="txt", help="default %(default)s, see below")
     text = (
         "clock of subtitles: when it was spoken, for a recording, or when the translation was "
@@ -110,39 +111,39 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     given = build_parser().parse_args(argv)
-    names = [name for item in given.to for name in item.split(",") if name]
+    names = [name for item in given.target for name in item.split(",") if name]
     targets = list({item.code: item for item in map(language, names)}.values())
     overrides = parse_overrides(given.overrides)
-    if given.spoken is not None:
-        overrides["source_language"] = language(given.spoken).code
+    if given.source is not None:
+        overrides["source_language"] = language(given.source).code
     if given.context is not None:
         found = Path(given.context)
         overrides["speech.context"] = given.context if found.exists() else [given.context]
-    seconds = audio.check(given.source, given.raw)
-    resolved = choose(given.config, overrides, targets, given.source)
+    seconds = audio.check(given.input, given.raw)
+    resolved = choose(given.config, overrides, targets, given.input)
     source = language(resolved.config.source_language)
     check_requests(resolved)
     stem = given.output
     if stem is None and given.format in ("srt", "vtt"):
-        stem = Path(audio.name_of(given.source))
+        stem = Path(audio.name_of(given.input))
     if stem is not None and not os.access(stem.parent, os.W_OK):
         raise OutputError(f"{stem.parent}, the folder of --output, is not there or not to write to")
     print("loading models", file=sys.stderr, flush=True)
     try:
         engines = cascade.load_resolved(resolved)
         resolved.check_shape(engines.num_layers, engines.num_heads)
-        context = resolved.config.speech.context_of(audio.name_of(given.source))
+        context = resolved.config.speech.context_of(audio.name_of(given.input))
         booth = cascade.build_booth(resolved, engines, source, targets, context=context)
         outputs = {
             target.code: build_output(given.format, target, given.times, stem, len(targets) > 1)
             for target in targets
         }
-        live = given.source == audio.MICROPHONE
-        run = Run(booth, outputs, clock=time.monotonic if live or given.paced else None)
+        live = given.input == audio.MICROPHONE
+        run = LiveTranslation(booth, outputs, clock=time.monotonic if live or given.paced else None)
         size = SAMPLE_RATE * resolved.config.chunk_ms // 1000
         with ExitStack() as stack:
             stack.callback(run.close)
-            pieces = stack.enter_context(audio.opened(given.source, given.raw))
+            pieces = stack.enter_context(audio.opened(given.input, given.raw))
             chunks = (audio.as_it_comes if live else audio.on_grid)(pieces, size)
             shown = stem is not None and not live
             run.follow(_progress(audio.paced(chunks) if given.paced else chunks, seconds, shown))
@@ -183,7 +184,7 @@ def choose(
         raise WorldError(
             f"the models of {REAL}, which is taken without --config, are not on this machine: "
             f"{error}\nThe embedded models know only {_SMALL}, not {source}; to see them at work: "
-            "alignatt translate micro_models/devset/wav/talk-a.wav --to de"
+            "alignatt translate micro_models/devset/wav/talk-a.wav --target de"
         ) from None
 
 
@@ -204,7 +205,7 @@ def _resolved(config: AgentConfig, targets: Sequence[Language]) -> Resolved:
     )
 
 
-class Run:
+class LiveTranslation:
     """One stream through a booth into the outputs of its languages.
 
     Args:

@@ -97,7 +97,7 @@ def side_by_side(config, audio):
 def one_ear(wav: Path, stem: Path):
     """Run ``alignatt translate`` on the loaded engines, which it ends; returns its JSON lines."""
     targets = ("de", "it", "zh", "en")
-    given = [str(wav), "--to", *targets, "--config", "micro-low", "--format", "jsonl"]
+    given = [str(wav), "--target", *targets, "--config", "micro-low", "--format", "jsonl"]
     assert translate([*given, "--output", str(stem)]) == 0
     return {
         code: [json.loads(line) for line in Path(f"{stem}.{code}.jsonl").open(encoding="utf-8")]

@@ -43,7 +43,7 @@ def run(tmp_path, monkeypatch, capsys, engines):
     fakes.write_talk(tmp_path / "talk.wav", fakes.talk(WORDS))
 
     def call(*given, source="talk.wav", to=("de",)):
-        argv = ["translate", source, "--to", *to, "--config", str(config), *map(str, given)]
+        argv = ["translate", source, "--target", *to, "--config", str(config), *map(str, given)]
         status = cli.main(argv)
         printed = capsys.readouterr()
         return status, printed.out, printed.err
@@ -196,7 +196,7 @@ def test_a_folder_that_is_not_there(run):
 
 
 def test_without_real_models_only_their_own_world_is_translated(run, capsys):
-    assert cli.main(["translate", "talk.wav", "--to", "de"]) == 2
+    assert cli.main(["translate", "talk.wav", "--target", "de"]) == 2
     err = capsys.readouterr().err
     assert "hf download" in err
     assert "know only their own small world" in err
@@ -240,8 +240,15 @@ def test_help_shows_examples(capsys):
     with pytest.raises(SystemExit):
         cli.main(["translate", "--help"])
     text = capsys.readouterr().out
-    assert "--to de it zh en --format srt" in text
+    assert "--target de it zh en --format srt" in text
     assert "exit status" in text
+
+
+@pytest.mark.parametrize(("old", "new"), [("--to", "--target"), ("--from", "--source")])
+def test_renamed_options_are_refused_with_the_new_name(capsys, old, new):
+    with pytest.raises(SystemExit):
+        cli.main(["translate", "talk.wav", old, "de"])
+    assert f"{old} is now {new}" in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------ sound
