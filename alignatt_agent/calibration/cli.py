@@ -35,7 +35,7 @@ from alignatt_agent.config.languages import Language, LanguageError, language
 from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.config.resolved import head_set_for, readout_for
 from alignatt_agent.evaluation.cache import Memo
-from alignatt_agent.evaluation.plotting import pyplot
+from alignatt_agent.evaluation.plots import pyplot
 from alignatt_agent.policy import build_policy
 from alignatt_agent.translation.prompt import PromptBuilder
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from alignatt_agent.calibration.explain import PROVENANCE, Reconstruction
-from alignatt_agent.evaluation.plotting import (
+from alignatt_agent.evaluation.plots import (
     BLUE,
     GREEN,
     ORANGE,

@@ -32,16 +32,20 @@ from tabulate import tabulate
 from alignatt_agent.command_line import page
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
-from alignatt_agent.evaluation.plots import tail_error_plot
-from alignatt_agent.evaluation.plotting import FigureError
-from alignatt_agent.evaluation.results import ScoringError
+from alignatt_agent.evaluation.plots import FigureError, tail_error_plot
 from alignatt_agent.evaluation.run_files import RunFiles
-from alignatt_agent.evaluation.score import check_scorer, omnisteval_arguments, run_omnisteval
-from alignatt_agent.evaluation.tail_wer import TailErrors, tail_errors
+from alignatt_agent.evaluation.score import (
+    ScoringError,
+    check_scorer,
+    omnisteval_arguments,
+    run_omnisteval,
+)
 from alignatt_agent.evaluation.trace import TalkStep, read_steps
 from alignatt_agent.evaluation.wer import (
+    TailErrors,
     reference_transcripts,
     streamed_transcripts,
+    tail_errors,
     word_error_rate,
 )
 

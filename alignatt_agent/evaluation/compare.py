@@ -35,9 +35,8 @@ from tabulate import tabulate
 from alignatt_agent.command_line import page
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.latency import read_instances, yaal_ms
-from alignatt_agent.evaluation.results import Result, ScoringError, read_result
 from alignatt_agent.evaluation.run_files import RunFiles
-from alignatt_agent.evaluation.score import bleu_tokenizer
+from alignatt_agent.evaluation.score import Result, ScoringError, bleu_tokenizer, read_result
 from alignatt_agent.evaluation.statistics import interval
 
 

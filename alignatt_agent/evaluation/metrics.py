@@ -19,9 +19,8 @@ from alignatt_agent.evaluation.latency import (
     yaal_ms,
 )
 from alignatt_agent.evaluation.log import Log
-from alignatt_agent.evaluation.results import Scores
 from alignatt_agent.evaluation.run_files import RunFiles
-from alignatt_agent.evaluation.score import stream_laal
+from alignatt_agent.evaluation.score import Scores, stream_laal
 from alignatt_agent.evaluation.trace import TalkStep, read_steps
 from alignatt_agent.evaluation.wer import streamed_transcripts, word_error_rate
 from alignatt_agent.stopwatch import STAGES

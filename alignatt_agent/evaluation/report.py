@@ -12,14 +12,14 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.latency import read_times, schedule
 from alignatt_agent.evaluation.log import LogError, parse_log
 from alignatt_agent.evaluation.plots import (
+    FigureError,
     latency_per_talk,
     quality_against_latency,
     stage_times,
     timeline,
 )
-from alignatt_agent.evaluation.plotting import FigureError
-from alignatt_agent.evaluation.results import Ceiling, Result
 from alignatt_agent.evaluation.run_files import RunFiles
+from alignatt_agent.evaluation.score import Ceiling, Result
 from alignatt_agent.evaluation.signature import HEARING
 from alignatt_agent.evaluation.trace import TalkStep, read_steps
 

@@ -23,14 +23,14 @@ from alignatt_agent.evaluation.log import parse_log
 from alignatt_agent.evaluation.metrics import measure
 from alignatt_agent.evaluation.plan import Run
 from alignatt_agent.evaluation.report import markdown, page, table
-from alignatt_agent.evaluation.results import (
+from alignatt_agent.evaluation.score import (
     Ceiling,
     Result,
     read_ceilings,
     read_result,
+    score,
     write_result,
 )
-from alignatt_agent.evaluation.score import score
 from alignatt_agent.evaluation.subwords import joined_pieces
 from alignatt_agent.types import AlignAttError
 

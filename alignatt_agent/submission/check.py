@@ -22,9 +22,8 @@ from alignatt_agent.evaluation.check_log import Finding, check_log, refuse
 from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
 from alignatt_agent.evaluation.latency import REGIMES, regime_of
 from alignatt_agent.evaluation.log import Log, LogError, parse_log
-from alignatt_agent.evaluation.results import Scores, ScoringError
 from alignatt_agent.evaluation.run_files import RunFiles
-from alignatt_agent.evaluation.score import score
+from alignatt_agent.evaluation.score import Scores, ScoringError, score
 from alignatt_agent.submission.bundle import (
     SYSTEM_FILES,
     Bundle,

@@ -62,7 +62,7 @@ from alignatt_agent.command_line import page
 from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.doctor.config_checks import weight_bytes
-from alignatt_agent.evaluation.plotting import FigureError
+from alignatt_agent.evaluation.plots import FigureError
 from alignatt_agent.types import Prompt
 from lab.bench import (
     booth as bench_booth,

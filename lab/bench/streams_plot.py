@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from alignatt_agent.evaluation.plotting import BLUE, GREY, VERMILION, pyplot
+from alignatt_agent.evaluation.plots import BLUE, GREY, VERMILION, pyplot
 
 
 def draw_lags(rows: Sequence[Mapping[str, Any]], most: int, chunk_s: float, path: Path) -> None:

@@ -57,7 +57,7 @@ from alignatt_agent.cluster.connection import add_options, options_of
 from alignatt_agent.command_line import page
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.evaluation.plan import Run, plan
-from alignatt_agent.evaluation.plotting import pyplot
+from alignatt_agent.evaluation.plots import pyplot
 from alignatt_agent.types import AlignAttError
 from lab.curves.experiment import Here, Place, Study, conduct
 from lab.curves.grid import OPERATING, SIZES, sweep

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from tabulate import tabulate
 
-from alignatt_agent.evaluation.statistics import Estimate, SegmentScores, interval
+from alignatt_agent.evaluation.statistics import Estimate, interval
+from lab.curves.segment_scores import SegmentScores
 
 Array = npt.NDArray[np.float64]
 

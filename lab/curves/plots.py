@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from alignatt_agent.evaluation.plotting import (
+from alignatt_agent.evaluation.plots import (
     BLUE,
     GREEN,
     GREY,

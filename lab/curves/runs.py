@@ -22,15 +22,21 @@ from alignatt_agent.evaluation.cache import Memo, key_of
 from alignatt_agent.evaluation.check_log import refuse
 from alignatt_agent.evaluation.latency import read_instances, yaal_ms
 from alignatt_agent.evaluation.log import parse_log
-from alignatt_agent.evaluation.results import Result, ScoringError, read_result, write_result
 from alignatt_agent.evaluation.run import prepare
 from alignatt_agent.evaluation.run import stream as evaluate_stream
 from alignatt_agent.evaluation.run_files import RunFiles
-from alignatt_agent.evaluation.score import bleu_tokenizer, score
-from alignatt_agent.evaluation.statistics import SegmentScores
+from alignatt_agent.evaluation.score import (
+    Result,
+    ScoringError,
+    bleu_tokenizer,
+    read_result,
+    score,
+    write_result,
+)
 from alignatt_agent.types import Readout
 from lab.curves.engine_cache import remember
 from lab.curves.grid import ALIGNATT, SINGLE, Point
+from lab.curves.segment_scores import SegmentScores
 from lab.curves.side_by_side import ask_ahead
 
 StartEngines = Callable[[ModelsConfig, Sequence[tuple[int, int]]], Engines]

@@ -14,8 +14,7 @@ import yaml
 from tqdm import tqdm
 
 from alignatt_agent.cascade import Engines
-from alignatt_agent.evaluation.tail_wer import matches
-from alignatt_agent.evaluation.wer import normalised
+from alignatt_agent.evaluation.wer import matches, normalised
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
 
 MARGIN = 0.35

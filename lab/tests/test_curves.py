@@ -12,11 +12,12 @@ from sacrebleu.metrics.chrf import CHRF
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.evaluation.cache import Memo, key_of
-from alignatt_agent.evaluation.statistics import SegmentScores, interval
+from alignatt_agent.evaluation.statistics import interval
 from alignatt_agent.types import Draft, Gate, Prompt, Readout
 from lab.curves.engine_cache import RememberedDrafts
 from lab.curves.grid import CURVES, ablations, derived_head_set, sweep
 from lab.curves.pareto import BLOCK, Resampled, at_latency, compare, dominance_table, front
+from lab.curves.segment_scores import SegmentScores
 from tests.fakes.models import make_rows
 
 PROMPT = Prompt((7, 7, 1, 2, 3), 2, (0, 1, 1))

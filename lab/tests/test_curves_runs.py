@@ -21,7 +21,7 @@ from alignatt_agent.config.checkpoints import ROLES
 from alignatt_agent.evaluation.cache import Memo
 from alignatt_agent.evaluation.devset import DevSetError
 from alignatt_agent.evaluation.plan import plan
-from alignatt_agent.evaluation.results import ScoringError
+from alignatt_agent.evaluation.score import ScoringError
 from alignatt_agent.types import EngineError
 from lab.curves import __main__ as cli
 from lab.curves import experiment, runs

@@ -12,7 +12,7 @@ from alignatt_agent.calibration.explain import explain
 from alignatt_agent.calibration.explain_figure import reconstruction
 from alignatt_agent.calibration.figures import heat_map, score_by_k
 from alignatt_agent.calibration.head_scores import RowScores
-from alignatt_agent.evaluation.plotting import FigureError
+from alignatt_agent.evaluation.plots import FigureError
 from alignatt_agent.evaluation.statistics import Estimate
 from alignatt_agent.policy import build_policy
 from alignatt_agent.types import AttentionRows, Draft, Prompt, Readout, StopReason

@@ -10,10 +10,9 @@ import pytest
 from alignatt_agent.cli import main
 from alignatt_agent.evaluation.asr import tail_report, transcript_log
 from alignatt_agent.evaluation.latency import regime_of, to_spare_ms
-from alignatt_agent.evaluation.results import Result, Scores
-from alignatt_agent.evaluation.tail_wer import TailErrors, matches, tail_errors
+from alignatt_agent.evaluation.score import Result, Scores
 from alignatt_agent.evaluation.trace import TalkStep
-from alignatt_agent.evaluation.wer import normalised
+from alignatt_agent.evaluation.wer import TailErrors, matches, normalised, tail_errors
 from alignatt_agent.types import SourceView, SpeechUpdate, Word
 from tests.evaluation import logs
 from tests.fakes import agent as fakes
