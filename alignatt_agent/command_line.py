@@ -1,10 +1,36 @@
-"""What the command-line parsers share: help from docstrings, and options that were renamed."""
+"""What command-line parsers share: help from docstrings, common options, renamed options."""
 
 from __future__ import annotations
 
 from argparse import SUPPRESS, Action, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from inspect import cleandoc
+from pathlib import Path
 from typing import Any
+
+from alignatt_agent.config.resources import known_resources
+
+_SHARED: dict[str, dict[str, Any]] = {
+    "config": {
+        "metavar": "CONFIG",
+        "help": f"name ({', '.join(known_resources('agent_configs', '.yaml'))}) or path of a YAML "
+        "configuration",
+    },
+    "set": {
+        "action": "append",
+        "default": [],
+        "metavar": "KEY=VALUE",
+        "dest": "overrides",
+        "help": "override a key of the configuration, e.g. policy.name=none; repeatable",
+    },
+    "source": {"metavar": "CODE", "help": "spoken language, code or name; default: configuration"},
+    "target": {"nargs": "+", "metavar": "CODE", "help": "target languages, codes or names"},
+    "devset": {
+        "type": Path,
+        "metavar": "DIR",
+        "help": "dev set, laid out as simulstream-eval --help says",
+    },
+    "output": {"type": Path, "metavar": "OUT", "help": "output folder"},
+}
 
 
 def page(docstring: str | None) -> dict[str, Any]:
@@ -15,6 +41,19 @@ def page(docstring: str | None) -> dict[str, Any]:
         "epilog": rest,
         "formatter_class": RawDescriptionHelpFormatter,
     }
+
+
+def shared_options(parser: Any, *names: str, **changes: dict[str, Any]) -> None:
+    """Add options that several commands have: config, set, source, target, devset, output.
+
+    Args:
+        parser: a parser, or a group of one.
+        names: options to add as they are.
+        changes: options to add with other arguments, e.g. ``target={"required": True}``.
+    """
+    for name, usual in _SHARED.items():
+        if name in names or name in changes:
+            parser.add_argument(f"--{name}", **{**usual, **changes.get(name, {})})
 
 
 def refuse_renamed(parser: ArgumentParser, names: dict[str, str]) -> None:

@@ -8,11 +8,11 @@ from alignatt_agent.calibration.aligners import WordAligner
 from alignatt_agent.calibration.pairs import PairError, SentencePair, digest_of
 from alignatt_agent.calibration.recall import recall_all
 from alignatt_agent.calibration.word_alignment import ErrorRate, Link, Links, format_pharaoh
-from alignatt_agent.evaluation.cache import Memo, key_of
+from alignatt_agent.evaluation.cache import ResultCache, key_of
 
 
 def align(
-    aligner: WordAligner, pairs: Sequence[SentencePair], cache: Memo
+    aligner: WordAligner, pairs: Sequence[SentencePair], cache: ResultCache
 ) -> list[Links | PairError]:
     """Align all pairs and keep the links in ``cache``; those that are there are not asked again.
 
@@ -31,7 +31,7 @@ def align(
 
 
 def not_aligned(
-    aligner: WordAligner, pairs: Sequence[SentencePair], cache: Memo
+    aligner: WordAligner, pairs: Sequence[SentencePair], cache: ResultCache
 ) -> list[SentencePair]:
     """Pairs whose links are not in ``cache`` yet."""
     keys = _keys(aligner, pairs)

@@ -34,7 +34,7 @@ from alignatt_agent.config.agent_config import (
 from alignatt_agent.config.languages import Language, LanguageError, language
 from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.config.resolved import head_set_for, readout_for
-from alignatt_agent.evaluation.cache import Memo
+from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.evaluation.plots import pyplot
 from alignatt_agent.policy import build_policy
 from alignatt_agent.translation.prompt import PromptBuilder
@@ -159,7 +159,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise ConfigError(str(error)) from None
     asked = plan.aligner if isinstance(plan.aligner, ChatAligner) else None
     if asked and not arguments.yes:
-        with Memo(plan.cache) as cache:
+        with ResultCache(plan.cache) as cache:
             pairs = plan.all_pairs
             missing = pairs if plan.restart else not_aligned(asked, pairs, cache)
         if missing:

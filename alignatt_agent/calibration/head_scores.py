@@ -25,7 +25,7 @@ from alignatt_agent.calibration.translation_score import (
     head_hits,
     rank,
 )
-from alignatt_agent.evaluation.cache import Memo, key_of
+from alignatt_agent.evaluation.cache import ResultCache, key_of
 from alignatt_agent.evaluation.statistics import Estimate, macro, micro
 from alignatt_agent.types import AlignAttError
 
@@ -126,7 +126,7 @@ def score(
     loaded: Loaded,
     calibration: Sequence[AlignedPair],
     held_out: Sequence[AlignedPair],
-    cache: Memo,
+    cache: ResultCache,
     model: str,
     top_k: int,
 ) -> Outcome:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from tqdm import tqdm
 
 from alignatt_agent.calibration.pairs import PairError
-from alignatt_agent.evaluation.cache import Memo
+from alignatt_agent.evaluation.cache import ResultCache
 
 T = TypeVar("T")
 
@@ -17,7 +17,7 @@ _PASSING = ("aligner_error", "aligner_timeout", "engine_error")
 
 
 def recall_all(
-    cache: Memo,
+    cache: ResultCache,
     keys: Sequence[bytes],
     compute: Callable[[list[int]], Iterable[tuple[int, T | PairError]]],
     title: str,

@@ -24,7 +24,7 @@ from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import fingerprint, locate_one
 from alignatt_agent.config.languages import Language
 from alignatt_agent.config.prompt_config import PromptConfig
-from alignatt_agent.evaluation.cache import Memo
+from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.translation.prompt import PromptBuilder
 
 SPLIT_SEED = 1
@@ -121,7 +121,7 @@ def calibrate(plan: Plan) -> Calibrated:
     """
     checkpoint = fingerprint(locate_one(plan.model))
     pairs = plan.all_pairs
-    with Memo(plan.cache, batch=1) as cache:
+    with ResultCache(plan.cache, batch=1) as cache:
         if plan.restart:
             cache.clear()
         links = align(plan.aligner, pairs, cache)

@@ -14,20 +14,17 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Memo:
-    """Remembers results under the hash of everything that they depend on; for any thread.
-
-    Recalling a result costs the seconds that computing it once took: so a run that only recalls
-    has the computation time of one that computes.
+class ResultCache:
+    """Results under the hash of everything that they depend on; for any thread.
 
     Args:
-        path: database file of this machine's own results (they are pickled, so do not open one
-            that you were given); created when it is missing.
+        path: database file of this machine's own results. They are pickled: do not open a file
+            that somebody else gave you. Created when it is missing.
         clock: a clock in seconds.
         batch: results per transaction; what is not committed is computed again after a crash.
 
     Attributes:
-        spent: seconds of all results since it was last set to 0.
+        spent: seconds that all results took when they were computed, cached ones included.
         computed: number of results that had to be computed.
     """
 
@@ -49,13 +46,13 @@ class Memo:
         self.spent = 0.0
         self.computed = 0
 
-    def __enter__(self) -> Memo:
+    def __enter__(self) -> ResultCache:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def recall(self, key: bytes, compute: Callable[[], T], beside: bool = False) -> T:
+    def get_or_compute(self, key: bytes, compute: Callable[[], T]) -> T:
         """Return what is stored under ``key``; compute, time and store it when nothing is."""
         found: T | None = self.get(key)
         if found is not None:
@@ -89,7 +86,7 @@ class Memo:
                 self.commit()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Delete all results."""
         self._base.execute("DELETE FROM results")
         self.commit()
 
@@ -105,7 +102,7 @@ class Memo:
 
 
 def key_of(*parts: str | bytes | int) -> bytes:
-    """Hash parts of a key; their order and borders count."""
+    """Hash the parts of a key; their order and borders count."""
     digest = hashlib.sha256()
     for part in parts:
         data = part if isinstance(part, bytes) else str(part).encode()

@@ -64,9 +64,8 @@ from pathlib import Path
 
 from alignatt_agent import __version__
 from alignatt_agent.cluster.connection import add_options, options_of
-from alignatt_agent.command_line import page
+from alignatt_agent.command_line import page, shared_options
 from alignatt_agent.config.agent_config import ConfigError, parse_overrides
-from alignatt_agent.config.resources import known_resources
 from alignatt_agent.evaluation.comet import MODELS, comet_python
 from alignatt_agent.evaluation.plan import plan, plan_log
 from alignatt_agent.evaluation.resolve import known_agents
@@ -75,7 +74,6 @@ from alignatt_agent.evaluation.run import evaluate, print_commands
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    names = known_resources("agent_configs", ".yaml")
     parser = argparse.ArgumentParser("simulstream-eval", **page(__doc__))
     add = parser.add_argument
     text = (
@@ -83,15 +81,15 @@ def build_parser() -> argparse.ArgumentParser:
         "or path of a Simulstream YAML; default %(default)s"
     )
     add("--agent", default="alignatt4llm", help=text)
-    text = f"names ({', '.join(names)}) or paths of YAML configurations"
-    add("--config", nargs="+", metavar="CONFIG", help=text)
-    text = "target languages, codes or names; they share the loaded engines"
-    add("--target", nargs="+", required=True, metavar="LANG", help=text)
-    add("--source", metavar="LANG", help="spoken language; default: configuration")
-    add("--devset", type=Path, required=True, metavar="DIR", help="dev set, see below")
-    add("--output", type=Path, required=True, metavar="OUT", help="output folder")
-    text = "override a key of the configurations, e.g. policy.name=none; repeatable"
-    add("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help=text)
+    shared_options(
+        parser,
+        "source",
+        "set",
+        config={"nargs": "+"},
+        target={"required": True},
+        devset={"required": True, "help": "dev set, see below"},
+        output={"required": True},
+    )
     text = (
         "leave targets that were finished with an equal signature as they are; interrupted ones "
         "start again from fresh logs"

@@ -21,7 +21,6 @@ from simulstream.server.speech_processors import build_speech_processor
 from tqdm import tqdm
 
 from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.evaluation.hearing import SharedHearing
 from alignatt_agent.evaluation.resolve import AgentChoice
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.trace import Recorder
@@ -36,7 +35,6 @@ def run_stream(
     source: str,
     paced: bool = False,
     traced: bool = False,
-    hearing: SharedHearing | None = None,
 ) -> None:
     """Stream every talk through the agent and write ``metrics.jsonl``.
 
@@ -49,7 +47,6 @@ def run_stream(
         paced: deliver the audio by the clock; takes as long as the talks.
         traced: log the computation times of the agent's trace, whose clock need not be that of
             the wall (``AlignAttAgent.lend``), and show no progress.
-        hearing: what other targets heard of the same talks; its time is logged as this run's.
 
     Raises:
         EngineError: the agent reported an error that the harness swallowed.
@@ -68,11 +65,8 @@ def run_stream(
         if hasattr(cls, "observer"):  # others than our own agents cannot be looked into
             recorder = cls.observer = stack.enter_context(Recorder(files.records))
             stack.callback(setattr, cls, "observer", None)
-        if hearing is not None:
-            cls.interpose(hearing.between, hearing.clock)
-            stack.callback(cls.interpose, None)
         lengths = {talk.name: talk.seconds for talk in devset.talks}
-        stack.enter_context(_logged(_Follower(lengths, target, recorder, traced, hearing)))
+        stack.enter_context(_logged(_Follower(lengths, target, recorder, traced)))
         if paced:
             clock = stack.enter_context(files.clock.open("w", encoding="utf-8"))
             run_paced(arguments, [talk.wav for talk in devset.talks], clock)
@@ -158,7 +152,6 @@ class _Follower(logging.Filter):
         label: shown in front of the talk's name.
         recorder: is told which talk begins.
         traced: write the recorder's seconds into the log, and show no bar.
-        hearing: add the seconds of what it recalled.
     """
 
     def __init__(
@@ -167,11 +160,10 @@ class _Follower(logging.Filter):
         label: str,
         recorder: Recorder | None,
         traced: bool,
-        hearing: SharedHearing | None,
     ) -> None:
         super().__init__()
         self._lengths, self._label, self._recorder = lengths, label, recorder
-        self._traced, self._hearing = traced, hearing
+        self._traced = traced
         self._bar: Any = None
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -182,9 +174,6 @@ class _Follower(logging.Filter):
         elif "total_audio_processed" in line:
             if self._traced and self._recorder is not None:
                 line["computation_time"] = self._recorder.take_seconds()
-                record.msg = json.dumps(line)
-            if self._hearing is not None:
-                line["computation_time"] += self._hearing.take_seconds()
                 record.msg = json.dumps(line)
             self._move(line["total_audio_processed"], line["computation_time"])
         return True

@@ -33,7 +33,7 @@ from tabulate import tabulate
 from tqdm import tqdm
 
 from alignatt_agent.cascade import build_session
-from alignatt_agent.command_line import page
+from alignatt_agent.command_line import page, shared_options
 from alignatt_agent.config.agent_config import parse_overrides
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
@@ -136,10 +136,8 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser("alignatt offline", **page(__doc__))
     add = parser.add_argument
-    add("--config", required=True, help="name or path of a YAML configuration")
-    add("--target", nargs="+", required=True, metavar="LANG")
-    add("--devset", type=Path, required=True, metavar="DIR")
-    add("--output", type=Path, required=True, metavar="OUT")
+    needed = {"required": True}
+    shared_options(parser, "set", config=needed, target=needed, devset=needed, output=needed)
     text = (
         "longest piece of audio that the recogniser takes, in seconds; pieces end in pauses; "
         f"default {PIECE_S:.0f}, with the embedded models, which know single sentences, "
@@ -148,7 +146,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--piece-s", type=float, metavar="S", help=text)
     add("--comet", metavar="MODEL", help="score with COMET, as simulstream-eval")
     add("--comet-python", type=Path, metavar="FILE", help="interpreter with COMET")
-    add("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     return parser
 
 

@@ -21,7 +21,6 @@ from alignatt_agent.cluster.connection import ClusterOptions, joined
 from alignatt_agent.cluster.workers import Job, JobFailedError, Workers
 from alignatt_agent.config.machine import device
 from alignatt_agent.evaluation.devset import DevSet, Talk
-from alignatt_agent.evaluation.hearing import SharedHearing
 from alignatt_agent.evaluation.plan import Run
 from alignatt_agent.evaluation.resolve import AgentChoice
 from alignatt_agent.evaluation.run import announce, finish, logging_to, report_failure
@@ -58,7 +57,6 @@ class Errand:
         target: code of the language of the output.
         source: code of the spoken language.
         paced: whether the audio is delivered by the clock.
-        shares: whether targets that the same worker streams hear once.
     """
 
     cls: type[Any]
@@ -67,7 +65,6 @@ class Errand:
     target: str
     source: str
     paced: bool
-    shares: bool
 
 
 def stream_talk(errand: Errand, talk: Talk, recording: bytes, traced: bool = False) -> Part:
@@ -94,10 +91,9 @@ def stream_talk(errand: Errand, talk: Talk, recording: bytes, traced: bool = Fal
         files.wavs.write_text(f"{wav}\n", encoding="utf-8")
         choice = AgentChoice(errand.cls, errand.name, None, {})
         devset = DevSet(Path(folder), (Talk(wav, talk.seconds),), {}, ())
-        hearing = _hearing(f"{errand.name} {talk.wav}") if errand.shares else None
         where = choice, devset, files, errand.target, errand.source
         with logging_to(files.log):
-            run_stream(*where, errand.paced, traced, hearing)
+            run_stream(*where, errand.paced, traced)
         logs = {
             name: path.read_text(encoding="utf-8")
             for name in LOGS
@@ -204,7 +200,6 @@ def _errand(run: Run, paced: bool) -> Errand:
         target=run.target,
         source=run.source,
         paced=paced,
-        shares=run.shares,
     )
 
 
@@ -243,14 +238,3 @@ def _renumbered(metrics: str, number: int, talk: Talk) -> str:
             line["metadata"]["wav_name"] = str(talk.wav)
         lines.append(json.dumps(line) + "\n")
     return "".join(lines)
-
-
-_heard: tuple[str, SharedHearing] | None = None
-
-
-def _hearing(place: str) -> SharedHearing:
-    """Return what this worker heard of a talk, if it streamed that talk last."""
-    global _heard
-    if _heard is None or _heard[0] != place:
-        _heard = place, SharedHearing()
-    return _heard[1]

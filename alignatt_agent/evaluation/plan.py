@@ -19,7 +19,7 @@ from alignatt_agent.evaluation.log import Log, LogError, parse_log
 from alignatt_agent.evaluation.resolve import AgentChoice, choose_agent
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import check_scorer, omnisteval_command
-from alignatt_agent.evaluation.signature import DEVICES, HEARING, sign, sign_log
+from alignatt_agent.evaluation.signature import DEVICES, sign, sign_log
 from alignatt_agent.evaluation.subwords import check_vocabulary, locate_tokenizer
 
 
@@ -68,11 +68,6 @@ class Run:
         return [self.files.inference_command(self.target, self.source), scoring]
 
     @property
-    def shares(self) -> bool:
-        """Whether it recalls what another target of the same configuration heard."""
-        return HEARING in self.signature
-
-    @property
     def streamed(self) -> bool:
         """Whether an earlier call with an equal signature streamed it to its end."""
         return self.files.metrics.is_file() and self.signed(_read(self.files.finished))
@@ -94,10 +89,10 @@ class Run:
         return self.signed(_read(self.files.scores).get("signature"))
 
     def signed(self, signature: Any) -> bool:
-        """Whether a signature says the same, whichever targets heard together, and wherever."""
+        """Whether a signature says the same, wherever its talks were streamed."""
         if not isinstance(signature, dict):
             return False
-        free = {HEARING: None, DEVICES: None}
+        free = {DEVICES: None}
         if DEVICES in signature:
             free["device"] = None
         return {**self.signature, **free} == {**signature, **free}
@@ -149,8 +144,6 @@ def plan(
             locate_tokenizer(choice.raw, config or agent)
         checked = load_devset(devset, codes, output / "audio", spoken)
         root = output / name if len(configs) > 1 else output
-        in_turn = choice.config is not None and choice.config.schedule == "sync"
-        shared = codes if len(codes) > 1 and in_turn and not paced else ()
         runs += [
             Run(
                 name=choice.name,
@@ -158,7 +151,7 @@ def plan(
                 source=spoken,
                 target=code,
                 files=RunFiles(root / code),
-                signature=sign(choice, checked, code, paced, shared),
+                signature=sign(choice, checked, code, paced),
                 choice=choice,
             )
             for code in codes

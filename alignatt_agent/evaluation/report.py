@@ -20,7 +20,6 @@ from alignatt_agent.evaluation.plots import (
 )
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import Ceiling, Result
-from alignatt_agent.evaluation.signature import HEARING
 from alignatt_agent.evaluation.trace import TalkStep, read_steps
 
 RTF_LIMIT = 0.9
@@ -241,8 +240,6 @@ def _facts(results: Sequence[Result]) -> list[str]:
             *(f"{name}:{versions[name]}" for name in names),
             str(signature["device"]),
         ]
-        if HEARING in signature:
-            facts.append(f"heard {signature[HEARING]}")
         lines.append(" | ".join(facts))
         if "label" in signature:
             lines.append(f"** {signature['label']} **")

@@ -18,7 +18,6 @@ from alignatt_agent.cluster.connection import ClusterOptions
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.check_log import refuse
 from alignatt_agent.evaluation.comet import CometError, checkpoint, comet_sections
-from alignatt_agent.evaluation.hearing import SharedHearing
 from alignatt_agent.evaluation.log import parse_log
 from alignatt_agent.evaluation.metrics import measure
 from alignatt_agent.evaluation.plan import Run
@@ -128,12 +127,10 @@ def stream_all(runs: Sequence[Run], paced: bool = False) -> bool:
     if not runs:
         return True
     announce(runs)
-    hearings: dict[str, SharedHearing] = {}
     try:
         for run in runs:
-            hearing = hearings.setdefault(run.name, SharedHearing()) if run.shares else None
             try:
-                stream(run, paced, hearing=hearing)
+                stream(run, paced)
             except Exception as error:
                 report_failure(run, error)
                 return False
@@ -163,16 +160,13 @@ def report_failure(run: Run, error: BaseException) -> None:
     )
 
 
-def stream(
-    run: Run, paced: bool = False, traced: bool = False, hearing: SharedHearing | None = None
-) -> None:
+def stream(run: Run, paced: bool = False, traced: bool = False) -> None:
     """Stream one prepared run; its signature is written when its last talk was streamed.
 
     Args:
         run: what to stream.
         paced: deliver the audio by the clock.
         traced: see ``harness.run_stream``.
-        hearing: see ``harness.run_stream``.
     """
     # Importing the harness configures logging; not before it is needed.
     from alignatt_agent.evaluation.harness import run_stream
@@ -181,7 +175,7 @@ def stream(
     where = run.choice, run.devset, run.files, run.target, run.source
     with logging_to(run.files.log):
         try:
-            run_stream(*where, paced, traced, hearing)
+            run_stream(*where, paced, traced)
         except Exception:
             LOGGER.exception("the run of %s failed", run.label)
             raise

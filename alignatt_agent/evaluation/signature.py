@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,11 @@ from alignatt_agent.evaluation.resolve import AgentChoice
 MICRO_LABEL = "micro world: scores on the micro world only say that the machine works"
 
 
-HEARING = "hearing"
-"""Key of runs that hear once for several targets."""
-
 DEVICES = "devices"
 """Key of runs on a cluster: the device of each talk."""
 
 
-def sign(
-    choice: AgentChoice,
-    devset: DevSet,
-    target: str,
-    paced: bool = False,
-    shared: Sequence[str] = (),
-) -> dict[str, Any]:
+def sign(choice: AgentChoice, devset: DevSet, target: str, paced: bool = False) -> dict[str, Any]:
     """Describe a run completely enough to repeat it.
 
     Args:
@@ -36,7 +26,6 @@ def sign(
         devset: what is streamed.
         target: code of the language of the output.
         paced: whether the audio comes by the clock.
-        shared: codes of the targets that hear together, if they do.
     """
     signature: dict[str, Any] = {
         "agent": f"{choice.cls.__module__}.{choice.cls.__qualname__}",
@@ -49,8 +38,6 @@ def sign(
         "latency": "CA as Simulstream defines it (backlog not counted); "
         + ("audio by the clock" if paced else "not paced"),
     }
-    if shared:
-        signature[HEARING] = f"once for {' '.join(shared)}; its time counts in each"
     resolved = choice.resolved
     if resolved is None:
         digest = hashlib.sha256(choice.resolved_yaml(target).encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""The three engines of the cascade behind a memo: heard once, drafted once, replayed often.
+"""The three engines of the cascade behind a cache: transcribed once, drafted once, replayed often.
 
 Only whole drafts are remembered. They depend on nothing but the prompt, so every policy, frontier
 and hold-back shares them.
@@ -12,47 +12,103 @@ from dataclasses import replace
 import numpy as np
 
 from alignatt_agent.cascade import Engines
-from alignatt_agent.evaluation.cache import Memo, key_of
-from alignatt_agent.evaluation.hearing import RememberedAligner, RememberedRecognizer
-from alignatt_agent.types import AttentionRows, Draft, Gate, Prompt, Readout, TranslationEngine
+from alignatt_agent.evaluation.cache import ResultCache, key_of
+from alignatt_agent.types import (
+    AlignedItem,
+    Aligner,
+    AttentionRows,
+    Draft,
+    FloatArray,
+    Gate,
+    Prompt,
+    Readout,
+    Recognizer,
+    Transcript,
+    TranslationEngine,
+)
 
-# A pickle names its class, but not the fields: results of an older form must not be recalled.
-_FORM = repr([(kind, kind.__slots__) for kind in (AttentionRows, Draft)])
+# A pickle names its class, but not the fields: results of an older form must not be used.
+_SPEECH_FORM = repr([(kind, kind.__slots__) for kind in (AlignedItem, Transcript)])
+_DRAFT_FORM = repr([(kind, kind.__slots__) for kind in (AttentionRows, Draft)])
 
 
-def remember(
-    engines: Engines, memo: Memo, names: Mapping[str, str], shared: Sequence[Readout] = ()
+def cached(
+    engines: Engines, cache: ResultCache, names: Mapping[str, str], shared: Sequence[Readout] = ()
 ) -> Engines:
-    """Put ``engines`` behind ``memo``.
+    """Put ``engines`` behind ``cache``.
 
     Args:
         engines: as ``cascade.load_engines`` returns them.
-        memo: where results go.
+        cache: where results go.
         names: by role, what identifies a checkpoint and how it runs.
         shared: readouts that serve every request for some of their heads.
     """
     return replace(
         engines,
-        asr=RememberedRecognizer(engines.asr, memo, names["asr"]),
-        aligner=RememberedAligner(engines.aligner, memo, names["aligner"]),
-        translation=RememberedDrafts(engines.translation, memo, names["translation"], shared),
+        asr=CachedRecognizer(engines.asr, cache, names["asr"]),
+        aligner=CachedAligner(engines.aligner, cache, names["aligner"]),
+        translation=CachedDrafts(engines.translation, cache, names["translation"], shared),
     )
 
 
-class RememberedDrafts:
+class CachedRecognizer:
+    """A recogniser that transcribes the same audio once.
+
+    Args:
+        engine: transcribes.
+        cache: where results go.
+        name: what identifies the checkpoint and how it runs.
+    """
+
+    def __init__(self, engine: Recognizer, cache: ResultCache, name: str = "") -> None:
+        self._engine, self._cache, self._name = engine, cache, name
+
+    def transcribe(
+        self, audio: FloatArray, language: str, context: str = "", expected: str = ""
+    ) -> Transcript:
+        """Return the transcript of ``audio``, ``[samples]``, whatever was expected of it."""
+        key = key_of("transcribe", _SPEECH_FORM, self._name, audio.tobytes(), language, context)
+        return self._cache.get_or_compute(
+            key, lambda: self._engine.transcribe(audio, language, context, expected)
+        )
+
+
+class CachedAligner:
+    """An aligner that aligns the same audio and text once.
+
+    Args:
+        engine: aligns.
+        cache: where results go.
+        name: see ``CachedRecognizer``.
+    """
+
+    def __init__(self, engine: Aligner, cache: ResultCache, name: str = "") -> None:
+        self._engine, self._cache, self._name = engine, cache, name
+
+    def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
+        """Return the timed words of ``text``."""
+        key = key_of("align", _SPEECH_FORM, self._name, audio.tobytes(), text, language)
+        return self._cache.get_or_compute(key, lambda: self._engine.align(audio, text, language))
+
+
+class CachedDrafts:
     """A translation engine that drafts the same prompt once.
 
     Args:
         engine: drafts what is not remembered.
-        memo: where drafts go.
+        cache: where drafts go.
         name: what identifies the checkpoint and how it runs.
         shared: readouts that serve every request for some of their heads.
     """
 
     def __init__(
-        self, engine: TranslationEngine, memo: Memo, name: str, shared: Sequence[Readout] = ()
+        self,
+        engine: TranslationEngine,
+        cache: ResultCache,
+        name: str,
+        shared: Sequence[Readout] = (),
     ) -> None:
-        self._engine, self._memo, self._name = engine, memo, name
+        self._engine, self._cache, self._name = engine, cache, name
         self._shared = sorted(shared, key=lambda readout: len(readout.heads))
 
     def draft(
@@ -74,7 +130,7 @@ class RememberedDrafts:
         asked = self._serving(readout)
         key = key_of(
             "draft",
-            _FORM,
+            _DRAFT_FORM,
             self._name,
             np.asarray(prompt.token_ids, np.int64).tobytes(),
             prompt.source_start,
@@ -82,7 +138,7 @@ class RememberedDrafts:
             max_tokens,
             repr(asked),
         )
-        whole = self._memo.recall(
+        whole = self._cache.get_or_compute(
             key, lambda: self._engine.draft(prompt, max_tokens, asked, expected=expected)
         )
         if readout is None or asked is None or readout.heads == asked.heads:

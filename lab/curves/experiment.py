@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation import plan as evaluation
-from alignatt_agent.evaluation.cache import Memo, key_of
+from alignatt_agent.evaluation.cache import ResultCache, key_of
 from lab.curves.grid import AGREEMENT, ALIGNATT, CURVES, Size, ablations, sweep
 from lab.curves.pareto import BLOCK, RESAMPLES, Comparison, Resampled, compare, dominance_table
 from lab.curves.peak_accuracy import aligned_pairs, peak_accuracy
@@ -201,9 +201,9 @@ def _peaks(
     if study.pairs is None:
         return {}
     made_from = json.dumps([run.signature for run in runs], sort_keys=True)
-    with Memo(memo) as results:
+    with ResultCache(memo) as results:
         key = key_of("peak accuracy", study.pairs, made_from)
-        return results.recall(key, lambda: place.apply(measure_peaks, study, runs))
+        return results.get_or_compute(key, lambda: place.apply(measure_peaks, study, runs))
 
 
 def measure_peaks(

@@ -17,12 +17,12 @@ from alignatt_agent.cluster.connection import ClusterOptions, joined
 from alignatt_agent.cluster.workers import Job, Workers
 from alignatt_agent.config.agent_config import ModelsConfig
 from alignatt_agent.config.checkpoints import locate
-from alignatt_agent.evaluation.cache import Memo
+from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.evaluation.devset import Talk
 from alignatt_agent.evaluation.on_ray import Errand, Part, stream_on, stream_talk
 from alignatt_agent.evaluation.run import prepare
 from alignatt_agent.types import EngineError, Readout
-from lab.curves.engine_cache import remember
+from lab.curves.engine_cache import cached
 from lab.curves.runs import Run, StartEngines, names_of, shared_readouts
 
 
@@ -106,21 +106,21 @@ def stream_remembered(setup: Setup, errand: Errand, talk: Talk, recording: bytes
     heads = sorted({head for readout in setup.readouts for head in readout.heads})
     engines = setup.start_engines(locate(setup.models), heads)
     memo = _memo()
-    AlignAttAgent.lend(remember(engines, memo, setup.names, setup.readouts), lambda: memo.spent)
+    AlignAttAgent.lend(cached(engines, memo, setup.names, setup.readouts), lambda: memo.spent)
     try:
         return stream_talk(errand, talk, recording, traced=True)
     finally:
         AlignAttAgent.lend(None)
 
 
-_memos: list[tuple[Memo, str]] = []
+_memos: list[tuple[ResultCache, str]] = []
 
 
-def _memo() -> Memo:
+def _memo() -> ResultCache:
     """Return what this worker remembers, on its own disk until it ends."""
     if not _memos:
         folder = tempfile.mkdtemp(prefix="alignatt-memo-")
-        _memos.append((Memo(Path(folder) / "memo.sqlite"), folder))
+        _memos.append((ResultCache(Path(folder) / "memo.sqlite"), folder))
     return _memos[0][0]
 
 

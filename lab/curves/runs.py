@@ -18,7 +18,7 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.config.policy_config import PolicyConfig
 from alignatt_agent.config.resolved import Resolved, readout_for, resolve
 from alignatt_agent.evaluation import plan as evaluation
-from alignatt_agent.evaluation.cache import Memo, key_of
+from alignatt_agent.evaluation.cache import ResultCache, key_of
 from alignatt_agent.evaluation.check_log import refuse
 from alignatt_agent.evaluation.latency import read_instances, yaal_ms
 from alignatt_agent.evaluation.log import parse_log
@@ -34,7 +34,7 @@ from alignatt_agent.evaluation.score import (
     write_result,
 )
 from alignatt_agent.types import Readout
-from lab.curves.engine_cache import remember
+from lab.curves.engine_cache import cached
 from lab.curves.grid import ALIGNATT, SINGLE, Point
 from lab.curves.segment_scores import SegmentScores
 from lab.curves.side_by_side import ask_ahead
@@ -147,8 +147,8 @@ def stream(
     if not missing:
         return 0
     engines = engines_for(runs, start_engines, streams)
-    with Memo(memo) as results:
-        remembered = remember(engines, results, names_of(runs[0]), shared_readouts(runs))
+    with ResultCache(memo) as results:
+        remembered = cached(engines, results, names_of(runs[0]), shared_readouts(runs))
         if streams > 1:
             ask_ahead(missing, remembered, streams, title)
         AlignAttAgent.lend(remembered, lambda: results.spent)

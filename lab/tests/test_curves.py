@@ -11,10 +11,10 @@ from sacrebleu.metrics.chrf import CHRF
 
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.head_sets import load_head_set
-from alignatt_agent.evaluation.cache import Memo, key_of
+from alignatt_agent.evaluation.cache import ResultCache, key_of
 from alignatt_agent.evaluation.statistics import interval
 from alignatt_agent.types import Draft, Gate, Prompt, Readout
-from lab.curves.engine_cache import RememberedDrafts
+from lab.curves.engine_cache import CachedDrafts
 from lab.curves.grid import CURVES, ablations, derived_head_set, sweep
 from lab.curves.pareto import BLOCK, Resampled, at_latency, compare, dominance_table, front
 from lab.curves.segment_scores import SegmentScores
@@ -41,7 +41,7 @@ class CountingEngine:
 
 @pytest.fixture
 def memo(tmp_path):
-    return Memo(tmp_path / "memo.sqlite", clock=itertools.count(0, 2).__next__)
+    return ResultCache(tmp_path / "memo.sqlite", clock=itertools.count(0, 2).__next__)
 
 
 class TestMemo:
@@ -49,15 +49,15 @@ class TestMemo:
         calls = []
         for _ in range(3):
             memo.spent = 0.0
-            assert memo.recall(key_of("a"), lambda: calls.append(1) or b"value") == b"value"
+            assert memo.get_or_compute(key_of("a"), lambda: calls.append(1) or b"value") == b"value"
             assert memo.spent == 2.0
         assert len(calls) == memo.computed == 1
 
     def test_outlives_its_process(self, memo, tmp_path):
-        memo.recall(key_of("a"), lambda: b"value")
+        memo.get_or_compute(key_of("a"), lambda: b"value")
         memo.close()
-        again = Memo(tmp_path / "memo.sqlite")
-        assert again.recall(key_of("a"), pytest.fail) == b"value"
+        again = ResultCache(tmp_path / "memo.sqlite")
+        assert again.get_or_compute(key_of("a"), pytest.fail) == b"value"
         assert again.spent == 2.0
 
     def test_failure_is_not_remembered(self, memo):
@@ -65,18 +65,18 @@ class TestMemo:
             raise RuntimeError("engine")
 
         with pytest.raises(RuntimeError):
-            memo.recall(key_of("a"), fail)
-        assert memo.recall(key_of("a"), lambda: b"fine") == b"fine"
+            memo.get_or_compute(key_of("a"), fail)
+        assert memo.get_or_compute(key_of("a"), lambda: b"fine") == b"fine"
 
     def test_borders_of_parts_count(self):
         assert key_of("ab", "c") != key_of("a", "bc")
         assert key_of(b"1") != key_of("1") != key_of(1)
 
 
-class TestRememberedDrafts:
+class TestCachedDrafts:
     def drafts(self, memo, name="model", shared=()):
         engine = CountingEngine()
-        return engine, RememberedDrafts(engine, memo, name, shared)
+        return engine, CachedDrafts(engine, memo, name, shared)
 
     def test_recalls_what_was_drafted_to_the_bit(self, memo):
         engine, drafts = self.drafts(memo)

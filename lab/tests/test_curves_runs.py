@@ -18,7 +18,7 @@ from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cascade import Engines
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.checkpoints import ROLES
-from alignatt_agent.evaluation.cache import Memo
+from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.evaluation.devset import DevSetError
 from alignatt_agent.evaluation.plan import plan
 from alignatt_agent.evaluation.score import ScoringError
@@ -209,7 +209,7 @@ def test_a_run_made_from_something_else_is_repeated(world, changed):
 
 def test_computation_is_what_the_engines_took_when_they_computed(world, monkeypatch):
     ticks = itertools.count(0, 3)
-    monkeypatch.setattr(runs, "Memo", lambda path: Memo(path, ticks.__next__))
+    monkeypatch.setattr(runs, "ResultCache", lambda path: ResultCache(path, ticks.__next__))
     planned = runs_in(world, "sweep", ["de"], POINTS[:1])
     stream_in(world, "sweep", planned)
     [log] = map(log_of, planned)
@@ -230,7 +230,7 @@ def test_talks_side_by_side_leave_nothing_to_compute_and_say_the_same(world, mon
 
     def noted(missing, lent, streams, title):
         ahead(missing, lent, streams, title)
-        known.extend([lent.asr._memory, lent.asr._memory.computed])
+        known.extend([lent.asr._cache, lent.asr._cache.computed])
 
     monkeypatch.setattr(runs, "ask_ahead", noted)
     assert stream_in(world, "beside", at_once, streams=3) == len(at_once)

@@ -23,7 +23,7 @@ from alignatt_agent.calibration.select_heads import usable_pairs
 from alignatt_agent.calibration.translation_score import AlignedPair
 from alignatt_agent.calibration.word_alignment import Links
 from alignatt_agent.config.languages import language
-from alignatt_agent.evaluation.cache import Memo
+from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.types import Prompt
 from tests.calibration.chat_endpoint import answer, chat_endpoint
 
@@ -171,7 +171,7 @@ def test_the_estimate_is_on_the_high_side():
 
 @pytest.fixture
 def cache(tmp_path):
-    with Memo(tmp_path / "calibration.sqlite", batch=1) as cache:
+    with ResultCache(tmp_path / "calibration.sqlite", batch=1) as cache:
         yield cache
 
 

@@ -23,7 +23,7 @@ from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.config.quiet import QUIET
-from alignatt_agent.evaluation.cache import Memo
+from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.translation.prompt import PromptBuilder
 from tests.calibration.chat_endpoint import answer, chat_endpoint
 
@@ -85,7 +85,7 @@ def test_a_resumed_run_gives_the_same_file(whole, tmp_path):
     partial = tmp_path / "partial.json"
     with closing(sqlite3.connect(output.with_suffix(".sqlite"))) as done:
         rows = done.execute("SELECT * FROM results").fetchall()
-    Memo(partial.with_suffix(".sqlite")).close()
+    ResultCache(partial.with_suffix(".sqlite")).close()
     with closing(sqlite3.connect(partial.with_suffix(".sqlite"))) as base, base:
         base.executemany("INSERT INTO results VALUES (?, ?, ?)", rows[: len(rows) // 2])
     assert calibrate(partial) == content
@@ -183,7 +183,7 @@ def test_vllm_and_transformers_agree(vllm, tmp_path, target):
             prompter = PairPrompter(loaded.tokenizer, builder, loaded.max_context)
             drawn = micro_pairs(COUNT, 77, language("en"), language(target)).pairs
             pairs = [prompter(pair, pair.gold) for pair in drawn]
-            with Memo(tmp_path / "scores.sqlite") as cache:
+            with ResultCache(tmp_path / "scores.sqlite") as cache:
                 outcomes[loaded.engine] = score(
                     loaded, pairs[:8], pairs[8:], cache, loaded.engine, 8
                 )

@@ -22,7 +22,7 @@ from alignatt_agent.calibration.translation_score import (
     rank,
 )
 from alignatt_agent.config.head_sets import HeadSetError, load_head_set
-from alignatt_agent.evaluation.cache import Memo
+from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.evaluation.statistics import macro, micro
 from alignatt_agent.types import AttentionRows, EngineError, Prompt, Readout
 from tests.fakes.models import averaged_score
@@ -133,7 +133,7 @@ def test_cumulative_hits_are_those_of_the_mean(seed):
 
 
 def run(tmp_path, reader, calibration, held_out, name="scores.sqlite", model="a"):
-    with Memo(tmp_path / name, batch=1) as cache:
+    with ResultCache(tmp_path / name, batch=1) as cache:
         return score(loaded(reader), calibration, held_out, cache, model, top_k=1)
 
 
@@ -205,7 +205,7 @@ def test_a_file_of_something_else_is_not_overwritten(tmp_path):
     path = tmp_path / "scores.sqlite"
     path.write_text("precious\n" * 100)
     with pytest.raises(sqlite3.DatabaseError, match="not a database"):
-        Memo(path)
+        ResultCache(path)
     assert path.read_text() == "precious\n" * 100
 
 

@@ -6,7 +6,6 @@ import json
 import multiprocessing
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -19,7 +18,6 @@ from signal import SIGKILL
 
 import psutil
 import pytest
-import yaml
 
 from alignatt_agent.cluster import connection
 from alignatt_agent.cluster.connection import ClusterError, ClusterOptions, check_nodes, joined
@@ -261,7 +259,7 @@ def test_a_run_outlives_a_node(cluster, tmp_path):
     """Logs and scores are those of a local run, whoever was lost; finished talks stay."""
     call = Call(tmp_path)
     call.devset = fakes.write_devset(tmp_path / "four", (13, 8, 11, 9))
-    targets = _with_italian(tmp_path / "low.yaml", call.devset)
+    targets = call.with_italian()
     options = {"configs": ("low",), "targets": targets}
     assert call(**options, out="here")[0] == 0
     ended = []
@@ -287,13 +285,3 @@ def test_a_run_outlives_a_node(cluster, tmp_path):
         devices = two["signature"].pop("devices")
         assert list(devices) == ["talk0", "talk1", "talk2", "talk3"]
         assert not (there / "talks.jsonl").exists()
-
-
-def _with_italian(config, devset):
-    """Add a third language, which fake engines say as the first; returns all."""
-    content = yaml.safe_load(config.read_text())
-    content["head_sets"]["it"] = str(config.parent / "fake-en-it.json")
-    config.write_text(yaml.safe_dump(content))
-    Path(content["head_sets"]["it"]).write_text(json.dumps(fakes.head_set("en-it")))
-    shutil.copy(devset / "ref" / "de.txt", devset / "ref" / "it.txt")
-    return tuple(content["head_sets"])
