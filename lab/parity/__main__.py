@@ -55,9 +55,9 @@ from transformers.utils import logging
 
 from alignatt_agent.command_line import page
 from alignatt_agent.config.machine import device, versions
-from alignatt_agent.doctor.row_parity import SEAM, Cell
 from alignatt_agent.engine.options import engine_environment, on_cpu
 from lab.parity.cases import CUDA_MODES, DTYPES, MODES, OTHERS, SUBJECTS, subject
+from lab.parity.cells import SEAM, Cell
 from lab.parity.run import measure
 
 HEADERS = (

@@ -14,9 +14,9 @@ from transformers import AutoConfig, AutoTokenizer
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import find_path
-from alignatt_agent.doctor.row_parity import Ask, Case, Head
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types import Prompt, Readout
+from lab.parity.cells import Ask, Case, Head
 from lab.stand_ins import random_models
 
 TRAINED = "gemma4"

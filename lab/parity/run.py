@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig
-from alignatt_agent.doctor.row_parity import SEAM, Answer, Ask, Cell, Head, decide
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment
 from alignatt_agent.engine.transformers_engine import Seam, TransformersEngine
 from alignatt_agent.types import AttentionRows, FloatArray, Prompt, Readout
 from lab.parity.cases import ENGINE, Dtype, Situations, Subject
+from lab.parity.cells import SEAM, Answer, Ask, Cell, Head, decide
 
 LOGPROBS = 5
 """Log-probabilities that come with every token."""

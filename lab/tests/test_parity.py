@@ -9,11 +9,11 @@ import re
 import numpy as np
 import pytest
 
-from alignatt_agent.doctor.row_parity import Answer, Ask, Case, Cell
 from alignatt_agent.types import AttentionRows, Prompt, Readout
 from lab.parity import __main__ as parity
 from lab.parity import run as parity_run
 from lab.parity.cases import BUDGET, MODES, SUBJECTS, subject
+from lab.parity.cells import Answer, Ask, Case, Cell
 from lab.stand_ins import random_models
 
 HEADS = ((0, 0), (0, 1), (1, 0))

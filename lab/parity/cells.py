@@ -1,0 +1,208 @@
+"""Judge the cells of the parity matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from alignatt_agent.doctor.row_parity import Gap, different_models, missed
+from alignatt_agent.policy import AlignAtt
+from alignatt_agent.types import AttentionRows, Draft, FloatArray, Prompt, Readout, StopReason
+
+FRONTIERS = 8
+"""Gates decide with this many frontiers, evenly spread over the source."""
+
+SEAM = "transformers"
+"""In place of an engine mode: the fused seam of Transformers against its eager one."""
+
+Head = tuple[int, int]
+
+Decisions = list[tuple[int, StopReason]]
+
+GATES: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "raw": {"normalise": "none", "median_width": 1, "border_margin": -1},
+}
+"""The gate of the paper and the plainest one."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A prompt to draft from.
+
+    Attributes:
+        prompt: the prompt.
+        gate_heads: heads whose rows the gate reads.
+    """
+
+    prompt: Prompt
+    gate_heads: tuple[Head, ...]
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request.
+
+    Attributes:
+        case: what to draft from.
+        max_tokens: longest draft.
+        readout: rows to read; ``None`` for a request that only keeps the engine busy.
+    """
+
+    case: Case
+    max_tokens: int
+    readout: Readout | None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back for one request.
+
+    Attributes:
+        sampled: every sampled id, with the one that ended the turn.
+        logprobs: for every sampled id the most likely ids with their log-probabilities.
+        cached: prompt tokens that came out of the prefix cache.
+        token_ids: ids of the draft, those with a row.
+        ended: whether the model closed the turn by itself.
+        rows: rows of the draft, where they were asked for.
+    """
+
+    sampled: tuple[int, ...]
+    logprobs: tuple[tuple[tuple[int, float], ...], ...]
+    cached: int
+    token_ids: tuple[int, ...]
+    ended: bool
+    rows: AttentionRows | None
+
+
+@dataclass
+class Verdicts:
+    """Gate decisions on rows, against those on others of the same tokens.
+
+    Attributes:
+        total: decisions.
+        same: those that are the same as on the rows of Transformers eager in the same type.
+        settled: those that Transformers takes the same way in its eager and its fused attention
+            and in float32. The others hang on rounding.
+        same_settled: settled ones that are the same.
+    """
+
+    total: int = 0
+    same: int = 0
+    settled: int = 0
+    same_settled: int = 0
+
+    def add(self, ours: Decisions, theirs: Decisions, *others: Decisions) -> None:
+        """Count in the decisions on one answer; ``others`` tell which are settled."""
+        for mine, reference, *rest in zip(ours, theirs, *others, strict=True):
+            settled = all(other == reference for other in rest)
+            self.total += 1
+            self.same += mine == reference
+            self.settled += settled
+            self.same_settled += settled and mine == reference
+
+
+def decide(ask: Ask, answer: Answer, rows: AttentionRows) -> Decisions:
+    """Let every gate decide on a draft with these rows, at several frontiers."""
+    assert ask.readout is not None
+    places = [ask.readout.heads.index(head) for head in ask.case.gate_heads]
+    draft = Draft(
+        answer.token_ids,
+        answer.ended,
+        AttentionRows(rows.source[:, places], rows.prompt[:, places], rows.suffix[:, places]),
+    )
+    width = rows.source.shape[-1]
+    frontiers = {max(1, width * part // FRONTIERS) for part in range(1, FRONTIERS + 1)}
+    decisions = [
+        AlignAtt(**settings).decide(draft, frontier)
+        for settings in GATES.values()
+        for frontier in sorted(frontiers)
+    ]
+    return [(decision.accepted, decision.reason) for decision in decisions]
+
+
+@dataclass
+class Cell:
+    """One cell of the matrix.
+
+    Attributes:
+        subject: model.
+        trained: whether the model is a trained one.
+        mode: engine mode, or ``SEAM``.
+        dtype: computation type.
+        situation: how the requests were served.
+        requests: number of requests.
+        tokens: drafted tokens with rows.
+        same_dtype: gap to Transformers eager in the same type.
+        fp32: gap to Transformers eager in float32.
+        floor: gap of Transformers eager in the same type to float32.
+        verdicts: what gates decide on the rows.
+        logprob_gap: largest difference of a log-probability to Transformers in float32, of those
+            that vLLM returned.
+        same_ids: requests whose sampled ids are the same without capture.
+        same_logprobs: requests whose log-probabilities are bit-identical without capture.
+        problems: what keeps the cell from passing.
+    """
+
+    subject: str
+    trained: bool
+    mode: str
+    dtype: str
+    situation: str
+    requests: int = 0
+    tokens: int = 0
+    same_dtype: Gap = field(default_factory=Gap)
+    fp32: Gap = field(default_factory=Gap)
+    floor: Gap = field(default_factory=Gap)
+    verdicts: Verdicts = field(default_factory=Verdicts)
+    logprob_gap: float = 0.0
+    same_ids: int = 0
+    same_logprobs: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+        return f"{self.subject}/{self.mode}/{self.dtype}/{self.situation}"
+
+    def judge(
+        self, asks: Sequence[Ask], captured: Sequence[Answer], plain: Sequence[Answer]
+    ) -> None:
+        """Compare what came with and without capture, and write down every bar that is missed."""
+        pairs = list(zip(captured, plain, strict=True))
+        self.requests = len(pairs)
+        self.same_ids = sum(ours.sampled == theirs.sampled for ours, theirs in pairs)
+        self.same_logprobs = sum(ours.logprobs == theirs.logprobs for ours, theirs in pairs)
+        found, verdicts = self.problems, self.verdicts
+        if not self.tokens:
+            found.append("no row was compared")
+        found += missed("token ids with and without capture", self.same_ids, self.requests)
+        found += missed("logprobs with and without capture", self.same_logprobs, self.requests)
+        if self.dtype == "float32" and (different := different_models(self.logprob_gap)):
+            found += different
+            return
+        if self.dtype == "float32":
+            found += self.same_dtype.missed_exactness()
+        elif self.trained:
+            found += self.same_dtype.missed_mean(self.floor)
+        if self.trained:
+            found += missed("decisions", verdicts.same_settled, verdicts.settled)
+        cached = [answer.cached for ask, answer in zip(asks, captured, strict=True) if ask.readout]
+        if self.situation == "prefix" and not all(cached):
+            found.append("a prompt did not hit the prefix cache")
+        if self.situation in ("alone", "chunked") and any(cached):
+            found.append("a prompt hit the prefix cache")
+
+    def add_logprobs(self, answer: Answer, expected: FloatArray) -> None:
+        """Count in the log-probabilities of an answer; ``expected`` is ``[tokens, vocabulary]``."""
+        for found, row in zip(answer.logprobs, expected, strict=True):
+            tokens, values = zip(*found, strict=True)
+            gap = np.abs(np.array(values) - row[list(tokens)]).max()
+            self.logprob_gap = float(np.maximum(self.logprob_gap, gap))
+
+    def summary(self) -> dict[str, Any]:
+        """Return the cell as JSON has it."""
+        return {**asdict(self), "passed": not self.problems}
