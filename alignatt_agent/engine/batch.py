@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alignatt_agent.engine.row_requests import Work
+from alignatt_agent.engine.row_requests import WantedRow
 
 IntArray = npt.NDArray[np.int64]
 
@@ -20,7 +20,7 @@ class Batch:
     behind a query is hidden like every other future position.
 
     Args:
-        work: the wanted rows, ``M`` of them.
+        wanted: the wanted rows, ``M`` of them.
         taps: the layers to read (``capture.Tap``).
         sizes: block size of each cache group.
 
@@ -32,44 +32,46 @@ class Batch:
         width: columns of a row: the longest source, and two masses.
     """
 
-    def __init__(self, work: Sequence[Work], taps: Sequence[Any], sizes: Sequence[int]) -> None:
-        self._requests = _requests(work)
+    def __init__(
+        self, wanted: Sequence[WantedRow], taps: Sequence[Any], sizes: Sequence[int]
+    ) -> None:
+        self._requests = _requests(wanted)
         self._size, self._group = sizes[taps[0].group], taps[0].group
         grain = max(tap.page for tap in taps)
-        longest = max(item.position for item in work) + 1
-        live = [item.live for item in work]
+        longest = max(item.position for item in wanted) + 1
+        requests = [item.request for item in wanted]
         self.length = -(-longest // grain) * grain
         self.heads = sum(len(tap.columns) for tap in taps)
         self.tables: dict[tuple[int, int], IntArray] = {}
         for tap in taps:
             if (tap.group, tap.page) not in self.tables:
                 split, count = sizes[tap.group] // tap.page, -(-self.length // tap.page)
-                pages = [request.pages(tap.group, split, count) for request in live]
+                pages = [request.pages(tap.group, split, count) for request in requests]
                 self.tables[tap.group, tap.page] = np.array(pages, np.int64)
-        self.spans = np.array([(x.start, x.end, x.prompt) for x in live], np.int64)
+        self.spans = np.array([(x.start, x.end, x.prompt) for x in requests], np.int64)
         self.width = int((self.spans[:, 1] - self.spans[:, 0]).max()) + 2
 
-    def serves(self, work: Sequence[Work]) -> bool:
+    def serves(self, wanted: Sequence[WantedRow]) -> bool:
         """Whether the same requests want rows, in blocks and pages known here."""
-        return _requests(work) == self._requests and all(
-            item.position < self.length for item in work
+        return _requests(wanted) == self._requests and all(
+            item.position < self.length for item in wanted
         )
 
-    def positions(self, work: Sequence[Work]) -> IntArray:
+    def positions(self, wanted: Sequence[WantedRow]) -> IntArray:
         """``[M]`` position of each query."""
-        return np.array([item.position for item in work], np.int64)
+        return np.array([item.position for item in wanted], np.int64)
 
-    def slots(self, work: Sequence[Work]) -> IntArray:
+    def slots(self, wanted: Sequence[WantedRow]) -> IntArray:
         """``[M]`` cache slot of each wanted row, in the group of the first tap."""
         group, size = self._group, self._size
         return np.array(
             [
-                item.live.blocks[group][item.position // size] * size + item.position % size
-                for item in work
+                item.request.blocks[group][item.position // size] * size + item.position % size
+                for item in wanted
             ],
             np.int64,
         )
 
 
-def _requests(work: Sequence[Work]) -> list[tuple[int, int]]:
-    return [(item.live.number, item.live.epoch) for item in work]
+def _requests(wanted: Sequence[WantedRow]) -> list[tuple[int, int]]:
+    return [(item.request.number, item.request.epoch) for item in wanted]

@@ -27,7 +27,7 @@ from alignatt_agent.engine.batch import Batch
 from alignatt_agent.engine.key_layout import Keys
 from alignatt_agent.engine.replay import Replay
 from alignatt_agent.engine.replay_cpu import DTYPES, CpuReplay
-from alignatt_agent.engine.row_requests import SOURCE, Ledger, Work
+from alignatt_agent.engine.row_requests import SOURCE, Ledger, WantedRow
 from alignatt_agent.engine.verify import read_greedy
 
 Found = tuple[list[int], bytes, int | None, float, int, bool]
@@ -188,18 +188,18 @@ class Capture:
         self._replay: Any = (CpuReplay if compiled else Replay)(self.taps, self._slots)
 
     # ------------------------------------------------------------------ one step
-    def begin(self, scheduled: Any) -> list[Work]:
+    def begin(self, scheduled: Any) -> list[WantedRow]:
         """Take note of a scheduled step, before its forward pass.
 
         Returns:
             The wanted rows of this step; empty when no request wants any.
         """
-        work = self.ledger.schedule(scheduled)
-        self._staging = bool(work)
+        wanted = self.ledger.schedule(scheduled)
+        self._staging = bool(wanted)
         self._staged = self._always
-        if work and self._always:
+        if wanted and self._always:
             self._slots[: scheduled.total_num_scheduled_tokens].fill_(-1)
-        return work
+        return wanted
 
     @torch.inference_mode()
     def verify(self, runner: Any, counts: Mapping[str, int]) -> None:
@@ -213,33 +213,33 @@ class Capture:
             read_greedy(runner, counts, self.ledger.due)
 
     @torch.inference_mode()
-    def finish(self, work: list[Work], total: int) -> None:
+    def finish(self, wanted: list[WantedRow], total: int) -> None:
         """Compute the wanted rows, after the forward pass and before sampling.
 
         Args:
-            work: what ``begin`` returned.
+            wanted: what ``begin`` returned.
             total: number of tokens in the batch.
         """
         if not self.taps:
             return
         begin = time.perf_counter()
-        if self._batch is None or not self._batch.serves(work):
-            self._batch = Batch(work, self.taps, self._block_sizes)
-        rows = self._replay(work, self._batch, total)
+        if self._batch is None or not self._batch.serves(wanted):
+            self._batch = Batch(wanted, self.taps, self._block_sizes)
+        rows = self._replay(wanted, self._batch, total)
         if not self._staged or not all(tap.calls for tap in self.taps):
             # The host refuses rows that are not finite: a query that was not seen is never silent.
             rows[:] = float("nan")
-        for i, item in enumerate(work):
-            live, number = item.live, item.position - item.live.first
-            live.rows[number] = (rows, i)
-            if live.gate is not None and self._all_heads:
-                width = live.end - live.start + 2
-                heads = [self._columns[head] for head in live.heads]
+        for i, item in enumerate(wanted):
+            request, number = item.request, item.position - item.request.first
+            request.rows[number] = (rows, i)
+            if request.gate is not None and self._all_heads:
+                width = request.end - request.start + 2
+                heads = [self._columns[head] for head in request.heads]
                 picked = self._replay.gather([(rows, i)], heads, width)
-                live.scan(number, picked[0, :, SOURCE])
-        share = (time.perf_counter() - begin) / len(work)
-        for item in work:
-            item.live.replay_s += share
+                request.scan(number, picked[0, :, SOURCE])
+        share = (time.perf_counter() - begin) / len(wanted)
+        for item in wanted:
+            item.request.replay_s += share
 
     # ------------------------------------------------------------------ results
     def fetch(self, key: str) -> Found | None:
@@ -253,24 +253,24 @@ class Capture:
             the rows took, how many of the expected tokens are verified, and whether the gate
             closed. ``None`` when the request is unknown.
         """
-        live = self.ledger.take(key)
-        if live is None:
+        request = self.ledger.take(key)
+        if request is None:
             return None
-        next_token, agreed = live.next_token, 0
-        if live.expected is not None:
-            agreed = live.expected.agreed
-            next_token = live.expected.next_token if live.expected.over else next_token
+        next_token, agreed = request.next_token, 0
+        if request.expected is not None:
+            agreed = request.expected.agreed
+            next_token = request.expected.next_token if request.expected.over else next_token
         if not self.taps:
-            return [], b"", next_token, 0.0, agreed, live.rejected
-        width = live.end - live.start + 2
-        result = np.zeros((len(live.rows), len(live.heads), width), np.float32)
+            return [], b"", next_token, 0.0, agreed, request.rejected
+        width = request.end - request.start + 2
+        result = np.zeros((len(request.rows), len(request.heads), width), np.float32)
         columns = self._columns
-        pairs = [(i, columns[head]) for i, head in enumerate(live.heads) if head in columns]
-        if pairs and live.rows:
+        pairs = [(i, columns[head]) for i, head in enumerate(request.heads) if head in columns]
+        if pairs and request.rows:
             ours, theirs = (list(x) for x in zip(*pairs, strict=True))
-            seen = [row for row in range(len(live.rows)) if row in live.rows]
-            picked = self._replay.gather([live.rows[row] for row in seen], theirs, width)
+            seen = [row for row in range(len(request.rows)) if row in request.rows]
+            picked = self._replay.gather([request.rows[row] for row in seen], theirs, width)
             result[:, ours] = np.nan
             result[np.ix_(seen, ours)] = picked
         shape, data = list(result.shape), result.tobytes()
-        return shape, data, next_token, live.replay_s, agreed, live.rejected
+        return shape, data, next_token, request.replay_s, agreed, request.rejected

@@ -8,8 +8,15 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from alignatt_agent.engine.fetched import fetch
-from alignatt_agent.engine.row_requests import EXTRA, PROMPT, SOURCE, SUFFIX, new_key, wish
+from alignatt_agent.engine.capture_result import fetch
+from alignatt_agent.engine.row_requests import (
+    EXTRA,
+    PROMPT,
+    SOURCE,
+    SUFFIX,
+    capture_request,
+    new_key,
+)
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.types import (
     AttentionRows,
@@ -103,7 +110,7 @@ class DraftEngine:
             expected = expected[: max(0, min(room, window) - 1)]
         key, extra = new_key(), None
         if readout is not None or expected:
-            extra = {EXTRA: self._wish(key, prompt, begun, room, readout, gate, expected)}
+            extra = {EXTRA: self._request(key, prompt, begun, room, readout, gate, expected)}
         sampling = greedy(room - len(expected), self._stops, extra)
         if not cached:
             sampling.skip_reading_prefix_cache = True
@@ -157,7 +164,7 @@ class DraftEngine:
             EngineError: the engine failed, or does not capture these heads.
         """
         key = new_key()
-        asked = self._wish(key, prompt, Draft((), False), len(token_ids), readout)
+        asked = self._request(key, prompt, Draft((), False), len(token_ids), readout)
         sampling = greedy(1, self._stops, {EXTRA: asked})
         sampling.skip_reading_prefix_cache = True  # a cached position has no query
         self._model.generate({"prompt_token_ids": [*prompt.token_ids, *token_ids]}, sampling)
@@ -178,7 +185,7 @@ class DraftEngine:
         output = self._model.generate({"prompt_token_ids": [*prompt.token_ids]}, sampling)
         return tuple(output.outputs[0].token_ids), logprobs(output)
 
-    def _wish(
+    def _request(
         self,
         key: str,
         prompt: Prompt,
@@ -190,7 +197,7 @@ class DraftEngine:
     ) -> dict[str, Any]:
         """Return what a request asks of the workers; ``count`` rows after those of ``begun``."""
         if readout is None:
-            return wish(key, expected=expected)
+            return capture_request(key, expected=expected)
         length = len(prompt.token_ids)
         if not 0 <= prompt.source_start < prompt.source_end <= length:
             self._fail(
@@ -204,7 +211,7 @@ class DraftEngine:
                 f"{sorted(self._places)}"
             )
         held = len(begun.rows.source) if begun.rows is not None else 0
-        return wish(
+        return capture_request(
             key=key,
             start=prompt.source_start,
             end=prompt.source_end,

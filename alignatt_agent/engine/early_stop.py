@@ -17,7 +17,7 @@ import torch
 from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
 from vllm.v1.worker.gpu.sample.logits_processor.interface import LogitsProcessor as V2Processor
 
-from alignatt_agent.engine.row_requests import EXTRA, LIVE
+from alignatt_agent.engine.row_requests import EXTRA, REQUESTS
 
 
 def processor_name(use_v2_model_runner: bool) -> str:
@@ -74,8 +74,8 @@ class EarlyStopV2(V2Processor):  # type: ignore[misc]
 
 def key_of(params: Any) -> str | None:
     """Key of a request that has a gate or expected tokens."""
-    wish = (params.extra_args or {}).get(EXTRA) if params is not None else None
-    return wish["key"] if wish and (wish["gate"] or wish["expected"]) else None
+    asked = (params.extra_args or {}).get(EXTRA) if params is not None else None
+    return asked["key"] if asked and (asked["gate"] or asked["expected"]) else None
 
 
 def end_if_over(key: str, stops: Sequence[int], logits: torch.Tensor) -> None:
@@ -84,14 +84,14 @@ def end_if_over(key: str, stops: Sequence[int], logits: torch.Tensor) -> None:
     Where the scan has rejected a sampled token, the next one that greedy decoding would have
     taken is kept for the host. A turn that the model ends by itself is left alone.
     """
-    live = LIVE.get(key)
-    if live is None or not live.over:
+    request = REQUESTS.get(key)
+    if request is None or not request.over:
         return
-    if not live.over_before_sampling:
+    if not request.over_before_sampling:
         token = int(logits.argmax())
         if token in stops:
             return
-        if live.next_token is None:  # asynchronous scheduling runs one step more
-            live.next_token = token
+        if request.next_token is None:  # asynchronous scheduling runs one step more
+            request.next_token = token
     logits.fill_(float("-inf"))
     logits[stops[0]] = 0.0

@@ -13,7 +13,7 @@ import os
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 
-from alignatt_agent.engine import leftovers
+from alignatt_agent.engine import process_files
 
 
 class EngineProcess(ForkServerProcess):
@@ -33,7 +33,7 @@ class EngineProcess(ForkServerProcess):
         os.environ.update(self._environment.items() - os.environ.items())
         with contextlib.suppress(PermissionError):
             os.setpriority(os.PRIO_PROCESS, 0, self._niceness)
-        leftovers.sign(os.getppid())  # it has a semaphore of joblib's, too
+        process_files.sign(os.getppid())  # it has a semaphore of joblib's, too
         super().run()
 
 

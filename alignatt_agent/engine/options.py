@@ -12,7 +12,7 @@ from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.quiet import QUIET
-from alignatt_agent.engine import leftovers
+from alignatt_agent.engine import process_files
 from alignatt_agent.engine.plugin import OWNER
 from alignatt_agent.engine.row_requests import HeadsToCapture
 
@@ -32,7 +32,7 @@ _OURS = frozenset({"model", "tokenizer", "revision", "tokenizer_revision", "addi
 
 _AUDIO: Mapping[str, Any] = {
     "limit_mm_per_prompt": {"audio": 1},
-    # Live audio never repeats, so neither its features nor its prefix are worth keeping.
+    # CaptureRequest audio never repeats, so neither its features nor its prefix are worth keeping.
     "mm_processor_cache_gb": 0,
     "enable_prefix_caching": False,
     "skip_mm_profiling": True,
@@ -144,9 +144,9 @@ process: it never removes them (9 a run, were they in the system's folder)."""
 def engine_environment() -> Iterator[None]:
     """Environment that engines inherit; what the user has set stays, but for the start method."""
     # The first part has to be there before vLLM is imported to find out where it runs.
-    ours = {OWNER: str(os.getpid()), leftovers.FOLDER: leftovers.folder()}
-    if len(leftovers.folder()) <= _LONGEST_FOLDER:
-        ours["VLLM_RPC_BASE_PATH"] = leftovers.folder()
+    ours = {OWNER: str(os.getpid()), process_files.FOLDER: process_files.folder()}
+    if len(process_files.folder()) <= _LONGEST_FOLDER:
+        ours["VLLM_RPC_BASE_PATH"] = process_files.folder()
     with _environment({**ours, **QUIET}), _environment(_START_METHOD, override=True):
         cpu = {}
         if on_cpu():

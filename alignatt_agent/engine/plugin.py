@@ -22,7 +22,7 @@ from typing import Any
 import psutil
 from torch.nn.functional import pad
 
-from alignatt_agent.engine import crashes, leftovers
+from alignatt_agent.engine import crash_report, process_files
 
 OWNER = "ALIGNATT_ENGINE_OWNER"
 """Environment variable with the id of the process that starts our engines."""
@@ -43,8 +43,8 @@ def register() -> None:
         return
     prepare()
     if owner != os.getpid():
-        crashes.listen()
-        leftovers.sign(os.getpid())
+        crash_report.listen()
+        process_files.sign(os.getpid())
         threading.Thread(target=_end_with, args=(owner,), daemon=True).start()
         if multiprocessing.parent_process() is not None:
             # The lowest priority: after everything that cleans up.

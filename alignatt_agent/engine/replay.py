@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from alignatt_agent.engine.batch import Batch, IntArray
-from alignatt_agent.engine.row_requests import Work
+from alignatt_agent.engine.row_requests import WantedRow
 from alignatt_agent.types import FloatArray
 
 
@@ -75,19 +75,19 @@ class Replay:
         self._device = slots.device
         self._batch: Batch | None = None
 
-    def __call__(self, work: Sequence[Work], batch: Batch, total: int) -> torch.Tensor:
+    def __call__(self, wanted: Sequence[WantedRow], batch: Batch, total: int) -> torch.Tensor:
         """Return ``[M, H, 2 + S]`` rows; one whose query was not seen is NaN.
 
         Args:
-            work: the wanted rows, ``M`` of them.
+            wanted: the wanted rows, ``M`` of them.
             batch: their index arrays.
             total: number of tokens in the step.
         """
         if batch is not self._batch:
             self._upload(batch)
-        positions = self._tensor(batch.positions(work))
+        positions = self._tensor(batch.positions(wanted))
         hidden = {w: hidden_positions(positions, batch.length, w) for w in self._windows}
-        matches = self._slots[:total] == self._tensor(batch.slots(work))[:, None]
+        matches = self._slots[:total] == self._tensor(batch.slots(wanted))[:, None]
         at = matches.to(torch.uint8).argmax(1)
         layers = [self._layer(tap, at, hidden[tap.layer.sliding_window]) for tap in self._taps]
         rows = self._fold(torch.cat(layers, 1))

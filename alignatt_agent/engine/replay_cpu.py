@@ -17,7 +17,7 @@ import torch
 from numba.extending import overload
 
 from alignatt_agent.engine.batch import Batch, IntArray
-from alignatt_agent.engine.row_requests import Work
+from alignatt_agent.engine.row_requests import WantedRow
 from alignatt_agent.types import FloatArray
 
 DTYPES = (torch.float32, torch.bfloat16)
@@ -57,20 +57,20 @@ class CpuReplay:
             self._layers.append((before, pages, tap.key_heads.numpy(), stage, after))
             column += len(tap.columns)
 
-    def __call__(self, work: Sequence[Work], batch: Batch, total: int) -> FloatArray:
+    def __call__(self, wanted: Sequence[WantedRow], batch: Batch, total: int) -> FloatArray:
         """Return ``[M, H, 2 + S]`` rows; one whose query was not seen is NaN.
 
         Args:
-            work: the wanted rows, ``M`` of them.
+            wanted: the wanted rows, ``M`` of them.
             batch: their index arrays.
             total: number of tokens in the step.
         """
         if len(self._scores) < batch.length:
             self._scores = np.zeros(batch.length, np.float32)
-        positions = batch.positions(work)
-        at = np.full(len(work), -1, np.int64)
-        locate(self._slots[:total], batch.slots(work), at)
-        rows = np.full((len(work), batch.heads, batch.width), np.nan, np.float32)
+        positions = batch.positions(wanted)
+        at = np.full(len(wanted), -1, np.int64)
+        locate(self._slots[:total], batch.slots(wanted), at)
+        rows = np.full((len(wanted), batch.heads, batch.width), np.nan, np.float32)
         for before, pages, heads, stage, after in self._layers:
             attend(
                 *before,

@@ -40,7 +40,7 @@ def new_key() -> str:
     return f"{_PROCESS}-{next(_numbers)}"
 
 
-def wish(
+def capture_request(
     key: str,
     start: int = 0,
     end: int = 0,
@@ -95,11 +95,11 @@ class HeadsToCapture:
 
 
 @dataclass
-class Live:
-    """One request that wants rows or has expected tokens: ``wish``, and what was seen so far.
+class CaptureRequest:
+    """One request (``capture_request``), and what was seen of it so far.
 
     Attributes:
-        gate: see ``wish``.
+        gate: see ``capture_request``.
         expected: the tokens to verify.
         blocks: block ids of each cache group.
         epoch: changes whenever ``blocks`` does.
@@ -182,14 +182,14 @@ class Live:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WantedRow:
     """One row to compute in the current step: a request and the position of the query."""
 
-    live: Live
+    request: CaptureRequest
     position: int
 
 
-LIVE: WeakValueDictionary[str, Live] = WeakValueDictionary()
+REQUESTS: WeakValueDictionary[str, CaptureRequest] = WeakValueDictionary()
 """All requests of this process that can end early, for the logits processor."""
 
 
@@ -202,86 +202,88 @@ class Ledger:
 
     def __init__(self) -> None:
         self.due: list[Due] = []
-        self._running: dict[str, Live] = {}
-        self._by_key: OrderedDict[str, Live] = OrderedDict()
+        self._running: dict[str, CaptureRequest] = {}
+        self._by_key: OrderedDict[str, CaptureRequest] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._by_key)
 
-    def schedule(self, scheduled: Any) -> list[Work]:
+    def schedule(self, scheduled: Any) -> list[WantedRow]:
         """Follow one ``SchedulerOutput`` and return the rows wanted in its step."""
-        for request in scheduled.finished_req_ids:
-            self._finish(request)
-        work: list[Work] = []
+        for request_id in scheduled.finished_req_ids:
+            self._finish(request_id)
+        wanted: list[WantedRow] = []
         self.due = []
         counts = scheduled.num_scheduled_tokens
         for new in scheduled.scheduled_new_reqs:
-            live = self._open(new)
-            if live is not None:
-                self._verify(live, new.req_id, new.num_computed_tokens, counts[new.req_id])
-                _wanted(live, new.num_computed_tokens, counts[new.req_id], work)
+            request = self._open(new)
+            if request is not None:
+                self._verify(request, new.req_id, new.num_computed_tokens, counts[new.req_id])
+                _add_wanted(request, new.num_computed_tokens, counts[new.req_id], wanted)
         if self._running:
             cached = scheduled.scheduled_cached_reqs
-            for request, blocks, computed in zip(
+            for request_id, blocks, computed in zip(
                 cached.req_ids, cached.new_block_ids, cached.num_computed_tokens, strict=True
             ):
-                live = self._running.get(request)
-                if live is None:
+                request = self._running.get(request_id)
+                if request is None:
                     continue
-                if request in cached.resumed_req_ids:
-                    live.replace_blocks(blocks)
+                if request_id in cached.resumed_req_ids:
+                    request.replace_blocks(blocks)
                 elif blocks is not None:
-                    live.append_blocks(blocks)
-                self._verify(live, request, computed, counts[request])
-                _wanted(live, computed, counts[request], work)
-        return work
+                    request.append_blocks(blocks)
+                self._verify(request, request_id, computed, counts[request_id])
+                _add_wanted(request, computed, counts[request_id], wanted)
+        return wanted
 
-    def _verify(self, live: Live, request: str, computed: int, count: int) -> None:
-        if live.expected is not None:
-            positions = live.expected.due(computed, count)
+    def _verify(self, request: CaptureRequest, request_id: str, computed: int, count: int) -> None:
+        if request.expected is not None:
+            positions = request.expected.due(computed, count)
             if positions:
-                self.due.append(Due(live.expected, request, computed, positions))
+                self.due.append(Due(request.expected, request_id, computed, positions))
 
-    def _open(self, new: Any) -> Live | None:
+    def _open(self, new: Any) -> CaptureRequest | None:
         extra = new.sampling_params.extra_args if new.sampling_params else None
         asked = (extra or {}).get(EXTRA)
         if asked is None:
             return None
-        live = self._by_key.get(asked["key"])
-        if live is None or live.finished is not None:
+        request = self._by_key.get(asked["key"])
+        if request is None or request.finished is not None:
             expected = asked["expected"]
             known = Expected(expected, len(new.prompt_token_ids)) if expected else None
-            live = LIVE[asked["key"]] = Live(**{**asked, "expected": known})
-            self._by_key[asked["key"]] = live
+            request = REQUESTS[asked["key"]] = CaptureRequest(**{**asked, "expected": known})
+            self._by_key[asked["key"]] = request
         # Model runner V2 sends a preempted request that resumes as a new one.
-        live.replace_blocks(new.block_ids)
-        self._running[new.req_id] = live
-        return live
+        request.replace_blocks(new.block_ids)
+        self._running[new.req_id] = request
+        return request
 
-    def _finish(self, request: str) -> None:
-        live = self._running.pop(request, None)
-        if live is None or live.key not in self._by_key:
+    def _finish(self, request_id: str) -> None:
+        request = self._running.pop(request_id, None)
+        if request is None or request.key not in self._by_key:
             return
-        live.finished = now = time.monotonic()
+        request.finished = now = time.monotonic()
         waiting = [(x.key, x.finished) for x in self._by_key.values() if x.finished is not None]
         surplus = len(waiting) - MAX_UNFETCHED
         for i, (key, since) in enumerate(waiting):
             if i < surplus or now - since > MAX_WAIT_S:
                 del self._by_key[key]
 
-    def take(self, key: str) -> Live | None:
+    def take(self, key: str) -> CaptureRequest | None:
         """Remove a request and return it; a running one is no longer captured."""
-        live = self._by_key.pop(key, None)
-        LIVE.pop(key, None)
-        if live is not None:
-            live.count = 0
-        return live
+        request = self._by_key.pop(key, None)
+        REQUESTS.pop(key, None)
+        if request is not None:
+            request.count = 0
+        return request
 
 
-def _wanted(live: Live, computed: int, count: int, work: list[Work]) -> None:
+def _add_wanted(
+    request: CaptureRequest, computed: int, count: int, wanted: list[WantedRow]
+) -> None:
     """Append the rows among the ``count`` positions after ``computed``."""
-    if live.over_before_sampling:
+    if request.over_before_sampling:
         return
-    begin = max(computed, live.first)
-    end = min(computed + count, live.first + live.count)
-    work.extend(Work(live, position) for position in range(begin, end))
+    begin = max(computed, request.first)
+    end = min(computed + count, request.first + request.count)
+    wanted.extend(WantedRow(request, position) for position in range(begin, end))

@@ -12,7 +12,7 @@ from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
 from alignatt_agent.engine import fork_server
-from alignatt_agent.engine.crashes import CrashReport, describe, describe_exit
+from alignatt_agent.engine.crash_report import CrashReport, describe, describe_exit
 from alignatt_agent.engine.options import on_cpu
 from alignatt_agent.engine.row_requests import EXTRA, HeadsToCapture
 from alignatt_agent.engine.supported_modes import check_engine
@@ -112,10 +112,10 @@ class ServedModel:
         Raises:
             EngineError: the engine refused the request or died.
         """
-        wish = (sampling.extra_args or {}).get(EXTRA)
+        asked = (sampling.extra_args or {}).get(EXTRA)
         return self._last(
             lambda key: self._engine.generate(dict(prompt), sampling, key),
-            wish and wish["key"],
+            asked and asked["key"],
         )
 
     def encode(self, prompt: Mapping[str, Any], pooling: Any) -> Any:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from alignatt_agent.engine.capture_result import fetch
 from alignatt_agent.engine.drafts import greedy, strip_stop
 from alignatt_agent.engine.features import shared_features
-from alignatt_agent.engine.fetched import fetch
-from alignatt_agent.engine.row_requests import EXTRA, new_key, wish
+from alignatt_agent.engine.row_requests import EXTRA, capture_request, new_key
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.types import Answer, FloatArray
 
@@ -67,7 +67,7 @@ class AudioModel:
                 greedy(
                     max_tokens - len(kept) - len(known),
                     self._stops,
-                    {EXTRA: wish(key, expected=known)} if known else None,
+                    {EXTRA: capture_request(key, expected=known)} if known else None,
                 ),
             )
             requests += 1

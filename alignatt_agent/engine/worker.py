@@ -23,8 +23,8 @@ class CaptureWorker(_Worker):  # type: ignore[misc]
     def load_model(self, **options: Any) -> None:
         """Load the model and wrap its attention, before any graph is recorded."""
         super().load_model(**options)
-        wanted: HeadsToCapture = self.vllm_config.additional_config
-        self._capture = Capture(self.vllm_config, wanted.heads, self.device)
+        chosen: HeadsToCapture = self.vllm_config.additional_config
+        self._capture = Capture(self.vllm_config, chosen.heads, self.device)
 
     def initialize_from_config(self, kv_cache_config: Any) -> None:
         """Allocate the paged cache and learn its layout."""
@@ -34,11 +34,11 @@ class CaptureWorker(_Worker):  # type: ignore[misc]
 
     def execute_model(self, scheduler_output: Any) -> Any:
         """Run one step; rows are ready when this returns, before the step is sampled."""
-        work = self._capture.begin(scheduler_output)
+        wanted = self._capture.begin(scheduler_output)
         output = super().execute_model(scheduler_output)
         self._capture.verify(self.model_runner, scheduler_output.num_scheduled_tokens)
-        if work:
-            self._capture.finish(work, scheduler_output.total_num_scheduled_tokens)
+        if wanted:
+            self._capture.finish(wanted, scheduler_output.total_num_scheduled_tokens)
         return output
 
     def alignatt_fetch(self, key: str) -> Found | None:

@@ -47,6 +47,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -305,3 +306,7 @@ def _percent(found: dict[str, float]) -> str:
 
 def _table(rows: Iterable[Sequence[Any]], headers: Sequence[str]) -> str:
     return str(tabulate(rows, headers, "plain", disable_numparse=True))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -49,6 +49,7 @@ exit status: 0 done; 1 a run or the scoring failed; 2 nothing was started
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -168,3 +169,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print((arguments.output / "ablation.md").read_text(encoding="utf-8"))
     print(f"files: {arguments.output}/")
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -131,3 +131,7 @@ def _row(cell: Cell) -> list[Any]:
         *(f"{same}/{requests}" for same in (cell.same_ids, cell.same_logprobs)),
         "MISSED" if cell.problems else "",
     ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

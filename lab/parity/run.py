@@ -103,7 +103,7 @@ class _Member:
         self._number = number
 
     def answer(self, heads: Sequence[Head], stops: frozenset[int], ask: Ask) -> Answer:
-        """Draft; an engine without capture gets the same request without the wish for rows."""
+        """Draft; an engine without capture gets the same request without asking for rows."""
         served: Any = self
         prompt, tokens, readout = ask.case.prompt, ask.max_tokens, ask.readout
         if readout is not None and not heads:

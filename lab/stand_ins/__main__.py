@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -139,3 +140,7 @@ def _row(found: Rehearsal) -> tuple[object, ...]:
         "-" if found.largest is None else f"{found.largest:.1e}",
         *(f"{found.seconds:.0f}", "MISSED" if found.problems else "ok"),
     )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from alignatt_agent.engine import early_stop
-from alignatt_agent.engine.row_requests import EXTRA, Ledger, wish
+from alignatt_agent.engine.row_requests import EXTRA, Ledger, capture_request
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import Draft, EngineError, Readout
 from tests.fixtures.engines import HEADS, make_prompt
@@ -105,7 +105,7 @@ def test_teacher_forced_rows_equal_those_of_the_draft(engines):
 # ---------------------------------------------------------------------- the processors alone
 def live_request(rejected: bool, gate: bool = True):
     settings = {**AlignAtt().gate(2).settings, "frontier": 2, "earlier": ([0, 1, 1], b"")}
-    extra = {EXTRA: wish("k", 1, 3, 5, 4, 3, [0], settings if gate else None)}
+    extra = {EXTRA: capture_request("k", 1, 3, 5, 4, 3, [0], settings if gate else None)}
     params = SimpleNamespace(extra_args=extra, stop_token_ids=[3, 7])
     new = SimpleNamespace(
         req_id="r", num_computed_tokens=0, block_ids=[[0]], sampling_params=params
@@ -121,8 +121,8 @@ def live_request(rejected: bool, gate: bool = True):
             ),
         )
     )
-    work.live.rejected = rejected
-    return ledger, work.live, params
+    work.request.rejected = rejected
+    return ledger, work.request, params
 
 
 def test_the_end_is_forced_once_a_token_was_rejected():

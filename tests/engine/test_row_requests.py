@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from alignatt_agent.engine import row_requests
-from alignatt_agent.engine.row_requests import EXTRA, Ledger, wish
+from alignatt_agent.engine.row_requests import EXTRA, Ledger, capture_request
 
 
 def step(new=(), cached=(), counts=None, finished=(), resumed=()):
@@ -26,7 +26,7 @@ def step(new=(), cached=(), counts=None, finished=(), resumed=()):
 
 def request(name, computed=0, blocks=((1, 2), (3,)), extra=True, **wanted):
     asked = {"key": name, "start": 1, "end": 3, "prompt": 10, "first": 9, "count": 3, "heads": [0]}
-    args = {EXTRA: wish(**{**asked, **wanted})} if extra else None
+    args = {EXTRA: capture_request(**{**asked, **wanted})} if extra else None
     return SimpleNamespace(
         req_id=f"{name}-random",
         num_computed_tokens=computed,
@@ -36,7 +36,7 @@ def request(name, computed=0, blocks=((1, 2), (3,)), extra=True, **wanted):
 
 
 def positions(work):
-    return [(item.live.key, item.position) for item in work]
+    return [(item.request.key, item.position) for item in work]
 
 
 def test_a_request_owes_its_rows_from_the_first_wanted_position_to_the_last():
@@ -50,7 +50,7 @@ def test_a_request_owes_its_rows_from_the_first_wanted_position_to_the_last():
     assert positions(ledger.schedule(step(cached=[(a, None, 12)], counts={a: 1}))) == []
 
 
-def test_requests_without_a_wish_are_left_alone():
+def test_requests_that_want_nothing_are_left_alone():
     ledger = Ledger()
     pooling = SimpleNamespace(
         req_id="p", num_computed_tokens=0, block_ids=[[1]], sampling_params=None
@@ -67,22 +67,22 @@ def test_blocks_grow_and_are_replaced_when_a_request_resumes():
     a = "a-random"
     (item,) = ledger.schedule(step([request("a")], counts={a: 10}))
     ledger.schedule(step(cached=[(a, ([5], []), 10)], counts={a: 1}))
-    assert item.live.blocks == [[1, 2, 5], [3]]
+    assert item.request.blocks == [[1, 2, 5], [3]]
     again = ledger.schedule(step(cached=[(a, ([7], [8]), 0)], counts={a: 11}, resumed=[a]))
-    assert item.live.blocks == [[7], [8]]
+    assert item.request.blocks == [[7], [8]]
     assert positions(again) == [("a", 9), ("a", 10)]
     # Model runner V2 announces it as new.
     ledger.schedule(step([request("a", blocks=((9,), (9,)))], counts={a: 11}))
-    assert item.live.blocks == [[9], [9]]
+    assert item.request.blocks == [[9], [9]]
     assert len(ledger) == 1
 
 
 def test_pages_are_cut_out_of_blocks():
     ledger = Ledger()
     (item,) = ledger.schedule(step([request("a")], counts={"a-random": 10}))
-    assert item.live.pages(0, 1, 4) == [1, 2, 0, 0]
-    assert item.live.pages(0, 2, 3) == [2, 3, 4]
-    assert item.live.pages(1, 4, 2) == [12, 13]
+    assert item.request.pages(0, 1, 4) == [1, 2, 0, 0]
+    assert item.request.pages(0, 2, 3) == [2, 3, 4]
+    assert item.request.pages(1, 4, 2) == [12, 13]
 
 
 def test_rows_are_handed_over_once():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignatt_agent.engine import early_stop
-from alignatt_agent.engine.row_requests import EXTRA, Ledger, wish
+from alignatt_agent.engine.row_requests import EXTRA, Ledger, capture_request
 from alignatt_agent.engine.speech_models import AudioModel
 from alignatt_agent.engine.verify import Due, Expected, read_greedy
 from tests.engine.test_row_requests import request, step
@@ -183,7 +183,7 @@ class Served:
     def generate(self, prompt, sampling):
         said = prompt["prompt_token_ids"][len(PROMPT) :]
         self.asked.append((said, sampling.max_tokens))
-        expected = (sampling.extra_args or {EXTRA: wish("")})[EXTRA]["expected"]
+        expected = (sampling.extra_args or {EXTRA: capture_request("")})[EXTRA]["expected"]
         begun = len(said) - len(expected)
         best = self.answer[begun : begun + len(expected)]
         verified = Expected(expected, len(prompt["prompt_token_ids"]))

@@ -92,22 +92,22 @@ class SimulatedModel:
         work = self.ledger.schedule(scheduled)
         for due in self.ledger.due:
             due.expected.note(self.next_token(ids[: p + 1]) for p in due.positions)
-        for live, position in ((item.live, item.position) for item in work):
-            number = position - live.first
-            row = self.row(ids[: position + 1], len(live.heads), live.end - live.start + 2)
-            live.rows[number] = row, 0
-            live.scan(number, row[:, SOURCE])
+        for asked, position in ((item.request, item.position) for item in work):
+            number = position - asked.first
+            row = self.row(ids[: position + 1], len(asked.heads), asked.end - asked.start + 2)
+            asked.rows[number] = row, 0
+            asked.scan(number, row[:, SOURCE])
 
     def ask_workers(self, method, key):
-        live = self.ledger.take(key)
-        width = live.end - live.start + 2
-        rows = np.full((len(live.rows), len(live.heads), width), np.nan, np.float32)
-        for number in range(len(live.rows)):
-            if number in live.rows:
-                rows[number] = live.rows[number][0]
-        agreed, next_token = 0, live.next_token
-        if live.expected is not None:
-            agreed = live.expected.agreed
-            next_token = live.expected.next_token if live.expected.over else next_token
-            self.uncovered += not live.expected.covered
-        return [(list(rows.shape), rows.tobytes(), next_token, 0.0, agreed, live.rejected)]
+        asked = self.ledger.take(key)
+        width = asked.end - asked.start + 2
+        rows = np.full((len(asked.rows), len(asked.heads), width), np.nan, np.float32)
+        for number in range(len(asked.rows)):
+            if number in asked.rows:
+                rows[number] = asked.rows[number][0]
+        agreed, next_token = 0, asked.next_token
+        if asked.expected is not None:
+            agreed = asked.expected.agreed
+            next_token = asked.expected.next_token if asked.expected.over else next_token
+            self.uncovered += not asked.expected.covered
+        return [(list(rows.shape), rows.tobytes(), next_token, 0.0, agreed, asked.rejected)]

@@ -15,14 +15,14 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from alignatt_agent.engine import leftovers
+from alignatt_agent.engine import process_files
 
 
 def listen() -> None:
     """Leave the errors that vLLM logs in this process where the engine's owner reads them."""
     # The only way to learn in a plug-in to which engine its process belongs.
     given: dict[str, Any] = getattr(multiprocessing.current_process(), "_kwargs", {})
-    config, where = given.get("vllm_config"), os.environ.get(leftovers.FOLDER)
+    config, where = given.get("vllm_config"), os.environ.get(process_files.FOLDER)
     if config is not None and where is not None:
         logger = logging.getLogger("vllm")
         if not any(isinstance(handler, _Listener) for handler in logger.handlers):
@@ -37,7 +37,7 @@ class CrashReport:
     """
 
     def __init__(self, engine: str) -> None:
-        self._path = Path(leftovers.folder()) / engine
+        self._path = Path(process_files.folder()) / engine
 
     def first(self) -> str | None:
         """Return the first error since ``clear``; later ones are consequences."""

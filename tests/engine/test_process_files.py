@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from alignatt_agent.engine import leftovers
+from alignatt_agent.engine import process_files
 
 ENDED = 2**22 + 1
 """No process has a higher id than 2**22."""
@@ -25,7 +25,7 @@ def disk(monkeypatch, tmp_path):
     for name in ("tmp", "shm"):
         (tmp_path / name).mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    monkeypatch.setattr(leftovers, "_SEMAPHORES", tmp_path / "shm")
+    monkeypatch.setattr(process_files, "_SEMAPHORES", tmp_path / "shm")
     return tmp_path
 
 
@@ -39,10 +39,10 @@ def left(disk: Path, owner, *engines: int) -> Path:
 
 
 def test_what_a_killed_process_left_goes_with_its_semaphores(disk):
-    gone = left(disk, [leftovers._machine(), ENDED, 1.0], ENDED + 1, ENDED + 2)
+    gone = left(disk, [process_files._machine(), ENDED, 1.0], ENDED + 1, ENDED + 2)
     (gone / "a-socket").touch()
     (disk / "shm" / "sem.loky-4194309-of-another-program").touch()
-    leftovers.remove_abandoned()
+    process_files.remove_abandoned()
     assert not gone.exists()
     assert [path.name for path in (disk / "shm").iterdir()] == [
         "sem.loky-4194309-of-another-program"
@@ -50,7 +50,7 @@ def test_what_a_killed_process_left_goes_with_its_semaphores(disk):
 
 
 def test_what_may_be_in_use_stays(disk):
-    here, me = leftovers._machine(), psutil.Process()
+    here, me = process_files._machine(), psutil.Process()
     kept = [
         left(disk, [here, me.pid, me.create_time()]),
         left(disk, ["another machine", ENDED, 1.0]),
@@ -60,16 +60,14 @@ def test_what_may_be_in_use_stays(disk):
     another = left(disk, [here, me.pid, me.create_time() - 5])  # its id was given again
     mine = disk / "shm" / f"sem.loky-{me.pid}-mine"
     mine.touch()
-    leftovers.remove_abandoned()
+    process_files.remove_abandoned()
     assert all(path.exists() for path in kept)
     assert not another.exists()
     assert mine.exists()
 
 
 def test_a_folder_goes_with_its_process_unless_that_is_killed(disk):
-    code = (
-        "from alignatt_agent.engine import leftovers as l; print(l.folder(), flush=True); input()"
-    )
+    code = "from alignatt_agent.engine.process_files import *; print(folder(), flush=True); input()"
     environment = {**os.environ, "TMPDIR": str(disk / "tmp")}
 
     def begin() -> tuple[subprocess.Popen[str], Path]:
@@ -95,8 +93,8 @@ def test_a_folder_goes_with_its_process_unless_that_is_killed(disk):
 
 
 def test_an_engine_signs_the_folder_of_its_owner(monkeypatch, tmp_path):
-    monkeypatch.setenv(leftovers.FOLDER, str(tmp_path))
-    leftovers.sign(os.getpid())
+    monkeypatch.setenv(process_files.FOLDER, str(tmp_path))
+    process_files.sign(os.getpid())
     assert [path.name for path in tmp_path.iterdir()] == [f"engine-{os.getpid()}"]
-    monkeypatch.setenv(leftovers.FOLDER, str(tmp_path / "gone with its owner"))
-    leftovers.sign(os.getpid())
+    monkeypatch.setenv(process_files.FOLDER, str(tmp_path / "gone with its owner"))
+    process_files.sign(os.getpid())

@@ -11,7 +11,7 @@ from alignatt_agent.types import EngineError, FloatArray
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class CaptureResult:
     """What all workers together hand over.
 
     Attributes:
@@ -30,7 +30,7 @@ class Fetched:
     rejected: bool
 
 
-def fetch(model: ServedModel, key: str) -> Fetched:
+def fetch(model: ServedModel, key: str) -> CaptureResult:
     """Fetch and forget what the workers hold of a finished request, see ``Capture.fetch``.
 
     Raises:
@@ -56,4 +56,4 @@ def fetch(model: ServedModel, key: str) -> Fetched:
                 f"{model.name}: workers captured rows of shapes {total.shape} and {part.shape}"
             )
         total = part if total is None else total + part
-    return Fetched(total, next_token, replay_s, agreed, rejected)
+    return CaptureResult(total, next_token, replay_s, agreed, rejected)

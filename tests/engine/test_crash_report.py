@@ -8,21 +8,21 @@ from types import SimpleNamespace
 
 import pytest
 
-from alignatt_agent.engine import crashes, leftovers
-from alignatt_agent.engine.crashes import CrashReport
+from alignatt_agent.engine import crash_report, process_files
+from alignatt_agent.engine.crash_report import CrashReport
 
 
 @pytest.fixture
 def report(monkeypatch, tmp_path):
     """The report of an engine called ``e1``, whose process this one pretends to be."""
-    monkeypatch.setattr(leftovers, "folder", lambda: str(tmp_path))
-    monkeypatch.setenv(leftovers.FOLDER, str(tmp_path))
+    monkeypatch.setattr(process_files, "folder", lambda: str(tmp_path))
+    monkeypatch.setenv(process_files.FOLDER, str(tmp_path))
     process = SimpleNamespace(_kwargs={"vllm_config": SimpleNamespace(instance_id="e1")})
     monkeypatch.setattr(multiprocessing, "current_process", lambda: process)
     logger = logging.getLogger("vllm")
     before = list(logger.handlers)
-    crashes.listen()
-    crashes.listen()
+    crash_report.listen()
+    crash_report.listen()
     assert len(logger.handlers) == len(before) + 1
     yield CrashReport("e1")
     logger.handlers = before
@@ -56,9 +56,9 @@ def test_other_engines_and_plain_messages_are_left_out(report):
 
 
 def test_a_process_that_serves_no_engine_leaves_nothing(monkeypatch):
-    monkeypatch.delenv(leftovers.FOLDER, raising=False)
+    monkeypatch.delenv(process_files.FOLDER, raising=False)
     handlers = list(logging.getLogger("vllm").handlers)
-    crashes.listen()
+    crash_report.listen()
     assert logging.getLogger("vllm").handlers == handlers
 
 
@@ -71,4 +71,4 @@ def test_a_process_that_serves_no_engine_leaves_nothing(monkeypatch):
     ],
 )
 def test_how_a_process_ended(code, text):
-    assert crashes.describe_exit(code) == text
+    assert crash_report.describe_exit(code) == text
