@@ -1,32 +1,91 @@
-"""Word alignments of all pairs, and their agreement with gold ones."""
+"""Word alignments of all pairs: where they come from, and their agreement with gold ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+from collections.abc import Iterator, Sequence
 
-from alignatt_agent.calibration.aligners import WordAligner
-from alignatt_agent.calibration.pairs import PairError, SentencePair, digest_of
-from alignatt_agent.calibration.recall import recall_all
+from alignatt_agent.calibration.chat_model import AlignerError, ChatAligner
+from alignatt_agent.calibration.pair_results import get_or_compute_all
+from alignatt_agent.calibration.pairs import PairError, SentencePair
 from alignatt_agent.calibration.word_alignment import ErrorRate, Link, Links, format_pharaoh
+from alignatt_agent.config.languages import Language
 from alignatt_agent.evaluation.cache import ResultCache, key_of
+
+ALIGNERS = ("gold", "openai")
+
+
+class Gold:
+    """The alignments that the pairs file came with."""
+
+    name = "alignments of the pairs file"
+    version = ""
+
+    def align(self, pairs: Sequence[SentencePair]) -> Iterator[tuple[int, Links | PairError]]:
+        """Yield the place of each pair and its links, or why there are none."""
+        if not any(pair.gold for pair in pairs):
+            raise AlignerError(
+                "the pairs have no alignments; add a Pharaoh column to the file (see "
+                "docs/calibration.md), or ask a chat model with --aligner openai"
+            )
+        for at, pair in enumerate(pairs):
+            missing = PairError("no_gold", f"pair {pair.number} has no alignment")
+            yield at, pair.gold or missing
+
+
+WordAligner = Gold | ChatAligner
+
+
+def add_options(group: argparse._ArgumentGroup) -> None:
+    """Add the options that choose an aligner."""
+    add = group.add_argument
+    text = (
+        "gold: the alignments in the pairs file, made by any aligner; openai: a chat model at any "
+        "OpenAI-compatible endpoint; default gold"
+    )
+    add("--aligner", choices=ALIGNERS, default="gold", help=text)
+    add("--aligner-model", metavar="NAME", help="openai: model name")
+    add("--endpoint", metavar="URL", help="openai: base address, e.g. .../v1")
+    text = "openai: environment variable with the key; default %(default)s"
+    add("--key-env", default="OPENAI_API_KEY", metavar="VARIABLE", help=text)
+    add("--timeout", type=float, default=60, metavar="S", help="openai: seconds per answer; 60")
+    add("--retries", type=int, default=3, help="openai: further attempts; 3")
+    add("--parallel", type=int, default=4, help="openai: requests at a time; 4")
+    text = "openai: US dollars per million tokens, for the estimate"
+    add("--price", type=float, nargs=2, metavar=("SENT", "RECEIVED"), help=text)
+    add("--yes", action="store_true", help="openai: send the requests without asking first")
+
+
+def build_aligner(arguments: argparse.Namespace, source: Language, target: Language) -> WordAligner:
+    """Return the chosen aligner."""
+    if arguments.aligner == "gold":
+        return Gold()
+    if not arguments.endpoint or not arguments.aligner_model:
+        raise AlignerError("--aligner openai needs --endpoint URL and --aligner-model NAME")
+    return ChatAligner(
+        arguments.endpoint,
+        arguments.aligner_model,
+        source.name,
+        target.name,
+        key_variable=arguments.key_env,
+        timeout_s=arguments.timeout,
+        retries=arguments.retries,
+        parallel=arguments.parallel,
+        price=arguments.price,
+    )
 
 
 def align(
     aligner: WordAligner, pairs: Sequence[SentencePair], cache: ResultCache
 ) -> list[Links | PairError]:
-    """Align all pairs and keep the links in ``cache``; those that are there are not asked again.
-
-    Raises:
-        AlignerError: no pair can be aligned, or the aligner gave up.
-    """
-    return recall_all(
+    """Align all pairs; links that are in ``cache`` are not asked for again."""
+    return get_or_compute_all(
         cache,
         _keys(aligner, pairs),
         lambda missing: (
             (missing[at], result) for at, result in aligner.align([pairs[i] for i in missing])
         ),
         "aligning words",
-        whole=aligner.whole,
     )
 
 
@@ -43,8 +102,7 @@ def _keys(aligner: WordAligner, pairs: Sequence[SentencePair]) -> list[bytes]:
         repr((p.source, p.target, p.spans, format_pharaoh(p.gold) if p.gold else None))
         for p in pairs
     ]
-    others = digest_of(texts) if aligner.whole else ""
-    return [key_of("links", aligner.name, aligner.version, others, text) for text in texts]
+    return [key_of("links", aligner.name, aligner.version, text) for text in texts]
 
 
 def error_rate(
@@ -57,10 +115,10 @@ def error_rate(
     """
     if all(pair.gold in (None, links) for pair, links in zip(pairs, found, strict=True)):
         return None
-    judged: list[tuple[frozenset[Link], Links]] = []
+    compared: list[tuple[frozenset[Link], Links]] = []
     for pair, links in zip(pairs, found, strict=True):
         if pair.gold is not None:
             words = {j for j in range(len(pair.spans)) if pair.is_word(j)}
             mine = links.at(words).possible if isinstance(links, Links) else frozenset()
-            judged.append((mine, pair.gold.at(words)))
-    return ErrorRate.over(judged) if any(gold.sure for _, gold in judged) else None
+            compared.append((mine, pair.gold.at(words)))
+    return ErrorRate.over(compared) if any(gold.sure for _, gold in compared) else None

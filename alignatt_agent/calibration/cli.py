@@ -9,29 +9,27 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from alignatt_agent.calibration import contamination, head_set_file, pairs_file
-from alignatt_agent.calibration.align import not_aligned
-from alignatt_agent.calibration.aligners import AlignerError
-from alignatt_agent.calibration.aligners.chat_model import ChatAligner
-from alignatt_agent.calibration.aligners.choose import add_options, build_aligner
+from alignatt_agent.calibration import contamination, pairs_file
+from alignatt_agent.calibration.align import add_options, build_aligner, not_aligned
+from alignatt_agent.calibration.chat_model import AlignerError, ChatAligner
 from alignatt_agent.calibration.explain import explain
 from alignatt_agent.calibration.explain_figure import reconstruction
 from alignatt_agent.calibration.figures import figures_beside
 from alignatt_agent.calibration.pairs import Pairs, PairsError, without_repeats
-from alignatt_agent.calibration.pairs_file import read_pairs, write_pairs
+from alignatt_agent.calibration.pairs_file import read_pairs
 from alignatt_agent.calibration.report import print_report
 from alignatt_agent.calibration.row_reader import ENGINES, open_reader
-from alignatt_agent.calibration.select_heads import Plan, calibrate
+from alignatt_agent.calibration.select_heads import CalibrationPlan, calibrate
 from alignatt_agent.calibration.translation_score import ROWS
-from alignatt_agent.cluster import connection
-from alignatt_agent.command_line import page
+from alignatt_agent.command_line import page, refuse_renamed
 from alignatt_agent.config.agent_config import (
+    AgentConfig,
     ConfigError,
     ModelConfig,
     load_config,
     parse_overrides,
 )
-from alignatt_agent.config.languages import Language, LanguageError, language
+from alignatt_agent.config.languages import language
 from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.config.resolved import head_set_for, readout_for
 from alignatt_agent.evaluation.cache import ResultCache
@@ -41,16 +39,11 @@ from alignatt_agent.translation.prompt import PromptBuilder
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Build the command line: ``run``, ``explain``, ``export`` and ``unite``."""
+    """Build the command line: ``run`` and ``explain``."""
     parser = argparse.ArgumentParser("alignatt calibrate", **page(__doc__))
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     pairs_format = f"\n\n{page(pairs_file.__doc__)['epilog']}"
-    for run, options in (
-        (_run, _run_options),
-        (_explain, _explain_options),
-        (_export, _export_options),
-        (_unite, _unite_options),
-    ):
+    for run, options in ((_run, _run_options), (_explain, _explain_options)):
         shown = page(run.__doc__)
         shown["epilog"] += pairs_format * (run is _run)
         command = commands.add_parser(run.__name__[1:], help=shown["description"], **shown)
@@ -70,7 +63,8 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
     text = "transformers serves models that vLLM does not, with the same scores; default vllm"
     add("--engine", choices=ENGINES, default="vllm", help=text)
     add = parser.add_argument_group("pairs").add_argument
-    add("--direction", required=True, metavar="SRC-TGT", help="e.g. en-de")
+    add("--source", metavar="CODE", help="source language; default: --config's, or en")
+    add("--target", required=True, metavar="CODE", help="target language, e.g. de")
     add("--pairs", required=True, metavar="FILE", help="pairs to choose heads on, see below")
     text = (
         "pairs to judge the chosen heads on: a file, or a share of --pairs; default %(default)s. "
@@ -82,36 +76,25 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("head set").add_argument
     add("--row", choices=ROWS, help="query that stands for a token; default: the better one")
     add("--keep", type=int, default=8, metavar="K", help="heads in the set; 8")
-    add("--output", type=Path, metavar="FILE", help="outputs/head_sets/MODEL-DIRECTION.json")
+    add("--output", type=Path, metavar="FILE", help="outputs/head_sets/MODEL-SOURCE-TARGET.json")
     add("--figures", action="store_true", help="draw both figures beside it")
     add("--restart", action="store_true", help="forget an interrupted run")
     add_options(parser.add_argument_group("word alignments"))
-    connection.add_options(parser, "read rows")
+    refuse_renamed(parser, {"--direction": "--source CODE --target CODE"})
 
 
 def _explain_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("text", help="the source sentence as heard so far")
+    add("text", help="source sentence as transcribed so far")
     add("--config", required=True, help="name or path of a YAML configuration")
-    add("--target", required=True, metavar="LANG", help="target language")
-    add("--accessible", type=int, metavar="N", help="words that count as heard; default: all")
-    add("--prefix", default="", metavar="TEXT", help="translation that was accepted before")
+    add("--target", required=True, metavar="CODE", help="target language")
+    text = "leading words that the policy may rely on; default: all"
+    add("--accessible", type=int, metavar="N", help=text)
+    add("--prefix", default="", metavar="TEXT", help="translation that is already emitted")
     text = "override a key of the configuration, e.g. policy.border_margin=0; repeatable"
     add("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help=text)
     add("--engine", choices=ENGINES, default="transformers")
     add("--figure", type=Path, metavar="STEM", help="draw it to STEM.png and STEM.svg")
-
-
-def _export_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--pairs", required=True, metavar="SPEC", help="micro:N[:SEED], or a file")
-    parser.add_argument("--direction", required=True, metavar="SRC-TGT", help="e.g. en-de")
-    parser.add_argument("output", type=Path, metavar="FILE.jsonl")
-
-
-def _unite_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("sets", nargs="+", metavar="SET", help="head sets, names or paths")
-    parser.add_argument("--keep", type=int, default=8, metavar="K", help="heads to keep; 8")
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE.json")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -129,24 +112,21 @@ def _run(arguments: argparse.Namespace) -> int:
 
     Examples:
       the embedded model on generated pairs with gold alignments, 60 to choose and 60 to judge on:
-        alignatt calibrate run --model micro_models/gemma4 --direction en-de \
+        alignatt calibrate run --model micro_models/gemma4 --target de \
             --pairs micro:60:77 --held-out micro:60:78 --figures
 
       a configuration's translation model, under its prompt:
-        alignatt calibrate run --config hy-mt-1.8b-low --direction en-de --pairs pairs.en-de.tsv
+        alignatt calibrate run --config hy-mt-1.8b-low --target de --pairs pairs.en-de.tsv
 
-      a real model, words aligned by eflomal, which learns from more text than is scored:
-        alignatt calibrate run --model google/gemma-4-E4B-it --revision 83df0a8 --direction en-de \
-            --pairs pairs.en-de.tsv --aligner eflomal --aligner-corpus corpus.en-de.tsv
-
-      words aligned by a chat model; shows what it will cost, and goes on with --yes:
-        alignatt calibrate run ... --aligner openai --endpoint https://HOST/v1 \
+      any model, words aligned by a chat model; shows the cost, and starts with --yes:
+        alignatt calibrate run --model google/gemma-4-E4B-it --revision 83df0a8 --target de \
+            --pairs pairs.en-de.tsv --aligner openai --endpoint https://HOST/v1 \
             --aligner-model NAME --price 0.25 2.00 --yes
 
     a run writes
       OUTPUT.json      the head set; name it under head_sets in a configuration
-      OUTPUT.sqlite    word alignments and scores of every pair: the same command goes on from
-                       there, and one with more pairs computes only what is new
+      OUTPUT.sqlite    word alignments and scores of every pair: the same command resumes from
+                       it, and one with more pairs computes only the new ones
       OUTPUT-heads, OUTPUT-top-k (.png, .svg)   with --figures
 
     exit status: 0 written; 1 the run failed; 2 nothing was started
@@ -154,8 +134,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.figures:
         pyplot()  # refuses now, not at the end of a long run
     try:
-        plan = _plan(arguments, connection.options_of(arguments))
-    except AlignerError as error:  # found before anything was started
+        plan = _plan(arguments)
+    except AlignerError as error:  # nothing was started yet
         raise ConfigError(str(error)) from None
     asked = plan.aligner if isinstance(plan.aligner, ChatAligner) else None
     if asked and not arguments.yes:
@@ -164,7 +144,7 @@ def _run(arguments: argparse.Namespace) -> int:
             missing = pairs if plan.restart else not_aligned(asked, pairs, cache)
         if missing:
             print(
-                f"word alignments would be asked from {arguments.endpoint}, about "
+                f"asking {arguments.endpoint} for word alignments takes about "
                 f"{asked.estimate(missing)}.\nNothing was sent; add --yes to go on."
             )
             return 2
@@ -179,9 +159,11 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _plan(arguments: argparse.Namespace, cluster: connection.ClusterOptions | None = None) -> Plan:
+def _plan(arguments: argparse.Namespace) -> CalibrationPlan:
     """Check everything that needs no model."""
-    source, target = _direction(arguments.direction)
+    config = load_config(arguments.config) if arguments.config else None
+    source = language(arguments.source or (config.source_language if config else "en"))
+    target = language(arguments.target)
     known = contamination.known_sentences(arguments.devset)
     seen: set[tuple[tuple[str, ...], str]] = set()
 
@@ -190,48 +172,36 @@ def _plan(arguments: argparse.Namespace, cluster: connection.ClusterOptions | No
 
     share = _share(arguments.held_out)
     pairs = without_repeats(read(arguments.pairs), seen)
-    model, prompt = _model(arguments)
+    model = _model(arguments, config)
     # Head sets travel, so a folder of this machine is named by its last part only.
     path = Path(model.path)
     name = arguments.model_name or (path.name if path.is_absolute() else model.path)
     file = f"{Path(name).name}-{source.code}-{target.code}.json"
-    return Plan(
+    return CalibrationPlan(
         model=model,
         name=name,
         source=source,
         target=target,
         pairs=pairs,
         held_out=share or without_repeats(read(arguments.held_out), seen),
-        aligner=build_aligner(arguments, source, target, read),
+        aligner=build_aligner(arguments, source, target),
         engine=arguments.engine,
         output=arguments.output or Path("outputs/head_sets", file),
         row=arguments.row,
         top_k=arguments.keep,
         restart=arguments.restart,
-        prompt=prompt,
-        cluster=cluster,
+        prompt=config.prompt if config else PromptConfig(),
     )
 
 
-def _model(arguments: argparse.Namespace) -> tuple[ModelConfig, PromptConfig]:
-    """Return the model to calibrate and what it reads around the source."""
+def _model(arguments: argparse.Namespace, config: AgentConfig | None) -> ModelConfig:
     given = {"revision": arguments.revision, "dtype": arguments.dtype}
     given = {key: value for key, value in given.items() if value}
-    config = load_config(arguments.config) if arguments.config else None
     if arguments.model:
-        model = ModelConfig(path=arguments.model, **given)
-    elif config:
-        model = config.models.translation.model_copy(update=given)
-    else:
-        raise ConfigError("--model or --config has to name the model to calibrate")
-    return model, config.prompt if config else PromptConfig()
-
-
-def _direction(text: str) -> tuple[Language, Language]:
-    source, _, target = text.partition("-")
-    if not source or not target:
-        raise LanguageError(f"--direction {text}: expected SOURCE-TARGET such as en-de")
-    return language(source), language(target)
+        return ModelConfig(path=arguments.model, **given)
+    if config:
+        return config.models.translation.model_copy(update=given)
+    raise ConfigError("--model or --config has to name the model to calibrate")
 
 
 def _share(text: str) -> float | None:
@@ -246,7 +216,7 @@ def _share(text: str) -> float | None:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    r"""Draft once: what was looked at, what accepted.
+    r"""Draft once and show which source words each word attends to and what the gate accepts.
 
     Example:
       alignatt calibrate explain "We have trained the large model that our students should" \
@@ -278,32 +248,4 @@ def _explain(arguments: argparse.Namespace) -> int:
         title = f"{model.path}, {source.code}-{target.code}, {arguments.config}"
         drawn = reconstruction(found, title, arguments.figure)
         print("\n".join(f"figure  {path}" for path in drawn))
-    return 0
-
-
-def _export(arguments: argparse.Namespace) -> int:
-    """Write pairs with gold alignments as JSON lines.
-
-    Example:
-      alignatt calibrate export --pairs micro:60 --direction en-de pairs.jsonl
-    """
-    if arguments.output.suffix != ".jsonl":
-        raise PairsError(f"{arguments.output}: JSON lines are written to a file named *.jsonl")
-    pairs = read_pairs(arguments.pairs, *_direction(arguments.direction))
-    write_pairs(pairs, arguments.output)
-    print(f"{len(pairs.pairs)} pairs written to {arguments.output}")
-    return 0
-
-
-def _unite(arguments: argparse.Namespace) -> int:
-    """Write one head set for several directions: best mean scores.
-
-    Example:
-      alignatt calibrate unite micro-en-de micro-en-it --output micro-en-de-it.json
-    """
-    contents = [head_set_file.read(name) for name in arguments.sets]
-    united = head_set_file.unite(contents, arguments.keep)
-    head_set_file.write(arguments.output, united)
-    heads = "  ".join(f"{h['layer']},{h['head']} {h['ts']:.3f}" for h in united["heads"])
-    print(f"{united['direction']}: {heads}\nwritten to {arguments.output}")
     return 0

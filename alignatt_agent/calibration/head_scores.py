@@ -6,13 +6,12 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
+from alignatt_agent.calibration.pair_results import get_or_compute_all
 from alignatt_agent.calibration.pairs import PairError
-from alignatt_agent.calibration.recall import recall_all
 from alignatt_agent.calibration.row_reader import Loaded
 from alignatt_agent.calibration.translation_score import (
     ROWS,
@@ -144,7 +143,6 @@ def score(
         CalibrationError: the engine could read no pair of one part, or failed again and again.
     """
     skipped: Counter[str] = Counter()
-    reading = loaded.elsewhere or partial(read_pairs_of, loaded)
 
     def read(
         part: str, pairs: Sequence[AlignedPair], rankings: dict[Row, list[int]] | None = None
@@ -153,10 +151,10 @@ def score(
             key_of("hits", model, repr((p.prompt, p.target_ids, p.source_words)), repr(rankings))
             for p in pairs
         ]
-        found = recall_all(
+        found = get_or_compute_all(
             cache,
             keys,
-            lambda missing: reading([(i, pairs[i]) for i in missing], rankings),
+            lambda missing: _read(loaded, [(i, pairs[i]) for i in missing], rankings),
             f"{part} pairs",
         )
         refused = [item for item in found if isinstance(item, PairError)]
@@ -188,7 +186,7 @@ def score(
     return Outcome(rows, (len(results), total), (len(judged), sum(tokens)), skipped)
 
 
-def read_pairs_of(
+def _read(
     loaded: Loaded,
     pairs: Sequence[tuple[int, AlignedPair]],
     rankings: dict[Row, list[int]] | None,

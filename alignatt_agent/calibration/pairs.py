@@ -18,15 +18,10 @@ _CHARACTER = re.compile(r"[0-9A-Za-z]+|\S")
 
 
 class PairError(ValueError):
-    """One pair cannot be used.
-
-    Args:
-        reason: key under which such pairs are counted, e.g. ``"empty_side"``.
-        detail: what came and what was expected.
-    """
+    """One pair cannot be used; such pairs are counted under ``reason``, e.g. ``"empty_side"``."""
 
     def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(reason, detail)  # as they came: it is pickled
+        super().__init__(reason, detail)  # both, because errors are pickled
         self.reason = reason
 
     def __str__(self) -> str:
@@ -43,7 +38,7 @@ class SentencePair:
 
     Attributes:
         number: place in its file, from 1.
-        source: source words as the recogniser writes them, punctuation attached.
+        source: source words as the recognizer writes them, punctuation attached.
         target: the translation as the model would write it.
         spans: ``(begin, end)`` characters of each target unit: a word or a punctuation mark; for
             a script without spaces a character, a run of Latin letters and digits taken as one.
@@ -69,13 +64,7 @@ class SentencePair:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """What was read from one source of pairs.
-
-    Attributes:
-        name: where they come from, without folders.
-        pairs: the usable ones.
-        skipped: number of unusable ones by reason.
-    """
+    """The usable pairs of one file, and the number of unusable ones by reason."""
 
     name: str
     pairs: tuple[SentencePair, ...]
@@ -86,18 +75,13 @@ class Pairs:
         return digest_of((p.source, p.target, p.spans) for p in self.pairs)
 
     def keeping(self, kept: Sequence[SentencePair], reason: str) -> Pairs:
-        """Leave out all pairs but some, and count those that go under ``reason``."""
+        """Keep some of the pairs only, and count the others under ``reason``."""
         dropped = Counter({reason: len(self.pairs) - len(kept)})
         return Pairs(self.name, tuple(kept), self.skipped + dropped)
 
 
 def without_repeats(found: Pairs, seen: set[tuple[tuple[str, ...], str]]) -> Pairs:
-    """Leave out pairs whose texts were ``seen``, so that no held-out pair was calibrated on.
-
-    Args:
-        found: the pairs.
-        seen: source and target of the pairs to leave out; those of ``found`` are added.
-    """
+    """Leave out pairs whose texts were ``seen``, and add the texts of the others to it."""
     kept = []
     for pair in found.pairs:
         if (pair.source, pair.target) not in seen:
@@ -133,9 +117,6 @@ def make_pair(
             or characters where ``spaced`` is false.
         links: gold alignment.
         spaced: whether the target language separates words by white space.
-
-    Raises:
-        PairError: a side is empty, a word is not in the text, or a link is out of range.
     """
     if not source or not target.strip():
         raise PairError("empty_side", f"pair {number} has an empty side")
@@ -160,11 +141,7 @@ def make_pair(
 
 
 def locate(words: Sequence[str], text: str, number: int = 0) -> tuple[Span, ...]:
-    """Find ``words`` in ``text``, one after the other.
-
-    Raises:
-        PairError: a word is blank or not in the rest of the text.
-    """
+    """Find ``words`` in ``text``, one after the other."""
     spans, at = [], 0
     for word in words:
         bare = word.strip()
@@ -187,7 +164,7 @@ def _check_range(links: Links, sources: int, targets: int, number: int) -> None:
 
 
 def _inherit(links: Links, counted: Sequence[Span], spans: Sequence[Span]) -> Links:
-    """Hand the links of what was counted down to the units that lie in it, or that hold it."""
+    """Turn links to the ``counted`` parts of the target into links to its units."""
 
     def spread(wanted: frozenset[Link]) -> set[Link]:
         return {
@@ -198,9 +175,3 @@ def _inherit(links: Links, counted: Sequence[Span], spans: Sequence[Span]) -> Li
         }
 
     return Links.of(spread(links.sure), spread(links.possible))
-
-
-def source_pieces(words: Sequence[str]) -> tuple[list[str], list[int]]:
-    """Split punctuation off source words, for aligners; return the pieces and their words."""
-    cut = [(piece, index) for index, word in enumerate(words) for piece in _PIECE.findall(word)]
-    return [piece for piece, _ in cut], [index for _, index in cut]

@@ -1,4 +1,4 @@
-"""Calibration pairs, read from a file or drawn from the micro world.
+"""Calibration pairs: read from a file, or generated in the micro world.
 
 a pairs file is UTF-8 text, one pair a line, either
   JSON lines   {"source": "We train a model.", "target": "Wir trainieren ein Modell.",
@@ -19,13 +19,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from alignatt_agent.calibration.contamination import JSON_MARK, TSV_MARK, check_place, refuse
-from alignatt_agent.calibration.micro_pairs import micro_pairs
 from alignatt_agent.calibration.pairs import (
     PairError,
     Pairs,
@@ -33,7 +34,7 @@ from alignatt_agent.calibration.pairs import (
     SentencePair,
     make_pair,
 )
-from alignatt_agent.calibration.word_alignment import format_pharaoh, parse_pharaoh
+from alignatt_agent.calibration.word_alignment import Links, parse_pharaoh
 from alignatt_agent.config.languages import Language
 
 
@@ -50,16 +51,7 @@ MICRO_SEED = 77
 
 
 def read_pairs(spec: str, source: Language, target: Language) -> Pairs:
-    """Read the pairs that the command line names.
-
-    Args:
-        spec: path of a file, or ``micro:N[:SEED]``.
-        source: source language.
-        target: target language.
-
-    Raises:
-        PairsError: the file is missing, empty, or evaluation data.
-    """
+    """Read the pairs of a file, or generate them for a ``spec`` like ``micro:N[:SEED]``."""
     match = MICRO.fullmatch(spec)
     if match is not None:
         return micro_pairs(int(match[1]), int(match[2] or MICRO_SEED), source, target)
@@ -79,22 +71,6 @@ def read_pairs(spec: str, source: Language, target: Language) -> Pairs:
     if not pairs:
         raise PairsError(f"{path} holds no usable pair; left out: {dict(skipped) or 'nothing'}")
     return Pairs(path.name, tuple(pairs), skipped)
-
-
-def write_pairs(found: Pairs, path: Path) -> None:
-    """Write pairs with their gold alignments as JSON lines that ``read_pairs`` reads back."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8") as stream:
-        for pair in found.pairs:
-            record: dict[str, Any] = {
-                "source": " ".join(pair.source),
-                "target": pair.target,
-                "source_words": list(pair.source),
-                "target_words": pair.units,
-            }
-            if pair.gold is not None:
-                record["alignment"] = format_pharaoh(pair.gold)
-            stream.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
 def _records(path: Path) -> Iterator[tuple[int, Any]]:
@@ -140,3 +116,39 @@ def _pair(number: int, raw: Any, source: Language, target: Language) -> Sentence
     units = record.source.split()
     words = record.source_words or (units if source.spaced else list("".join(units)))
     return make_pair(number, words, record.target, record.target_words, links, spaced=target.spaced)
+
+
+def micro_pairs(count: int, seed: int, source: Language, target: Language) -> Pairs:
+    """Draw sentences of the micro world that its models were never trained on."""
+    corpus = _corpus()
+    if source.code != "en" or target.code not in corpus.TARGETS:
+        raise PairsError(
+            f"the micro world has en-{'/'.join(corpus.TARGETS)}, not {source.code}-{target.code}"
+        )
+    pairs = []
+    for number, drawn in enumerate(islice(corpus.sentences(seed, held_out=True), count), 1):
+        side = drawn.targets[target.code]
+        # Chinese characters inherit the links of their word, as in any file of Chinese pairs.
+        words = side.pieces if target.spaced else None
+        aligned = [
+            align
+            for piece, align in zip(side.pieces, side.align, strict=True)
+            for _ in range(1 if target.spaced else len("".join(piece.split())))
+        ]
+        links = Links.of(
+            {(align[0], j) for j, align in enumerate(aligned)},
+            {(i, j) for j, align in enumerate(aligned) for i in align},
+        )
+        pairs.append(make_pair(number, drawn.words, side.text, words, links, spaced=target.spaced))
+    return Pairs(f"micro:{count}:{seed}", tuple(pairs))
+
+
+def _corpus() -> Any:
+    # By name: the generator imports this package and is not part of the wheel.
+    try:
+        return import_module("lab.micro_world.corpus")
+    except ModuleNotFoundError:
+        raise PairsError(
+            "micro:N[:SEED] needs the generator in lab/micro_world/ of the repository: run from a "
+            "checkout of alignatt_agent, or give a JSONL or TSV file of pairs"
+        ) from None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tabulate import tabulate
 
-from alignatt_agent.calibration.select_heads import Calibrated, Plan
+from alignatt_agent.calibration.select_heads import Calibrated, CalibrationPlan
 from alignatt_agent.evaluation.statistics import LEVEL, Estimate
 
 
-def print_report(plan: Plan, done: Calibrated) -> None:
+def print_report(plan: CalibrationPlan, done: Calibrated) -> None:
     """Print the heads, the held-out scores, what was left out, and the signature."""
     chosen, provenance = done.content["row"], done.content["provenance"]
     found = done.outcome.rows[chosen]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -36,8 +36,6 @@ class Loaded:
         num_heads: attention heads per layer.
         max_context: longest request, in tokens.
         engine: name and version of the engine, and its computation type.
-        elsewhere: what reads pairs instead, where the model is not in this process; see
-            ``head_scores.read_pairs_of``.
     """
 
     reader: Reader
@@ -46,7 +44,6 @@ class Loaded:
     num_heads: int
     max_context: int
     engine: str
-    elsewhere: Callable[..., Iterator[Any]] | None = None
 
     @property
     def heads(self) -> tuple[Head, ...]:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from alignatt_agent import __version__
 from alignatt_agent.calibration import head_set_file
-from alignatt_agent.calibration.align import align, error_rate
-from alignatt_agent.calibration.aligners import WordAligner
+from alignatt_agent.calibration.align import WordAligner, align, error_rate
 from alignatt_agent.calibration.head_scores import CalibrationError, Outcome, score, split
 from alignatt_agent.calibration.pairs import PairError, Pairs, SentencePair
 from alignatt_agent.calibration.prompted_pair import PairPrompter
-from alignatt_agent.calibration.row_reader import Engine, Loaded, open_reader
+from alignatt_agent.calibration.row_reader import Engine, open_reader
 from alignatt_agent.calibration.translation_score import AlignedPair, Row
 from alignatt_agent.calibration.word_alignment import ErrorRate, Links
-from alignatt_agent.cluster.connection import ClusterOptions
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import fingerprint, locate_one
 from alignatt_agent.config.languages import Language
@@ -32,7 +29,7 @@ PROMPT_LAYOUT = "alignatt_agent.translation.prompt"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CalibrationPlan:
     """What to calibrate and how.
 
     Attributes:
@@ -49,7 +46,6 @@ class Plan:
         top_k: heads in the set.
         restart: forget the results of an interrupted run.
         prompt: what the model reads around the source.
-        cluster: where rows are read; ``None`` for this process.
     """
 
     model: ModelConfig
@@ -65,7 +61,6 @@ class Plan:
     top_k: int = 8
     restart: bool = False
     prompt: PromptConfig = field(default_factory=PromptConfig)
-    cluster: ClusterOptions | None = None
 
     @property
     def direction(self) -> str:
@@ -108,7 +103,7 @@ class Calibrated:
     error_rate: ErrorRate | None
 
 
-def calibrate(plan: Plan) -> Calibrated:
+def calibrate(plan: CalibrationPlan) -> Calibrated:
     """Align, score, choose, and write the head set.
 
     Every result is on disk as soon as it is there; the same plan goes on from where it stopped.
@@ -127,7 +122,7 @@ def calibrate(plan: Plan) -> Calibrated:
         links = align(plan.aligner, pairs, cache)
         gold = [pair.gold for pair in pairs if pair.gold]
         judges = links if plan.judged_by_aligner else gold
-        with _open(plan) as loaded:
+        with open_reader(plan.engine, plan.model) as loaded:
             if not 1 <= plan.top_k <= len(loaded.heads):
                 raise CalibrationError(
                     f"--keep {plan.top_k}: the model has {len(loaded.heads)} heads"
@@ -163,14 +158,6 @@ def calibrate(plan: Plan) -> Calibrated:
     return Calibrated(content, outcome, rate)
 
 
-def _open(plan: Plan) -> AbstractContextManager[Loaded]:
-    if plan.cluster is None:
-        return open_reader(plan.engine, plan.model)
-    from alignatt_agent.calibration.on_ray import open_readers
-
-    return open_readers(plan.engine, plan.model, plan.cluster)
-
-
 def usable_pairs(
     prompter: Callable[[SentencePair, Links | PairError], AlignedPair],
     pairs: Sequence[SentencePair],
@@ -193,7 +180,7 @@ def usable_pairs(
 
 
 def _parts(
-    plan: Plan, usable: dict[int, tuple[AlignedPair, AlignedPair]]
+    plan: CalibrationPlan, usable: dict[int, tuple[AlignedPair, AlignedPair]]
 ) -> tuple[list[AlignedPair], list[AlignedPair]]:
     """Return the pairs to choose heads on and those to judge on."""
     count = len(plan.pairs.pairs)
@@ -210,7 +197,11 @@ def _parts(
 
 
 def _provenance(
-    plan: Plan, made_by: dict[str, str], rate: ErrorRate | None, skipped: Counter[str], row: Row
+    plan: CalibrationPlan,
+    made_by: dict[str, str],
+    rate: ErrorRate | None,
+    skipped: Counter[str],
+    row: Row,
 ) -> dict[str, Any]:
     chosen = "asked for" if plan.row else f"better of the two, top {plan.top_k}, held out"
     held_out = plan.held_out

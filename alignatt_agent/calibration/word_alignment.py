@@ -1,4 +1,4 @@
-"""Word alignments: Pharaoh notation, symmetrisation and the alignment error rate.
+"""Word alignments: Pharaoh notation and the alignment error rate.
 
 A link ``(i, j)`` joins source word ``i`` and target unit ``j``, both counted from 0.
 """
@@ -67,38 +67,6 @@ def format_pharaoh(links: Links) -> str:
     return " ".join(
         f"{i}{'-' if (i, j) in links.sure else 'p'}{j}" for i, j in sorted(links.possible)
     )
-
-
-def grow_diag_final_and(forward: Iterable[Link], backward: Iterable[Link]) -> frozenset[Link]:
-    """Symmetrise two one-directional alignments (Koehn et al., 2003).
-
-    Starts from the intersection, grows into neighbouring links of the union (diagonals included)
-    that reach a word without link, then adds remaining links between two words without link.
-    """
-    ahead, back = frozenset(forward), frozenset(backward)
-    union = ahead | back
-    chosen = set(ahead & back)
-    sources, targets = {i for i, _ in chosen}, {j for _, j in chosen}
-
-    def add(link: Link) -> None:
-        chosen.add(link)
-        sources.add(link[0])
-        targets.add(link[1])
-
-    grown = True
-    while grown:
-        grown = False
-        for i, j in sorted(chosen):
-            for link in ((i + a, j + b) for a in (-1, 0, 1) for b in (-1, 0, 1)):
-                free = link[0] not in sources or link[1] not in targets
-                if free and link in union and link not in chosen:
-                    add(link)
-                    grown = True
-    for links in (ahead, back):
-        for link in sorted(links):
-            if link[0] not in sources and link[1] not in targets:
-                add(link)
-    return frozenset(chosen)
 
 
 @dataclass(frozen=True, slots=True)

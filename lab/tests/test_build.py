@@ -79,6 +79,6 @@ def test_the_recogniser_is_trained_on_the_prompt_that_it_is_asked_with(built, co
 def test_heads_of_the_built_model_can_be_calibrated(built, tmp_path, target):
     output = tmp_path / "set.json"
     command = ["calibrate", "run", "--model", str(built[0] / "gemma4"), "--engine", "transformers"]
-    command += ["--direction", f"en-{target}", "--pairs", "micro:6:77", "--held-out", "micro:6:78"]
+    command += ["--target", target, "--pairs", "micro:6:77", "--held-out", "micro:6:78"]
     assert main([*command, "--output", str(output)]) == 0
     assert len(load_head_set(str(output)).heads) == 8

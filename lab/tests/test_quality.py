@@ -2,7 +2,7 @@
 
 import pytest
 
-from alignatt_agent.calibration.micro_pairs import micro_pairs
+from alignatt_agent.calibration.pairs_file import micro_pairs
 from alignatt_agent.calibration.prompted_pair import PairPrompter
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.languages import language

@@ -1,24 +1,19 @@
-"""Aligners: the endpoint against a server of our own, the others against their contracts."""
+"""Aligners: the chat model against a server of our own, gold alignments, and error rates."""
 
 from __future__ import annotations
 
 import json
 import logging
-import shutil
-import sys
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from alignatt_agent.calibration import align
-from alignatt_agent.calibration.aligners import AlignerError, Gold
-from alignatt_agent.calibration.aligners.chat_model import ChatAligner
-from alignatt_agent.calibration.aligners.eflomal import PROGRAM, EflomalAligner
-from alignatt_agent.calibration.aligners.simalign import SimAligner
-from alignatt_agent.calibration.micro_pairs import micro_pairs
+from alignatt_agent.calibration.align import Gold
+from alignatt_agent.calibration.chat_model import AlignerError, ChatAligner
 from alignatt_agent.calibration.pairs import PairError, make_pair
+from alignatt_agent.calibration.pairs_file import micro_pairs
 from alignatt_agent.calibration.select_heads import usable_pairs
 from alignatt_agent.calibration.translation_score import AlignedPair
 from alignatt_agent.calibration.word_alignment import Links
@@ -205,7 +200,7 @@ def test_what_a_link_depends_on(cache):
     links = [GOOD_LINKS, GOOD_LINKS]
 
     class Fixed:
-        name, version, whole = "fixed", "1", False
+        name, version = "fixed", "1"
 
         def align(self, pairs):
             yield from enumerate(links[: len(pairs)])
@@ -217,10 +212,6 @@ def test_what_a_link_depends_on(cache):
     assert align.not_aligned(fixed, [with_gold], cache) == [with_gold]
     fixed.version = "2"
     assert align.not_aligned(fixed, PAIRS[:2], cache) == PAIRS[:2]
-    fixed.whole = True  # links of a statistical aligner depend on all pairs
-    align.align(fixed, PAIRS[:2], cache)
-    assert not align.not_aligned(fixed, PAIRS[:2], cache)
-    assert align.not_aligned(fixed, PAIRS[:1], cache) == PAIRS[:1]
 
 
 def test_passing_failures_are_not_kept(cache):
@@ -235,7 +226,7 @@ def test_gold():
     found = dict(Gold().align(pairs))
     assert found[0].reason == "no_gold"
     assert [found[1], found[2]] == [pair.gold for pair in pairs[1:]]
-    with pytest.raises(AlignerError, match="choose an aligner: --aligner eflomal"):
+    with pytest.raises(AlignerError, match="add a Pharaoh column to the file .*--aligner openai"):
         list(Gold().align(PAIRS))
 
 
@@ -262,70 +253,6 @@ def test_pairs_have_to_be_there_for_choosing_and_judging():
     usable, skipped = usable_pairs(prompter, PAIRS[:3], links, [GOOD_LINKS, error, error])
     assert usable == {0: (laid[0], laid[0])}
     assert skipped == {"no_gold": 2}
-
-
-def test_a_missing_program_names_its_extra(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
-    with pytest.raises(AlignerError, match=r"eflomal-align is not installed; .*\[align\]"):
-        EflomalAligner()
-
-
-def fake_program(folder, script):
-    program = folder / PROGRAM
-    program.write_text("#!/bin/sh\n" + script)
-    program.chmod(0o755)
-
-
-def test_both_directions_are_symmetrised(monkeypatch, tmp_path):
-    fake_program(
-        tmp_path,
-        "while [ $# -gt 0 ]; do case $1 in -f) f=$2;; -r) r=$2;; -s) s=$2;; esac; shift; done\n"
-        'echo "0-0 1-1 3-3" > "$f"; echo "0-0 2-2" > "$r"\n'
-        'for file in "$f" "$r"; do sed -n 2,6p "$s" | sed "s/.*/0-0/" >> "$file"; done\n',
-    )
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
-    found = dict(EflomalAligner().align(PAIRS))
-    # Source pieces are We, train, model0 and the full stop, which belongs to the third word.
-    assert found[0] == Links.of({(0, 0), (1, 1), (2, 2), (2, 3)})
-    assert found[5] == Links.of({(0, 0)})
-
-
-@pytest.mark.parametrize("script", ["echo broken >&2; exit 3\n", "exit 0\n"])
-def test_a_program_that_fails(monkeypatch, tmp_path, script):
-    fake_program(tmp_path, script)
-    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
-    with pytest.raises(AlignerError, match="eflomal-align failed"):
-        dict(EflomalAligner().align(PAIRS))
-
-
-@pytest.mark.skipif(
-    shutil.which(PROGRAM, path=str(Path(sys.executable).parent)) is None
-    and shutil.which(PROGRAM) is None,
-    reason="eflomal is not installed (extra align)",
-)
-def test_the_statistical_aligner_against_gold_alignments():
-    en, it = language("en"), language("it")
-    pairs = micro_pairs(40, 77, en, it).pairs
-    more = EflomalAligner(micro_pairs(400, 500, en, it).pairs)
-    found = [links for _, links in sorted(more.align(pairs))]
-    rate = align.error_rate(pairs, found)
-    assert rate.aer <= 0.1
-    alone = align.error_rate(pairs, [links for _, links in sorted(EflomalAligner().align(pairs))])
-    assert alone.aer <= 0.4
-    assert EflomalAligner().name != more.name
-
-
-def test_a_missing_encoder_names_the_command_that_fetches_it():
-    with pytest.raises(AlignerError, match="hf download no-such/encoder"):
-        SimAligner("no-such/encoder")
-
-
-def test_a_missing_library_names_its_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "simalign", None)
-    with pytest.raises(AlignerError, match=r"alignatt_agent\[neural\]"):
-        SimAligner("micro_models/gemma4")
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Word alignments: notation, symmetrisation, error rate."""
+"""Word alignments: notation and error rate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from alignatt_agent.calibration.word_alignment import (
     ErrorRate,
     Links,
     format_pharaoh,
-    grow_diag_final_and,
     parse_pharaoh,
 )
 
@@ -37,27 +36,6 @@ def test_pharaoh_notation():
 def test_nonsense_is_not_a_link(text):
     with pytest.raises(ValueError, match="is not a link such as 3-4"):
         parse_pharaoh(text)
-
-
-@UNHURRIED
-@given(LINKS, LINKS)
-def test_symmetrised_links_lie_between_intersection_and_union(forward, backward):
-    found = grow_diag_final_and(forward, backward)
-    assert forward & backward <= found <= forward | backward
-
-
-@UNHURRIED
-@given(LINKS, LINKS)
-def test_symmetrisation_leaves_no_pair_of_free_words_apart(forward, backward):
-    found = grow_diag_final_and(forward, backward)
-    sources, targets = {i for i, _ in found}, {j for _, j in found}
-    assert not [x for x in forward | backward if x[0] not in sources and x[1] not in targets]
-
-
-def test_symmetrisation_grows_along_diagonals_only():
-    # 1-1 touches the intersection, 4-4 joins two free words, 0-3 reaches nothing new from afar.
-    forward, backward = {(0, 0), (1, 1), (4, 4), (0, 3)}, {(0, 0), (3, 3)}
-    assert grow_diag_final_and(forward, backward) == {(0, 0), (1, 1), (4, 4), (3, 3)}
 
 
 def test_error_rate():

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from alignatt_agent.calibration.head_scores import score
-from alignatt_agent.calibration.micro_pairs import micro_pairs
-from alignatt_agent.calibration.pairs import make_pair
+from alignatt_agent.calibration.pairs_file import micro_pairs
 from alignatt_agent.calibration.prompted_pair import PairPrompter
 from alignatt_agent.calibration.row_reader import open_reader
 from alignatt_agent.calibration.translation_score import both_rows
@@ -26,6 +25,7 @@ from alignatt_agent.config.quiet import QUIET
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.translation.prompt import PromptBuilder
 from tests.calibration.chat_endpoint import answer, chat_endpoint
+from tests.calibration.pair_files import json_lines, pharaoh_column
 
 MODEL = "micro_models/gemma4"
 COUNT = 12
@@ -40,17 +40,9 @@ def _environment():
 
 
 def calibrate(output: Path, *options: str, status: int = 0) -> dict:
-    command = [
-        "calibrate",
-        "run",
-        "--model",
-        MODEL,
-        "--direction",
-        "en-de",
-        "--pairs",
-        f"micro:{COUNT}:77",
-    ]
-    command += ["--engine", "transformers", "--output", str(output), *options]
+    command = ["calibrate", "run", "--model", MODEL, "--target", "de"]
+    command += ["--pairs", f"micro:{COUNT}:77", "--engine", "transformers"]
+    command += ["--output", str(output), *options]
     assert main(command) == status
     return json.loads(output.read_text()) if not status else {}
 
@@ -96,9 +88,8 @@ def test_a_resumed_run_gives_the_same_file(whole, tmp_path):
 
 
 def test_bad_pairs_are_left_out_and_counted(tmp_path):
-    good = tmp_path / "good.jsonl"
-    micro = ["--pairs", "micro:8:77", "--direction", "en-de"]
-    assert main(["calibrate", "export", *micro, str(good)]) == 0
+    drawn = micro_pairs(8, 77, language("en"), language("de")).pairs
+    good = Path(json_lines(drawn, tmp_path / "good.jsonl"))
     long = " ".join(["models"] * 3000)
     bad = [
         {"source": "", "target": "Wir.", "alignment": "0-0"},
@@ -122,6 +113,16 @@ def test_bad_pairs_are_left_out_and_counted(tmp_path):
     }
     for key in ("heads", "ts_matrix", "held_out"):
         assert content[key] == clean[key]
+
+
+def test_alignments_made_elsewhere_choose_the_same_heads(tmp_path):
+    drawn = micro_pairs(COUNT, 77, language("en"), language("de")).pairs
+    file = pharaoh_column(drawn, tmp_path / "pairs.en-de.tsv")
+    content = calibrate(tmp_path / "set.json", "--pairs", file)
+    assert content["source_of_alignments"] == "alignments of the pairs file"
+    assert content["provenance"]["skipped"] == {}
+    best = [(item["layer"], item["head"]) for item in content["heads"][:4]]
+    assert set(best) <= set(load_head_set("micro-en-de").heads[:5])
 
 
 def test_alignments_from_an_endpoint(capsys, tmp_path):
@@ -152,18 +153,8 @@ def test_alignments_from_an_endpoint(capsys, tmp_path):
 
 def test_one_draft_is_explained(capsys, tmp_path):
     text = "We have trained the large model that our students should compare."
-    command = [
-        "calibrate",
-        "explain",
-        text,
-        "--config",
-        "micro-low",
-        "--target",
-        "de",
-        "--accessible",
-        "7",
-    ]
-    command += ["--set", "policy.border_margin=0", "--prefix", "Wir haben"]
+    command = ["calibrate", "explain", text, "--config", "micro-low", "--target", "de"]
+    command += ["--accessible", "7", "--set", "policy.border_margin=0", "--prefix", "Wir haben"]
     figure = ["--figure", str(tmp_path / "draft")] if find_spec("matplotlib") else []
     assert main([*command, *figure]) == 0
     out = capsys.readouterr().out
@@ -211,43 +202,3 @@ def test_one_pass_holds_both_conventions(vllm):
     for name, array in rows.items():
         assert array.shape == (len(pair.target_ids), 48, len(pair.prompt.token_word)), name
     np.testing.assert_allclose(rows["predicting"][1:], rows["emitted"][:-1], atol=1e-6)
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    """A multilingual encoder in miniature, random weights."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
-
-    folder = tmp_path_factory.mktemp("encoder")
-    words = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", *"abcdefghijklmnopqrstuvwxyz.,"]
-    vocabulary = {word: i for i, word in enumerate(words + [f"##{w}" for w in words[4:]])}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
-    )
-    special = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]"}
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, sep_token="[SEP]", **special)
-    fast.save_pretrained(folder)
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-    )
-    BertModel(config).save_pretrained(folder)
-    return str(folder)
-
-
-def test_a_neural_aligner_links_equal_words(encoder):
-    from alignatt_agent.calibration.aligners.simalign import SimAligner
-
-    aligner = SimAligner(encoder, layer=0)
-    same = make_pair(1, ["abc", "de,", "xyz."], "abc de, xyz.", None, None, spaced=True)
-    long = make_pair(2, ["abc"], " ".join(["abc"] * 600), None, None, spaced=True)
-    found = dict(aligner.align([same, long]))
-    assert {(0, 0), (1, 1), (2, 3)} <= found[0].sure
-    assert aligner.name.startswith("simalign itermax")
-    assert found[1] is not None  # links of what fits, or a counted failure

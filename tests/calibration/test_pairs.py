@@ -11,18 +11,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from alignatt_agent.calibration import contamination
-from alignatt_agent.calibration.micro_pairs import micro_pairs
+from alignatt_agent.calibration.align import Gold
 from alignatt_agent.calibration.pairs import (
     PairError,
     PairsError,
     make_pair,
-    source_pieces,
     without_repeats,
 )
-from alignatt_agent.calibration.pairs_file import read_pairs, write_pairs
+from alignatt_agent.calibration.pairs_file import micro_pairs, read_pairs
 from alignatt_agent.calibration.prompted_pair import PairPrompter, unit_of_tokens
 from alignatt_agent.calibration.word_alignment import Links, parse_pharaoh
 from alignatt_agent.config.languages import language
+from tests.calibration.pair_files import json_lines, pharaoh_column
 
 UNHURRIED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 EN, DE, ZH = language("en"), language("de"), language("zh")
@@ -191,12 +191,21 @@ def test_the_embedded_dev_set_is_never_used():
 @pytest.mark.parametrize("target", ["de", "it", "zh"])
 def test_generated_pairs_survive_a_file(tmp_path, target):
     drawn = micro_pairs(20, 5, EN, language(target))
-    write_pairs(drawn, tmp_path / "pairs.jsonl")
-    again = read_pairs(str(tmp_path / "pairs.jsonl"), EN, language(target))
+    again = read_pairs(json_lines(drawn.pairs, tmp_path / "p.jsonl"), EN, language(target))
     assert again.pairs == drawn.pairs
     assert again.digest() == drawn.digest()
     assert all(pair.gold for pair in drawn.pairs)
     assert read_pairs("micro:20:5", EN, language(target)) == drawn
+
+
+@pytest.mark.parametrize("target", ["de", "it", "zh"])
+def test_alignments_made_elsewhere_are_a_third_column(tmp_path, target):
+    drawn = micro_pairs(20, 5, EN, language(target)).pairs
+    found = read_pairs(pharaoh_column(drawn, tmp_path / "p.tsv"), EN, language(target))
+    assert not found.skipped
+    for (_, links), pair in zip(Gold().align(found.pairs), drawn, strict=True):
+        words = {j for j in range(len(pair.spans)) if pair.is_word(j)}
+        assert links.at(words).sure == pair.gold.at(words).sure
 
 
 def test_the_micro_world_has_three_directions():
@@ -228,12 +237,6 @@ def test_units_cover_every_word_and_inherit_its_links(words, data):
     for unit, (begin, _) in enumerate(pair.spans):
         expected = sorted(i for i, j in sure if j == word_of_char[begin])
         assert list(pair.gold.sources(unit)) == expected
-
-
-def test_source_words_lose_their_marks_for_aligners():
-    pieces, owners = source_pieces(["Yes,", "it's", "3.5", "(really)."])
-    assert pieces == ["Yes", ",", "it's", "3.5", "(", "really", ")", "."]
-    assert owners == [0, 0, 1, 2, 3, 3, 3, 3]
 
 
 def test_tokens_belong_to_the_unit_of_their_last_character():

@@ -21,7 +21,7 @@ from alignatt_agent.calibration.translation_score import (
     head_hits,
     rank,
 )
-from alignatt_agent.config.head_sets import HeadSetError, load_head_set
+from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.evaluation.statistics import macro, micro
 from alignatt_agent.types import AttentionRows, EngineError, Prompt, Readout
@@ -262,48 +262,6 @@ def test_the_file_is_a_head_set(tmp_path):
     assert made["rows"]["emitted"]["heads"][0] == [1, 2]
     assert made["rows"]["emitted"]["head_set"]["micro"]["low"] <= 1
     assert len(made["rows"]["predicting"]["by_k"]) == len(ALL)
-
-
-def test_a_union_serves_its_directions(tmp_path):
-    first, second = content(tmp_path), content(tmp_path, "en-it")
-    second["ts_matrix"] = (np.asarray(second["ts_matrix"]) / 2).tolist()
-    second["ts_matrix"][0][1] = 1.0
-    united = head_set_file.unite([first, second], top_k=3)
-    path = tmp_path / "union.json"
-    head_set_file.write(path, united)
-    found = load_head_set(str(path))
-    assert found.directions == ("en-de", "en-it")
-    for direction in found.directions:
-        found.check("org/model", LAYERS, HEADS, direction)
-    with pytest.raises(HeadSetError, match=r"direction en-de\+en-it, not for en-zh"):
-        found.check("org/model", LAYERS, HEADS, "en-zh")
-    assert len(found.heads) == 3
-    expected = (np.asarray(first["ts_matrix"]) + np.asarray(second["ts_matrix"])) / 2
-    assert found.ts[0] == pytest.approx(expected.max(), abs=1e-4)
-
-
-def test_a_union_of_listed_heads_only(tmp_path):
-    first, second = (content(tmp_path, d, ts_matrix=None) for d in ("en-de", "en-it"))
-    second["heads"] = [{"layer": 1, "head": 1, "ts": 0.9}]
-    united = head_set_file.unite([first, second], top_k=2)
-    assert united["heads"][0] == {"layer": 0, "head": 0, "ts": 0.5}
-    assert united["heads"][1] == {"layer": 1, "head": 1, "ts": 0.45}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"row": "emitted"}, "different row cannot be united"),
-        ({"model": "another/model"}, "different model"),
-        ({"direction": "en-de"}, "occurs twice"),
-    ],
-)
-def test_head_sets_that_do_not_belong_together(tmp_path, change, message):
-    first, second = content(tmp_path), content(tmp_path, "en-it")
-    with pytest.raises(HeadSetError, match=message):
-        head_set_file.unite([first, second | change], 2)
-    with pytest.raises(HeadSetError, match="two head sets or more"):
-        head_set_file.unite([first], 2)
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,6 @@ sys.meta_path.insert(0, Blocker())
 from alignatt_agent import cli
 from alignatt_agent.serve import engines
 from lab.curves import __main__ as _
-from alignatt_agent.calibration import cli as _
 from tests.serve import live
 engines.EngineLoader = live.FakeLoader
 name, *arguments = sys.argv[1:]

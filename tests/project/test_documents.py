@@ -98,6 +98,10 @@ def desk(tmp_path_factory):
     devset = ROOT / "micro_models" / "devset"
     (folder / "micro_models").symlink_to(ROOT / "micro_models")
     (folder / "outputs" / "tuning").mkdir(parents=True)
+    (folder / "outputs" / "head_sets").mkdir()
+    shutil.copyfile(
+        ROOT / "head_sets" / "micro-en-de.json", folder / "outputs/head_sets/mine-en-de.json"
+    )
     for name in ("mcif-long-trans", "DIR", "outputs/tuning/devset"):
         (folder / name).symlink_to(devset)
     for name in ("talk.mp3", "film.mkv"):

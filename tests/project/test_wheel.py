@@ -21,7 +21,7 @@ print(alignatt_agent.__file__)
 for name in known_resources("agent_configs", ".yaml"):
     config = alignatt_agent.load_config(name)
     print(name, *(load_head_set(item).direction for item in config.head_sets.values()))
-print(run("calibrate", ["export", "--pairs", "micro:2", "--direction", "en-de", "pairs.jsonl"]))
+print(run("calibrate", ["run", "--model", "any", "--target", "de", "--pairs", "micro:2"]))
 """
 
 

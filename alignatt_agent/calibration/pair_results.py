@@ -1,4 +1,4 @@
-"""Results by pair, kept on disk as they come, so that the same command goes on where it stopped."""
+"""Results by pair, kept on disk as they come, so that the same command resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ _PASSING = ("aligner_error", "aligner_timeout", "engine_error")
 """Failures that may say nothing about the pair, but that an engine or a server is gone."""
 
 
-def recall_all(
+def get_or_compute_all(
     cache: ResultCache,
     keys: Sequence[bytes],
     compute: Callable[[list[int]], Iterable[tuple[int, T | PairError]]],
     title: str,
-    *,
-    whole: bool = False,
 ) -> list[T | PairError]:
-    """Recall the results of all pairs; those that are not in ``cache`` are computed and kept.
+    """Return the results of all pairs; those that are not in ``cache`` are computed and kept.
 
     Args:
         cache: keeps them.
@@ -33,7 +31,6 @@ def recall_all(
             failures are kept only once another result came, or the end: if they are the last
             thing before ``compute`` raises, they are tried again.
         title: of the progress bar.
-        whole: whether results are worth keeping only when all are there.
     """
     found: dict[int, T | PairError] = {
         place: result for place, key in enumerate(keys) if (result := cache.get(key)) is not None
@@ -52,7 +49,7 @@ def recall_all(
             found[place] = result
             waiting.append(place)
             bar.update()
-            if not (whole or (isinstance(result, PairError) and result.reason in _PASSING)):
+            if not (isinstance(result, PairError) and result.reason in _PASSING):
                 keep()
         keep()
     return [found[place] for place in range(len(keys))]

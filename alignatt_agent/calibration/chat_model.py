@@ -1,4 +1,4 @@
-"""Word alignments from any OpenAI-compatible endpoint, as the paper had them from GPT-5-mini."""
+"""Word alignments from any OpenAI-compatible endpoint; the paper used GPT-5-mini."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from alignatt_agent.calibration.aligners import AlignerError, Alignment
 from alignatt_agent.calibration.pairs import PairError, SentencePair
 from alignatt_agent.calibration.word_alignment import Links
+from alignatt_agent.types import AlignAttError
 
 INSTRUCTIONS = """\
 You align words of {source} sentences with their {target} translations.
@@ -33,18 +33,21 @@ _HOPELESS = 10
 """Failures in a row after which an endpoint is given up."""
 
 
+class AlignerError(AlignAttError, RuntimeError):
+    """An aligner cannot work at all; the message says what is missing and how to get it."""
+
+    exit_status = 1
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What asking costs: requests, tokens sent and received.
-
-    Attributes:
-        price: US dollars per million tokens sent and received; ``None`` when not known.
-    """
+    """Price of requests; ``sent`` and ``received`` count tokens."""
 
     requests: int
     sent: int
     received: int
     price: tuple[float, float] | None = None
+    """US dollars per million tokens sent and received; ``None`` when not known."""
 
     def __str__(self) -> str:
         text = f"{self.requests} requests, {self.sent} tokens sent, {self.received} received"
@@ -55,7 +58,7 @@ class Cost:
 
 
 class ChatAligner:
-    """Asks a chat model for the links of one pair at a time.
+    """Word aligner that asks a chat model about one pair at a time.
 
     Args:
         url: base address of an endpoint, e.g. ``https://host/v1``.
@@ -67,12 +70,7 @@ class ChatAligner:
         retries: further attempts after a time-out, an overload or nonsense.
         parallel: requests under way at a time.
         price: US dollars per million tokens sent and received.
-
-    Raises:
-        AlignerError: ``url`` is not an address.
     """
-
-    whole = False
 
     def __init__(
         self,
@@ -87,7 +85,7 @@ class ChatAligner:
         parallel: int = 4,
         price: tuple[float, float] | None = None,
     ) -> None:
-        import openai  # takes a second, and few calibrations ask
+        import openai  # takes a second, and few calibrations need it
 
         if not url.startswith(("http://", "https://")):
             raise AlignerError(f"--endpoint {url}: an address begins with http:// or https://")
@@ -105,7 +103,7 @@ class ChatAligner:
         self.version = f"instructions sha256:{digest}"
 
     def estimate(self, pairs: Sequence[SentencePair]) -> Cost:
-        """Estimate the cost of aligning ``pairs``, on the high side but without retries."""
+        """Estimate the cost of ``pairs``: on the high side, without retries."""
         texts = [self._instructions + _question(pair) for pair in pairs]
         sent = sum(round(len(text) / _CHARS_PER_TOKEN) for text in texts)
         received = sum(2 * _ANSWER_TOKENS_PER_LINK * len(pair.spans) for pair in pairs)
@@ -113,16 +111,12 @@ class ChatAligner:
 
     @property
     def spent(self) -> Cost:
-        """What was answered so far, with the tokens that the endpoint reported."""
+        """Cost of the answers so far, with the tokens that the endpoint reported."""
         sent, received = (sum(answer[side] for answer in self._answers) for side in (0, 1))
         return Cost(len(self._answers), sent, received, self._price)
 
-    def align(self, pairs: Sequence[SentencePair]) -> Iterator[Alignment]:
-        """Ask for each pair, see ``calibration.aligners.WordAligner``.
-
-        Raises:
-            AlignerError: the endpoint refuses every request, or failed many times in a row.
-        """
+    def align(self, pairs: Sequence[SentencePair]) -> Iterator[tuple[int, Links | PairError]]:
+        """Ask for each pair; yield its place and its links, or why there are none."""
         failures = 0
         # In small batches, so that giving up leaves few requests paid.
         width = 4 * self._parallel
@@ -151,12 +145,7 @@ class ChatAligner:
         return problem
 
     def _answer(self, question: str) -> str:
-        """Return the text of one answer.
-
-        Raises:
-            PairError: it did not come; asking again may help.
-            AlignerError: it never will.
-        """
+        """Return the text of one answer, or raise ``PairError`` if asking again may help."""
         import openai
 
         try:
@@ -199,11 +188,7 @@ def _question(pair: SentencePair) -> str:
 
 
 def _parse(text: str, pair: SentencePair) -> Links:
-    """Read an answer, whatever a model wrapped around the object.
-
-    Raises:
-        PairError: there are no links, or they are out of range.
-    """
+    """Read the links in an answer; text around the JSON object is ignored."""
     match = re.search(r"\{.*\}", text, re.DOTALL)
     try:
         links = [(i, j) for i, j in json.loads(match[0] if match else text)["links"]]

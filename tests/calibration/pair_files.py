@@ -1,0 +1,44 @@
+"""Generated pairs of the micro world, written as users write theirs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from alignatt_agent.calibration.pairs import SentencePair
+from alignatt_agent.calibration.word_alignment import format_pharaoh
+
+
+def json_lines(pairs: Sequence[SentencePair], path: Path) -> str:
+    """Write every target unit as a word, so that the links count what the gold ones do."""
+    records = [
+        {
+            "source": " ".join(pair.source),
+            "target": pair.target,
+            "target_words": pair.units,
+            "alignment": format_pharaoh(pair.gold),
+        }
+        for pair in pairs
+    ]
+    path.write_text("".join(json.dumps(item) + "\n" for item in records), encoding="utf-8")
+    return str(path)
+
+
+def pharaoh_column(pairs: Sequence[SentencePair], path: Path) -> str:
+    """Write source, target and alignment as another aligner would: whole words, marks attached."""
+    lines = []
+    for pair in pairs:
+        word_of = [len(pair.target[:begin].split()) for begin, _ in pair.spans]
+        if len(pair.target.split()) == 1:  # Chinese: characters
+            word_of = list(range(len(pair.spans)))
+        else:  # a mark at the end of a word is no word of its own
+            word_of = [
+                word - (begin > 0 and not pair.target[begin - 1].isspace())
+                for word, (begin, _) in zip(word_of, pair.spans, strict=True)
+            ]
+        links = sorted((i, word_of[j]) for i, j in pair.gold.sure if pair.is_word(j))
+        column = " ".join(f"{i}-{j}" for i, j in links)
+        lines.append(f"{' '.join(pair.source)}\t{pair.target}\t{column}\n")
+    path.write_text("".join(lines), encoding="utf-8")
+    return str(path)
