@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sse_starlette.event import ServerSentEvent
 from sse_starlette.sse import AppStatus, EventSourceResponse
 from starlette.applications import Starlette
@@ -22,11 +22,27 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from alignatt_agent.serve.access import LATER, MOST_WAITING, RefusedError
-from alignatt_agent.serve.metrics import exposition
 from alignatt_agent.serve.service import STOP_S, Service
 from alignatt_agent.serve.transcripts import FORMATS, transcript
-from alignatt_agent.serve.wires import mt, own, realtime, simulstream
+from alignatt_agent.serve.wires import mt, own, realtime
 from alignatt_agent.serve.wires.connection import Connection
+
+
+class Wire(Protocol):
+    """A protocol of clients: a file of ``wires/``."""
+
+    @property
+    def PATHS(self) -> tuple[str, ...]:  # noqa: N802
+        """Return the paths that its clients connect to."""
+
+    async def serve(self, connection: Connection, service: Service) -> None:
+        """Serve a client to the end; ``RefusedError`` if that is not possible."""
+
+    async def refuse(self, connection: Connection, service: Service, error: RefusedError) -> None:
+        """Send the error as the protocol has it."""
+
+
+WIRES: tuple[Wire, ...] = (own, realtime, mt)
 
 PAGES = Path(__file__).parent / "pages"
 
@@ -86,7 +102,7 @@ def create_app(service: Service) -> Starlette:
 
     async def metrics(request: Request) -> Response:
         service.limits.check(request, viewing=True)
-        return Response(exposition(service.metrics()), media_type=CONTENT_TYPE_LATEST)
+        return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     async def download(request: Request) -> Response:
         service.limits.check(request, viewing=True)
@@ -108,12 +124,8 @@ def create_app(service: Service) -> Starlette:
             headers={"content-disposition": f'attachment; filename="{room.name}.{target}.{kind}"'},
         )
 
-    socket = _sockets(service)
     routes: list[BaseRoute] = [
-        socket("/", _speak),  # where Simulstream's client connects
-        socket("/ws", _speak),
-        socket("/v1/realtime/translations", _realtime),
-        socket("/mt", _translate),
+        *_sockets(service),
         Route("/", _page("page.html")),
         Route("/captions", _page("captions.html")),
         Route("/events", events),
@@ -130,69 +142,40 @@ def create_app(service: Service) -> Starlette:
     )
 
 
-Wire = Callable[[Connection, Service, WebSocket], Awaitable[None]]
-
-
-def _sockets(service: Service) -> Callable[[str, Wire], WebSocketRoute]:
-    """Return what makes the routes of WebSockets, which count together."""
-    there: set[WebSocket] = set()
+def _sockets(service: Service) -> list[WebSocketRoute]:
+    """Return the routes of all wires; their connections count together."""
+    connected: set[WebSocket] = set()
 
     def route(path: str, wire: Wire) -> WebSocketRoute:
         async def endpoint(socket: WebSocket) -> None:
-            # A browser is told why only once the connection is open.
-            await socket.accept()
+            await socket.accept()  # a browser gets a reason only from an open connection
             connection = Connection(socket, service)
-            if len(there) >= service.limits.max_speakers + MOST_WAITING:
-                error = RefusedError("busy", f"{len(there)} connections are open: try later", LATER)
-                await own.refuse(connection, error)
+            if len(connected) >= service.limits.max_speakers + MOST_WAITING:
+                message = f"{len(connected)} connections are open: try later"
+                error = RefusedError("busy", message, LATER)
+                await own.refuse(connection, service, error)
                 return await connection.close(error.close, str(error))
-            there.add(socket)
+            connected.add(socket)
             try:
                 with contextlib.suppress(WebSocketDisconnect):
-                    await wire(connection, service, socket)
+                    await _serve(wire, connection, service, socket)
             finally:
-                there.discard(socket)
+                connected.discard(socket)
 
         return WebSocketRoute(path, endpoint)
 
-    return route
+    return [route(path, wire) for wire in WIRES for path in wire.PATHS]
 
 
-async def _speak(connection: Connection, service: Service, socket: WebSocket) -> None:
-    """Our own messages or Simulstream's: the first message tells."""
+async def _serve(wire: Wire, connection: Connection, service: Service, socket: WebSocket) -> None:
     try:
         service.limits.check(socket)
-        first = await connection.receive()
-        if isinstance(first, bytes) or "type" not in first:
-            await simulstream.serve(connection, service, first)
-        else:
-            await own.serve(connection, service, first)
+        await wire.serve(connection, service)
     except RefusedError as error:
-        await own.refuse(connection, error)
+        await wire.refuse(connection, service, error)
         await connection.close(error.close, str(error))
     else:
         await connection.close()
-
-
-async def _realtime(connection: Connection, service: Service, socket: WebSocket) -> None:
-    session = realtime.RealtimeSession(connection, service, socket.query_params.get("model", ""))
-    try:
-        service.limits.check(socket)
-        await session.serve()
-    except RefusedError as error:
-        await session.refuse(error)
-        await connection.close(error.close, str(error))
-    else:
-        await connection.close()
-
-
-async def _translate(connection: Connection, service: Service, socket: WebSocket) -> None:
-    try:
-        service.limits.check(socket)
-        await mt.serve(connection, service)
-    except RefusedError as error:
-        await mt.refuse(connection, error, service)
-        await connection.close(error.close, str(error))
 
 
 def _page(name: str) -> Callable[[Request], Awaitable[Response]]:

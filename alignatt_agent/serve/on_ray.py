@@ -91,7 +91,7 @@ class Pages:
 
     def _pass_on(self) -> None:
         """Show the metrics in Ray's dashboard, too."""
-        for family in self._service.metrics():
+        for family in self._service.metrics.registry.collect():
             for sample in family.samples:
                 if sample.name not in self._gauges:
                     text = family.documentation

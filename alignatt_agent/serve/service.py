@@ -6,10 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-
-from prometheus_client import Metric
 
 from alignatt_agent.config.languages import Language, LanguageError, language
 from alignatt_agent.contexts import check_contexts
@@ -66,35 +64,35 @@ class OpenTalk:
         return "".join(f" {unit}" if self.targets[0].spaced else unit for unit in units)
 
 
-@dataclass(slots=True)
 class Service:
     """What the connections of a server share.
 
     Args:
-        engines: the cascade.
-        limits: who may come, and how many.
+        engines: all speakers share them.
+        limits: who may connect, and how many.
 
     Attributes:
-        rooms: where something is or was said.
+        rooms: with the text of each.
         closing: set when the server stops: streams end.
-        viewers: how many look on.
+        viewers: their number.
+        metrics: for Prometheus.
     """
 
-    engines: EnginePool
-    limits: Limits
-    rooms: Rooms = field(init=False)
-    closing: asyncio.Event = field(init=False, default_factory=asyncio.Event)
-    viewers: int = field(init=False, default=0)
-    _metrics: Metrics = field(init=False, default_factory=Metrics)
-    _speakers: int = field(init=False, default=0)
-    _streams: set[SpeakerStream] = field(init=False, default_factory=set)
-    _threads: ThreadPoolExecutor = field(init=False)
-    _quiet: asyncio.Event = field(init=False, default_factory=asyncio.Event)
-
-    def __post_init__(self) -> None:
-        self.rooms = Rooms(self.limits.keep_s)
-        self._threads = ThreadPoolExecutor(self.limits.max_speakers, "step")
-        self._quiet.set()
+    def __init__(self, engines: EnginePool, limits: Limits) -> None:
+        self.engines = engines
+        self.limits = limits
+        self.rooms = Rooms(limits.keep_s)
+        self.closing = asyncio.Event()
+        self.viewers = self._speakers = 0
+        self.metrics = Metrics(
+            speakers=lambda: self._speakers,
+            viewers=lambda: self.viewers,
+            restarts=lambda: engines.restarts,
+        )
+        self._streams: set[SpeakerStream] = set()
+        self._threads = ThreadPoolExecutor(limits.max_speakers, "step")
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     # ------------------------------------------------------------------ speakers
     @contextlib.contextmanager
@@ -107,17 +105,17 @@ class Service:
         if self.closing.is_set():
             raise RefusedError("closing", "the server stops", GOING)
         if self._speakers >= self.limits.max_speakers:
-            self._metrics.refusals += 1
+            self.metrics.refusals += 1
             message = f"{self._speakers} speakers are being translated: try again later"
             raise RefusedError("busy", message, LATER)
         self._speakers += 1
-        self._quiet.clear()
+        self._idle.clear()
         try:
             yield
         finally:
             self._speakers -= 1
             if not self._speakers:
-                self._quiet.set()
+                self._idle.set()
 
     @contextlib.asynccontextmanager
     async def speech(
@@ -151,7 +149,7 @@ class Service:
             async def everybody(found: list[Message]) -> None:
                 for message in found:
                     if message["type"] == "status":
-                        self._metrics.step(message)
+                        self.metrics.step(message)
                     if messages.for_viewers(message):
                         message["id"] = room.publish(message)
                 await deliver(found)
@@ -291,10 +289,6 @@ class Service:
             **self.engines.describe(),
         }
 
-    def metrics(self) -> Iterator[Metric]:
-        """Return how it goes, for Prometheus."""
-        return self._metrics.families(self._speakers, self.viewers, self.engines.restarts)
-
     async def watch(self) -> None:
         """Forget rooms that are over and start engines that died, until cancelled."""
         while True:
@@ -307,7 +301,7 @@ class Service:
         self.closing.set()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_S):
-                await self._quiet.wait()
+                await self._idle.wait()
         for room in self.rooms:
             room.close()
         await self.engines.stop()

@@ -26,12 +26,18 @@ class Connection:
     """A client's WebSocket.
 
     Args:
-        socket: not accepted yet.
+        socket: accepted.
         service: what all connections share.
+
+    Attributes:
+        query: of its address.
+        sent: number of messages to the client so far.
     """
 
     def __init__(self, socket: WebSocket, service: Service) -> None:
         self._socket = socket
+        self.query = socket.query_params
+        self.sent = 0
         self._service = service
         self._gone = False
 
@@ -64,6 +70,7 @@ class Connection:
         """Send a message; one that is gone gets nothing."""
         if self._gone:
             return
+        self.sent += 1
         try:
             async with asyncio.timeout(SEND_S):
                 await self._socket.send_json(message)
@@ -78,7 +85,9 @@ class Connection:
                 await self._socket.close(code, short)
         self._gone = True
 
-    async def attend(self, stream: SpeakerStream, listening: Coroutine[Any, Any, None]) -> None:
+    async def run_stream_or_restart_engines(
+        self, stream: SpeakerStream, listening: Coroutine[Any, Any, None]
+    ) -> None:
         """Receive from a speaker until they stop, disconnect or the stream fails.
 
         What was heard is said in any case, to the viewers and to a speaker who is still there.

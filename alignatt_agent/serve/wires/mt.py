@@ -19,6 +19,8 @@ from alignatt_agent.serve.service import Service
 from alignatt_agent.serve.wires.connection import Connection
 from alignatt_agent.types import Emission, EngineError, SourceView, Word
 
+PATHS = ("/mt",)
+
 PROTOCOL = 1
 
 MAX_WORDS = 2_000
@@ -110,8 +112,8 @@ async def serve(connection: Connection, service: Service) -> None:
             await connection.send(answer)
 
 
-async def refuse(connection: Connection, error: RefusedError, service: Service) -> None:
-    """Say why the connection is closed, in the words of the protocol."""
+async def refuse(connection: Connection, service: Service, error: RefusedError) -> None:
+    """Send the error as the protocol has it."""
     source, *_ = reversed(service.targets())
     content: dict[str, Any] = {"type": "error", "code": error.code, "message": str(error)}
     if error.code == "language":

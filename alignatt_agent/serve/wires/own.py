@@ -18,8 +18,12 @@ from alignatt_agent.serve.messages import DETAIL, Detail, refusal
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.serve.service import Service, TalkRequest
 from alignatt_agent.serve.stream import SpeakerStream
+from alignatt_agent.serve.wires import simulstream
 from alignatt_agent.serve.wires.connection import Connection
 from alignatt_agent.types import SAMPLE_RATE
+
+PATHS = ("/", "/ws")
+"""Simulstream's client connects to the first."""
 
 
 class Start(Strict):
@@ -37,19 +41,26 @@ class Start(Strict):
     context: str | None = Field(default=None, max_length=20_000)
 
 
-async def serve(connection: Connection, service: Service, first: dict[str, Any]) -> None:
-    """Serve one speaker.
-
-    Args:
-        connection: of the speaker.
-        service: what all connections share.
-        first: the first message.
+async def serve(connection: Connection, service: Service) -> None:
+    """Serve one speaker, or a client of Simulstream's: the first message tells.
 
     Raises:
-        RefusedError: it cannot be granted, or cannot go on.
+        RefusedError: the speaker cannot be served, or no longer.
         WebSocketDisconnect: the client disconnected.
     """
-    start = _parse(first)
+    first = await connection.receive()
+    if isinstance(first, bytes) or "type" not in first:
+        await simulstream.serve(connection, service, first)
+    else:
+        await _serve(connection, service, _parse(first))
+
+
+async def refuse(connection: Connection, service: Service, error: RefusedError) -> None:
+    """Send the error as a last message."""
+    await connection.send(refusal(error))
+
+
+async def _serve(connection: Connection, service: Service, start: Start) -> None:
     wanted = DETAIL[start.detail]
 
     async def deliver(found: list[Message]) -> None:
@@ -72,18 +83,15 @@ async def serve(connection: Connection, service: Service, first: dict[str, Any])
             for message in speech.room.missed(start.since):
                 await connection.send(message)
         try:
-            await connection.attend(speech.stream, _listen(connection, speech.stream))
+            await connection.run_stream_or_restart_engines(
+                speech.stream, _listen(connection, speech.stream)
+            )
         except RefusedError as error:
             speech.room.publish(refusal(error))
             raise
         end = {"type": "end", "audio_s": round(speech.stream.audio_s, 2)}
         speech.room.publish(end)
     await connection.send(end)
-
-
-async def refuse(connection: Connection, error: RefusedError) -> None:
-    """Say why the connection is closed, in our own words."""
-    await connection.send(refusal(error))
 
 
 async def _listen(connection: Connection, stream: SpeakerStream) -> None:

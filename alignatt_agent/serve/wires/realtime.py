@@ -18,6 +18,8 @@ from alignatt_agent.serve.rooms import Message
 from alignatt_agent.serve.service import OpenTalk, Service, TalkRequest
 from alignatt_agent.serve.wires.connection import Connection
 
+PATHS = ("/v1/realtime/translations",)
+
 RATE = 24_000
 """Sampling rate of the protocol, in Hz."""
 
@@ -25,38 +27,49 @@ LONGEST_S = 86_400
 """When a session expires that nobody ends."""
 
 
-class RealtimeSession:
-    """One session of the protocol.
+async def serve(connection: Connection, service: Service) -> None:
+    """Serve one session; what the client calls the model does not matter.
 
-    Args:
-        connection: the client's.
-        service: what all connections share.
-        model: what the client calls the model; anything will do.
+    Raises:
+        RefusedError: the session cannot be served, or no longer.
+        WebSocketDisconnect: the client disconnected.
     """
+    await _Session(connection, service).serve()
 
-    def __init__(self, connection: Connection, service: Service, model: str) -> None:
+
+async def refuse(connection: Connection, service: Service, error: RefusedError) -> None:
+    """Send the error as the protocol has it."""
+    kind = "server_error" if error.close == BROKEN else "invalid_request_error"
+    content = {"type": kind, "code": error.code, "message": str(error)}
+    await _send(connection, "error", error=content)
+
+
+async def _send(connection: Connection, kind: str, **content: Any) -> None:
+    event_id = f"event_{connection.sent + 1}"
+    await connection.send({"type": kind, "event_id": event_id, **content})
+
+
+class _Session:
+    def __init__(self, connection: Connection, service: Service) -> None:
         self._connection = connection
         self._service = service
-        self._events = 0
+        model = service.engines.resolved.config.models.translation.path
         self._settings: dict[str, Any] = {
             "id": f"sess_{secrets.token_hex(8)}",
             "type": "translation",
-            "model": model or service.engines.resolved.config.models.translation.path,
+            "model": connection.query.get("model") or model,
             "expires_at": int(time.time()) + LONGEST_S,
             "audio": {"input": {}, "output": {"language": None}},
         }
 
     async def serve(self) -> None:
-        """Serve the client to the end.
-
-        Raises:
-            RefusedError: it cannot be granted, or cannot go on.
-            WebSocketDisconnect: the client left.
-        """
-        await self._send("session.created", session=self._settings)
+        await _send(self._connection, "session.created", session=self._settings)
         first = await self._wait_for_audio()
-        if first is None:
-            return await self._close()
+        if first is not None:
+            await self._translate(first)
+        await _send(self._connection, "session.closed")
+
+    async def _translate(self, first: bytes) -> None:
         language = self._settings["audio"]["output"].get("language")
         request = TalkRequest(None, [] if language is None else [str(language)], RATE, live=True)
 
@@ -71,13 +84,7 @@ class RealtimeSession:
                 data = await self._wait_for_audio()
 
         async with self._service.speech(request, deliver) as speech:
-            await self._connection.attend(speech.stream, listen())
-        return await self._close()
-
-    async def refuse(self, error: RefusedError) -> None:
-        """Say why the connection is closed, in the words of the protocol."""
-        kind = "server_error" if error.close == BROKEN else "invalid_request_error"
-        await self._send("error", error={"type": kind, "code": error.code, "message": str(error)})
+            await self._connection.run_stream_or_restart_engines(speech.stream, listen())
 
     async def _wait_for_audio(self) -> bytes | None:
         """Return the next piece of audio; ``None`` when the client ends the session."""
@@ -102,27 +109,23 @@ class RealtimeSession:
             if isinstance(given, dict):
                 settings["audio"][side] |= given
         self._settings = settings
-        await self._send("session.updated", session=settings)
+        await _send(self._connection, "session.updated", session=settings)
 
     async def _tell(self, message: Message, speech: OpenTalk) -> None:
         elapsed = round(1000 * message.get("audio_s", 0.0))
         if message["type"] == "said":
             delta = speech.join([unit for unit, *_ in message["units"]])
-            await self._send("session.output_transcript.delta", delta=delta, elapsed_ms=elapsed)
+            await _send(
+                self._connection, "session.output_transcript.delta", delta=delta, elapsed_ms=elapsed
+            )
         wanted = self._settings["audio"]["input"].get("transcription")
         if message["type"] == "heard" and wanted:
             for sentence in message["closed"]:
                 delta = "".join(f" {word}" for word, *_ in sentence)
                 end = round(1000 * sentence[-1][2])
-                await self._send("session.input_transcript.delta", delta=delta, elapsed_ms=end)
-
-    async def _close(self) -> None:
-        await self._send("session.closed")
-
-    async def _send(self, kind: str, **content: Any) -> None:
-        self._events += 1
-        event_id = f"event_{self._events}"
-        await self._connection.send({"type": kind, "event_id": event_id, **content})
+                await _send(
+                    self._connection, "session.input_transcript.delta", delta=delta, elapsed_ms=end
+                )
 
 
 def _decoded(audio: Any) -> bytes:
