@@ -1,4 +1,4 @@
-"""Workers that keep what they loaded, and jobs that outlive them."""
+"""Workers of a cluster: they keep what they loaded, and jobs outlive them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from typing import Any
 
@@ -14,9 +13,11 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from alignatt_agent.cluster.connection import ClusterOptions, check_versions
+from alignatt_agent.cluster.jobs import Job as Job
+from alignatt_agent.cluster.jobs import JobFailedError as JobFailedError
 from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.quiet import quieten
-from alignatt_agent.types import AlignAttError, EngineError
+from alignatt_agent.types import EngineError
 
 LOSSES = 3
 """Workers that a job may lose before it is given up: it may be what kills them."""
@@ -26,39 +27,6 @@ STOP_S = 20.0
 
 PATIENCE_S = 30.0
 """Time without any worker after which the user is told."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """Something to do.
-
-    Attributes:
-        name: for messages.
-        function: importable; what it leaves in its module is there for the worker's next job.
-        arguments: its arguments; object references are fetched.
-        place: jobs of one place are best done by one worker.
-    """
-
-    name: str
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    place: str = ""
-
-
-class JobFailedError(AlignAttError):
-    """A job raised an error, or lost too many workers.
-
-    Attributes:
-        job: which.
-        cause: the error.
-        details: where it happened.
-    """
-
-    exit_status = 1
-
-    def __init__(self, job: Job, cause: BaseException, details: str) -> None:
-        super().__init__(f"{job.name}: {cause}")
-        self.job, self.cause, self.details = job, cause, details
 
 
 class Worker:
@@ -131,6 +99,10 @@ class Workers:
         ray.wait(ends, num_returns=len(ends), timeout=STOP_S)
         for worker in self._all:
             ray.kill(worker)
+
+    def share(self, value: Any) -> Any:
+        """Put a value where every worker can fetch it."""
+        return ray.put(value)
 
     def results(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
         """Do jobs; yield each with its result when it is done.

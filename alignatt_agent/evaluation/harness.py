@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -20,56 +20,41 @@ from simulstream.server.message_processor import MessageProcessor
 from simulstream.server.speech_processors import build_speech_processor
 from tqdm import tqdm
 
-from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.evaluation.resolve import AgentChoice
-from alignatt_agent.evaluation.run_files import RunFiles
+from alignatt_agent.evaluation.plan import EvalRun
 from alignatt_agent.evaluation.trace import Recorder
 from alignatt_agent.types import EngineError
 
 
-def run_stream(
-    choice: AgentChoice,
-    devset: DevSet,
-    files: RunFiles,
-    target: str,
-    source: str,
-    paced: bool = False,
-    traced: bool = False,
-) -> None:
-    """Stream every talk through the agent and write ``metrics.jsonl``.
+def run_stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None:
+    """Stream every talk of a run through its agent and write ``metrics.jsonl``.
 
     Args:
-        choice: agent and configuration.
-        devset: what to stream.
-        files: where to write.
-        target: code of the language of the output.
-        source: code of the spoken language.
+        run: with its inputs written.
         paced: deliver the audio by the clock; takes as long as the talks.
-        traced: log the computation times of the agent's trace, whose clock need not be that of
-            the wall (``AlignAttAgent.lend``), and show no progress.
+        progress: show a bar for each talk.
 
     Raises:
         EngineError: the agent reported an error that the harness swallowed.
     """
-    cls: Any = choice.cls
+    cls: Any = run.agent_class
+    files = run.files
     failures: list[str] = getattr(cls, "failures", [])
     before, recorder = len(failures), None
     arguments = Namespace(
         speech_processor_config=str(files.config),
         wav_list_file=str(files.wavs),
-        tgt_lang=target,
-        src_lang=source,
+        tgt_lang=run.target,
+        src_lang=run.source,
         metrics_log_file=str(files.metrics),
     )
     with ExitStack() as stack:
-        if hasattr(cls, "observer"):  # others than our own agents cannot be looked into
+        if hasattr(cls, "observer"):  # other agents than ours cannot be observed
             recorder = cls.observer = stack.enter_context(Recorder(files.records))
             stack.callback(setattr, cls, "observer", None)
-        lengths = {talk.name: talk.seconds for talk in devset.talks}
-        stack.enter_context(_logged(_Follower(lengths, target, recorder, traced)))
+        stack.enter_context(_logged(_LogWatcher(run, recorder, progress)))
         if paced:
             clock = stack.enter_context(files.clock.open("w", encoding="utf-8"))
-            run_paced(arguments, [talk.wav for talk in devset.talks], clock)
+            run_paced(arguments, [talk.wav for talk in run.devset.talks], clock)
         else:
             inference.main(arguments)
     if len(failures) > before:
@@ -122,59 +107,44 @@ def _write_done(clock: TextIO, talk: str, arrived: float, begin: float) -> None:
 
 
 @contextmanager
-def _logged(follower: _Follower) -> Iterator[None]:
-    """Make the harness write its log, and follow it."""
+def _logged(watcher: _LogWatcher) -> Iterator[None]:
+    """Make the harness write its log, and watch it."""
     # Left alone the logger inherits the root's level, and at WARNING the log stays empty.
     METRICS_LOGGER.setLevel(logging.INFO)
     METRICS_LOGGER.disabled = False
-    METRICS_LOGGER.addFilter(follower)
+    METRICS_LOGGER.addFilter(watcher)
     try:
         yield
     finally:
-        METRICS_LOGGER.removeFilter(follower)
-        follower.close()
+        METRICS_LOGGER.removeFilter(watcher)
+        watcher.close()
         for handler in list(METRICS_LOGGER.handlers):
             handler.close()
             METRICS_LOGGER.removeHandler(handler)
 
 
-class _Follower(logging.Filter):
-    """Follows the log that the harness writes anyway: tells the recorder, moves a bar.
+class _LogWatcher(logging.Filter):
+    """Reads each line of the harness's log: names the talk to the recorder, moves a bar.
 
     A filter, because ``simulstream.inference.main`` removes all handlers from its logger. It runs
     after a chunk's computation time was taken, so bars do not count as computation.
 
     The bar shows the real-time factor, and the lag by the clock as it would be if the audio came in
     real time: the wait behind earlier chunks plus the computation of the latest one.
-
-    Args:
-        lengths: seconds of each talk by the stem of its WAV file.
-        label: shown in front of the talk's name.
-        recorder: is told which talk begins.
-        traced: write the recorder's seconds into the log, and show no bar.
     """
 
-    def __init__(
-        self,
-        lengths: Mapping[str, float],
-        label: str,
-        recorder: Recorder | None,
-        traced: bool,
-    ) -> None:
+    def __init__(self, run: EvalRun, recorder: Recorder | None, progress: bool) -> None:
         super().__init__()
-        self._lengths, self._label, self._recorder = lengths, label, recorder
-        self._traced = traced
+        self._lengths = {talk.name: talk.seconds for talk in run.devset.talks}
+        self._label, self._recorder, self._progress = run.target, recorder, progress
         self._bar: Any = None
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Look at one line of the metrics log, and let it pass."""
+        """Look at one line, and let it pass as it is."""
         line = json.loads(record.getMessage())
         if "metadata" in line:
             self._begin(Path(line["metadata"]["wav_name"]).stem)
         elif "total_audio_processed" in line:
-            if self._traced and self._recorder is not None:
-                line["computation_time"] = self._recorder.take_seconds()
-                record.msg = json.dumps(line)
             self._move(line["total_audio_processed"], line["computation_time"])
         return True
 
@@ -196,7 +166,7 @@ class _Follower(logging.Filter):
             bar_format="{desc:<24} {percentage:3.0f}%|{bar:30}| {n:.1f}/{total:.1f} s "
             "[{elapsed}{postfix}]",
             mininterval=0.5 if sys.stderr.isatty() else 10,
-            disable=self._traced,
+            disable=not self._progress,
         )
 
     def _move(self, heard: float, spent: float) -> None:

@@ -19,12 +19,13 @@ from alignatt_agent.evaluation.log import Log, LogError, parse_log
 from alignatt_agent.evaluation.resolve import AgentChoice, choose_agent
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import check_scorer, omnisteval_command
-from alignatt_agent.evaluation.signature import DEVICES, sign, sign_log
+from alignatt_agent.evaluation.signature import DEVICES as DEVICES
+from alignatt_agent.evaluation.signature import sign, sign_log
 from alignatt_agent.evaluation.subwords import check_vocabulary, locate_tokenizer
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class EvalRun:
     """One target of one configuration, or one log, that passed every check without a model.
 
     Attributes:
@@ -53,7 +54,7 @@ class Run:
         return f"{self.name} {self.target}"
 
     @property
-    def choice_cls(self) -> type[Any]:
+    def agent_class(self) -> type[Any]:
         """The class of its agent."""
         assert self.choice is not None
         return self.choice.cls
@@ -107,7 +108,7 @@ def plan(
     devset: Path,
     output: Path,
     paced: bool = False,
-) -> list[Run]:
+) -> list[EvalRun]:
     """Check configurations, head sets, checkpoints, dev set and scorer.
 
     Args:
@@ -145,7 +146,7 @@ def plan(
         checked = load_devset(devset, codes, output / "audio", spoken)
         root = output / name if len(configs) > 1 else output
         runs += [
-            Run(
+            EvalRun(
                 name=choice.name,
                 devset=checked,
                 source=spoken,
@@ -167,7 +168,7 @@ def plan_log(
     output: Path,
     log_config: Path | None = None,
     source: str = "en",
-) -> Run:
+) -> EvalRun:
     """Copy a log, its configuration and what lies beside it into a folder of its own.
 
     Nothing is streamed and no audio is needed.
@@ -207,7 +208,7 @@ def plan_log(
     if settings:
         files.config.write_text(settings, encoding="utf-8")
     signature = sign_log(log, checked, code)
-    return Run(str(log), checked, spoken, code, files, signature, log=parsed)
+    return EvalRun(str(log), checked, spoken, code, files, signature, log=parsed)
 
 
 def _scorer_settings(config: Path, target: str, log: Log) -> str:

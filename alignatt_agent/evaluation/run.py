@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from tqdm import tqdm
 
@@ -20,7 +16,7 @@ from alignatt_agent.evaluation.check_log import refuse
 from alignatt_agent.evaluation.comet import CometError, checkpoint, comet_sections
 from alignatt_agent.evaluation.log import parse_log
 from alignatt_agent.evaluation.metrics import measure
-from alignatt_agent.evaluation.plan import Run
+from alignatt_agent.evaluation.plan import EvalRun
 from alignatt_agent.evaluation.report import markdown, page, table
 from alignatt_agent.evaluation.score import (
     Ceiling,
@@ -30,14 +26,14 @@ from alignatt_agent.evaluation.score import (
     score,
     write_result,
 )
+from alignatt_agent.evaluation.stream import prepare, stream_all
 from alignatt_agent.evaluation.subwords import joined_pieces
+from alignatt_agent.evaluation.talk_jobs import stream_on_cluster
 from alignatt_agent.types import AlignAttError
-
-LOGGER = logging.getLogger(__name__)
 
 
 def evaluate(
-    runs: Sequence[Run],
+    runs: Sequence[EvalRun],
     root: Path,
     resume: bool = False,
     paced: bool = False,
@@ -72,14 +68,12 @@ def evaluate(
     waiting = [run for run in runs if run.log is None and not (resume and run.streamed)]
     for run in runs:
         if run in waiting:  # all at first: no score of an earlier run may outlive a failure
-            prepare(run, resume and cluster is not None)
+            prepare(run, keep_talks=resume and cluster is not None)
         elif run.log is None:
             state = "scored" if run.scored else "streamed"
             print(f"{run.label}: {state} before, with an equal signature")
     if cluster is not None and waiting:
-        from alignatt_agent.evaluation import on_ray
-
-        complete = on_ray.stream_all(waiting, cluster, paced)
+        complete = stream_on_cluster(waiting, cluster, paced)
     else:
         complete = stream_all(waiting, paced)
     done = [run for run in runs if run.log is not None or run.files.finished.is_file()]
@@ -97,110 +91,24 @@ def evaluate(
     return 0 if complete else 1
 
 
-def print_commands(runs: Sequence[Run]) -> None:
+def print_commands(runs: Sequence[EvalRun]) -> None:
     """Print the official commands that do the same without ours."""
     print("\nthe same with the official commands:")
     for command in (command for run in runs for command in run.commands):
         print(f"  {command}")
 
 
-def prepare(run: Run, goes_on: bool = False) -> None:
-    """Remove what an earlier stream wrote and write the inputs of this one.
-
-    Args:
-        run: what is going to be streamed.
-        goes_on: leave the talks that a cluster has streamed.
-    """
-    assert run.choice is not None
-    run.files.clean({run.files.parts} if goes_on else set())
-    run.files.config.write_text(run.choice.resolved_yaml(run.target), encoding="utf-8")
-    wavs = "".join(f"{talk.wav}\n" for talk in run.devset.talks)
-    run.files.wavs.write_text(wavs, encoding="utf-8")
-
-
-def stream_all(runs: Sequence[Run], paced: bool = False) -> bool:
-    """Stream prepared runs with engines that are loaded once; the first failure ends it.
-
-    Returns:
-        Whether all were streamed to their end.
-    """
-    if not runs:
-        return True
-    announce(runs)
-    try:
-        for run in runs:
-            try:
-                stream(run, paced)
-            except Exception as error:
-                report_failure(run, error)
-                return False
-    finally:
-        for cls in dict.fromkeys(run.choice.cls for run in runs if run.choice):
-            getattr(cls, "shutdown", lambda: None)()
-    return True
-
-
-def announce(runs: Sequence[Run]) -> None:
-    """Say what is going to be streamed."""
-    devset = runs[0].devset
-    print(
-        f"{', '.join(dict.fromkeys(run.name for run in runs))}: {runs[0].source} -> "
-        f"{' '.join(dict.fromkeys(run.target for run in runs))}, {len(devset.talks)} talks, "
-        f"{devset.seconds:.0f} s of speech, {len(devset.segments)} segments; loading models",
-        flush=True,
-    )
-
-
-def report_failure(run: Run, error: BaseException) -> None:
-    """Say why a run is not complete."""
-    print(
-        f"simulstream-eval: {run.label}: {type(error).__name__}: {error}\n"
-        f"  details: {run.files.log}",
-        file=sys.stderr,
-    )
-
-
-def stream(run: Run, paced: bool = False, traced: bool = False) -> None:
-    """Stream one prepared run; its signature is written when its last talk was streamed.
-
-    Args:
-        run: what to stream.
-        paced: deliver the audio by the clock.
-        traced: see ``harness.run_stream``.
-    """
-    # Importing the harness configures logging; not before it is needed.
-    from alignatt_agent.evaluation.harness import run_stream
-
-    assert run.choice is not None
-    where = run.choice, run.devset, run.files, run.target, run.source
-    with logging_to(run.files.log):
-        try:
-            run_stream(*where, paced, traced)
-        except Exception:
-            LOGGER.exception("the run of %s failed", run.label)
-            raise
-    finish(run, run.signature)
-
-
-def finish(run: Run, signature: Mapping[str, Any]) -> None:
-    """Note that a run was streamed to its end."""
-    text = json.dumps(signature, indent=2, ensure_ascii=False)
-    run.files.finished.write_text(text + "\n", encoding="utf-8")
-
-
-def score_all(runs: Sequence[Run], jobs: int = 1) -> list[tuple[Run, Result]]:
-    """Score runs side by side, each in processes of its own; failures are printed.
-
-    Args:
-        runs: streamed runs.
-        jobs: how many at a time.
+def score_all(
+    runs: Sequence[EvalRun], jobs: int = 1, only_official: bool = False
+) -> list[tuple[EvalRun, Result]]:
+    """Score so many runs at a time, each in processes of its own; failures are printed.
 
     Returns:
         The runs that were scored, in order.
     """
-    found: list[tuple[Run, Result]] = []
+    found: list[tuple[EvalRun, Result]] = []
     with ThreadPoolExecutor(max(1, jobs)) as pool:
-        results = [pool.submit(score_run, run) for run in runs]
+        results = [pool.submit(score_run, run, only_official) for run in runs]
         pairs = zip(runs, results, strict=True)
         for run, result in tqdm(pairs, total=len(runs), desc="scoring", leave=False):
             try:
@@ -210,8 +118,12 @@ def score_all(runs: Sequence[Run], jobs: int = 1) -> list[tuple[Run, Result]]:
     return found
 
 
-def score_run(run: Run) -> Result:
+def score_run(run: EvalRun, only_official: bool = False) -> Result:
     """Score the log of a run and write ``scores.json``; what was scored before is kept.
+
+    Args:
+        run: a streamed run, or a log.
+        only_official: leave out what ``metrics`` measures.
 
     Raises:
         LogError: the log cannot be scored.
@@ -224,15 +136,15 @@ def score_run(run: Run) -> Result:
     for warning in refuse(log, run.devset, unit, joined):
         print(f"simulstream-eval: {run.label}: warning: {warning}", file=sys.stderr)
     scores = score(run.files, run.devset, run.target, log)
-    measured = measure(run.files, run.devset, run.target, scores, log)
+    measured = {} if only_official else measure(run.files, run.devset, run.target, scores, log)
     result = Result(run.name, run.target, scores, measured, run.recorded)
     write_result(result, run.files)
     return result
 
 
 def add_comet(
-    scored: Sequence[tuple[Run, Result]], model: str, python: Path | None
-) -> list[tuple[Run, Result]]:
+    scored: Sequence[tuple[EvalRun, Result]], model: str, python: Path | None
+) -> list[tuple[EvalRun, Result]]:
     """Score all runs with one process and write the scores into their ``scores.json``.
 
     Runs that have a score of the same model keep it.
@@ -254,7 +166,7 @@ def add_comet(
 
 
 def write_reports(
-    scored: Sequence[tuple[Run, Result]], ceilings: Sequence[Ceiling], root: Path
+    scored: Sequence[tuple[EvalRun, Result]], ceilings: Sequence[Ceiling], root: Path
 ) -> None:
     """Write ``report.md`` and ``report.html`` and print the table."""
     commands = [command for run, _ in scored for command in run.commands]
@@ -265,24 +177,3 @@ def write_reports(
     files = [(result, run.files) for run, result in scored]
     (root / "report.html").write_text(page(files, text, ceilings), encoding="utf-8")
     print(f"\n{table(results, ceilings)}\n\nreports: {root / 'report.html'}, {root / 'report.md'}")
-
-
-@contextlib.contextmanager
-def logging_to(path: Path) -> Iterator[None]:
-    """Send all messages to a file and warnings to the terminal."""
-    root = logging.getLogger()
-    before, level = list(root.handlers), root.level
-    file = logging.FileHandler(path, mode="w", encoding="utf-8")
-    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    terminal = logging.StreamHandler()
-    terminal.setLevel(logging.WARNING)
-    terminal.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
-    terminal.addFilter(lambda record: record.name != LOGGER.name)
-    root.handlers[:] = [file, terminal]
-    root.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        root.handlers[:] = before
-        root.setLevel(level)
-        file.close()

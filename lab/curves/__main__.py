@@ -9,9 +9,9 @@ what is compared
   wait_k           n words behind the speaker, over n and the rate
   confidence       drafts up to the first token that is not probable enough
   none             whole drafts, over the chunk
-  Speech is heard and prompts are drafted once; the results, with the seconds they took, are
-  kept in OUT/memo.sqlite and shared by all runs. A run emits exactly what simulstream-eval
-  emits with the same configuration.
+  Speech is transcribed and prompts are drafted once; the results, with the seconds they took, are
+  kept in OUT/cache.sqlite and shared by all runs. A run emits exactly what simulstream-eval
+  emits with the same configuration; its computation times are those seconds.
 
 Examples:
   the embedded models, three targets, with about half of the points:
@@ -19,7 +19,7 @@ Examples:
 
   your own models, head sets and dev set:
     python -m lab.curves --config-low my-low.yaml --config-high my-high.yaml \
-        --devset DIR --targets de --pairs news-en-{target}.jsonl --output outputs/my-curves
+        --devset DIR --target de --pairs news-en-{target}.jsonl --output outputs/my-curves
 
   what was chosen, on a dev set that nothing was chosen on, against single rivals:
     python -m lab.micro_world devset --devset-seed 9000 --sentences 1200 --output outputs/claims
@@ -29,9 +29,9 @@ Examples:
   many talks at once, where latency by the clock does not matter:
     python -m lab.curves --streams 16 --devset outputs/claims/devset --output outputs/claims-curves
 
-  on a cluster, a talk per worker, which remembers what it heard and drafted of it:
+  on a cluster, a talk per worker, which caches the results for it:
     python -m lab.curves --ray 10.0.0.1:6379 --config-low my-low.yaml --config-high my-high.yaml \
-        --devset DIR --targets de --output outputs/my-curves
+        --devset DIR --target de --output outputs/my-curves
 
 it writes to OUT
   bleu-cu, bleu-ca, chrf-cu, chrf-ca   .png and .svg: Pareto fronts with bootstrap bands
@@ -41,7 +41,7 @@ it writes to OUT
   runs/, ablation/runs/   per run the configuration, Simulstream's log and OmniSTEval's files
 
 An interrupted command goes on where it stopped when it is given again; runs whose configuration,
-models or audio have changed are repeated. quick runs are not all part of full; both share the memo.
+models or audio have changed are repeated. Some quick runs are not part of full; they share results.
 
 exit status: 0 done; 1 a run or the scoring failed; 2 nothing was started
 """
@@ -53,14 +53,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from alignatt_agent.cascade import load_engines, shutdown
 from alignatt_agent.cluster.connection import add_options, options_of
-from alignatt_agent.command_line import page
+from alignatt_agent.command_line import page, refuse_renamed, shared_options
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
-from alignatt_agent.evaluation.plan import Run, plan
+from alignatt_agent.evaluation.plan import EvalRun, plan
 from alignatt_agent.evaluation.plots import pyplot
 from alignatt_agent.types import AlignAttError
-from lab.curves.experiment import Here, Place, Study, conduct
+from lab.curves.experiment import Study, conduct
 from lab.curves.grid import OPERATING, SIZES, sweep
 from lab.curves.pareto import RESAMPLES, dominance_table
 
@@ -72,16 +71,18 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser("python -m lab.curves", **page(__doc__))
     add = parser.add_argument
-    add("--output", type=Path, required=True, metavar="OUT", help="output folder")
-    text = "target languages, codes or names; default de it zh"
-    add("--targets", nargs="+", metavar="LANG", default=["de", "it", "zh"], help=text)
+    shared_options(
+        parser,
+        target={"default": ["de", "it", "zh"]},
+        devset={"default": Path("micro_models/devset")},
+        output={"required": True},
+    )
+    refuse_renamed(parser, {"--targets": "--target"})
     counts = (f"{size} has {len(sweep(size))}" for size in SIZES)
     text = f"size of the grid: {', '.join(counts)} runs per target; default %(default)s"
     add("--points", choices=SIZES, default="full", help=text)
     text = "points of that grid to run beside the operating ones, without ablations; default all"
     add("--only", nargs="+", metavar="NAME", default=[], help=text)
-    text = "dev set, laid out as simulstream-eval --help says; default %(default)s"
-    add("--devset", type=Path, default=Path("micro_models/devset"), metavar="DIR", help=text)
     for name in OPERATING:
         text = f"maintained configuration for {name} latency, name or path; default %(default)s"
         add(f"--config-{name}", default=f"micro-{name}", metavar="CONFIG", help=text)
@@ -123,7 +124,7 @@ def study_from(arguments: argparse.Namespace) -> Study:
             configs=[getattr(arguments, f"config_{name}")],
             overrides={},
             source=None,
-            targets=arguments.targets,
+            targets=arguments.target,
             devset=arguments.devset,
             output=arguments.output,
         )
@@ -142,7 +143,7 @@ def study_from(arguments: argparse.Namespace) -> Study:
     )
 
 
-def _config(run: Run) -> AgentConfig:
+def _config(run: EvalRun) -> AgentConfig:
     assert run.choice is not None
     assert run.choice.config is not None
     return run.choice.config
@@ -153,15 +154,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     cluster = options_of(arguments)
     study = study_from(arguments)
-    place: Place = Here(load_engines, shutdown, study.streams)
-    if cluster is not None:
-        if study.streams > 1:
-            raise ConfigError("--streams is for one machine: a worker of --ray streams one talk")
-        from lab.curves.on_ray import OnRay
-
-        place = OnRay(cluster, len(study.plans[0].devset.talks))
+    if cluster is not None and study.streams > 1:
+        raise ConfigError("--streams is for one machine: a worker of --ray streams one talk")
     try:
-        comparisons = conduct(study, place)
+        comparisons = conduct(study, cluster)
     except AlignAttError as error:
         raise CurvesError(f"{error}; the same command goes on from here") from error
     print(f"\n{dominance_table(comparisons)}\n")

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from alignatt_agent.cascade import load_engines
+from alignatt_agent.cluster.connection import ClusterOptions
+from alignatt_agent.cluster.jobs import Job, JobRunner, job_runner
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.languages import language
-from alignatt_agent.evaluation import plan as evaluation
 from alignatt_agent.evaluation.cache import ResultCache, key_of
+from alignatt_agent.evaluation.plan import EvalRun
+from lab.curves.cached_agent import CachedAgent, EngineSetup, StartEngines
 from lab.curves.grid import AGREEMENT, ALIGNATT, CURVES, Size, ablations, sweep
 from lab.curves.pareto import BLOCK, RESAMPLES, Comparison, Resampled, compare, dominance_table
 from lab.curves.peak_accuracy import aligned_pairs, peak_accuracy
 from lab.curves.plots import Panel, draw_all
 from lab.curves.report import ablation_entry, ablation_table, curve_entry, dominance_entry
-from lab.curves.runs import Run, StartEngines, engines_for, runs_of, score_all, stream
+from lab.curves.runs import PointRun, runs_of, score_all, setup_of, stream
+
+CACHE = "cache.sqlite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,7 @@ class Study:
         ConfigError: the operating points do not share their models, or nothing is to be streamed.
     """
 
-    plans: Sequence[evaluation.Run]
+    plans: Sequence[EvalRun]
     bases: Mapping[str, AgentConfig]
     output: Path
     size: Size
@@ -55,67 +61,24 @@ class Study:
             raise ConfigError("the low and the high configuration must run the same models")
 
 
-class Place(Protocol):
-    """Where a study runs; a context."""
-
-    def __enter__(self) -> Place:
-        """Be ready for work."""
-
-    def __exit__(self, *error: Any) -> None:
-        """End the engines."""
-
-    def stream(self, runs: Sequence[Run], memo: Path, title: str) -> Any:
-        """Stream the runs whose log is missing or made from something else."""
-
-    def apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return ``function(start_engines, *arguments)``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Here:
-    """This process.
-
-    Attributes:
-        start_engines: loads the engines for a set of heads.
-        shutdown: ends them.
-        streams: talks at once.
-    """
-
-    start_engines: StartEngines
-    shutdown: Callable[[], None]
-    streams: int = 1
-
-    def __enter__(self) -> Here:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
-
-    def stream(self, runs: Sequence[Run], memo: Path, title: str) -> Any:
-        """Stream the runs whose log is missing or made from something else."""
-        return stream(runs, memo, self.start_engines, title, self.streams)
-
-    def apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Do something that needs engines."""
-        return function(self.start_engines, *arguments)
-
-
-def conduct(study: Study, place: Place) -> list[Comparison]:
+def conduct(
+    study: Study, cluster: ClusterOptions | None = None, start_engines: StartEngines = load_engines
+) -> list[Comparison]:
     """Stream, score, compare and draw; everything finished earlier is kept.
 
     Args:
         study: what is compared.
-        place: where it runs.
+        cluster: where to stream; ``None`` for this process.
+        start_engines: loads the engines for a set of heads; importable.
 
     Returns:
         The comparisons with the rivals.
 
     Raises:
-        EngineError: an engine failed; the same command goes on from there.
-        LogError: the log of a run cannot be scored.
-        ScoringError: OmniSTEval failed.
+        JobFailedError: a talk could not be streamed; the same command goes on from there.
+        ScoringError: a run could not be scored.
     """
-    folder, memo = study.output, study.output / "memo.sqlite"
+    folder = study.output
     targets = [plan.target for plan in study.plans]
     variants = (
         []
@@ -124,10 +87,13 @@ def conduct(study: Study, place: Place) -> list[Comparison]:
     )
     main = runs_of(sweep(study.size, study.only), study.plans, study.bases, folder / "runs")
     changed = runs_of(variants, study.plans, study.bases, folder / "ablation" / "runs")
-    with place:
-        place.stream(main, memo, "sweep")
-        place.stream(changed, memo, "ablations")
-        peaks = _peaks(study, changed, memo, place) if changed else {}
+    peaks: dict[str, dict[str, float]] = {}
+    cache = None if cluster else folder / CACHE
+    with job_runner(cluster, len(study.plans[0].devset.talks), CachedAgent.shutdown) as runner:
+        for runs in (main, changed):
+            stream(runner, runs, start_engines, cache, study.streams)
+        if changed and study.pairs is not None:
+            peaks = _peaks(study, changed, runner, start_engines)
     segments = score_all([*main, *changed])
 
     entries: dict[str, Any] = {}
@@ -195,29 +161,22 @@ def _ablation_note(study: Study) -> str:
 
 
 def _peaks(
-    study: Study, runs: Sequence[Run], memo: Path, place: Place
+    study: Study, runs: Sequence[PointRun], runner: JobRunner, start_engines: StartEngines
 ) -> dict[str, dict[str, float]]:
-    """Measure peak accuracy by target and variant, unless it is remembered."""
-    if study.pairs is None:
-        return {}
-    made_from = json.dumps([run.signature for run in runs], sort_keys=True)
-    with ResultCache(memo) as results:
-        key = key_of("peak accuracy", study.pairs, made_from)
-        return results.get_or_compute(key, lambda: place.apply(measure_peaks, study, runs))
+    """Measure peak accuracy by target and variant, unless it is cached."""
+    made_from = json.dumps([item.run.signature for item in runs], sort_keys=True)
+    job = Job("peak accuracy", measure_peaks, (setup_of(runs, start_engines), study, runs))
+    with ResultCache(study.output / "peaks.sqlite") as cache:
+        key = key_of("peak accuracy", str(study.pairs), made_from)
+        return cache.get_or_compute(key, lambda: next(runner.results([job]))[1])
 
 
 def measure_peaks(
-    start_engines: StartEngines, study: Study, runs: Sequence[Run]
+    setup: EngineSetup, study: Study, runs: Sequence[PointRun]
 ) -> dict[str, dict[str, float]]:
-    """Measure peak accuracy by target and variant.
-
-    Args:
-        start_engines: loads the engines for a set of heads.
-        study: with pairs.
-        runs: the variants.
-    """
+    """Measure peak accuracy by target and variant."""
     assert study.pairs is not None
-    engines = engines_for(runs, start_engines)
+    engines = setup.load()
     reader: Any = engines.translation  # its engines read rows of given translations, too
     found = {}
     for plan in study.plans:

@@ -17,7 +17,7 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.policy.rows import PeakFilter
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types import FloatArray, Readout
-from lab.curves.runs import Run
+from lab.curves.runs import PointRun
 
 _CONTEXT = 2048
 
@@ -55,7 +55,7 @@ def aligned_pairs(
 
 
 def peak_accuracy(
-    reader: RowReader, pairs: Sequence[AlignedPair], runs: Iterable[Run]
+    reader: RowReader, pairs: Sequence[AlignedPair], runs: Iterable[PointRun]
 ) -> dict[str, float]:
     """Return, for every run, the share of aligned target tokens whose peak hits.
 

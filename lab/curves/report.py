@@ -11,13 +11,13 @@ from tabulate import tabulate
 from alignatt_agent.evaluation.statistics import LEVEL
 from lab.curves.grid import Point
 from lab.curves.pareto import BLOCK, LATENCIES, QUALITIES, Comparison, Resampled
-from lab.curves.runs import Run
+from lab.curves.runs import PointRun
 
 SCORES = (*QUALITIES, *LATENCIES)
 
 
 def curve_entry(
-    runs: Sequence[Run], scores: Resampled, curves: Mapping[str, Sequence[str]]
+    runs: Sequence[PointRun], scores: Resampled, curves: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
     """Return the runs of one target with intervals, and which of them are on which front."""
     return {

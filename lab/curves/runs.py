@@ -1,72 +1,73 @@
-"""The runs of a sweep: planned, streamed on remembered engines, and scored segment by segment."""
+"""The runs of a sweep: planned, streamed on cached engines, and scored segment by segment."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from tqdm import tqdm
-
-from alignatt_agent.agent import AlignAttAgent
-from alignatt_agent.cascade import Engines
-from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
+from alignatt_agent.cluster.jobs import JobRunner
+from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.head_sets import HeadSet
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.policy_config import PolicyConfig
 from alignatt_agent.config.resolved import Resolved, readout_for, resolve
-from alignatt_agent.evaluation import plan as evaluation
-from alignatt_agent.evaluation.cache import ResultCache, key_of
-from alignatt_agent.evaluation.check_log import refuse
+from alignatt_agent.evaluation import run as evaluation
+from alignatt_agent.evaluation.cache import key_of
 from alignatt_agent.evaluation.latency import read_instances, yaal_ms
-from alignatt_agent.evaluation.log import parse_log
-from alignatt_agent.evaluation.run import prepare
-from alignatt_agent.evaluation.run import stream as evaluate_stream
+from alignatt_agent.evaluation.plan import EvalRun
 from alignatt_agent.evaluation.run_files import RunFiles
-from alignatt_agent.evaluation.score import (
-    Result,
-    ScoringError,
-    bleu_tokenizer,
-    read_result,
-    score,
-    write_result,
-)
+from alignatt_agent.evaluation.score import Scores, ScoringError, bleu_tokenizer
+from alignatt_agent.evaluation.stream import prepare
+from alignatt_agent.evaluation.talk_jobs import stream_talks
 from alignatt_agent.types import Readout
-from lab.curves.engine_cache import cached
+from lab.curves.cached_agent import CachedAgent, EngineSetup, StartEngines, stream_cached
 from lab.curves.grid import ALIGNATT, SINGLE, Point
 from lab.curves.segment_scores import SegmentScores
-from lab.curves.side_by_side import ask_ahead
+from lab.curves.side_by_side import fill_cache
 
-StartEngines = Callable[[ModelsConfig, Sequence[tuple[int, int]]], Engines]
+_AGENT = f"{CachedAgent.__module__}.{CachedAgent.__qualname__}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run(evaluation.Run):
-    """One point on one target language.
-
-    Attributes:
-        point: what runs.
-        resolved: its configuration.
-    """
+@dataclass(frozen=True, slots=True)
+class PointRun:
+    """One point on one target language."""
 
     point: Point
-    resolved: Resolved
+    run: EvalRun
+
+    @property
+    def name(self) -> str:
+        """Name of the point."""
+        return self.point.name
+
+    @property
+    def target(self) -> str:
+        """Code of the language of the output."""
+        return self.run.target
+
+    @property
+    def resolved(self) -> Resolved:
+        """The configuration with its head sets."""
+        assert self.run.choice is not None
+        assert self.run.choice.resolved is not None
+        return self.run.choice.resolved
 
     @property
     def config(self) -> AgentConfig:
-        """Its configuration."""
+        """The configuration."""
         return self.resolved.config
 
     @property
     def policy(self) -> PolicyConfig:
-        """That of its target."""
+        """The policy of the target."""
         return self.config.policy_for(self.target)
 
     @property
     def curve(self) -> str:
-        """The curve that it belongs to; an operating point is on that of its policy."""
+        """The curve of the point; an operating point is on that of its policy."""
         policy = self.policy
         if self.point.settings:
             return self.point.curve
@@ -75,10 +76,10 @@ class Run(evaluation.Run):
 
 def runs_of(
     points: Sequence[Point],
-    plans: Sequence[evaluation.Run],
+    plans: Sequence[EvalRun],
     bases: Mapping[str, AgentConfig],
     folder: Path,
-) -> list[Run]:
+) -> list[PointRun]:
     """Plan one run for every target and point, target by target.
 
     Args:
@@ -91,95 +92,88 @@ def runs_of(
         HeadSetError: the head set of a direction does not fit a point.
     """
     targets = [plan.target for plan in plans]
-    chosen = [(point, resolve(point.config(bases), targets)) for point in points]
-    return [_run(point, resolved, plan, folder) for plan in plans for point, resolved in chosen]
+    configs = [(point, point.config(bases)) for point in points]
+    chosen = [
+        (point, resolve(config.model_copy(update={"type": _AGENT}), targets), config.digest())
+        for point, config in configs
+    ]
+    return [
+        PointRun(point, _planned(point.name, resolved, digest, plan, folder))
+        for plan in plans
+        for point, resolved, digest in chosen
+    ]
 
 
-def _run(point: Point, resolved: Resolved, plan: evaluation.Run, folder: Path) -> Run:
+def _planned(name: str, resolved: Resolved, digest: str, plan: EvalRun, folder: Path) -> EvalRun:
     assert plan.choice is not None
     config = resolved.config
     signature = plan.signature | {
-        "config": point.name,
-        "config_sha256": config.digest(),
+        "agent": _AGENT,
+        "config": name,
+        "config_sha256": digest,
         "chunk_ms": config.chunk_ms,
+        "latency": "CA: seconds that engines took when cached results were computed; not paced",
         "policy": config.policy_for(plan.target).model_dump(),
         "head_set": key_of(repr(resolved.head_sets.get(plan.target))).hex(),
     }
-    return Run(
-        name=point.name,
-        devset=plan.devset,
-        source=plan.source,
-        target=plan.target,
-        files=RunFiles(folder / plan.target / point.name),
+    return replace(
+        plan,
+        name=name,
+        files=RunFiles(folder / plan.target / name),
         signature=signature,
-        choice=replace(plan.choice, name=point.name, resolved=resolved),
-        point=point,
-        resolved=resolved,
+        choice=replace(plan.choice, cls=CachedAgent, name=name, resolved=resolved),
     )
 
 
 def stream(
-    runs: Sequence[Run],
-    memo: Path,
+    runner: JobRunner,
+    runs: Sequence[PointRun],
     start_engines: StartEngines,
-    title: str = "streaming",
+    cache: Path | None,
     streams: int = 1,
 ) -> int:
-    """Stream the runs whose log is missing or made from something else.
-
-    What the engines heard and drafted is remembered. The computation time of a chunk is what its
-    results took when they were computed; the little that Python adds is left out.
+    """Stream the runs whose log is missing or made from something else; return their number.
 
     Args:
+        runner: streams them.
         runs: what to stream; all of the same models.
-        memo: file of what is remembered.
         start_engines: loads the engines; not called when nothing is missing.
-        title: label of the progress bar.
-        streams: talks at once, which then wait for one another.
-
-    Returns:
-        The number of runs that were streamed.
+        cache: see ``EngineSetup``.
+        streams: talks at a time in this process, which then wait for one another.
 
     Raises:
-        EngineError: an engine failed; logs that are complete stay.
+        JobFailedError: a talk could not be streamed; what is complete stays.
     """
-    missing = [run for run in runs if not run.streamed]
-    if not missing:
-        return 0
-    engines = engines_for(runs, start_engines, streams)
-    with ResultCache(memo) as results:
-        remembered = cached(engines, results, names_of(runs[0]), shared_readouts(runs))
+    missing = [item.run for item in runs if not item.run.streamed]
+    if missing:
+        setup = setup_of(runs, start_engines, cache, streams)
+        for run in missing:
+            prepare(run, keep_talks=True)
         if streams > 1:
-            ask_ahead(missing, remembered, streams, title)
-        AlignAttAgent.lend(remembered, lambda: results.spent)
-        try:
-            for run in (bar := tqdm(missing, desc=title, unit="run")):
-                bar.set_postfix_str(f"{run.target} {run.name}, {results.computed} computed")
-                prepare(run)
-                evaluate_stream(run, traced=True)
-                run.files.records.unlink()  # drafts of hours of speech would fill disks
-        finally:
-            AlignAttAgent.lend(None)
+            fill_cache(missing, CachedAgent.open(setup), streams)
+        stream_talks(runner, missing, partial(stream_cached, setup), by_talk=True)
     return len(missing)
 
 
-def names_of(run: Run) -> dict[str, str]:
-    """Return by role everything that a result depends on besides its request."""
-    models, versions = run.config.models, run.signature["versions"]
-    return {
+def setup_of(
+    runs: Sequence[PointRun],
+    start_engines: StartEngines,
+    cache: Path | None = None,
+    streams: int = 1,
+) -> EngineSetup:
+    """Return engines that read every head that a run asks for, for so many talks at a time."""
+    first = runs[0]
+    models, versions = first.config.models, first.run.signature["versions"]
+    names = {
         role: f"{name}:{getattr(models, role).dtype}:{versions['vllm']}:{versions['torch']}"
-        for role, name in run.resolved.identities().items()
+        for role, name in first.resolved.identities().items()
     }
+    if streams > 1:
+        models = models.side_by_side(streams)
+    return EngineSetup(start_engines, models, names, tuple(shared_readouts(runs)), cache)
 
 
-def engines_for(runs: Sequence[Run], start_engines: StartEngines, streams: int = 1) -> Engines:
-    """Load engines that read every head that a run asks for, for so many talks at once."""
-    heads = {head for readout in shared_readouts(runs) for head in readout.heads}
-    models = runs[0].resolved.checkpoints
-    return start_engines(models.side_by_side(streams) if streams > 1 else models, sorted(heads))
-
-
-def shared_readouts(runs: Sequence[Run]) -> list[Readout]:
+def shared_readouts(runs: Sequence[PointRun]) -> list[Readout]:
     """Return the widest readout of every head set, by which all its runs share drafts."""
     widest: dict[tuple[HeadSet, bool], Readout] = {}
     for run in runs:
@@ -191,40 +185,30 @@ def shared_readouts(runs: Sequence[Run]) -> list[Readout]:
     return list(widest.values())
 
 
-def score_all(runs: Sequence[Run]) -> list[tuple[Run, SegmentScores]]:
+def score_all(runs: Sequence[PointRun]) -> list[tuple[PointRun, SegmentScores]]:
     """Score runs, several at a time; scores of an earlier call are kept.
 
     Raises:
-        LogError: a log cannot be scored.
-        ScoringError: OmniSTEval failed; results that are complete stay.
+        ScoringError: a run could not be scored, or the sums of its segments are not its scores.
     """
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = pool.map(score_segments, runs)
-        return list(tqdm(zip(runs, found, strict=True), "scoring", len(runs), unit="run"))
+    found = evaluation.score_all([item.run for item in runs], os.cpu_count() or 1, True)
+    if len(found) < len(runs):
+        missing = len(runs) - len(found)
+        raise ScoringError(f"{missing} of {len(runs)} runs could not be scored, see above")
+    return [
+        (item, segment_scores(run, result.scores))
+        for item, (run, result) in zip(runs, found, strict=True)
+    ]
 
 
-def score_segments(run: Run) -> SegmentScores:
-    """Score a run by OmniSTEval, and return what its scores are made of.
+def segment_scores(run: EvalRun, scores: Scores) -> SegmentScores:
+    """Return what the scores of a run are made of.
 
     Raises:
-        LogError: the log cannot be scored.
-        ScoringError: OmniSTEval failed, or the sums of the segments are not its scores.
+        ScoringError: the sums of the segments are not the scores.
     """
-    files = run.files
     unit = language(run.target).latency_unit
-    if not run.scored:
-        log = parse_log(files.metrics)
-        refuse(log, run.devset, unit)
-        scores = score(files, run.devset, run.target, log)
-        write_result(Result(run.name, run.target, scores, {}, run.signature), files)
-    scores = read_result(files.folder).scores
-    official = {
-        "bleu": scores.bleu,
-        "chrf": scores.chrf,
-        "cu_ms": scores.longyaal_cu_ms,
-        "ca_ms": scores.longyaal_ca_ms,
-    }
-    instances = read_instances(files.instances, unit, len(run.devset.segments))
+    instances = read_instances(run.files.instances, unit, len(run.devset.segments))
     found = SegmentScores.of(
         [item.prediction for item in instances],
         [item.reference for item in instances],
@@ -232,10 +216,16 @@ def score_segments(run: Run) -> SegmentScores:
         [yaal_ms(item, aware=True) for item in instances],
         bleu_tokenizer(run.target),
     )
+    official = {
+        "bleu": scores.bleu,
+        "chrf": scores.chrf,
+        "cu_ms": scores.longyaal_cu_ms,
+        "ca_ms": scores.longyaal_ca_ms,
+    }
     for name, ours in found.corpus().items():
         value = official[name]
         if value is None or abs(ours - value) > 1e-2:
             raise ScoringError(
-                f"{files.folder}: {name} is {value} by OmniSTEval and {ours} by segments"
+                f"{run.files.folder}: {name} is {value} by OmniSTEval and {ours} by segments"
             )
     return found

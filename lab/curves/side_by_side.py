@@ -1,10 +1,9 @@
-"""Talks side by side, so that engines batch what a memo is to hold."""
+"""Several talks at a time, so that engines batch the requests whose results are cached."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import soundfile
 from tqdm import tqdm
@@ -12,27 +11,24 @@ from tqdm import tqdm
 from alignatt_agent.cascade import Engines, build_booth, chunks
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import Talk
-
-if TYPE_CHECKING:
-    from lab.curves.runs import Run
+from alignatt_agent.evaluation.plan import EvalRun
 
 
-def ask_ahead(runs: Sequence[Run], engines: Engines, streams: int, title: str) -> None:
-    """Stream every talk of every run, ``streams`` of them at a time; what is said is not kept.
+def fill_cache(runs: Sequence[EvalRun], engines: Engines, streams: int) -> None:
+    """Stream every talk of every run, so many at a time; the output is not kept.
 
-    The targets of a point share one ear.
+    The targets of a configuration share the recognition.
 
     Args:
         runs: what to stream.
-        engines: ones that remember, from any thread.
-        streams: how many talks at a time; more than there are would hear the same twice.
-        title: label of the progress bar.
+        engines: behind a cache for any thread.
+        streams: talks at a time; more than there are would compute the same twice.
 
     Raises:
         EngineError: an engine failed.
     """
     talks = runs[0].devset.talks
-    points: dict[str, list[Run]] = {}
+    points: dict[str, list[EvalRun]] = {}
     for run in runs:
         points.setdefault(run.name, []).append(run)
     streams = min(streams, len(talks))
@@ -41,15 +37,18 @@ def ask_ahead(runs: Sequence[Run], engines: Engines, streams: int, title: str) -
             pool.submit(_stream, same, talk, engines) for same in points.values() for talk in talks
         ]
         try:
-            for one in tqdm(asked, f"{title}, {streams} at once", unit="talk"):
+            for one in tqdm(asked, f"{streams} streams at once", unit="talk"):
                 one.result()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
 
 
-def _stream(runs: Sequence[Run], talk: Talk, engines: Engines) -> None:
-    resolved = runs[0].resolved  # that of their point, for every target
+def _stream(runs: Sequence[EvalRun], talk: Talk, engines: Engines) -> None:
+    choice = runs[0].choice  # the same for every target
+    assert choice is not None
+    assert choice.resolved is not None
+    resolved = choice.resolved
     booth = build_booth(
         resolved,
         engines,

@@ -16,6 +16,7 @@ from simulstream.metrics.logger import METRICS_LOGGER
 
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cascade import Engines
+from alignatt_agent.cluster.jobs import JobFailedError, job_runner
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.checkpoints import ROLES
 from alignatt_agent.evaluation.cache import ResultCache
@@ -24,9 +25,10 @@ from alignatt_agent.evaluation.plan import plan
 from alignatt_agent.evaluation.score import ScoringError
 from alignatt_agent.types import EngineError
 from lab.curves import __main__ as cli
-from lab.curves import experiment, runs
+from lab.curves import cached_agent, experiment, runs
 from lab.curves.__main__ import build_parser
-from lab.curves.experiment import Here, Study, conduct
+from lab.curves.cached_agent import CachedAgent
+from lab.curves.experiment import Study, conduct
 from lab.curves.grid import SINGLE, Point, ablations
 from lab.curves.runs import runs_of, score_all, stream
 from tests.fakes import agent as fakes
@@ -107,7 +109,9 @@ def runs_in(world, folder, targets=("de", "zh"), points=POINTS):
 
 
 def stream_in(world, folder, runs, start_engines=None, **options):
-    return stream(runs, world / folder / "memo.sqlite", start_engines or engines(), **options)
+    with job_runner(None, 1, CachedAgent.shutdown) as here:
+        cache = world / folder / "cache.sqlite"
+        return stream(here, runs, start_engines or engines(), cache, **options)
 
 
 def study_in(world, **changes):
@@ -120,8 +124,8 @@ def lines(path: Path, without=("computation_time", "model_loading_time")):
     return [{k: v for k, v in line.items() if k not in without} for line in found]
 
 
-def log_of(run) -> Path:
-    return run.files.metrics
+def log_of(item) -> Path:
+    return item.run.files.metrics
 
 
 def emitted(path: Path):
@@ -167,10 +171,10 @@ def test_an_interrupted_sweep_ends_like_an_uninterrupted_one(world):
     stream_in(world, "whole", runs_in(world, "whole"), engines(whole))
 
     dying = Drafts(dies_after=whole.drafted // 2)
-    with pytest.raises(EngineError, match="out of memory"):
+    with pytest.raises(JobFailedError, match="out of memory"):
         stream_in(world, "cut", runs_in(world, "cut"), engines(dying))
     cut = runs_in(world, "cut")
-    complete = [log_of(run) for run in cut if run.streamed]
+    complete = [log_of(item) for item in cut if item.run.streamed]
     assert 0 < len(complete) < len(cut)
     times = {log: log.stat().st_mtime_ns for log in complete}
 
@@ -209,7 +213,7 @@ def test_a_run_made_from_something_else_is_repeated(world, changed):
 
 def test_computation_is_what_the_engines_took_when_they_computed(world, monkeypatch):
     ticks = itertools.count(0, 3)
-    monkeypatch.setattr(runs, "ResultCache", lambda path: ResultCache(path, ticks.__next__))
+    monkeypatch.setattr(cached_agent, "ResultCache", lambda path: ResultCache(path, ticks.__next__))
     planned = runs_in(world, "sweep", ["de"], POINTS[:1])
     stream_in(world, "sweep", planned)
     [log] = map(log_of, planned)
@@ -226,13 +230,13 @@ def test_computation_is_what_the_engines_took_when_they_computed(world, monkeypa
 def test_talks_side_by_side_leave_nothing_to_compute_and_say_the_same(world, monkeypatch):
     one_by_one, at_once = runs_in(world, "sweep"), runs_in(world, "beside")
     stream_in(world, "sweep", one_by_one)
-    ahead, known = runs.ask_ahead, []
+    fill, known = runs.fill_cache, []
 
-    def noted(missing, lent, streams, title):
-        ahead(missing, lent, streams, title)
-        known.extend([lent.asr._cache, lent.asr._cache.computed])
+    def noted(missing, engines, streams):
+        fill(missing, engines, streams)
+        known.extend([engines.asr._cache, engines.asr._cache.computed])
 
-    monkeypatch.setattr(runs, "ask_ahead", noted)
+    monkeypatch.setattr(runs, "fill_cache", noted)
     assert stream_in(world, "beside", at_once, streams=3) == len(at_once)
     memo, computed = known
     assert memo.computed == computed > 0
@@ -245,13 +249,14 @@ def test_engines_have_room_for_every_talk_at_once(world):
     planned, seen = runs_in(world, "beside"), []
 
     def start(models, heads):
-        seen.append([getattr(models, role).engine.get("max_num_seqs") for role in ROLES])
+        seen.append(tuple(getattr(models, role).engine.get("max_num_seqs") for role in ROLES))
         return engines()(models, heads)
 
     stream_in(world, "beside", planned, start, streams=3)
     stream_in(world, "alone", runs_in(world, "alone"), start)
     configured = [getattr(planned[0].config.models, role).engine for role in ROLES]
-    assert seen == [[3, 3, 3], [engine.get("max_num_seqs") for engine in configured]]
+    configured = tuple(engine.get("max_num_seqs") for engine in configured)
+    assert list(dict.fromkeys(seen)) == [(3, 3, 3), configured]
 
 
 def test_scores_by_segment_are_those_of_simulstream_eval(world):
@@ -272,7 +277,7 @@ def test_segments_that_are_not_what_was_scored_are_refused(world):
     planned = runs_in(world, "sweep", ["de"], POINTS[:1])
     stream_in(world, "sweep", planned)
     score_all(planned)
-    path = planned[0].files.instances
+    path = planned[0].run.files.instances
     path.write_text(path.read_text().replace('"prediction": "', '"prediction": "so '))
     with pytest.raises(ScoringError, match="by OmniSTEval and"):
         score_all(planned)
@@ -281,7 +286,7 @@ def test_segments_that_are_not_what_was_scored_are_refused(world):
 def test_from_configurations_to_figures(world, monkeypatch):
     monkeypatch.setattr(experiment, "sweep", lambda size, only: POINTS)
     monkeypatch.setattr(experiment, "ablations", lambda *given: ablations(*given)[:2])
-    comparisons = conduct(study_in(world), Here(engines(), lambda: None))
+    comparisons = conduct(study_in(world), start_engines=engines())
     out = world / "out"
     found = json.loads((out / "curves.json").read_text())
     assert {run["name"] for run in found["targets"]["de"]["runs"]} == {p.name for p in POINTS}
@@ -295,13 +300,13 @@ def test_from_configurations_to_figures(world, monkeypatch):
         assert (out / f"{stem}.png").stat().st_size > 10_000
         assert "<svg" in (out / f"{stem}.svg").read_text()[:1000]
     before = (out / "curves.json").read_text()
-    conduct(study_in(world), Here(pytest.fail, lambda: None))
+    conduct(study_in(world), start_engines=pytest.fail)
     assert (out / "curves.json").read_text() == before
 
 
 def test_chosen_points_run_alone(world):
     only = ["wait_k-c500-n3-r1.0", "hold_n-c500-n4"]
-    comparisons = conduct(study_in(world, only=only), Here(engines(), lambda: None))
+    comparisons = conduct(study_in(world, only=only), start_engines=engines())
     out = world / "out"
     found = json.loads((out / "curves.json").read_text())
     names = {run["name"] for run in found["targets"]["de"]["runs"]}
@@ -351,5 +356,5 @@ def test_what_fails_on_the_way_says_that_the_command_goes_on(tmp_path, monkeypat
 
     monkeypatch.setattr(cli, "conduct", fail)
     with pytest.raises(cli.CurvesError, match="out of memory; the same command goes on") as caught:
-        cli.main(["--output", str(tmp_path / "out"), "--targets", "de"])
+        cli.main(["--output", str(tmp_path / "out"), "--target", "de"])
     assert caught.value.exit_status == 1

@@ -21,8 +21,11 @@ import pytest
 
 from alignatt_agent.cluster import connection
 from alignatt_agent.cluster.connection import ClusterError, ClusterOptions, check_nodes, joined
+from alignatt_agent.cluster.jobs import Job, job_runner
 from alignatt_agent.config.machine import versions
 from alignatt_agent.serve.access import Limits
+from lab.curves.cached_agent import CachedAgent
+from lab.curves.runs import stream
 from lab.tests import test_curves_runs
 from tests.cluster import clusters
 from tests.fakes import agent as fakes
@@ -215,28 +218,22 @@ def test_a_sweep_is_that_of_one_machine(cluster, tmp_path):
     world = test_curves_runs.make_world(tmp_path)
     here, there = (test_curves_runs.runs_in(world, name, ["de"]) for name in ("here", "there"))
     test_curves_runs.stream_in(world, "here", here)
-    from lab.curves.on_ray import OnRay
-
-    with OnRay(ClusterOptions(cluster.address, 0.1, 0, 2), 2, start_fakes) as place:
-        place.stream(there, tmp_path, "sweep")
-        assert place.apply(_count, [1, 2]) == 2
-        semaphore = place.apply(_killed_child)
+    caches = Path(tempfile.gettempdir())
+    workers = ClusterOptions(cluster.address, 0.1, 0, 2)
+    with job_runner(workers, 2, CachedAgent.shutdown) as runner:
+        stream(runner, there, start_fakes, None)
+        ((_, semaphore),) = runner.results([Job("kill", _killed_child, ())])
         assert semaphore.exists()
-        assert list(Path(tempfile.gettempdir()).glob("alignatt-memo-*"))
-    assert not list(Path(tempfile.gettempdir()).glob("alignatt-memo-*"))
+        assert list(caches.glob("alignatt-cache-*"))
+    assert not list(caches.glob("alignatt-cache-*"))
     assert not semaphore.exists()
     for one, two in zip(here, there, strict=True):
-        assert lines(one.files.metrics) == lines(two.files.metrics)
-        assert two.streamed
-        assert not two.files.records.exists()
+        assert lines(one.run.files.metrics) == lines(two.run.files.metrics)
+        assert two.run.streamed
+        assert not two.run.files.records.exists()
 
 
-def _count(start_engines, items):
-    assert start_engines is start_fakes
-    return len(items)
-
-
-def _killed_child(_):
+def _killed_child():
     """Start a process as engines are started, and kill it; returns its semaphore."""
     spawn = multiprocessing.get_context("spawn")
     told, tell = spawn.Pipe(duplex=False)

@@ -1,0 +1,101 @@
+"""Jobs of a command, done in this process or by the workers of a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from alignatt_agent.cluster.connection import ClusterOptions, joined
+from alignatt_agent.types import AlignAttError
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Something to do.
+
+    Attributes:
+        name: for messages.
+        function: importable; what it leaves in its module is there for the worker's next job.
+        arguments: its arguments; what ``JobRunner.share`` returned is replaced by the value.
+        place: jobs of one place are best done by one worker.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    place: str = ""
+
+
+class JobFailedError(AlignAttError):
+    """A job raised ``cause``, or lost too many workers; ``details`` is the traceback."""
+
+    exit_status = 1
+
+    def __init__(self, job: Job, cause: BaseException, details: str) -> None:
+        super().__init__(f"{job.name}: {cause}")
+        self.job, self.cause, self.details = job, cause, details
+
+
+class JobRunner(Protocol):
+    """Does jobs: this process, or the workers of a cluster."""
+
+    def __len__(self) -> int:
+        """Return how many jobs run at a time."""
+
+    def share(self, value: Any) -> Any:
+        """Return what stands for ``value`` among the arguments of several jobs."""
+
+    def results(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
+        """Do jobs; yield each with its result when it is done.
+
+        Raises:
+            JobFailedError: a job failed.
+        """
+
+
+@contextlib.contextmanager
+def job_runner(
+    cluster: ClusterOptions | None, jobs: int, last: Callable[[], None]
+) -> Iterator[JobRunner]:
+    """Start what does jobs, and end it.
+
+    Args:
+        cluster: the cluster to join; ``None`` for this process.
+        jobs: how many there will be; more workers would have nothing to do.
+        last: every worker does it at the end; importable.
+
+    Raises:
+        ClusterError: the cluster cannot be used.
+    """
+    if cluster is None:
+        try:
+            yield _Here()
+        finally:
+            last()
+    else:
+        with joined(cluster.address):
+            from alignatt_agent.cluster.workers import Workers  # imports Ray, an extra
+
+            with Workers(cluster, jobs, last) as workers:
+                yield workers
+
+
+class _Here:
+    """Does jobs in this process, in order."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def share(self, value: Any) -> Any:
+        return value
+
+    def results(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
+        for job in jobs:
+            try:
+                result = job.function(*job.arguments)
+            except Exception as error:
+                raise JobFailedError(job, error, traceback.format_exc()) from error
+            yield job, result

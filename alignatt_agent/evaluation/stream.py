@@ -1,0 +1,118 @@
+"""Runs through the official harness: inputs, engines that are loaded once, and what is logged."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from alignatt_agent.evaluation.plan import EvalRun
+
+LOGGER = logging.getLogger(__name__)
+
+
+def stream_all(runs: Sequence[EvalRun], paced: bool = False) -> bool:
+    """Stream prepared runs with engines that are loaded once; the first failure ends it.
+
+    Returns:
+        Whether all were streamed to their end.
+    """
+    if not runs:
+        return True
+    announce(runs)
+    try:
+        for run in runs:
+            try:
+                stream(run, paced)
+            except Exception as error:
+                report_failure(run, error)
+                return False
+    finally:
+        for cls in dict.fromkeys(run.agent_class for run in runs):
+            getattr(cls, "shutdown", lambda: None)()
+    return True
+
+
+def prepare(run: EvalRun, keep_talks: bool = False) -> None:
+    """Remove what an earlier stream wrote, and write the inputs of this one.
+
+    Args:
+        run: what is going to be streamed.
+        keep_talks: keep the talks that an interrupted call streamed as jobs.
+    """
+    assert run.choice is not None
+    run.files.clean({run.files.parts} if keep_talks else set())
+    run.files.config.write_text(run.choice.resolved_yaml(run.target), encoding="utf-8")
+    wavs = "".join(f"{talk.wav}\n" for talk in run.devset.talks)
+    run.files.wavs.write_text(wavs, encoding="utf-8")
+
+
+def stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None:
+    """Stream one prepared run; its signature is written when its last talk was streamed.
+
+    Args:
+        run: what to stream.
+        paced: deliver the audio by the clock.
+        progress: show a bar for each talk.
+    """
+    # Importing the harness configures logging; not before it is needed.
+    from alignatt_agent.evaluation.harness import run_stream
+
+    with logging_to(run.files.log):
+        try:
+            run_stream(run, paced, progress)
+        except Exception:
+            LOGGER.exception("the run of %s failed", run.label)
+            raise
+    finish(run, run.signature)
+
+
+def finish(run: EvalRun, signature: Mapping[str, Any]) -> None:
+    """Write the signature of a run that was streamed to its end."""
+    text = json.dumps(signature, indent=2, ensure_ascii=False)
+    run.files.finished.write_text(text + "\n", encoding="utf-8")
+
+
+def announce(runs: Sequence[EvalRun]) -> None:
+    """Print what is going to be streamed."""
+    devset = runs[0].devset
+    print(
+        f"{', '.join(dict.fromkeys(run.name for run in runs))}: {runs[0].source} -> "
+        f"{' '.join(dict.fromkeys(run.target for run in runs))}, {len(devset.talks)} talks, "
+        f"{devset.seconds:.0f} s of speech, {len(devset.segments)} segments; loading models",
+        flush=True,
+    )
+
+
+def report_failure(run: EvalRun, error: BaseException) -> None:
+    """Print why a run is not complete."""
+    print(
+        f"simulstream-eval: {run.label}: {type(error).__name__}: {error}\n"
+        f"  details: {run.files.log}",
+        file=sys.stderr,
+    )
+
+
+@contextlib.contextmanager
+def logging_to(path: Path) -> Iterator[None]:
+    """Send all messages to a file and warnings to the terminal."""
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    file = logging.FileHandler(path, mode="w", encoding="utf-8")
+    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    terminal = logging.StreamHandler()
+    terminal.setLevel(logging.WARNING)
+    terminal.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    terminal.addFilter(lambda record: record.name != LOGGER.name)
+    root.handlers[:] = [file, terminal]
+    root.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.handlers[:] = before
+        root.setLevel(level)
+        file.close()

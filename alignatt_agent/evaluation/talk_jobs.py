@@ -1,0 +1,186 @@
+"""Runs as jobs: each talk of a run is one, and a run is its talks in order.
+
+The logs are those of one process that streamed all talks: what each job wrote is put together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from tqdm import tqdm
+
+from alignatt_agent.cluster.connection import ClusterOptions
+from alignatt_agent.cluster.jobs import Job, JobFailedError, JobRunner, job_runner
+from alignatt_agent.config.machine import device
+from alignatt_agent.evaluation.devset import Talk
+from alignatt_agent.evaluation.plan import DEVICES, EvalRun
+from alignatt_agent.evaluation.run_files import RunFiles
+from alignatt_agent.evaluation.stream import announce, finish, prepare, report_failure, stream
+
+LOGS = ("metrics", "records", "clock", "log")
+"""Files of ``RunFiles`` that streaming writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TalkResult:
+    """One streamed talk.
+
+    Attributes:
+        talk: stem of the recording.
+        device: where it was streamed.
+        logs: contents of the files that were written, by their names in ``LOGS``.
+    """
+
+    talk: str
+    device: str
+    logs: dict[str, str]
+
+
+def stream_on_cluster(runs: Sequence[EvalRun], cluster: ClusterOptions, paced: bool) -> bool:
+    """Stream prepared runs on a cluster that is joined for them.
+
+    Returns:
+        Whether all were streamed to their end.
+    """
+    announce(runs)
+    shutdown = getattr(runs[0].agent_class, "shutdown", lambda: None)
+    with job_runner(cluster, len(runs) * len(runs[0].devset.talks), shutdown) as runner:
+        try:
+            stream_talks(runner, runs, partial(stream_talk, paced=paced))
+        except JobFailedError:
+            return False
+    return True
+
+
+def stream_talk(run: EvalRun, recording: bytes, paced: bool = False) -> TalkResult:
+    """Stream a run of one talk in this process; engines stay for the next one.
+
+    Args:
+        run: with one talk, on whichever machine.
+        recording: WAV file of the talk.
+        paced: deliver the audio by the clock.
+    """
+    (talk,) = run.devset.talks
+    with tempfile.TemporaryDirectory() as folder:
+        wav = Path(folder) / talk.wav.name
+        wav.write_bytes(recording)
+        devset = replace(run.devset, talks=(replace(talk, wav=wav),))
+        here = replace(run, devset=devset, files=RunFiles(Path(folder) / run.target))
+        prepare(here)
+        stream(here, paced, progress=False)
+        logs = {
+            name: path.read_text(encoding="utf-8")
+            for name in LOGS
+            if (path := getattr(here.files, name)).is_file()
+        }
+    return TalkResult(talk.name, device(), logs)
+
+
+def stream_talks(
+    runner: JobRunner,
+    runs: Sequence[EvalRun],
+    function: Callable[[EvalRun, bytes], TalkResult] = stream_talk,
+    by_talk: bool = False,
+) -> None:
+    """Stream prepared runs talk by talk; talks of an interrupted call are not repeated.
+
+    Args:
+        runner: streams them.
+        runs: what is streamed.
+        function: streams a run of one talk.
+        by_talk: whether a worker should keep to a talk instead of a configuration.
+
+    Raises:
+        JobFailedError: a talk could not be streamed; what is complete stays.
+    """
+    done = {run.label: _streamed_before(run) for run in runs}
+    missing = {
+        f"{run.label} {talk.name}": (run, talk)
+        for name in dict.fromkeys(run.name for run in runs)
+        for talk in runs[0].devset.talks
+        for run in runs
+        if run.name == name and talk.name not in done[run.label]
+    }
+    recordings = {talk.name: runner.share(talk.wav.read_bytes()) for talk in runs[0].devset.talks}
+    jobs = []
+    for label, (run, talk) in missing.items():
+        alone = replace(run, devset=replace(run.devset, talks=(talk,), segments=()))
+        place = talk.name if by_talk else run.name
+        jobs.append(Job(label, function, (alone, recordings[talk.name]), place))
+    form = "{desc} {percentage:3.0f}%|{bar:30}| {n:.1f}/{total:.1f} s [{elapsed}{postfix}]"
+    seconds = round(sum(talk.seconds for _, talk in missing.values()), 1)
+    title = f"{len(runner)} worker{'s' if len(runner) > 1 else ''}"
+    with tqdm(total=seconds, desc=title, bar_format=form) as bar:
+        try:
+            for count, (job, result) in enumerate(runner.results(jobs), 1):
+                run, talk = missing[job.name]
+                done[run.label][talk.name] = result
+                _keep(run, result)
+                bar.set_postfix_str(f"{count}/{len(jobs)} talks, {job.name}", refresh=False)
+                bar.update(min(talk.seconds, seconds - bar.n))
+        except JobFailedError as error:
+            bar.close()
+            run, _ = missing[error.job.name]
+            run.files.log.write_text(error.details, encoding="utf-8")
+            report_failure(run, error.cause)
+            raise
+        finally:
+            for run in runs:
+                if len(done[run.label]) == len(run.devset.talks):
+                    _put_together(run, done[run.label])
+
+
+def _keep(run: EvalRun, result: TalkResult) -> None:
+    with run.files.parts.open("a", encoding="utf-8") as stream:
+        line = {"signature": run.signature, **asdict(result)}
+        stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def _streamed_before(run: EvalRun) -> dict[str, TalkResult]:
+    """Return the talks that an interrupted call with an equal signature streamed."""
+    found = {}
+    if run.files.parts.is_file():
+        for text in run.files.parts.read_text(encoding="utf-8").splitlines():
+            with contextlib.suppress(json.JSONDecodeError):  # it was interrupted while writing
+                line = json.loads(text)
+                if run.signed(line.pop("signature")):
+                    found[line["talk"]] = TalkResult(**line)
+    return found
+
+
+def _put_together(run: EvalRun, results: Mapping[str, TalkResult]) -> None:
+    """Write the logs of a run as one process would have written them."""
+    talks = run.devset.talks
+    done = [results[talk.name] for talk in talks]
+    for name in LOGS:
+        texts = [result.logs[name] for result in done if name in result.logs]
+        if name == "metrics":
+            places = enumerate(zip(texts, talks, strict=True))
+            texts = [_renumbered(text, number, talk) for number, (text, talk) in places]
+        if texts:
+            path: Path = getattr(run.files, name)
+            path.write_text("".join(texts), encoding="utf-8")
+    used = {result.talk: result.device for result in done}
+    finish(run, {**run.signature, "device": "; ".join(sorted(set(used.values()))), DEVICES: used})
+    run.files.parts.unlink(missing_ok=True)
+
+
+def _renumbered(metrics: str, number: int, talk: Talk) -> str:
+    """Return the log of a talk as that of the talk at a place of a list."""
+    lines = []
+    for text in metrics.splitlines():
+        line = json.loads(text)
+        if "id" in line:
+            line["id"] = number
+        elif number:
+            continue  # the time of loading the models, which is written once
+        if "metadata" in line:
+            line["metadata"]["wav_name"] = str(talk.wav)
+        lines.append(json.dumps(line) + "\n")
+    return "".join(lines)

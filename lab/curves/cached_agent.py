@@ -1,0 +1,128 @@
+"""The agent on engines behind a cache, whose logs hold the seconds that results took once."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from simulstream.metrics.logger import METRICS_LOGGER
+
+from alignatt_agent.agent import AlignAttAgent
+from alignatt_agent.cascade import Engines
+from alignatt_agent.config.agent_config import ModelsConfig
+from alignatt_agent.config.checkpoints import locate
+from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.evaluation.cache import ResultCache
+from alignatt_agent.evaluation.plan import EvalRun
+from alignatt_agent.evaluation.talk_jobs import TalkResult, stream_talk
+from alignatt_agent.types import Readout
+from lab.curves.engine_cache import cached
+
+StartEngines = Callable[[ModelsConfig, Sequence[tuple[int, int]]], Engines]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSetup:
+    """The engines that all runs of a sweep share, in whichever process they are loaded.
+
+    Attributes:
+        start: loads engines that read these heads; importable.
+        models: their checkpoints.
+        names: what identifies each checkpoint and how it runs, by role.
+        readouts: that serve every request for some of their heads.
+        cache: file of the results; ``None`` for one that ends with the process.
+    """
+
+    start: StartEngines
+    models: ModelsConfig
+    names: Mapping[str, str]
+    readouts: tuple[Readout, ...]
+    cache: Path | None
+
+    def load(self) -> Engines:
+        """Load the engines, or return the loaded ones."""
+        heads = sorted({head for readout in self.readouts for head in readout.heads})
+        return self.start(locate(self.models), heads)
+
+
+class CachedAgent(AlignAttAgent):
+    """Streams on the engines that ``open`` put behind a cache, whatever a configuration names."""
+
+    cache: ClassVar[ResultCache | None] = None
+    _cached: ClassVar[Engines | None] = None
+    _folder: ClassVar[str | None] = None
+
+    @classmethod
+    def open(cls, setup: EngineSetup) -> Engines:
+        """Load the engines of a sweep and put the process's cache in front of them."""
+        if cls.cache is None:
+            path = setup.cache
+            if path is None:
+                cls._folder = tempfile.mkdtemp(prefix="alignatt-cache-")
+                path = Path(cls._folder) / "cache.sqlite"
+            cls.cache = ResultCache(path)
+        cls._cached = cached(setup.load(), cls.cache, setup.names, setup.readouts)
+        return cls._cached
+
+    @classmethod
+    def engines(cls, resolved: Resolved, load: bool = False) -> Engines | None:
+        """Return the engines behind the cache."""
+        return cls._cached
+
+    @classmethod
+    def _start_engines(cls, resolved: Resolved) -> Engines | None:
+        return cls._cached
+
+    _find_engines = _start_engines
+
+    @classmethod
+    def _check_contexts(cls, resolved: Resolved, contexts: Sequence[str] | None = None) -> None:
+        pass
+
+    @classmethod
+    def shutdown(cls) -> None:
+        """Close the cache and end the engines; a worker that is killed runs no exit handlers."""
+        if cls.cache is not None:
+            cls.cache.close()
+        if cls._folder is not None:
+            shutil.rmtree(cls._folder, ignore_errors=True)
+        cls.cache = cls._cached = cls._folder = None
+        super().shutdown()
+
+
+def stream_cached(setup: EngineSetup, run: EvalRun, recording: bytes) -> TalkResult:
+    """Stream a run of one talk in this process, see ``stream_talk``."""
+    CachedAgent.open(setup)
+    assert CachedAgent.cache is not None
+    with _engine_seconds(CachedAgent.cache):
+        result = stream_talk(run, recording)
+    result.logs.pop("records", None)  # drafts of hours of speech would fill disks
+    return result
+
+
+@contextmanager
+def _engine_seconds(cache: ResultCache) -> Iterator[None]:
+    """Log as computation time what results took when they were computed; Python's is left out."""
+    before = cache.spent
+
+    def rewrite(record: logging.LogRecord) -> bool:
+        nonlocal before
+        line = json.loads(record.getMessage())
+        if "computation_time" in line:
+            line["computation_time"] = cache.spent - before
+            before = cache.spent
+            record.msg = json.dumps(line)
+        return True
+
+    METRICS_LOGGER.addFilter(rewrite)
+    try:
+        yield
+    finally:
+        METRICS_LOGGER.removeFilter(rewrite)
