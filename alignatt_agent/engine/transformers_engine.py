@@ -1,21 +1,25 @@
-"""Transformers as the reference: greedy drafts with attention rows through two seams.
+"""Transformers as the reference: greedy drafts with rows out of its attention matrices.
 
-``eager`` has Transformers materialise every attention matrix. ``sdpa`` keeps its fused attention:
-queries and keys of the wanted layers are noted after RoPE, and the wanted rows are recomputed
-from them when the draft is complete (*qk-fast*). Nothing here is shared with the capture inside
-vLLM, which is judged by it.
+Nothing here is shared with the capture inside vLLM, which is judged by it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from torch.nn.functional import pad
+from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING,
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    AutoTokenizer,
+)
 
-from alignatt_agent.engine.transformers_rows import QK_FAST, EagerTape, FusedTape, Tape, recording
 from alignatt_agent.types import (
     AttentionRows,
     Draft,
@@ -26,7 +30,55 @@ from alignatt_agent.types import (
     Readout,
 )
 
-Seam = Literal["eager", "sdpa"]
+_WITHOUT_ATTENTION = ("linear_attention", "mamba", "conv", "moe", "recurrent")
+"""Kinds of layers in ``layer_types`` that return no attention matrix."""
+
+
+class RowRecorder:
+    """Collects the wanted rows of successive forward passes over one sequence.
+
+    Args:
+        readout: the wanted heads.
+        layers: numbers of the layers with attention.
+
+    Attributes:
+        wanted: how many of the next pass's last queries have their rows read.
+    """
+
+    def __init__(self, readout: Readout, layers: Sequence[int]) -> None:
+        self.wanted = 0
+        self._readout = readout
+        self._places = {layer: place for place, layer in enumerate(layers)}
+        self._length = 0
+        self._rows: list[torch.Tensor] = []
+
+    def run(self, model: Any, **inputs: Any) -> Any:
+        """Run a forward pass, keep its rows and return its output."""
+        output = model(**inputs, output_attentions=True)
+        # Hybrids return matrices of their attention layers only, or None for the others.
+        found = [matrix for matrix in output.attentions if matrix is not None]
+        if len(found) != len(self._places):
+            raise EngineError(
+                f"{type(model).__name__} returned {len(found)} attention matrices, but its "
+                f"configuration names {len(self._places)} layers with attention: which layer a "
+                "row belongs to is unknown"
+            )
+        queries = found[0].shape[2]
+        self._length += queries
+        if self.wanted:
+            last = slice(queries - self.wanted, queries)
+            heads = [(self._places[layer], head) for layer, head in self._readout.heads]
+            rows = [found[place][0, head, last].float() for place, head in heads]
+            # Sliding layers only cache the end of the sequence.
+            padded = [pad(row, (self._length - row.shape[1], 0)) for row in rows]
+            self._rows.append(torch.stack(padded, 1))
+        return output
+
+    def rows(self, length: int) -> torch.Tensor:
+        """Return ``[rows, heads, length]`` over all positions of the sequence, in float32."""
+        result = torch.zeros(0, len(self._readout.heads), length)
+        parts = [pad(part, (0, length))[..., :length] for part in self._rows]
+        return torch.cat([result, *[part.cpu() for part in parts]])
 
 
 class TransformersEngine:
@@ -35,45 +87,49 @@ class TransformersEngine:
     Args:
         path: directory, or id on the Hugging Face hub.
         dtype: torch's name of the computation type.
-        seam: ``"eager"`` or ``"sdpa"``, see above.
         device: torch's name of the device.
         random: draw weights in the configuration's shape instead of loading any.
 
     Attributes:
+        attention: Transformers' name of the attention function.
+        recorder: reads rows out of that function.
         model: the Transformers model.
         tokenizer: its tokenizer; ``None`` when the checkpoint has none.
         stops: ids that end a turn.
+
+    Raises:
+        EngineError: Transformers has no class for the model that generates text.
     """
+
+    attention = "eager"
+    recorder: type[RowRecorder] = RowRecorder
 
     def __init__(
         self,
         path: str,
         *,
         dtype: str = "float32",
-        seam: Seam = "eager",
         device: str = "cpu",
         random: bool = False,
     ) -> None:
-        self.name = f"translation model {path} (Transformers, {seam}, {dtype})"
-        self._seam = seam
-        options: dict[str, Any] = {
-            "dtype": getattr(torch, dtype),
-            "attn_implementation": "eager" if seam == "eager" else QK_FAST,
-        }
+        self.name = f"translation model {path} (Transformers, {self.attention}, {dtype})"
+        options = {"dtype": getattr(torch, dtype), "attn_implementation": self.attention}
+        config = AutoConfig.from_pretrained(path)
+        generator = self._class_of(config)
         if random:
-            config = AutoConfig.from_pretrained(path)
             with torch.device(device):
-                self.model: Any = AutoModelForCausalLM.from_config(config, **options)
+                self.model: Any = generator.from_config(config, **options)
         else:
-            self.model = AutoModelForCausalLM.from_pretrained(path, **options)
+            self.model = generator.from_pretrained(path, **options)
         self.model.to(device).eval()
         try:
             self.tokenizer = AutoTokenizer.from_pretrained(path)
-        except (OSError, ValueError):
+        except (OSError, ValueError, ImportError):
             self.tokenizer = None
         self.stops = _stops(self.model, self.tokenizer)
         text = self.model.config.get_text_config(decoder=True)
-        self._layers, self._heads = text.num_hidden_layers, text.num_attention_heads
+        self._layers = attention_layers(text)
+        self._shape = text.num_hidden_layers, text.num_attention_heads
         self._context = text.max_position_embeddings
 
     @torch.inference_mode()
@@ -94,18 +150,18 @@ class TransformersEngine:
             self._fail(f"a draft of {max_tokens} tokens was asked for")
         if resumed is not None and (resumed.ended or len(resumed.token_ids) >= max_tokens):
             return resumed
-        tape = self._tape(prompt, readout)
+        recorder = self._recorder(prompt, readout)
         tokens = list(resumed.token_ids) if resumed is not None else []
         known, feed = len(tokens), [*prompt.token_ids, *tokens]
         # The row at the last token exists only once that token was fed, which takes a token more.
         spare = 1 if readout is not None and readout.row == "emitted" else 0
         limit = min(max_tokens + spare, self._context - len(prompt.token_ids))
-        if tape is not None:
-            tape.wanted = 1 - spare
+        if recorder is not None:
+            recorder.wanted = 1 - spare
         cache, ended, steps = None, False, 0
         sure = [*resumed.probabilities] if resumed is not None else []
         while len(tokens) < limit and not ended:
-            output = self._forward(feed, tape, use_cache=True, past_key_values=cache)
+            output = self._forward(feed, recorder, use_cache=True, past_key_values=cache)
             cache = output.past_key_values
             steps += 1
             feed = [int(output.logits[0, -1].argmax())]
@@ -114,16 +170,16 @@ class TransformersEngine:
                 tokens += feed
             if readout is not None and readout.probabilities:
                 sure.append(float(output.logits[0, -1].float().softmax(-1)[feed[0]]))
-            if tape is not None:
-                tape.wanted = 1
+            if recorder is not None:
+                recorder.wanted = 1
         if spare and steps and not ended:
             tokens.pop()
         if not tokens and not ended:
             self._fail(f"no room for a draft after a prompt of {len(prompt.token_ids)} tokens")
         rows = None
-        if tape is not None:
+        if recorder is not None:
             length = len(prompt.token_ids) + len(tokens)
-            rows = _cut(tape.rows(length)[: len(tokens) - known], prompt)
+            rows = _cut(recorder.rows(length)[: len(tokens) - known], prompt)
             if resumed is not None:
                 rows = _joined(resumed.rows, rows) if resumed.rows else self._fail("no rows came")
         before = resumed.steps if resumed is not None else 0
@@ -142,14 +198,14 @@ class TransformersEngine:
         Raises:
             EngineError: a head or the source span does not exist, or the context is too short.
         """
-        tape = self._tape(prompt, readout)
-        assert tape is not None
+        recorder = self._recorder(prompt, readout)
+        assert recorder is not None
         ids = [*prompt.token_ids, *token_ids]
         if not token_ids or len(ids) > self._context:
             self._fail(f"rows of {len(token_ids)} tokens were asked for, {len(ids)} in all")
-        tape.wanted = len(token_ids)
-        self._forward(ids if readout.row == "emitted" else ids[:-1], tape, use_cache=False)
-        return _cut(tape.rows(len(ids)), prompt)
+        recorder.wanted = len(token_ids)
+        self._forward(ids if readout.row == "emitted" else ids[:-1], recorder, use_cache=False)
+        return _cut(recorder.rows(len(ids)), prompt)
 
     @torch.inference_mode()
     def logprobs(self, prompt: Prompt, token_ids: Sequence[int]) -> FloatArray:
@@ -159,19 +215,14 @@ class TransformersEngine:
         found: FloatArray = torch.log_softmax(output.logits[0].float(), -1).cpu().numpy()
         return found
 
-    def _forward(self, ids: list[int], tape: Tape | None, keep: int = 1, **options: Any) -> Any:
-        with recording(tape):
-            output = self.model(
-                input_ids=torch.tensor([ids], device=self.model.device),
-                output_attentions=isinstance(tape, EagerTape),
-                logits_to_keep=keep,
-                **options,
-            )
-        if tape is not None:
-            tape.note_pass(output.attentions)
-        return output
+    def _forward(
+        self, ids: list[int], recorder: RowRecorder | None, keep: int = 1, **options: Any
+    ) -> Any:
+        inputs = torch.tensor([ids], device=self.model.device)
+        options = {"input_ids": inputs, "logits_to_keep": keep, **options}
+        return recorder.run(self.model, **options) if recorder else self.model(**options)
 
-    def _tape(self, prompt: Prompt, readout: Readout | None) -> Tape | None:
+    def _recorder(self, prompt: Prompt, readout: Readout | None) -> RowRecorder | None:
         if readout is None:
             return None
         length = len(prompt.token_ids)
@@ -180,14 +231,36 @@ class TransformersEngine:
                 f"the source span {prompt.source_start}:{prompt.source_end} is not inside the "
                 f"prompt of {length} tokens"
             )
-        layers, heads = self._layers, self._heads
-        bad = [(a, b) for a, b in readout.heads if not (0 <= a < layers and 0 <= b < heads)]
+        layers, heads = self._shape
+        bad = [(a, b) for a, b in readout.heads if a not in self._layers or not 0 <= b < heads]
         if bad or not readout.heads:
-            self._fail(f"heads {bad or 'none'} were asked for in {layers} layers of {heads} heads")
-        return EagerTape(readout) if self._seam == "eager" else FusedTape(readout)
+            hybrid = f"; only layers {list(self._layers)} have attention"
+            self._fail(
+                f"heads {bad or 'none'} were asked for in {layers} layers of {heads} heads"
+                + hybrid * (len(self._layers) < layers)
+            )
+        return self.recorder(readout, self._layers)
+
+    def _class_of(self, config: Any) -> Any:
+        """Return the class that loads the model; some with images have no causal one."""
+        if type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
+            return AutoModelForCausalLM
+        if type(config) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
+            return AutoModelForImageTextToText
+        return self._fail(
+            f"Transformers has no class for {type(config).__name__} that generates text; "
+            "name the checkpoint of a decoder-only language model"
+        )
 
     def _fail(self, cause: str) -> NoReturn:
         raise EngineError(f"{self.name}: {cause}")
+
+
+def attention_layers(config: Any) -> tuple[int, ...]:
+    """Return the numbers of the layers with attention; hybrids have others between them."""
+    kinds = getattr(config, "layer_types", None) or getattr(config, "layers_block_type", None)
+    kinds = kinds or ["attention"] * config.num_hidden_layers
+    return tuple(number for number, kind in enumerate(kinds) if kind not in _WITHOUT_ATTENTION)
 
 
 def _cut(rows: torch.Tensor, prompt: Prompt) -> AttentionRows:

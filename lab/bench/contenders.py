@@ -25,9 +25,11 @@ from alignatt_agent.engine import pool
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_environment, on_cpu
 from alignatt_agent.engine.served_model import ServedModel
-from alignatt_agent.engine.transformers_engine import Seam, TransformersEngine
+from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.policy import AlignAtt, build_policy
 from alignatt_agent.types import EngineError, Gate, Prompt, Readout, TranslationEngine
+from lab.bench import fused_attention
+from lab.bench.fused_attention import Seam
 from lab.stand_ins import random_models
 
 CONTEXT = 1024
@@ -234,10 +236,9 @@ def _listed(size: Size, found: Mapping[int, Contender], seams: Sequence[Seam]) -
 def _reference(size: Size, seam: Seam) -> TransformersEngine:
     """Load the model into this process, on the device that vLLM uses."""
     device = "cpu" if on_cpu() else "cuda"
-    engine = TransformersEngine(
+    engine = fused_attention.ENGINES[seam](
         size.model.path,
         dtype=size.model.dtype,
-        seam=seam,
         device=device,
         random=size.model.engine.get("load_format") == "dummy",
     )

@@ -15,8 +15,9 @@ from typing import Any
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment
-from alignatt_agent.engine.transformers_engine import Seam, TransformersEngine
+from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.types import AttentionRows, FloatArray, Prompt, Readout
+from lab.bench.fused_attention import ENGINES, Seam
 from lab.parity.cases import ENGINE, Dtype, Situations, Subject
 from lab.parity.cells import SEAM, Answer, Ask, Cell, Head, decide
 
@@ -151,7 +152,7 @@ class References:
 
     def __init__(self, path: Path, device: str = "cpu") -> None:
         def engine(dtype: str, seam: Seam) -> TransformersEngine:
-            return TransformersEngine(str(path), dtype=dtype, seam=seam, device=device)
+            return ENGINES[seam](str(path), dtype=dtype, device=device)
 
         def rows(
             prompt: Prompt, ids: tuple[int, ...], readout: Readout, dtype: str, seam: Seam

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt, Readout
+from lab.bench.fused_attention import ENGINES, FusedEngine
 from lab.stand_ins import random_models
 from tests.fixtures.engines import HEADS, make_prompt
 
@@ -23,12 +26,12 @@ PROMPTS = [make_prompt(20, 20, 3, 9), make_prompt(100, 100, 40, 30), make_prompt
 
 @pytest.fixture(scope="module")
 def eager(checkpoints: Path) -> TransformersEngine:
-    return TransformersEngine(str(checkpoints / "gemma4"), seam="eager")
+    return TransformersEngine(str(checkpoints / "gemma4"))
 
 
 @pytest.fixture(scope="module")
 def fused(checkpoints: Path) -> TransformersEngine:
-    return TransformersEngine(str(checkpoints / "gemma4"), seam="sdpa")
+    return FusedEngine(str(checkpoints / "gemma4"))
 
 
 def assert_same_rows(ours: AttentionRows | None, theirs: AttentionRows | None) -> None:
@@ -128,12 +131,10 @@ def test_soft_caps_change_rows_and_both_seams_know_them(tmp_path):
             sliding_window=16,
             attn_logit_softcapping=cap,
         )
-        import torch
-
         torch.manual_seed(0)
         Gemma2ForCausalLM(config).save_pretrained(tmp_path / str(cap))
         readout = Readout(((0, 1), (1, 6), (3, 3)), "predicting")
-        engines = [TransformersEngine(str(tmp_path / str(cap)), seam=s) for s in ("eager", "sdpa")]
+        engines = [engine(str(tmp_path / str(cap))) for engine in ENGINES.values()]
         first, second = (engine.draft(PROMPTS[0], 6, readout) for engine in engines)
         assert_same(second, first)
         rows = [engine.rows(PROMPTS[0], [9, 8, 7], readout) for engine in engines]
@@ -145,13 +146,92 @@ def test_soft_caps_change_rows_and_both_seams_know_them(tmp_path):
 def test_sinks_take_mass_and_both_seams_know_them(tmp_path):
     readout = Readout(((0, 1), (1, 6), (3, 3)), "emitted")
     path = str(random_models.write("gpt-oss", tmp_path))
-    engines = [TransformersEngine(path, seam=seam) for seam in ("eager", "sdpa")]
+    engines = [engine(path) for engine in ENGINES.values()]
     for prompt in PROMPTS:
         first, second = (engine.draft(prompt, 6, readout) for engine in engines)
         assert_same(second, first)
         rows = first.rows
         total = rows.source.sum(-1) + rows.prompt + rows.suffix
         assert 0.2 < (1 - total).max() < 1  # what the sinks took
+
+
+@pytest.fixture(scope="module")
+def hybrid(tmp_path_factory) -> tuple[str, Any]:
+    """A Qwen3.5 whose layers 0, 1, 2 are linear attention and 3 is full attention."""
+    from transformers import Qwen3_5ForCausalLM, Qwen3_5TextConfig
+
+    folder = tmp_path_factory.mktemp("hybrid")
+    small = {"linear_num_key_heads": 2, "linear_num_value_heads": 2, "linear_key_head_dim": 16}
+    config = Qwen3_5TextConfig(**random_models._TINY, **small, linear_value_head_dim=16)
+    torch.manual_seed(0)
+    model = Qwen3_5ForCausalLM(config).eval()
+    model.save_pretrained(folder)
+    return str(folder), model
+
+
+@torch.inference_mode()
+def test_layers_of_a_hybrid_keep_their_numbers(hybrid):
+    path, model = hybrid
+    engine, prompt, readout = TransformersEngine(path), PROMPTS[0], Readout(((3, 2),), "emitted")
+    ids = torch.tensor([[*prompt.token_ids, 9, 8, 7]])
+    seen = []
+    block = model.model.layers[3].self_attn
+    block.config._attn_implementation = "eager"
+    hook = block.register_forward_hook(lambda *found: seen.append(found[-1][1]))
+    model(ids)
+    hook.remove()
+    source = slice(prompt.source_start, prompt.source_end)
+    rows = engine.rows(prompt, [9, 8, 7], readout)
+    np.testing.assert_allclose(rows.source[:, 0], seen[0][0, 2, -3:, source], atol=1e-5)
+    assert engine.draft(prompt, 4, readout).rows.source.shape[0] == 4
+    with pytest.raises(EngineError, match=r"\[\(1, 2\)\] .* only layers \[3\] have attention"):
+        engine.rows(prompt, [9], Readout(((1, 2),), "emitted"))
+
+
+def test_attention_matrices_without_a_layer_are_refused(hybrid):
+    engine = TransformersEngine(hybrid[0])
+    engine._layers = (1, 3)  # as of a configuration that names other layers than the model has
+    with pytest.raises(EngineError, match="returned 1 attention matrices, .* names 2 layers"):
+        engine.rows(PROMPTS[0], [9], Readout(((3, 2),), "emitted"))
+
+
+def test_a_published_class_with_images_is_served_by_its_text_model(tmp_path):
+    from transformers import Mistral3Config, Mistral3ForConditionalGeneration
+
+    text = {**random_models._TINY, "model_type": "mistral"}
+    vision = {
+        "model_type": "pixtral",
+        "hidden_size": 32,
+        "intermediate_size": 32,
+        "head_dim": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "image_size": 28,
+        "patch_size": 14,
+    }
+    config = Mistral3Config(text_config=text, vision_config=vision, image_token_index=5)
+    torch.manual_seed(0)
+    model = Mistral3ForConditionalGeneration(config).eval()
+    model.save_pretrained(tmp_path)
+    engine, readout = TransformersEngine(str(tmp_path)), Readout(((1, 6), (3, 3)), "predicting")
+    draft = engine.draft(PROMPTS[0], 6, readout)
+    assert_same_rows(engine.rows(PROMPTS[0], draft.token_ids, readout), draft.rows)
+    model.set_attn_implementation("eager")
+    ids = torch.tensor([[*PROMPTS[0].token_ids, *draft.token_ids]])
+    with torch.inference_mode():
+        output = model(ids, output_attentions=True)
+    assert output.logits[0, -7:-1].argmax(-1).tolist() == list(draft.token_ids)
+    source = slice(PROMPTS[0].source_start, PROMPTS[0].source_end)
+    expected = output.attentions[1][0, 6, -7:-1, source]
+    np.testing.assert_allclose(draft.rows.source[:, 0], expected, atol=1e-4)
+
+
+def test_a_model_that_generates_no_text_is_refused(tmp_path):
+    from transformers import ViTConfig
+
+    ViTConfig().save_pretrained(tmp_path)
+    with pytest.raises(EngineError, match="no class for ViTConfig that generates text; name"):
+        TransformersEngine(str(tmp_path))
 
 
 def test_bad_requests_are_refused(eager):

@@ -1,15 +1,14 @@
-"""Reads attention rows out of Transformers models, for ``reference``.
+"""Rows out of Transformers' fused attention (*qk-fast*), which the bench and parity compare.
 
-One sequence runs through the model in one or several passes; a tape collects the rows of the
-queries that are wanted.
+Queries and keys of the wanted layers are noted after RoPE, and the wanted rows are recomputed from
+them when the draft is complete.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any, Literal
 
 import torch
 from torch.nn.functional import pad
@@ -17,59 +16,21 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from alignatt_agent.engine.transformers_engine import RowRecorder, TransformersEngine
 from alignatt_agent.types import Readout
 
 QK_FAST = "alignatt_qk_fast"
 """Name under which Transformers knows our attention function."""
 
-
-class Tape(Protocol):
-    """Collects the wanted rows of successive forward passes over one sequence."""
-
-    wanted: int
-    """How many of the next pass's last queries have their rows read."""
-
-    def note_pass(self, attentions: Sequence[torch.Tensor] | None) -> None:
-        """Take note that a forward pass is over, with the matrices it returned, if any."""
-
-    def rows(self, length: int) -> torch.Tensor:
-        """Return ``[rows, heads, length]`` over all positions of the sequence, in float32."""
+Seam = Literal["eager", "sdpa"]
+"""Transformers' attention functions that rows are read from."""
 
 
-class EagerTape:
-    """Rows out of the attention matrices that Transformers returns."""
+class FusedRecorder(RowRecorder):
+    """Recomputes the wanted rows from queries and keys."""
 
-    def __init__(self, readout: Readout) -> None:
-        self.wanted = 0
-        self._readout = readout
-        self._length = 0
-        self._rows: list[torch.Tensor] = []
-
-    def note_pass(self, attentions: Sequence[torch.Tensor] | None) -> None:
-        """Keep the wanted rows, see ``Tape``."""
-        assert attentions is not None
-        queries = attentions[0].shape[2]
-        self._length += queries
-        last = slice(queries - self.wanted, queries)
-        if not self.wanted:
-            return
-        rows = [attentions[layer][0, head, last].float() for layer, head in self._readout.heads]
-        # Sliding layers only cache the end of the sequence.
-        padded = [pad(row, (self._length - row.shape[1], 0)) for row in rows]
-        self._rows.append(torch.stack(padded, 1))
-
-    def rows(self, length: int) -> torch.Tensor:
-        """Return the rows, see ``Tape``."""
-        result = torch.zeros(0, len(self._readout.heads), length)
-        parts = [pad(part, (0, length))[..., :length] for part in self._rows]
-        return torch.cat([result, *[part.cpu() for part in parts]])
-
-
-class FusedTape:
-    """Rows recomputed from queries and keys (*qk-fast*)."""
-
-    def __init__(self, readout: Readout) -> None:
-        self.wanted = 0
+    def __init__(self, readout: Readout, layers: Sequence[int]) -> None:
+        super().__init__(readout, layers)
         self._columns: dict[int, list[int]] = {}
         for column, (layer, _) in enumerate(readout.heads):
             self._columns.setdefault(layer, []).append(column)
@@ -83,17 +44,32 @@ class FusedTape:
         if layer in self._notes:
             self._notes[layer].note(self.wanted, *states)
 
-    def note_pass(self, attentions: Sequence[torch.Tensor] | None) -> None:
-        """Do nothing, see ``Tape``: everything was noted on the way."""
+    def run(self, model: Any, **inputs: Any) -> Any:
+        """Run a forward pass whose attention function of this thread writes here."""
+        token = _recorder.set(self)
+        try:
+            return model(**inputs)
+        finally:
+            _recorder.reset(token)
 
     def rows(self, length: int) -> torch.Tensor:
-        """Return the rows, see ``Tape``."""
+        """Return ``[rows, heads, length]``, see ``RowRecorder``."""
         parts = {layer: notes.rows(length).cpu() for layer, notes in self._notes.items()}
         first = next(iter(parts.values()))
         result = torch.zeros(len(first), sum(map(len, self._columns.values())), length)
         for layer, columns in self._columns.items():
             result[:, columns] = parts[layer]
         return result
+
+
+class FusedEngine(TransformersEngine):
+    """The reference with fused attention."""
+
+    attention = QK_FAST
+    recorder = FusedRecorder
+
+
+ENGINES: dict[Seam, type[TransformersEngine]] = {"eager": TransformersEngine, "sdpa": FusedEngine}
 
 
 class LayerNotes:
@@ -175,7 +151,7 @@ def _weights(scores: torch.Tensor, sinks: torch.Tensor | None) -> torch.Tensor:
     return torch.softmax(torch.cat([scores, extra], -1), -1, dtype=torch.float32)[..., :-1]
 
 
-_tape: ContextVar[FusedTape | None] = ContextVar("alignatt_tape", default=None)
+_recorder: ContextVar[FusedRecorder | None] = ContextVar("alignatt_recorder", default=None)
 
 
 def _attend(
@@ -188,11 +164,11 @@ def _attend(
     softcap: float | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Transformers' SDPA, with what a tape wants noted on the way."""
+    """Transformers' SDPA, with what a recorder wants noted on the way."""
     sinks = options.pop("s_aux", None)
-    tape = _tape.get()
-    if tape is not None:
-        tape.note_layer(module.layer_idx, query, key, attention_mask, scaling, softcap, sinks)
+    recorder = _recorder.get()
+    if recorder is not None:
+        recorder.note_layer(module.layer_idx, query, key, attention_mask, scaling, softcap, sinks)
     if softcap or sinks is not None:
         return _by_hand(query, key, value, attention_mask, scaling, softcap, sinks), None
     options.pop("output_attentions", None)
@@ -221,16 +197,6 @@ def _by_hand(
         mask = torch.ones(new, known, dtype=torch.bool, device=key.device).tril(known - new)
     weights = _weights(scores.masked_fill(~mask, float("-inf")), sinks)
     return (weights.to(query.dtype) @ value).transpose(1, 2).contiguous()
-
-
-@contextmanager
-def recording(tape: Tape | None) -> Iterator[None]:
-    """Have the attention function of this thread write on ``tape``, if that is of its kind."""
-    token = _tape.set(tape if isinstance(tape, FusedTape) else None)
-    try:
-        yield
-    finally:
-        _tape.reset(token)
 
 
 AttentionInterface.register(QK_FAST, _attend)
