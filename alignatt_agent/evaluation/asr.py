@@ -1,14 +1,14 @@
-"""Diagnose the speech side of a run: word error rate, latency, how reliable the live tail is.
+"""Diagnose the speech side of a run: word error rate, latency, reliability of the live tail.
 
-The live tail is judged by its reference error by distance to the end of the audio, with the
-hold-back that it suggests. Reads what a run recorded; no model is loaded.
+Reports the reference error of the live tail by distance to the end of the audio, and the hold-back
+that it suggests. Reads what a run recorded; no model is loaded.
 
 Example:
   alignatt asr outputs/dev-low/de --devset micro_models/devset --output outputs/asr
 
 RUN is a target folder of simulstream-eval (any target: the speech side is the same), DIR a dev set
-with ref/SOURCE.txt. Every word counts as shown from the moment at which the translation could rely
-on it; a word that changes later counts from its last change.
+with ref/SOURCE.txt. A word counts as emitted when it became accessible to the translation, or when
+it last changed.
 
 OUT/asr.json holds all figures, OUT/tail_error.svg the plot (matplotlib, extra `plots`).
 
@@ -51,10 +51,7 @@ from alignatt_agent.evaluation.wer import (
 
 
 def transcript_log(records: Iterable[TalkStep]) -> list[dict[str, Any]]:
-    """Return the words that the translation could rely on as Simulstream's log.
-
-    Revised words are taken back.
-    """
+    """Return the accessible words as Simulstream's log, in which revised words are deleted."""
     lines: list[dict[str, Any]] = []
     talk, number = "", -1
     settled: list[str] = []
@@ -81,14 +78,10 @@ def transcript_log(records: Iterable[TalkStep]) -> list[dict[str, Any]]:
     return lines
 
 
-def latency(
+def transcript_latency(
     records: Iterable[TalkStep], devset: DevSet, source: str, folder: Path
 ) -> dict[str, float]:
-    """Score the speech side as if its words were the output.
-
-    Raises:
-        ScoringError: OmniSTEval failed.
-    """
+    """Score the latency of the accessible words as if they were the output."""
     files = RunFiles(folder)
     files.clean()
     lines = transcript_log(records)
@@ -98,16 +91,16 @@ def latency(
     arguments = omnisteval_arguments(files, devset, source, references=devset.transcript)
     found = run_omnisteval(arguments, folder)
     steps = [line for line in lines if "computation_time" in line]
-    heard = {line["id"]: line["total_audio_processed"] for line in steps}
+    audio_s = {line["id"]: line["total_audio_processed"] for line in steps}
     return {
         "longyaal_cu_ms": float(found["LongYAAL (CU)"]),
         "longyaal_ca_ms": float(found["LongYAAL (CA)"]),
-        "rtf": round(sum(line["computation_time"] for line in steps) / sum(heard.values()), 4),
+        "rtf": round(sum(line["computation_time"] for line in steps) / sum(audio_s.values()), 4),
     }
 
 
 def tail_report(errors: TailErrors) -> dict[str, Any]:
-    """Return the curve as lists, and the hold-back that it suggests."""
+    """Return the error rate of each bin, and the suggested hold-back."""
     names = ("from_ms", "error", "low", "high", "words")
     columns = (
         [round(1000 * edge) for edge in errors.edges_s],
@@ -122,12 +115,7 @@ def tail_report(errors: TailErrors) -> dict[str, Any]:
 
 
 def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, Any]:
-    """Measure the speech side of a run and write ``asr.json`` and the plot.
-
-    Raises:
-        DevSetError: the dev set is not complete.
-        ScoringError: the run recorded nothing, or a scorer failed.
-    """
+    """Measure the speech side of a run and write ``asr.json`` and the plot."""
     code = language(source).code
     check_scorer([code])
     checked = load_devset(devset, [], source=code, audio=False)
@@ -136,14 +124,14 @@ def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, An
     path = RunFiles(run).records
     if not path.is_file():
         raise ScoringError(
-            f"{path} does not exist: {run} is not the folder of a target that simulstream-eval "
-            f"streamed with an agent of ours"
+            f"{path} does not exist: {run} is not a target folder of simulstream-eval, streamed "
+            f"with an agent of this package"
         )
     records = list(read_steps(path))
     errors = tail_errors(records, reference_transcripts(checked))
     report = {
         **word_error_rate(checked, streamed_transcripts(records)),
-        **latency(records, checked, code, output),
+        **transcript_latency(records, checked, code, output),
         "tail": tail_report(errors),
     }
     text = json.dumps(report, indent=2, allow_nan=False)
@@ -163,9 +151,10 @@ def table(report: dict[str, Any]) -> str:
         if item["words"]
     ]
     head = ("ms from the end", "error %", "90 % band", "words")
-    found = report["tail"]["hold_back_ms"]
+    found, (low, high) = report["tail"]["hold_back_ms"], report["wer_interval"]
     lines = [
-        f"WER {report['wer']:.2f} % (with case and punctuation {report['wer_exact']:.2f} %), "
+        f"WER {report['wer']:.2f} % [{low:.2f}, {high:.2f}] (95 % bootstrap over segments; with "
+        f"case and punctuation {report['wer_exact']:.2f} %), "
         f"LongYAAL CU {report['longyaal_cu_ms']:.0f} ms, CA {report['longyaal_ca_ms']:.0f} ms, "
         f"RTF {report['rtf']:.3f}",
         "",
@@ -173,8 +162,8 @@ def table(report: dict[str, Any]) -> str:
         "",
         "too few words to suggest a hold-back"
         if found is None
-        else f"suggested hold-back: {found} ms (speech.hold_back_ms); older words are no worse "
-        f"than those a second old",
+        else f"suggested hold-back: {found} ms (speech.hold_back_ms); older words have the "
+        f"same error rate",
     ]
     return "\n".join(lines)
 
@@ -185,13 +174,13 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("run", type=Path, metavar="RUN", help="target folder of simulstream-eval")
     add("--devset", type=Path, required=True, metavar="DIR", help="its dev set")
-    add("--source", default="en", metavar="LANG", help="default %(default)s")
+    add("--source", default="en", metavar="CODE", help="spoken language; default %(default)s")
     add("--output", type=Path, required=True, metavar="OUT", help="output folder")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line."""
     print(table(diagnose(**vars(build_parser().parse_args(argv)))))
     return 0
 

@@ -1,8 +1,8 @@
-"""What is wrong with a log: one list of rules, for scoring and for submissions.
+"""Rules for logs, one list for scoring and for submissions.
 
-The official scorer joins what it finds, so a rerun appended to a log, a talk that is missing or a
-stream that was cut would be scored as if the system had been bad. A submission claims more: the
-unaltered log of one run, append-only, in whole chunks and whole units.
+The official scorer joins all it finds: an appended rerun, a missing talk or an interrupted stream
+would only lower the score. A submission claims more: the unaltered log of one run, append-only, in
+whole chunks and whole units.
 """
 
 from __future__ import annotations
@@ -26,14 +26,7 @@ _RERUN = (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One violation.
-
-    Attributes:
-        rule: short name of what is violated, e.g. ``"append-only"``.
-        where: file and line, or system.
-        message: what came and what was expected.
-        fix: what to do about it.
-    """
+    """One violation of a rule, e.g. ``"append-only"``; ``where`` is file and line, or a system."""
 
     rule: str
     where: str
@@ -57,11 +50,11 @@ def check_log(
     Args:
         log: the log.
         where: its name in messages.
-        talks: by the stem of every recording of the dev set: up to where it has to be heard, in
-            seconds; with ``chunk_ms`` exactly, else at least.
+        talks: for every recording of the dev set, by stem: the seconds that must be processed,
+            exactly with ``chunk_ms``, at least without it.
         unit: ``word`` or ``char``.
-        chunk_ms: audio per step of a submission, whose further claims are checked, too; without
-            it only what would be scored wrongly is found.
+        chunk_ms: audio per chunk of a submission, whose further claims are checked; without it
+            only what would be scored wrongly is found.
         joined: kinds of pieces that the scorers join (``subwords.joined_pieces``).
     """
     found = [*_readable(log, where), *_one_run(log, where, chunk_ms is not None)]
@@ -70,12 +63,12 @@ def check_log(
     for talk in log.talks:
         place = f"{where}:{talk.line}"
         if talk.silent:
-            fix = "look into run.log for the reason; silence is scored as a missing translation"
+            fix = "read run.log for the reason; silence is scored as a missing translation"
             found.append(Finding("empty-talk", place, f"{talk.name}: nothing was emitted", fix))
         if talk.instance is not None:
             found += _instance(talk.instance, place, unit)
             continue
-        found += _heard(talk, place, talks.get(talk.name), chunk_ms)
+        found += _positions(talk, place, talks.get(talk.name), chunk_ms)
         found += _units(talk, where, unit, chunk_ms is not None)
         if chunk_ms is not None:
             found += _append_only(talk, where)
@@ -83,16 +76,10 @@ def check_log(
 
 
 def refuse(log: Log, devset: DevSet, unit: str, joined: Sequence[str] = ()) -> list[str]:
-    """Refuse a log that would be scored wrongly.
-
-    Args:
-        log: of either format.
-        devset: what was streamed.
-        unit: ``word`` or ``char``.
-        joined: kinds of pieces that the scorers join.
+    """Refuse a log that would be scored wrongly; arguments are those of ``check_log``.
 
     Returns:
-        Warnings: talks without any output, which are scored correctly but hardly meant.
+        Warnings: talks without any output, which are scored correctly but hardly intended.
 
     Raises:
         LogError: all other findings, or nothing was emitted at all.
@@ -104,22 +91,22 @@ def refuse(log: Log, devset: DevSet, unit: str, joined: Sequence[str] = ()) -> l
         f"{item.where}: {item.message}; {item.fix}" for item in found if item.rule != "empty-talk"
     ]
     if len(silent) == len(log.talks) and not problems:
-        heard = sum(talk.heard_s for talk in log.talks)
-        problems = ["nothing was emitted " + (f"for {heard:.0f} s of audio" if heard else "at all")]
+        audio = sum(talk.audio_s for talk in log.talks)
+        problems = ["nothing was emitted " + (f"for {audio:.0f} s of audio" if audio else "at all")]
     if problems:
         raise LogError(f"{log.path} cannot be scored\n  " + "\n  ".join(problems))
     return silent
 
 
 def _readable(log: Log, where: str) -> Iterator[Finding]:
-    fix = "hand in the log as simulstream_inference wrote it"
+    fix = "use the log as simulstream_inference wrote it"
     for line, problem in log.malformed[:SHOWN]:
         yield Finding("log-format", f"{where}:{line}", problem, fix)
     if len(log.malformed) > SHOWN:
         message = f"{len(log.malformed)} lines are malformed, the first of them above"
         yield Finding("log-format", where, message, fix)
     if not (log.malformed or log.talks or log.loadings):
-        yield Finding("log-format", where, "is empty: the run wrote nothing", "look into run.log")
+        yield Finding("log-format", where, "is empty: the run wrote nothing", "read run.log")
 
 
 def _one_run(log: Log, where: str, claimed: bool) -> Iterator[Finding]:
@@ -128,12 +115,12 @@ def _one_run(log: Log, where: str, claimed: bool) -> Iterator[Finding]:
     if len(log.loadings) > 1 and (claimed or twice):
         message = (
             f"holds {len(log.loadings)} runs, which start at {_lines(log.loadings)}: the log of a "
-            f"rerun was appended to another"
+            f"rerun was appended"
         )
         yield Finding("rerun-appended", where, message, _RERUN)
     elif not log.loadings and claimed:
         message = "has no line with model_loading_time: its beginning is cut off"
-        yield Finding("log-format", where, message, "hand in the whole log")
+        yield Finding("log-format", where, message, "use the whole log")
     for name in twice:
         lines = _lines([talk.line for talk in log.talks if talk.name == name])
         message = f"{name} was streamed {counts[name]} times ({lines})"
@@ -152,7 +139,7 @@ def _all_talks(log: Log, where: str, talks: Mapping[str, float]) -> Iterator[Fin
         yield Finding("missing-talk", where, message, "stream the whole dev set in one run")
     if unknown:
         message = f"talks that the segmentation does not have: {', '.join(unknown)}"
-        yield Finding("unknown-talk", where, message, "stream this dev set and nothing else")
+        yield Finding("unknown-talk", where, message, "stream only this dev set")
 
 
 def _pieces(log: Log, where: str, unit: str, joined: Sequence[str]) -> Iterator[Finding]:
@@ -179,54 +166,56 @@ def _instance(instance: Mapping[str, list[float]], place: str, unit: str) -> Ite
             yield Finding("delays", place, message, fix)
 
 
-def _heard(
+def _positions(
     talk: TalkLog, place: str, needed_s: float | None, chunk_ms: int | None
 ) -> Iterator[Finding]:
-    """Positions rise, chunk by chunk, up to the end of the recording."""
+    """Audio positions rise, chunk by chunk, to the end of the recording."""
     back = talk.returns()
     if back:
         before, after = back[0]
         message = (
             f"{talk.name} goes back from {before.audio_s:.2f} s to {after.audio_s:.2f} s "
-            f"({_lines([step.line for _, step in back])}); two streams share this id"
+            f"({_lines([chunk.line for _, chunk in back])}); two streams share this id"
         )
         yield Finding("rerun-appended", place, message, _RERUN)
     elif chunk_ms is not None:
         off = [
-            step.line
-            for number, step in enumerate(talk.steps[:-1], 1)
-            if abs(step.audio_s - number * chunk_ms / 1000) > CLOCK_S
+            chunk.line
+            for number, chunk in enumerate(talk.chunks[:-1], 1)
+            if abs(chunk.audio_s - number * chunk_ms / 1000) > CLOCK_S
         ]
         if off:
             message = f"{talk.name}: {_lines(off)} are not whole steps of {chunk_ms} ms (chunk_ms)"
-            fix = "hand in the log of simulstream_inference unaltered, with the agent.yaml of it"
+            fix = (
+                "use the unaltered log of simulstream_inference and the agent.yaml of the same run"
+            )
             yield Finding("chunks", place, message, fix)
     if needed_s is None:
         return
     exactly = chunk_ms is not None
-    if talk.heard_s < needed_s - CLOCK_S or (exactly and talk.heard_s > needed_s + CLOCK_S):
+    if talk.audio_s < needed_s - CLOCK_S or (exactly and talk.audio_s > needed_s + CLOCK_S):
         end = "it is {:.3f} s long" if exactly else "its last segment starts at {:.1f} s"
-        message = f"{talk.name}: heard up to {talk.heard_s:.3f} s, but {end.format(needed_s)}"
+        message = f"{talk.name}: processed up to {talk.audio_s:.3f} s, but {end.format(needed_s)}"
         fix = "the run was interrupted: stream the whole recording again"
         yield Finding("cut-talk", place, message, fix)
 
 
 def _append_only(talk: TalkLog, where: str) -> Iterator[Finding]:
-    deleting = [step for step in talk.steps if step.deleted]
+    deleting = [chunk for chunk in talk.chunks if chunk.deleted]
     if deleting:
-        count = sum(len(step.deleted) for step in deleting)
-        lines = _lines([step.line for step in deleting])
+        count = sum(len(chunk.deleted) for chunk in deleting)
+        lines = _lines([chunk.line for chunk in deleting])
         message = f"{count} tokens of {talk.name} were deleted ({lines})"
-        fix = "the bundle claims append-only output: emit nothing that may be revoked"
+        fix = "the bundle claims append-only output: emit only final units"
         yield Finding("append-only", f"{where}:{deleting[0].line}", message, fix)
 
 
 def _units(talk: TalkLog, where: str, unit: str, claimed: bool) -> Iterator[Finding]:
     """Simulstream counts delays by the ASCII space, OmniSTEval units by any white space."""
     broken = [
-        (step.line, token, problem)
-        for step in talk.steps
-        for token in step.tokens
+        (chunk.line, token, problem)
+        for chunk in talk.chunks
+        for token in chunk.tokens
         if (problem := _unit_problem(token, unit, claimed))
     ]
     if not broken:

@@ -1,7 +1,7 @@
-"""COMET and XCOMET, which need an environment of their own.
+"""COMET and XCOMET, in an environment of their own.
 
-``unbabel-comet`` wants transformers below 5 and numpy below 2, which no engine of today runs with:
-``make setup-comet`` creates ``.venv-comet``, and scoring is a process of that interpreter.
+``unbabel-comet`` needs transformers below 5 and numpy below 2, which the engines do not run with:
+``make setup-comet`` creates ``.venv-comet``, whose interpreter scores in a process of its own.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 ENVIRONMENT = "ALIGNATT_COMET_PYTHON"
 MODELS = {"xcomet-xl": "Unbabel/XCOMET-XL", "wmt22-comet-da": "Unbabel/wmt22-comet-da"}
-"""Short names; XCOMET-XL is the one that the shared task ranks by."""
+"""Short names; the shared task ranks by XCOMET-XL."""
 
 WORKER = Path(__file__).with_name("comet_worker.py")
 NO_MODEL = 3
-"""Exit status of the worker when the model is not in the cache."""
+"""Exit status of the worker if the model is not in the cache."""
 
 
 class CometError(AlignAttError, RuntimeError):
@@ -35,40 +35,27 @@ class CometError(AlignAttError, RuntimeError):
 
 
 def comet_python(given: Path | None) -> Path:
-    """Find the interpreter of the COMET environment.
-
-    Args:
-        given: as chosen by the user; else ``$ALIGNATT_COMET_PYTHON``, else ``.venv-comet`` here.
-
-    Raises:
-        CometError: there is none.
-    """
+    """Return the interpreter with COMET: ``given``, the environment variable or .venv-comet."""
     chosen = given or Path(os.environ.get(ENVIRONMENT) or ".venv-comet/bin/python")
     if not chosen.is_file():
         raise CometError(
-            f"{chosen} does not exist; `make setup-comet` creates .venv-comet (COMET does not run "
-            f"next to the engines); another place: --comet-python or {ENVIRONMENT}"
+            f"{chosen} does not exist; `make setup-comet` creates .venv-comet; for another "
+            f"environment, set --comet-python or {ENVIRONMENT}"
         )
     return chosen
 
 
 def checkpoint(model: str) -> str:
-    """Return the id on the hub of a short name; other names as they are."""
+    """Return the hub id of a short name; other names unchanged."""
     return MODELS.get(model.lower(), model)
 
 
 def comet_scores(
     triples: Sequence[tuple[str, str, str]], model: str, python: Path | None
 ) -> list[float]:
-    """Return the score of each segment.
+    """Return the score of each segment of source, translation and reference.
 
-    Args:
-        triples: source, translation and reference of each segment.
-        model: short name, id on the hub, or path of a checkpoint.
-        python: interpreter with COMET.
-
-    Raises:
-        CometError: environment or model is missing, or the process failed.
+    ``model`` is a short name, a hub id or the path of a checkpoint.
     """
     if not triples:
         return []
@@ -97,16 +84,7 @@ def comet_scores(
 def comet_sections(
     runs: Sequence[tuple[RunFiles, DevSet, str, str]], model: str, python: Path | None
 ) -> list[dict[str, Any]]:
-    """Score runs with one process; returns what ``scores.json`` holds about each of them.
-
-    Args:
-        runs: files, dev set, source and target of runs that OmniSTEval has scored.
-        model: short name, id on the hub, or path of a checkpoint.
-        python: interpreter with COMET.
-
-    Raises:
-        CometError: environment, model or transcript is missing.
-    """
+    """Score runs (files, dev set, source, target) in one process; return their JSON sections."""
     triples = [_triples(*run) for run in runs]
     values = iter(comet_scores([one for some in triples for one in some], model, python))
     sections = []

@@ -1,4 +1,4 @@
-"""Runs inside the COMET environment: ``python comet_worker.py MODEL SEGMENTS.json SCORES.json``.
+"""Score in the COMET environment: ``python comet_worker.py MODEL SEGMENTS.json SCORES.json``.
 
 Imports nothing of this package, which is not installed there.
 """
@@ -16,10 +16,10 @@ NO_MODEL = 3
 
 
 def main() -> int:
-    """Score segments; returns the exit status."""
+    """Score segments and return the exit status."""
     model_name, data, output = sys.argv[1:4]
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is fetched behind the user's back
-    # By name: this package promises not to import torch outside its engine room.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # download only when the user asks for it
+    # By name: an import contract forbids torch outside alignatt_agent.engine.
     comet, torch = (importlib.import_module(name) for name in ("comet", "torch"))
 
     path = model_name

@@ -1,4 +1,4 @@
-"""Compare two scored runs: is the difference of quality or latency more than chance?
+"""Test whether two scored runs differ significantly in quality or latency.
 
 Quality by sacreBLEU's paired bootstrap resampling over the segments that OmniSTEval scored; latency
 by the same resampling of LongYAAL's segments.
@@ -42,17 +42,7 @@ from alignatt_agent.evaluation.statistics import interval
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One score of two runs.
-
-    Attributes:
-        metric: name of the score.
-        a: score of the baseline.
-        b: score of the other run.
-        difference: ``b - a``.
-        p: probability of such a difference by chance.
-        low: lower end of the 95 % interval of the difference; ``None`` where the test gives none.
-        high: upper end.
-    """
+    """One score of the runs ``a`` and ``b``, with the 95 % interval of ``b - a`` if known."""
 
     metric: str
     a: float
@@ -64,16 +54,9 @@ class Difference:
 
 
 def compare(a: Path, b: Path, samples: int = 1000, seed: int = 12345) -> list[Difference]:
-    """Compare two scored runs of one target.
+    """Compare the folders of two scored runs of one target, of which ``a`` is the baseline.
 
-    Args:
-        a: folder of the baseline.
-        b: folder of the other run.
-        samples: resamples.
-        seed: of the resamples of latency; sacreBLEU's comes from ``SACREBLEU_SEED``.
-
-    Raises:
-        ScoringError: one is not scored, or they are not comparable.
+    ``seed`` is that of latency; sacreBLEU reads its own from ``SACREBLEU_SEED``.
     """
     runs = (read_result(a), read_result(b))
     _check_same(runs, a, b)
@@ -129,11 +112,11 @@ def _quality(
 
 
 def _resampled(metric: str, a: Any, b: Any, samples: int, rng: np.random.Generator) -> Difference:
-    """Paired bootstrap of a mean over segments; a segment may be undefined (NaN) in either run."""
+    """Bootstrap a paired mean over segments; a segment may be undefined (NaN) in either run."""
     picks = rng.integers(0, len(a), (samples, len(a)))
     drawn = np.array([np.nanmean(b[pick]) - np.nanmean(a[pick]) for pick in picks])
     difference = float(np.nanmean(b) - np.nanmean(a))
-    # As sacreBLEU does: how often the centred resamples reach the difference, plus one.
+    # As in sacreBLEU: how often the centered resamples reach the difference, plus one.
     extreme = np.abs(drawn - drawn.mean()) >= abs(difference)
     p = 1.0 if np.array_equal(a, b, equal_nan=True) else (int(extreme.sum()) + 1) / (samples + 1)
     one, two, found = float(np.nanmean(a)), float(np.nanmean(b)), interval(difference, drawn)
@@ -147,12 +130,8 @@ def _instances(folder: Path, unit: str) -> list[Instance]:
     return read_instances(path, unit)
 
 
-def pairs(a: Path, b: Path) -> list[tuple[str, Path, Path]]:
-    """Return the folders to compare: the given ones, or those of the targets that both have.
-
-    Raises:
-        ScoringError: there is nothing that both have.
-    """
+def common_targets(a: Path, b: Path) -> list[tuple[str, Path, Path]]:
+    """Return target and folders to compare: ``a`` and ``b``, or those of their common targets."""
     if (a / "scores.json").is_file() and (b / "scores.json").is_file():
         return [(read_result(a).target, a, b)]
     names = [{path.parent.name for path in root.glob("*/scores.json")} for root in (a, b)]
@@ -186,15 +165,16 @@ def build_parser() -> argparse.ArgumentParser:
     add("a", type=Path, metavar="A", help="run of the baseline (OUT or OUT/TARGET)")
     add("b", type=Path, metavar="B", help="run to compare with it")
     add("--samples", type=int, default=1000, help="resamples; default %(default)s")
-    add("--json", type=Path, metavar="FILE", help="write the differences there")
+    add("--json", type=Path, metavar="FILE", help="also write the differences as JSON")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line."""
     arguments = build_parser().parse_args(argv)
     found = {
-        name: compare(a, b, arguments.samples) for name, a, b in pairs(arguments.a, arguments.b)
+        name: compare(a, b, arguments.samples)
+        for name, a, b in common_targets(arguments.a, arguments.b)
     }
     print(f"A: {arguments.a}\nB: {arguments.b}")
     for name, differences in found.items():

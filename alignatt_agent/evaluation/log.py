@@ -1,4 +1,4 @@
-"""Logs of a run, ours or another system's: what is in one, and every line that should not be.
+"""Read the logs of a run, ours or another system's, and collect every malformed line.
 
 Simulstream's log is one line with the loading time, then per recording a line with its WAV file, a
 line for each chunk and one for the end of the stream::
@@ -34,7 +34,7 @@ CLOCK_S = 0.0005
 _Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class _Chunk(BaseModel, strict=True):
+class _ChunkLine(BaseModel, strict=True):
     id: Any
     total_audio_processed: _Seconds
     computation_time: _Seconds
@@ -42,25 +42,17 @@ class _Chunk(BaseModel, strict=True):
     deleted_tokens: list[str]
 
 
-_STEP_KEYS = tuple(_Chunk.model_fields)
+_CHUNK_KEYS = tuple(_ChunkLine.model_fields)
 _JSONL_KEYS = ("source", "prediction")
 
 
 class LogError(AlignAttError, ValueError):
-    """A log cannot be read or scored; the message lists every problem that was found."""
+    """A log cannot be read or scored; the message lists every problem."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One chunk of a stream as Simulstream logs it.
-
-    Attributes:
-        audio_s: seconds of audio heard so far.
-        computation_s: seconds of computation of this chunk.
-        tokens: units that were emitted.
-        deleted: units that were taken back.
-        line: its line in the log, from 1.
-    """
+class LoggedChunk:
+    """One chunk of a stream as Simulstream logs it; ``audio_s`` is all audio so far."""
 
     audio_s: float
     computation_s: float
@@ -71,59 +63,55 @@ class Step:
 
 @dataclass(slots=True)
 class TalkLog:
-    """One recording in a log.
+    """One recording in a log: its ``chunks``, or in a JSONL log its ``instance``.
 
-    Attributes:
-        name: stem of its file, which is what scorers match.
-        line: the line that announces it.
-        steps: its chunks in order; none in a JSONL log.
-        instance: its line in a JSONL log.
+    Scorers match its ``name``, the stem of its file.
     """
 
     name: str
     line: int = 0
-    steps: list[Step] = field(default_factory=list)
+    chunks: list[LoggedChunk] = field(default_factory=list)
     instance: dict[str, Any] | None = None
 
     @property
-    def heard_s(self) -> float:
-        """Seconds of audio that were heard."""
-        return max((step.audio_s for step in self.steps), default=0.0)
+    def audio_s(self) -> float:
+        """Seconds of audio that were processed."""
+        return max((chunk.audio_s for chunk in self.chunks), default=0.0)
 
     @property
-    def computed_s(self) -> float:
+    def computation_s(self) -> float:
         """Seconds of computation."""
-        return sum(step.computation_s for step in self.steps)
+        return sum(chunk.computation_s for chunk in self.chunks)
 
     @property
     def tokens(self) -> list[str]:
-        """All units that were emitted."""
-        return [token for step in self.steps for token in step.tokens]
+        """All emitted units."""
+        return [token for chunk in self.chunks for token in chunk.tokens]
 
     @property
     def silent(self) -> bool:
-        """Whether nothing was emitted, or everything was taken back."""
+        """Whether nothing was emitted, or everything was deleted again."""
         if self.instance is not None:
             return not self.instance["prediction"].strip()
-        kept = sum(len(step.tokens) - len(step.deleted) for step in self.steps)
+        kept = sum(len(chunk.tokens) - len(chunk.deleted) for chunk in self.chunks)
         return not kept or not any(token.strip() for token in self.tokens)
 
-    def returns(self) -> list[tuple[Step, Step]]:
+    def returns(self) -> list[tuple[LoggedChunk, LoggedChunk]]:
         """Return the pairs of successive chunks whose audio goes back."""
-        pairs = pairwise(self.steps)
+        pairs = pairwise(self.chunks)
         return [(a, b) for a, b in pairs if b.audio_s < a.audio_s - CLOCK_S]
 
 
 @dataclass(slots=True)
 class Log:
-    """A log with all its faults; ``check_log`` names them.
+    """A log with its faults; ``check_log`` reports them.
 
     Attributes:
         path: where it was read.
         format: Simulstream's, or OmniSTEval's JSONL.
         loadings: lines that report the loading of models; one for each run.
         talks: recordings in the order of the log.
-        malformed: ``(line, what is wrong)``.
+        malformed: ``(line, problem)``.
     """
 
     path: Path
@@ -134,11 +122,7 @@ class Log:
 
 
 def parse_log(path: Path) -> Log:
-    """Read a log of either format; what is wrong with it is collected.
-
-    Raises:
-        LogError: the file cannot be read.
-    """
+    """Read a log of either format; malformed lines are collected, not raised."""
     log, opened = Log(path), dict[str, TalkLog]()
     try:
         # As bytes, only a line feed ends a line: str knows separators that tokens may hold.
@@ -150,7 +134,7 @@ def parse_log(path: Path) -> Log:
             if text.strip():
                 _read_line(log, opened, number, json.loads(text))
         except ValidationError as error:
-            found = [explain(_Chunk, dict(item)) for item in error.errors()]
+            found = [explain(_ChunkLine, dict(item)) for item in error.errors()]
             log.malformed.append((number, "; ".join(found)))
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             log.malformed.append((number, f"not JSON ({error})"))
@@ -179,17 +163,17 @@ def _read_line(log: Log, opened: dict[str, TalkLog], number: int, line: Any) -> 
                 log.talks.append(talk)
             case _:
                 raise ValueError("metadata without wav_name")
-    elif not any(key in line for key in _STEP_KEYS):
+    elif not any(key in line for key in _CHUNK_KEYS):
         raise ValueError(
-            f"keys {sorted(line)}; expected Simulstream's log (metadata, {', '.join(_STEP_KEYS)}) "
+            f"keys {sorted(line)}; expected Simulstream's log (metadata, {', '.join(_CHUNK_KEYS)}) "
             f"or OmniSTEval's JSONL ({', '.join(_JSONL_KEYS)}, delays, elapsed)"
         )
-    elif missing := [key for key in _STEP_KEYS if key not in line]:
+    elif missing := [key for key in _CHUNK_KEYS if key not in line]:
         raise ValueError(f"lacks {', '.join(missing)}")
     else:
-        chunk = _Chunk.model_validate(line)
+        chunk = _ChunkLine.model_validate(line)
         if str(chunk.id) not in opened:
             raise ValueError(f"no line before it names the recording of stream {chunk.id}")
         times = chunk.total_audio_processed, chunk.computation_time
         tokens = tuple(chunk.generated_tokens), tuple(chunk.deleted_tokens)
-        opened[str(chunk.id)].steps.append(Step(*times, *tokens, number))
+        opened[str(chunk.id)].chunks.append(LoggedChunk(*times, *tokens, number))

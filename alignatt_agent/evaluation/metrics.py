@@ -1,4 +1,4 @@
-"""Everything that is reported about a run beside the official scores."""
+"""What is measured about a run in addition to the official scores."""
 
 from __future__ import annotations
 
@@ -29,11 +29,7 @@ from alignatt_agent.stopwatch import STAGES
 def measure(
     files: RunFiles, devset: DevSet, target: str, scores: Scores, log: Log
 ) -> dict[str, Any]:
-    """Measure a scored run.
-
-    Returns:
-        Sections of ``scores.json``; a section that the logs cannot give is left out.
-    """
+    """Return further sections of ``scores.json``, as far as the logs of the run have them."""
     found = regime_of(scores.longyaal_cu_ms)
     unit = language(target).latency_unit
     instances = read_instances(files.instances, unit, len(devset.segments))
@@ -50,12 +46,12 @@ def measure(
         units = emitted_units(devset.segments, instances)
         measured["paced"] = paced_report(log.talks, units, clock)
         for talk in log.talks:
-            rtf = talk.computed_s / talk.heard_s if talk.heard_s else 0.0
+            rtf = talk.computation_s / talk.audio_s if talk.audio_s else 0.0
             talks.setdefault(talk.name, {})["rtf"] = round(rtf, 4)
     measured["talks"] = talks
     if files.records.is_file():
         records = list(read_steps(files.records))
-        measured |= inner(records)
+        measured |= cascade_figures(records)
         if devset.transcript is not None:
             measured["transcript"] = word_error_rate(devset, streamed_transcripts(records))
     return measured
@@ -64,7 +60,7 @@ def measure(
 def talk_latencies(
     spans: Sequence[Span], instances: Sequence[Instance]
 ) -> dict[str, dict[str, float]]:
-    """Return LongYAAL of each talk in ms, computation-unaware and -aware."""
+    """Return LongYAAL of each talk in milliseconds, computation-unaware and -aware."""
     result: dict[str, dict[str, float]] = {span.talk: {} for span in spans}
     for key, aware in (("longyaal_cu_ms", False), ("longyaal_ca_ms", True)):
         values: dict[str, list[float]] = {}
@@ -77,7 +73,7 @@ def talk_latencies(
     return result
 
 
-def inner(records: Iterable[TalkStep]) -> dict[str, Any]:
+def cascade_figures(records: Iterable[TalkStep]) -> dict[str, Any]:
     """Return stage times, reasons for stopping, and decoding steps of both language models."""
     seconds = dict.fromkeys(STAGES, 0.0)
     reasons: Counter[str] = Counter()

@@ -23,10 +23,10 @@ LOGGER = logging.getLogger(__name__)
 BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, YELLOW, GREY = COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#F0E442", "#555555",
 )  # fmt: skip
-"""The colours of Okabe and Ito, which stay apart for colour-blind readers, and a grey."""
+"""The colors of Okabe and Ito, distinct for color-blind readers, and a gray."""
 
 _FONTS = ["DejaVu Sans", "Noto Sans CJK SC", "Noto Sans SC", "WenQuanYi Zen Hei", "SimHei"]
-"""matplotlib falls back along this list for glyphs that the first one lacks."""
+"""Fallbacks, in order, for glyphs that a font lacks."""
 
 _STYLE = {
     "figure.constrained_layout.use": True,
@@ -44,11 +44,7 @@ class FigureError(AlignAttError, RuntimeError):
 
 
 def pyplot() -> Any:
-    """Return ``matplotlib.pyplot``.
-
-    Raises:
-        FigureError: matplotlib is not installed.
-    """
+    """Return ``matplotlib.pyplot`` in our style."""
     try:
         import matplotlib
     except ImportError:
@@ -63,20 +59,20 @@ def pyplot() -> Any:
 
 
 def save(plt: Any, figure: Any, stem: Path) -> list[Path]:
-    """Write a figure as PNG and SVG and close it; return the files."""
+    """Write a figure as PNG and SVG, close it, and return the files."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for path in paths:
-            # Without a date, equal figures are equal files.
+            # No date: equal figures must be equal files.
             metadata = {"Date": None} if path.suffix == ".svg" else None
             figure.savefig(path, metadata=metadata)
     plt.close(figure)
     if any("missing from font" in str(warning.message) for warning in caught):
         LOGGER.warning(
-            "%s has boxes in place of some characters: no installed font has them (one of %s "
-            "would do); the SVG shows them wherever it is opened with such a font",
+            "%s has boxes in place of some characters: no installed font has them; install one "
+            "of %s, or open the SVG where such a font is installed",
             *(paths[0], ", ".join(_FONTS[1:])),
         )
     return paths
@@ -164,11 +160,7 @@ def timeline(
 ) -> str:
     """Draw the first ``seconds`` of a talk: source words, commits, emissions.
 
-    Args:
-        records: chunks of one talk.
-        done: when the chunk that ends at this audio time was done, by the clock.
-        seconds: how much of the talk.
-        joiner: what stands between two units of the output.
+    ``done`` maps the audio position of a chunk to the time when it was done.
     """
     figure, axes = _figure(12, 4.4)
     heard, closed, emitted = 3.0, 1.9, 1.1
@@ -220,10 +212,10 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
 def _svg(figure: Any) -> str:
     buffer = io.StringIO()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # glyphs that its font lacks; a browser has them
+        warnings.simplefilter("ignore")  # glyphs that the font lacks; a browser has them
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
-    # Several figures share a page, where names of groups, which nothing refers to, would clash.
+    # Several figures share a page, where the unused names of groups would clash.
     return re.sub(r'<g id="[^"]*"', "<g", text[text.index("<svg") :])
 
 

@@ -1,4 +1,4 @@
-"""The report of a call: tables for a terminal and ``report.md``, with plots as ``report.html``."""
+"""Report of an evaluation: tables for the terminal and ``report.md``, plots in ``report.html``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 from tabulate import tabulate
 
 from alignatt_agent.config.languages import language
-from alignatt_agent.evaluation.latency import read_times, schedule
+from alignatt_agent.evaluation.latency import recorded_times, simulated_times
 from alignatt_agent.evaluation.log import LogError, parse_log
 from alignatt_agent.evaluation.plots import (
     FigureError,
@@ -23,7 +23,7 @@ from alignatt_agent.evaluation.score import Ceiling, Result
 from alignatt_agent.evaluation.trace import TalkStep, read_steps
 
 RTF_LIMIT = 0.9
-"""Real-time factor without room for the chunks that take longer than others."""
+"""Real-time factor that leaves no time for slower chunks."""
 
 SHOWN_S = 30.0
 """Seconds of the talk whose timeline is drawn."""
@@ -60,14 +60,10 @@ pre { background: #f6f6f6; padding: .7rem; overflow-x: auto; font-size: 12px; }
 """
 
 
-def table(results: Sequence[Result], ceilings: Sequence[Ceiling] = ()) -> str:
-    """Format the scores of all runs for a terminal, with one line of signature.
+def score_table(results: Sequence[Result], ceilings: Sequence[Ceiling] = ()) -> str:
+    """Format the scores of all runs and off-line rows for a terminal, with their signatures.
 
     Columns that no run has are left out.
-
-    Args:
-        results: scored runs.
-        ceilings: off-line rows to show below them.
     """
     names, rows = _scores(results, ceilings)
     one = len({result.config for result in results}) == 1
@@ -78,14 +74,14 @@ def table(results: Sequence[Result], ceilings: Sequence[Ceiling] = ()) -> str:
 
 
 def too_slow(results: Sequence[Result]) -> list[str]:
-    """Warn of runs that a live stream would leave behind, a line each.
+    """Return a warning for every run that is too slow for a live stream.
 
-    LongYAAL does not show it: not even its computation-aware form counts a backlog.
+    LongYAAL does not show this: even its computation-aware form does not count a backlog.
     """
     return [
         f"{result.config} {result.target}: too slow for a live stream, whose lag would grow "
-        f"(RTF {result.scores.rtf:.2f}); take a longer chunk_ms than "
-        f"{result.signature.get('chunk_ms', 'now')}"
+        f"(RTF {result.scores.rtf:.2f}); raise chunk_ms"
+        + (f" above {chunk_ms}" if (chunk_ms := result.signature.get("chunk_ms")) else "")
         for result in results
         if (result.scores.rtf or 0.0) >= RTF_LIMIT
     ]
@@ -97,14 +93,7 @@ def markdown(
     notes: Sequence[str],
     ceilings: Sequence[Ceiling] = (),
 ) -> str:
-    """Format the report of a call.
-
-    Args:
-        results: scored runs.
-        commands: official commands that do the same.
-        notes: what was changed in the data.
-        ceilings: off-line rows to show below the runs.
-    """
+    """Format the report: scores, equivalent official commands, and notes on the data."""
     names, rows = _scores(results, ceilings)
     parts = ["# Evaluation", _table(["configuration", "target", *names, "regime"], rows)]
     parts += [_legend(names), *too_slow(results), *_paced(results), *_inside(results)]
@@ -114,16 +103,10 @@ def markdown(
     return "\n\n".join([*parts, "\n".join(["```sh", *commands, "```", ""])])
 
 
-def page(
+def html_page(
     runs: Sequence[tuple[Result, RunFiles]], text: str, ceilings: Sequence[Ceiling] = ()
 ) -> str:
-    """Return the whole report as one HTML file: tables, plots, and the timeline of one talk.
-
-    Args:
-        runs: scored runs and their files.
-        text: the report as ``markdown`` writes it.
-        ceilings: off-line rows.
-    """
+    """Return the report of ``markdown`` as one HTML file, with plots and a timeline."""
     results = [result for result, _ in runs]
     figures: list[tuple[str, Callable[[], str]]] = [
         ("Latency of every talk", lambda: latency_per_talk(results)),
@@ -143,7 +126,7 @@ def page(
         except FigureError as error:
             drawn.append(f"<p>No plots: {html.escape(str(error))}.</p>")
             break
-    # Nothing inside a line is markup: names of configurations may hold any character.
+    # No inline markup: names of configurations may contain any character.
     render = MarkdownIt("zero").enable(["table", "heading", "list", "fence"]).render
     tables, heading, commands = text.partition("## The same")
     body = "".join([render(tables), *drawn, render(heading + commands)])
@@ -156,7 +139,7 @@ def page(
 def _scores(
     results: Sequence[Result], ceilings: Sequence[Ceiling]
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the columns that a run has, and rows of configuration, target, those, and regime."""
+    """Return the names of used columns, and rows of configuration, target, these, and regime."""
     found = [_values(result) for result in results]
     names = [name for name in _FORMS if any(values[name] is not None for values in found)]
     rows = [(r.config, r.target, v, r.regime) for r, v in zip(results, found, strict=True)]
@@ -268,10 +251,11 @@ def _timeline(result: Result, files: RunFiles) -> str:
     try:
         logs = {log.name: log for log in parse_log(files.metrics).talks}
         log = logs[records[0].talk]
-        times = read_times(files.clock)[log.name] if files.clock.is_file() else schedule(log.steps)
-        done = {round(step.audio_s, 4): time for step, time in zip(log.steps, times, strict=True)}
+        recorded = recorded_times(files.clock) if files.clock.is_file() else {}
+        times = recorded[log.name] if recorded else simulated_times(log.chunks)
+        done = {round(step.audio_s, 4): time for step, time in zip(log.chunks, times, strict=True)}
     except (LogError, KeyError, IndexError):
-        pass  # without a clock the emissions stand where the audio was
+        pass  # without a clock, emissions are drawn at the audio position
     end = min(SHOWN_S, records[-1].audio_s) if records else SHOWN_S
     joiner = " " if language(result.target).spaced else ""
     return timeline(records, done, end, joiner)

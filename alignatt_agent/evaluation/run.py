@@ -17,7 +17,7 @@ from alignatt_agent.evaluation.comet import CometError, checkpoint, comet_sectio
 from alignatt_agent.evaluation.log import parse_log
 from alignatt_agent.evaluation.metrics import measure
 from alignatt_agent.evaluation.plan import EvalRun
-from alignatt_agent.evaluation.report import markdown, page, table
+from alignatt_agent.evaluation.report import html_page, markdown, score_table
 from alignatt_agent.evaluation.score import (
     Ceiling,
     Result,
@@ -175,5 +175,6 @@ def write_reports(
     text = markdown(results, commands, notes, ceilings)
     (root / "report.md").write_text(text, encoding="utf-8")
     files = [(result, run.files) for run, result in scored]
-    (root / "report.html").write_text(page(files, text, ceilings), encoding="utf-8")
-    print(f"\n{table(results, ceilings)}\n\nreports: {root / 'report.html'}, {root / 'report.md'}")
+    (root / "report.html").write_text(html_page(files, text, ceilings), encoding="utf-8")
+    print(f"\n{score_table(results, ceilings)}\n")
+    print(f"reports: {root / 'report.html'}, {root / 'report.md'}")

@@ -32,7 +32,7 @@ _STREAM_LAAL = re.compile(
     r"LatencyScores\(ideal_latency=([-\d.e+]+), computational_aware_latency=([-\d.e+]+)\)"
 )
 _SWALLOWED = ("scoring failed", "Failed to compute")
-"""OmniSTEval reports these errors on its log only, and prints 0 or leaves a score out."""
+"""Errors that OmniSTEval only logs, while it prints 0 or omits a score."""
 _SHARED = {
     "devset": "dev set",
     "audio": "recordings",
@@ -42,20 +42,19 @@ _SHARED = {
 
 
 class ScoringError(AlignAttError, RuntimeError):
-    """The scorer failed or a log cannot be scored."""
+    """The scorer failed, or scores cannot be read or compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Official scores of one target language.
+    """Official scores of one target language; ``None`` where the log has no computation times.
 
     Attributes:
         bleu: sacreBLEU over the resegmented output (tokenizer ``zh`` for Chinese).
         chrf: chrF2.
         longyaal_cu_ms: computation-unaware LongYAAL.
-        longyaal_ca_ms: computation-aware LongYAAL as Simulstream defines it: backlog of earlier
-            chunks does not count. ``None`` when a foreign log has no computation times.
-        rtf: seconds of computation per second of audio; ``None`` when the log does not tell.
+        longyaal_ca_ms: computation-aware LongYAAL, without the backlog of earlier chunks.
+        rtf: seconds of computation per second of audio.
     """
 
     bleu: float
@@ -69,12 +68,7 @@ class Scores:
 class Result:
     """One scored target of one configuration.
 
-    Attributes:
-        config: name of the configuration.
-        target: code of the language of the output.
-        scores: official scores.
-        measured: what else was measured, as in ``scores.json``.
-        signature: what the scores depend on.
+    ``measured`` holds further sections of ``scores.json``, ``signature`` what the scores depend on.
     """
 
     config: str
@@ -85,14 +79,12 @@ class Result:
 
     @property
     def regime(self) -> str:
-        """Latency regime of the shared task, and how far it is to its end."""
-        found, margin = (
-            regime_of(self.scores.longyaal_cu_ms),
-            to_spare_ms(self.scores.longyaal_cu_ms),
-        )
-        return (
-            f"{found.name}, {margin:.0f} ms to spare" if found else f"outside by {-margin:.0f} ms"
-        )
+        """Latency regime of the shared task, and the distance to its end."""
+        cu_ms = self.scores.longyaal_cu_ms
+        found, margin = regime_of(cu_ms), to_spare_ms(cu_ms)
+        if found is None:
+            return f"outside by {-margin:.0f} ms"
+        return f"{found.name}, {margin:.0f} ms to spare"
 
 
 def write_result(result: Result, files: RunFiles) -> None:
@@ -103,11 +95,7 @@ def write_result(result: Result, files: RunFiles) -> None:
 
 
 def read_result(folder: Path) -> Result:
-    """Read ``scores.json`` of a run.
-
-    Raises:
-        ScoringError: there is none, or it lacks a score.
-    """
+    """Read ``scores.json`` of a run."""
     content = _read(RunFiles(folder).scores, f"{folder} is not a scored run")
     try:
         scores = Scores(**{field.name: content.pop(field.name) for field in fields(Scores)})
@@ -119,15 +107,7 @@ def read_result(folder: Path) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """Scores of ``alignatt offline`` for one target.
-
-    Attributes:
-        target: code of the language of the output.
-        bleu: sacreBLEU.
-        chrf: chrF2.
-        wer: word error rate of the whole-recording transcript in percent, if known.
-        comet: COMET, if it was scored.
-    """
+    """Scores of ``alignatt offline`` for one target; WER in percent."""
 
     target: str
     bleu: float
@@ -137,14 +117,9 @@ class Ceiling:
 
 
 def read_ceilings(folder: Path, signatures: Sequence[Mapping[str, Any]]) -> list[Ceiling]:
-    """Read the off-line rows of the targets of some runs.
+    """Read the output of ``alignatt offline`` for the targets of some runs.
 
-    Args:
-        folder: output of ``alignatt offline``.
-        signatures: what the runs depend on.
-
-    Raises:
-        ScoringError: a target is missing, or was run with other models or another dev set.
+    A missing target, and other models or another dev set than those of ``signatures``, are errors.
     """
     found: dict[str, Ceiling] = {}
     for signature in signatures:
@@ -186,17 +161,7 @@ def omnisteval_arguments(
     hypothesis: Path | None = None,
     config: Path | None = None,
 ) -> list[str]:
-    """Arguments of the ``omnisteval`` command line.
-
-    Args:
-        files: of the run.
-        devset: what was streamed.
-        target: code of the language of the output.
-        hypothesis_format: format of the log.
-        references: other references than those of the target.
-        hypothesis: another file than the log of the run.
-        config: another file than the configuration of the run.
-    """
+    """Return the arguments of ``omnisteval``; by default all files are those of the run."""
     spaced = language(target).spaced
     unit = ["--word_level" if spaced else "--char_level", "--lang", target]
     configured = ["--simulstream_config_file", str(config or files.config)]
@@ -216,35 +181,21 @@ def omnisteval_arguments(
 def omnisteval_command(
     files: RunFiles, devset: DevSet, target: str, hypothesis_format: Format = "simulstream"
 ) -> str:
-    """The equivalent command for a shell."""
+    """Return the equivalent shell command."""
     arguments = omnisteval_arguments(files, devset, target, hypothesis_format)
     return shlex.join(["omnisteval", *arguments])
 
 
 def check_scorer(targets: Sequence[str]) -> None:
-    """Refuse to start a run that could not be scored.
-
-    Raises:
-        ScoringError: a program that the scorer calls is missing.
-    """
+    """Refuse to start a run if a program that the scorer calls is missing."""
     if shutil.which("perl") is None and any(language(target).spaced for target in targets):
         raise ScoringError(
-            "OmniSTEval tokenises with the Moses scripts, which need `perl` in the PATH; install it"
+            "OmniSTEval tokenizes with the Moses scripts, which need `perl` in the PATH; install it"
         )
 
 
 def score(files: RunFiles, devset: DevSet, target: str, log: Log) -> Scores:
-    """Score a finished run; OmniSTEval's own files go to the same folder.
-
-    Args:
-        files: of the run.
-        devset: what was streamed.
-        target: code of the language of the output.
-        log: the metrics log of the run, without faults.
-
-    Raises:
-        ScoringError: OmniSTEval failed, or its result is not a number.
-    """
+    """Score the checked log of a finished run; OmniSTEval's files go to the same folder."""
     values = run_omnisteval(omnisteval_arguments(files, devset, target, log.format), files.folder)
     wanted = dict(_TSV_NAMES)
     if log.format == "jsonl" and _TSV_NAMES["longyaal_ca_ms"] not in values:
@@ -256,25 +207,20 @@ def score(files: RunFiles, devset: DevSet, target: str, log: Log) -> Scores:
     for name, value in numbers.items():
         if not math.isfinite(value):
             raise ScoringError(f"{files.folder}: {name} is {value}: the output cannot be scored")
-    heard = sum(talk.heard_s for talk in log.talks)
+    audio_s = sum(talk.audio_s for talk in log.talks)
     return Scores(
         bleu=numbers["bleu"],
         chrf=numbers["chrf"],
         longyaal_cu_ms=numbers["longyaal_cu_ms"],
         longyaal_ca_ms=numbers.get("longyaal_ca_ms"),
-        rtf=round(sum(talk.computed_s for talk in log.talks) / heard, 4) if heard else None,
+        rtf=round(sum(talk.computation_s for talk in log.talks) / audio_s, 4) if audio_s else None,
     )
 
 
 def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
     """Run OmniSTEval and return its scores as it printed them, by its own names.
 
-    Args:
-        arguments: of its command line.
-        folder: its output folder.
-
-    Raises:
-        ScoringError: it failed, or hid an error behind a zero.
+    Errors that it only logs, printing 0, are errors here.
     """
     table = folder / "scores.tsv"
     table.unlink(missing_ok=True)
@@ -299,19 +245,7 @@ def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
 
 
 def stream_laal(files: RunFiles, devset: DevSet, target: str) -> dict[str, float]:
-    """Measure StreamLAAL, which IWSLT reports beside LongYAAL, by Simulstream's own scorer.
-
-    Args:
-        files: of a run with Simulstream's log.
-        devset: what was streamed.
-        target: code of the language of the output.
-
-    Returns:
-        ``stream_laal_cu_ms`` and ``stream_laal_ca_ms``.
-
-    Raises:
-        ScoringError: the scorer failed.
-    """
+    """Measure StreamLAAL, which IWSLT also reports, with Simulstream's own scorer."""
     command = [
         *(sys.executable, "-m", "alignatt_agent.evaluation.detokenizer"),
         *("--eval-config", str(files.config), "--log-file", str(files.metrics)),
@@ -329,7 +263,7 @@ def stream_laal(files: RunFiles, devset: DevSet, target: str) -> dict[str, float
 
 
 def bleu_tokenizer(target: str) -> str:
-    """SacreBLEU's tokenizer for a language."""
+    """Return sacreBLEU's tokenizer for a language."""
     if language(target).spaced:
         return "13a"
     return {"zh": "zh"}.get(target, "char")

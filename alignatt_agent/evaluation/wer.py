@@ -12,18 +12,20 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from alignatt_agent.evaluation.devset import DevSet, DevSetError
+from alignatt_agent.evaluation.statistics import micro
 from alignatt_agent.evaluation.trace import TalkStep
 
 BEFORE_S, AFTER_S = 1.0, 0.5
-"""Reference around an utterance, in seconds: word times and segment borders err."""
+"""Reference around an utterance, in seconds: word times and segment borders have errors."""
 
 PLATEAU_S = 1.0
-"""Words that ended longer ago are as good as they get."""
+"""Words that ended longer ago have stable error rates."""
 
 Counts = npt.NDArray[np.int64]
 Rates = npt.NDArray[np.float64]
@@ -33,7 +35,7 @@ _BAND = (5, 95)
 _NO_LETTER = re.compile(r"[^\w\s']|_")
 
 
-def normalised(text: str) -> list[str]:
+def plain_words(text: str) -> list[str]:
     """Return the words of ``text`` without punctuation and case."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")  # noqa: RUF001
     words = _NO_LETTER.sub(" ", folded).split()
@@ -41,11 +43,7 @@ def normalised(text: str) -> list[str]:
 
 
 def reference_transcripts(devset: DevSet) -> dict[str, list[tuple[float, float, str]]]:
-    """Return the reference transcript of each talk: start, end and text of its segments.
-
-    Raises:
-        DevSetError: the dev set has no transcript.
-    """
+    """Return the reference transcript of each talk: start, end and text of its segments."""
     if devset.transcript is None:
         raise DevSetError(f"{devset.segmentation.parent / 'ref'} has no transcript of the speech")
     with devset.transcript.open(encoding="utf-8") as stream:
@@ -57,49 +55,69 @@ def reference_transcripts(devset: DevSet) -> dict[str, list[tuple[float, float, 
 
 
 def streamed_transcripts(records: Iterable[TalkStep]) -> dict[str, str]:
-    """Return what the speech side settled on, by talk."""
-    heard: dict[str, list[str]] = {}
+    """Return the committed transcript of each talk."""
+    transcripts: dict[str, list[str]] = {}
     for record in records:
-        words = heard.setdefault(record.talk, [])
+        words = transcripts.setdefault(record.talk, [])
         words += [word.text for sentence in record.heard.sentences for word in sentence]
-    return {talk: " ".join(words) for talk, words in heard.items()}
+    return {talk: " ".join(words) for talk, words in transcripts.items()}
 
 
-def word_error_rate(devset: DevSet, heard: Mapping[str, str]) -> dict[str, float]:
-    """Return the word error rate in percent, as ``wer``, and of each talk, as ``wer_TALK``.
+def word_error_rate(devset: DevSet, transcripts: Mapping[str, str]) -> dict[str, Any]:
+    """Return word error rates in percent, without case and punctuation.
 
-    Case and punctuation do not count; ``wer_exact`` is the rate when they do.
-
-    Raises:
-        DevSetError: the dev set has no transcript.
+    ``wer`` of all talks with ``wer_interval``, its 95 % bootstrap interval over segments,
+    ``wer_TALK`` of each talk, and ``wer_exact``, with case and punctuation.
     """
     import jiwer
 
     references = {
-        talk: text
+        talk: [text for _, _, text in segments]
         for talk, segments in reference_transcripts(devset).items()
-        if normalised(text := " ".join(text for _, _, text in segments))
+        if any(plain_words(text) for _, _, text in segments)
     }
     if not references:
         raise DevSetError(f"{devset.transcript} holds no word")
-    exact = [heard.get(talk, "") for talk in references]
-    bare = {talk: " ".join(normalised(text)) for talk, text in references.items()}
-    ours = {talk: " ".join(normalised(heard.get(talk, ""))) for talk in references}
-    return {
-        "wer": round(100 * jiwer.wer(list(bare.values()), list(ours.values())), 3),
-        "wer_exact": round(100 * jiwer.wer(list(references.values()), exact), 3),
-        **{f"wer_{talk}": round(100 * jiwer.wer(bare[talk], ours[talk]), 3) for talk in bare},
+    counts = {
+        talk: segment_errors(segments, transcripts.get(talk, ""))
+        for talk, segments in references.items()
     }
+    errors, words = (np.concatenate(column) for column in zip(*counts.values(), strict=True))
+    found = micro(errors, words)
+    whole = [" ".join(segments) for segments in references.values()]
+    exact = jiwer.wer(whole, [transcripts.get(talk, "") for talk in references])
+    return {
+        "wer": _percent(found.value),
+        "wer_interval": [_percent(found.low), _percent(found.high)],
+        "wer_exact": _percent(exact),
+        **{f"wer_{talk}": _percent(e.sum() / w.sum()) for talk, (e, w) in counts.items()},
+    }
+
+
+def segment_errors(segments: Sequence[str], transcript: str) -> tuple[Counts, Counts]:
+    """Align a talk's transcript; return word errors and reference words of each segment."""
+    import jiwer
+
+    plain = [plain_words(segment) for segment in segments]
+    words = np.array([len(segment) for segment in plain])
+    owner = np.repeat(np.arange(len(words)), words)
+    reference = " ".join(word for segment in plain for word in segment)
+    found = " ".join(plain_words(transcript))
+    errors = np.zeros_like(words)
+    for item in jiwer.process_words(reference, found).alignments[0]:
+        if item.type == "insert":
+            place = owner[min(item.ref_start_idx, len(owner) - 1)]
+            errors[place] += item.hyp_end_idx - item.hyp_start_idx
+        elif item.type != "equal":
+            np.add.at(errors, owner[item.ref_start_idx : item.ref_end_idx], 1)
+    return errors, words
 
 
 @dataclass(frozen=True, slots=True)
 class TailErrors:
-    """Reference error of shown words by distance to the end of the audio.
+    """Shown words and wrong ones, ``[talks, bins]``, by distance to the end of the audio.
 
-    Attributes:
-        edges_s: borders of the bins, one more than there are bins.
-        errors: ``[talks, bins]`` wrong words.
-        words: ``[talks, bins]`` shown words.
+    ``edges_s`` are the borders of the bins, one more than bins.
     """
 
     edges_s: tuple[float, ...]
@@ -111,17 +129,17 @@ class TailErrors:
         return _rate(self.errors.sum(0), self.words.sum(0))
 
     def bands(self) -> tuple[Rates, Rates]:
-        """Return the lower and upper end of the 90 % band of each bin: talks are drawn again."""
+        """Return the ends of the 90 % band of each bin; resamples draw talks."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # bins without a word stay NaN
             low, high = np.nanpercentile(_drawn(self.errors, self.words), _BAND, axis=0)
         return low, high
 
     def hold_back_s(self) -> float | None:
-        """Return the distance from which words are as good as they get.
+        """Return the distance from which the error rate is stable; ``None`` for too few words.
 
-        The first bin whose error rate is not above the band of the plateau, that is of all words
-        at least ``PLATEAU_S`` old. ``None`` when there are too few words to tell.
+        The first bin whose error rate is not above the band of all words at least ``PLATEAU_S``
+        old.
         """
         settled = np.array(self.edges_s[:-1]) >= PLATEAU_S - 1e-9
         wrong, total = self.errors[:, settled].sum(1), self.words[:, settled].sum(1)
@@ -138,23 +156,16 @@ def tail_errors(
     bin_s: float = 0.125,
     longest_s: float = 2.0,
 ) -> TailErrors:
-    """Compare every word that was shown with the reference.
+    """Compare every shown word that ended at most ``longest_s`` ago with the reference.
 
-    Args:
-        records: chunks of a run.
-        references: start, end and text of the reference segments of each talk.
-        bin_s: width of a bin of distances.
-        longest_s: words that ended longer ago are not counted.
-
-    Raises:
-        DevSetError: a recording of the run has no reference.
+    References are start, end and text of the segments of each talk.
     """
     bins = round(longest_s / bin_s)
     talks = list(references)
     errors = np.zeros((len(talks), bins), np.int64)
     words = np.zeros((len(talks), bins), np.int64)
     plain = {
-        talk: [(start, end, normalised(text)) for start, end, text in segments]
+        talk: [(start, end, plain_words(text)) for start, end, text in segments]
         for talk, segments in references.items()
     }
     for record in records:
@@ -163,7 +174,7 @@ def tail_errors(
         if record.talk not in references:
             raise DevSetError(f"{record.talk} was streamed, but the dev set does not have it")
         row = talks.index(record.talk)
-        shown = [(normalised(word.text), word.end) for word in record.heard.live.words]
+        shown = [(plain_words(word.text), word.end) for word in record.heard.live.words]
         begin, end = record.heard.live.words[0].start - BEFORE_S, record.audio_s + AFTER_S
         window = [
             word for start, stop, text in plain[record.talk] if start < end and stop > begin
@@ -181,9 +192,9 @@ def tail_errors(
 
 
 def matches(hypothesis: Sequence[str], reference: Sequence[str]) -> list[bool]:
-    """Tell which words of ``hypothesis`` are right: the fewest edits to any part of ``reference``.
+    """Return which words of ``hypothesis`` are right.
 
-    Words of the reference before and after that part cost nothing.
+    They are aligned with the fewest edits to any part of ``reference``; the rest costs nothing.
     """
     n, m = len(hypothesis), len(reference)
     edit = 2 * n + 1  # among equally few edits, the most right words
@@ -219,3 +230,7 @@ def _drawn(errors: Counts, words: Counts) -> Rates:
 def _rate(errors: Counts, words: Counts) -> Rates:
     with np.errstate(all="ignore"):
         return np.where(words > 0, errors / np.maximum(words, 1), np.nan)
+
+
+def _percent(rate: float) -> float:
+    return round(100 * float(rate), 3)

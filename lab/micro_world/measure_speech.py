@@ -14,7 +14,7 @@ import yaml
 from tqdm import tqdm
 
 from alignatt_agent.cascade import Engines
-from alignatt_agent.evaluation.wer import matches, normalised
+from alignatt_agent.evaluation.wer import matches, plain_words
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
 
 MARGIN = 0.35
@@ -101,7 +101,7 @@ def measure(engines: Engines, devset: Path) -> dict[str, float]:
 
 
 def _cut(engines: Engines, segment: Segment, cuts: Cuts) -> None:
-    reference = [word for said in segment.words for word in normalised(said.text)]
+    reference = [word for said in segment.words for word in plain_words(said.text)]
     for number in range(1, int(segment.words[-1].end / CUT_EVERY_S) + 1):
         stop = number * CUT_EVERY_S
         audio = segment.audio[: int(stop * SAMPLE_RATE)]
@@ -111,7 +111,7 @@ def _cut(engines: Engines, segment: Segment, cuts: Cuts) -> None:
         if not text:
             continue
         items = engines.aligner.align(audio, text, "en")
-        pieces = [(word, item.end) for item in items for word in normalised(item.text)]
+        pieces = [(word, item.end) for item in items for word in plain_words(item.text)]
         right = matches([word for word, _ in pieces], reference)
         for (_, end), correct in zip(pieces, right, strict=True):
             for hold_back, (nearest, farthest) in BINS_S.items():
@@ -121,5 +121,5 @@ def _cut(engines: Engines, segment: Segment, cuts: Cuts) -> None:
 
 
 def _wer(references: list[str], hypotheses: list[str]) -> float:
-    said, heard = ([" ".join(normalised(t)) for t in texts] for texts in (references, hypotheses))
+    said, heard = ([" ".join(plain_words(t)) for t in texts] for texts in (references, hypotheses))
     return float(jiwer.wer(said, heard))

@@ -12,7 +12,7 @@ from alignatt_agent.evaluation.asr import tail_report, transcript_log
 from alignatt_agent.evaluation.latency import regime_of, to_spare_ms
 from alignatt_agent.evaluation.score import Result, Scores
 from alignatt_agent.evaluation.trace import TalkStep
-from alignatt_agent.evaluation.wer import TailErrors, matches, normalised, tail_errors
+from alignatt_agent.evaluation.wer import TailErrors, matches, plain_words, tail_errors
 from alignatt_agent.types import SourceView, SpeechUpdate, Word
 from tests.evaluation import logs
 from tests.fakes import agent as fakes
@@ -48,7 +48,7 @@ def test_matches(hypothesis, reference, right):
 
 
 def test_words_are_compared_without_marks_and_case():
-    assert normalised("It’s the END, “well-known”: ok_ay.") == [
+    assert plain_words("It’s the END, “well-known”: ok_ay.") == [
         "it's", "the", "end", "well", "known", "ok", "ay",
     ]  # fmt: skip
 

@@ -11,17 +11,22 @@ from alignatt_agent.evaluation.latency import (
     emitted_units,
     paced_latency,
     read_instances,
-    read_times,
-    schedule,
+    recorded_times,
+    simulated_times,
 )
-from alignatt_agent.evaluation.log import Step, parse_log
+from alignatt_agent.evaluation.log import LoggedChunk, parse_log
 from tests.evaluation import logs
 from tests.fakes import agent as fakes
 
 
 def test_a_chunk_waits_for_its_audio_and_for_the_chunks_before():
-    steps = [Step(1.0, 0.4, ()), Step(2.0, 1.5, ()), Step(3.0, 0.2, ()), Step(5.0, 0.1, ())]
-    assert schedule(steps) == pytest.approx([1.4, 3.5, 3.7, 5.1])
+    steps = [
+        LoggedChunk(1.0, 0.4, ()),
+        LoggedChunk(2.0, 1.5, ()),
+        LoggedChunk(3.0, 0.2, ()),
+        LoggedChunk(5.0, 0.1, ()),
+    ]
+    assert simulated_times(steps) == pytest.approx([1.4, 3.5, 3.7, 5.1])
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +88,7 @@ def test_a_clock_of_another_log_is_refused(scored):
     units = read_units(folder, devset)
     talk = parse_log(path).talks
     with pytest.raises(ValueError, match="300 times for 301 chunks"):
-        paced_latency(talk, units, {"talk0": schedule(talk[0].steps)[:-1]})
+        paced_latency(talk, units, {"talk0": simulated_times(talk[0].chunks)[:-1]})
 
 
 class Clock:
@@ -130,10 +135,10 @@ def test_real_clock_agrees_with_the_simulated_one(capsys, tmp_path, monkeypatch,
     paced = scores["paced"]
     assert paced["clock"] == "real"
     assert paced["virtual_differs"] < 1e-6
-    steps = parse_log(folder / "metrics.jsonl").talks[0].steps
+    steps = parse_log(folder / "metrics.jsonl").talks[0].chunks
     # 16 chunks, the first two before anything is transcribed, and the last sample on its own
-    times = read_times(folder / "paced.jsonl")["talk0"]
-    assert times == pytest.approx(schedule(steps), abs=1e-6)
+    times = recorded_times(folder / "paced.jsonl")["talk0"]
+    assert times == pytest.approx(simulated_times(steps), abs=1e-6)
     assert times[:3] == pytest.approx([0.2, 0.4, 0.6 + slow])
     assert times[-1] == pytest.approx(max(3.0, 0.6 + 12 * slow) + 2 * slow, abs=0.001)
     assert (paced["backlog_s"] > 0.2) == (slow > 0.2)
