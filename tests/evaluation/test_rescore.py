@@ -79,105 +79,14 @@ def test_equal_to_omnisteval_to_the_last_digit(capsys, tmp_path, target, form):
         assert scores["rtf"] == pytest.approx(12 * 0.1 / 10.5, rel=0.01)
 
 
-def _without_talk(log):
-    return [line for line in log if line.get("id") != 1]
-
-
-def _twice(log):
-    return [*log, *log]
-
-
-def _talk_twice(log):
-    return [*log, *({**line, "id": 7} for line in log if line.get("id") == 0)]
-
-
-def _two_streams(log):
-    return [*log, next(line for line in log if "generated_tokens" in line)]
-
-
-def _unknown(log):
-    return json.loads(json.dumps(log).replace("talk1", "talk9"))
-
-
-def _interrupted(log):
-    return [line for line in log if line.get("total_audio_processed", 0) < 3]
-
-
-def _silent(log):
-    return [{**line, "generated_tokens": []} if "id" in line else line for line in log if line]
-
-
-def _spaces(log):
-    return json.loads(json.dumps(log, ensure_ascii=False).replace("Wort3", "Wort\u3000drei"))
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (_without_talk, "talks missing from the log: talk1 (1 of 2 are there)"),
-        (_twice, "the log of a rerun was appended to another"),
-        (_talk_twice, "talk0 was streamed 2 times"),
-        (_two_streams, "goes back from"),
-        (_unknown, "the segmentation does not have: talk9"),
-        (_interrupted, "talk0: heard up to 2.000 s, but its last segment starts at 6.0 s"),
-        (_silent, "nothing was emitted for 11 s of audio"),
-        (_spaces, "talk0: 1 tokens are not units: 'Wort\\u3000drei' holds white space"),
-    ],
-)
-def test_a_bad_log_gets_a_message_and_no_score(capsys, tmp_path, damage, message):
+def test_a_bad_log_gets_a_message_and_no_score(capsys, tmp_path):
     devset = fakes.write_devset(tmp_path / "devset")
-    log = [line for line in damage(logs.lines()) if line]
+    log = [line for line in logs.lines() if line.get("id") != 1]
     path = logs.write(tmp_path / "log.jsonl", log)
     status, _, error = score_only(capsys, path, "de", devset, tmp_path / "out")
     assert status == 1
-    assert message in error
+    assert "talks missing from the log: talk1 (1 of 2 are there)" in error
     assert not (tmp_path / "out" / "de" / "scores.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "is empty: the run wrote nothing"),
-        ('{"a": 1}\n', "expected Simulstream's log"),
-        ('{"model_loading_time": 1.0}\n{"id": 0, "meta', ":2: not JSON"),
-        ("[1]\n", ":1: list, expected an object"),
-    ],
-)
-def test_not_a_log(capsys, tmp_path, text, message):
-    devset = fakes.write_devset(tmp_path / "devset")
-    path = tmp_path / "log.jsonl"
-    path.write_text(text)
-    status, _, error = score_only(capsys, path, "de", devset, tmp_path / "out")
-    assert status in (1, 2)
-    assert message in error
-
-
-def test_every_problem_is_listed(capsys, tmp_path):
-    devset = fakes.write_devset(tmp_path / "devset")
-    log = [*_without_talk(_interrupted(logs.lines())), {"id": 5}, {"id": 0, "metadata": {}}]
-    path = logs.write(tmp_path / "log.jsonl", log)
-    with path.open("ab") as stream:
-        stream.write(b"\xff\n")
-    status, _, error = score_only(capsys, path, "de", devset, tmp_path / "out")
-    assert status == 1
-    for message in (
-        ":5: lacks total_audio_processed, computation_time, generated_tokens",
-        ":6: metadata without wav_name",
-        ":7: not JSON ('utf-8' codec can't decode byte 0xff",
-        "talks missing from the log: talk1",
-        "talk0: heard up to 2.000 s",
-    ):
-        assert message in error
-
-
-def test_jsonl_with_the_wrong_number_of_delays(capsys, tmp_path):
-    devset = fakes.write_devset(tmp_path / "devset")
-    entries = logs.as_jsonl(logs.lines())
-    entries[1]["delays"].pop()
-    path = logs.write(tmp_path / "log.jsonl", entries)
-    status, _, error = score_only(capsys, path, "de", devset, tmp_path / "out")
-    assert status == 1
-    assert ":2: 7 delays for 8 units (words of the prediction)" in error
 
 
 def test_jsonl_without_computation_times(capsys, tmp_path):

@@ -11,21 +11,9 @@ import yaml
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from alignatt_agent.config.resources import find_path
-from alignatt_agent.evaluation.subwords import (
-    BYTE_LEVEL,
-    PIECES,
-    SENTENCEPIECE,
-    WORDPIECE,
-    kind_of_pieces,
-)
+from alignatt_agent.evaluation.subwords import BYTE_LEVEL, MARKS, SENTENCEPIECE, WORDPIECE
 from tests.evaluation import logs
 from tests.fakes import agent as fakes
-
-REFERENCES = {
-    code: (find_path("micro_models/devset/ref") / f"{code}.txt").read_text(encoding="utf-8")
-    for code in ("de", "it", "zh", "en")
-}
 
 
 def sentencepiece_pieces(texts):
@@ -138,7 +126,7 @@ def score(folder, log, config=None):
     return status, found
 
 
-@pytest.mark.parametrize("kind", PIECES)
+@pytest.mark.parametrize("kind", MARKS)
 def test_refused_as_words_and_scored_with_its_option(
     capsys, tmp_path, original, expected, tokenizers, kind
 ):
@@ -175,47 +163,11 @@ def test_an_option_for_another_kind_is_refused(capsys, tmp_path, original, token
         ({"detokenizer_type": "hf", "hf_model_name": "a/b"}, "a/b (hf_model_name) is not on this"),
         ({"detokenizer_type": "hf"}, "needs hf_model_name"),
         ({"detokenizer_type": "canary", "model_name": "x"}, "needs nemo_toolkit"),
+        ({"detokenizer_type": "hf", "hf_model_name": "empty"}, "is no tokenizer"),
     ],
 )
 def test_what_is_not_here_is_named_at_once(capsys, tmp_path, original, option, message):
+    (tmp_path / "empty").mkdir()
     status, scores = score(tmp_path, original, option)
     assert (status, scores) == (2, None)
     assert message in capsys.readouterr().err
-
-
-def test_a_folder_that_holds_no_tokenizer(capsys, tmp_path, original):
-    (tmp_path / "empty").mkdir()
-    option = {"detokenizer_type": "hf", "hf_model_name": "empty"}
-    status, _ = score(tmp_path, original, option)
-    assert status == 2
-    assert "is no tokenizer" in capsys.readouterr().err
-
-
-def test_jsonl_of_pieces_has_no_option(capsys, tmp_path, original, tokenizers):
-    pieces = logs.as_jsonl(resplit(original, tokenizers[SENTENCEPIECE][0]))
-    status, _ = score(tmp_path, pieces)
-    assert status == 1
-    assert "write the joined text as prediction" in capsys.readouterr().err
-
-
-OTHERS = {
-    "polish": "są już późne źródła, ćma i łąka żółtej gęsi " * 3,
-    "maltese": "Ġorġ ħabib żgħir għal dan il-kliem ta' Ġunju " * 3,
-    "french": "l’été déjà passé, où êtes-vous allés ? « là-bas » " * 3,
-    "markdown": "## Titel und noch viel mehr Text C# ##",
-    "english": REFERENCES["en"] + " Ġunju’s – “word”",
-    "german": REFERENCES["de"],
-    "italian": REFERENCES["it"],
-}
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_words_are_no_pieces(name):
-    assert kind_of_pieces(OTHERS[name].split()) is None
-
-
-def test_characters_of_chinese_are_no_pieces_and_their_bytes_are():
-    text = REFERENCES["zh"].replace("\n", "")
-    assert kind_of_pieces(list(text)) is None
-    assert kind_of_pieces(byte_level([text]).tokenize(text))[0] == BYTE_LEVEL
-    assert kind_of_pieces([]) is None

@@ -1,0 +1,224 @@
+"""Every rule about logs, each on a log that breaks it: what scoring and what a submission says."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from alignatt_agent.config.languages import language
+from alignatt_agent.evaluation.check_log import check_log, refuse
+from alignatt_agent.evaluation.devset import load_devset
+from alignatt_agent.evaluation.log import LogError, parse_log
+from alignatt_agent.evaluation.subwords import BYTE_LEVEL, SENTENCEPIECE, WORDPIECE, kind_of_pieces
+from tests.evaluation import logs
+from tests.fakes import agent as fakes
+
+TALKS = {"talk0": 2.0, "talk1": 1.7}
+CHUNK_MS = 850
+
+
+def log_lines(target="de"):
+    """A log without fault: two talks, one of which is a whole number of chunks long."""
+    units = {"de": ["das", "ist"], "zh": ["这", "是"]}[target]
+    lines = [{"model_loading_time": 1.5}]
+    for number, (name, seconds) in enumerate(TALKS.items()):
+        lines.append({"id": number, "metadata": {"wav_name": f"/data/{name}.wav"}})
+        lines += [chunk(number, end, units) for end in (0.85, 1.7, seconds)]
+    return lines
+
+
+def chunk(number, end, units):
+    return {
+        "id": number,
+        "total_audio_processed": end,
+        "computation_time": 0.1,
+        "generated_tokens": list(units),
+        "deleted_tokens": [],
+    }
+
+
+def edit(place, **changes):
+    return lambda lines: [
+        {**line, **changes} if place == k else line for k, line in enumerate(lines)
+    ]
+
+
+def say(*units):
+    return edit(3, generated_tokens=list(units))
+
+
+def append(*more):
+    return lambda lines: [*lines, *more]
+
+
+def drop(*places):
+    return lambda lines: [line for k, line in enumerate(lines) if k not in places]
+
+
+def silence(*places):
+    return lambda lines: [
+        {**line, "generated_tokens": []} if k in places else line for k, line in enumerate(lines)
+    ]
+
+
+def pieces(mark):
+    return lambda lines: json.loads(
+        json.dumps(lines, ensure_ascii=False).replace('"das"', f'"{mark}das"')
+    )
+
+
+def talk_again(number):
+    """Stream the second talk again as stream ``number``, from another folder."""
+    return lambda lines: [
+        *lines,
+        {"id": number, "metadata": {"wav_name": "elsewhere/talk1.wav"}},
+        *({**line, "id": number} for line in lines[6:]),
+    ]
+
+
+RERUN, FORMAT = "rerun-appended", "log-format"
+SPACE = "holds white space that scorers count differently"
+NAN = json.loads("NaN")
+
+# mutation -> rules of a submission, rules of scoring, part of the first message
+RULES = [
+    (lambda lines: lines, "", "", ""),
+    (lambda lines: lines * 2, f"{RERUN} duplicate-talk", f"{RERUN} duplicate-talk",
+     "holds 2 runs, which start at lines 1, 10"),
+    (lambda lines: lines + lines[2:5], f"{RERUN}", f"{RERUN}", "goes back from 2.00 s to 0.85 s"),
+    (drop(0), FORMAT, "", "has no line with model_loading_time"),
+    (talk_again(2), "duplicate-talk", "duplicate-talk", "talk1 was streamed 2 times (lines 6, 10)"),
+    (drop(5, 6, 7, 8), "missing-talk", "missing-talk", "log: talk1 (1 of 2 are there)"),
+    (edit(5, metadata={"wav_name": "other.wav"}), "missing-talk unknown-talk",
+     "missing-talk unknown-talk", "talks missing from the log: talk1"),
+    (append({"id": 2, "metadata": {"wav_name": "b.wav"}}, chunk(2, 0.85, ["x"])), "unknown-talk",
+     "unknown-talk", "the segmentation does not have: b"),
+    (drop(4), "cut-talk", "cut-talk", "talk0: processed up to 1.700 s, but"),
+    (silence(6, 7, 8), "empty-talk", "empty-talk", "talk1: nothing was emitted"),
+    (edit(3, deleted_tokens=["ist"]), "append-only", "", "1 tokens of talk0 were deleted (line 4)"),
+    (edit(3, total_audio_processed=0.9), "chunks", "", "line 4 are not whole steps of 850 ms"),
+    (say("zwei Worte"), "units", "", SPACE),
+    (say("a\u00a0b"), "units", "units", SPACE),
+    (say("a\u3000b"), "units", "units", f"'a\\u3000b' {SPACE}"),
+    (say("a\u2028b"), "units", "units", SPACE),
+    (say("x\n"), "units", "units", SPACE),
+    (say(""), "units", "", "talk0: 1 tokens are not units: '' is empty"),
+    (pieces("▁"), "units", "units", f"the units are {SENTENCEPIECE} pieces, e.g. '▁das'"),
+    (pieces("Ġ"), "units", "units", f"the units are {BYTE_LEVEL} pieces, e.g. 'Ġdas'"),
+    (pieces("##"), "units", "units", f"the units are {WORDPIECE} pieces, e.g. '##das'"),
+    (append("{not json"), FORMAT, FORMAT, "not JSON"),
+    (append("[]"), FORMAT, FORMAT, "list, expected an object"),
+    (append({"id": 0, "computation_time": 0.1}), FORMAT, FORMAT, "lacks total_audio_processed,"),
+    (append({"id": 0, "metadata": {}}), FORMAT, FORMAT, "metadata without wav_name"),
+    (append(chunk(0, NAN, [])), FORMAT, FORMAT, "total_audio_processed"),
+    (append(chunk(0, 2.0, []) | {"generated_tokens": "x"}), FORMAT, FORMAT, "generated_tokens"),
+    (append(chunk(77, 2.0, [])), FORMAT, FORMAT, "no line before it names the recording of stream"),
+    (lambda _: [], "log-format missing-talk", "log-format missing-talk", "is empty"),
+    (lambda _: [{"a": 1}], "log-format missing-talk", "log-format missing-talk",
+     "expected Simulstream's log"),
+]  # fmt: skip
+
+
+def findings(tmp_path, lines, chunk_ms, target="de"):
+    path = tmp_path / "metrics.jsonl"
+    texts = (line if isinstance(line, str) else json.dumps(line) for line in lines)
+    path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    unit = language(target).latency_unit
+    return check_log(parse_log(path), "metrics.jsonl", TALKS, unit, chunk_ms)
+
+
+@pytest.mark.parametrize(("mutation", "submitted", "scored", "message"), RULES)
+def test_rules(tmp_path, mutation, submitted, scored, message):
+    lines = mutation(log_lines())
+    found = findings(tmp_path, lines, CHUNK_MS)
+    assert {item.rule for item in found} == set(submitted.split())
+    assert not message or message in found[0].message
+    found = findings(tmp_path, lines, None)
+    assert {item.rule for item in found} == set(scored.split())
+
+
+@pytest.mark.parametrize("token", ["你好", " 好", " ", "\u3000"])
+def test_chinese_units_are_characters(tmp_path, token):
+    assert findings(tmp_path, log_lines("zh"), CHUNK_MS, "zh") == []
+    lines = say(token)(log_lines("zh"))
+    assert {item.rule for item in findings(tmp_path, lines, CHUNK_MS, "zh")} == {"units"}
+    assert findings(tmp_path, lines, None, "zh") == []
+
+
+def test_a_finding_names_line_count_and_fix(tmp_path):
+    (found,) = findings(tmp_path, say("a\u3000b")(log_lines()), CHUNK_MS)
+    assert found.where == "metrics.jsonl:4"
+    assert "5 units by Simulstream's split, 6 by OmniSTEval's" in found.message
+    assert "fix: emit whole words" in str(found)
+    found = findings(tmp_path, log_lines() * 2, CHUNK_MS)
+    assert "delete it and run again" in found[0].fix
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ({"delays": [850.0] * 12}, ":1: 12 delays for 13 units (words of the prediction)"),
+        ({"elapsed": []}, ":1: 0 elapsed for 13 units"),
+        ({"delays": None}, ":1: no delays"),
+        ({"prediction": "▁a b", "delays": [1.0, 2.0], "elapsed": [1.0, 2.0]}, "write the joined"),
+        ({"prediction": 1}, ":1: expected the keys source and prediction"),
+    ],
+)
+def test_jsonl(tmp_path, damage, message):
+    devset = load_devset(fakes.write_devset(tmp_path / "devset"), ["de"])
+    first, *rest = logs.as_jsonl(logs.lines())
+    first = {key: value for key, value in (first | damage).items() if value is not None}
+    path = logs.write(tmp_path / "log.jsonl", [first, *rest])
+    with pytest.raises(LogError) as caught:
+        refuse(parse_log(path), devset, "word")
+    assert message in str(caught.value)
+
+
+def test_every_problem_is_listed(tmp_path):
+    devset = load_devset(fakes.write_devset(tmp_path / "devset"), ["de"])
+    log = [line for line in logs.lines() if line.get("total_audio_processed", 0) < 3]
+    path = logs.write(tmp_path / "log.jsonl", [*log[:-3], {"id": 5}, {"id": 0, "metadata": {}}])
+    with path.open("ab") as stream:
+        stream.write(b"\xff\n")
+    with pytest.raises(LogError) as caught:
+        refuse(parse_log(path), devset, "word")
+    for message in (
+        ":5: lacks total_audio_processed, computation_time, generated_tokens",
+        ":6: metadata without wav_name",
+        ":7: not JSON ('utf-8' codec can't decode byte 0xff",
+        "talks missing from the log: talk1",
+        "talk0: processed up to 2.000 s, but its last segment starts at 6.0 s",
+    ):
+        assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("silent", [{1}, {0, 1}])
+def test_a_silent_talk_is_a_warning_and_a_silent_log_is_refused(tmp_path, silent):
+    devset = load_devset(fakes.write_devset(tmp_path / "devset"), ["de"])
+    log = [
+        line | {"generated_tokens": []} if line.get("id") in silent else line
+        for line in logs.lines()
+    ]
+    found = parse_log(logs.write(tmp_path / "log.jsonl", log))
+    if silent == {1}:
+        assert refuse(found, devset, "word") == ["talk1: nothing was emitted"]
+        return
+    with pytest.raises(LogError, match="nothing was emitted for 11 s of audio"):
+        refuse(found, devset, "word")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "są już późne źródła, ćma i łąka żółtej gęsi",
+        "Ġorġ ħabib żgħir " + "għal dan il-kliem u hekk kif kien għadu hemm " * 2,
+        "l’été déjà passé, où êtes-vous allés ? « là-bas »",
+        "## Titel und noch viel mehr Text C# ##",
+        "这是一个例子",
+        "",
+    ],
+)
+def test_words_are_no_pieces(text):
+    assert kind_of_pieces(text.split()) is None
+    assert kind_of_pieces(list(text)) is None

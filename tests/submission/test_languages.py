@@ -1,0 +1,60 @@
+"""Regime and language of the logs of a bundle."""
+
+from __future__ import annotations
+
+import pytest
+
+from alignatt_agent.evaluation.latency import REGIMES
+from alignatt_agent.submission.check import check_regime
+from alignatt_agent.submission.language_id import similarity, wrong_language
+
+
+def test_regime_violations_name_margin_and_fix():
+    assert not list(check_regime("log", "low", 1999.0))
+    (over,) = check_regime("log", "low", 2172.0)
+    assert "LongYAAL CU is 2.172 s, outside low (0-2 s) by 0.172 s" in over.message
+    assert "the regime high" in over.fix
+    (early,) = check_regime("log", "low", -150.0)
+    assert "ahead of the speech" in early.fix
+    (late,) = check_regime("log", "high", 4500.0)
+    assert "lower chunk_ms" in late.fix
+    assert REGIMES["high"].margin_ms(2100.0) == pytest.approx(100.0)
+
+
+SAMPLES = {
+    "de": "Wir haben gestern die neuen Ergebnisse gesehen, und sie sind besser als erwartet.",
+    "it": "Abbiamo visto ieri i nuovi risultati e sono migliori di quanto ci aspettassimo.",
+    "en": "Yesterday we saw the new results and they are better than we had expected.",
+    "zh": "我们昨天看到了新的结果，比预期的要好。",
+}
+
+
+@pytest.mark.parametrize("target", ["de", "it", "en"])
+def test_right_language(target):
+    assert wrong_language(SAMPLES[target], target, SAMPLES) is None
+    others = {code: text for code, text in SAMPLES.items() if code != target}
+    assert wrong_language(SAMPLES[target], target, others) is None
+
+
+def test_wrong_language_of_the_same_script():
+    problem = wrong_language("Sono i risultati di ieri e sono migliori", "de", SAMPLES)
+    assert problem is not None
+    assert "resemble the Italian text" in problem
+    untranslated = wrong_language("we saw that they are better than the results", "de", SAMPLES)
+    assert untranslated is not None
+    assert "English" in untranslated
+
+
+def test_wrong_script():
+    assert "resemble the German text" in str(wrong_language("Wir haben 结果", "zh", SAMPLES))
+    assert "resemble the Chinese text" in str(wrong_language(SAMPLES["zh"], "de", SAMPLES))
+    greek = wrong_language("Χθες είδαμε τα νέα αποτελέσματα", "de", SAMPLES)
+    assert "no three letters of the dev set's German text" in str(greek)
+    assert wrong_language("我们用 BLEU 评测模型的翻译质量", "zh", SAMPLES) is None
+    assert "not a single letter" in str(wrong_language("12 ...", "de", SAMPLES))
+
+
+def test_statistics():
+    assert similarity("abc", "abc") == pytest.approx(1.0)
+    assert similarity("abc", "xyz") < 0.3
+    assert similarity("", "") <= 1.0
