@@ -226,8 +226,10 @@ def _explain(arguments: argparse.Namespace) -> int:
     source, target = language(config.source_language), language(arguments.target)
     words = arguments.text.split()
     accessible = len(words) if arguments.accessible is None else arguments.accessible
-    if not words or not 0 <= accessible <= len(words):
-        raise ConfigError(f"--accessible {accessible}: the text has {len(words)} words")
+    if not words or not 1 <= accessible <= len(words):
+        raise ConfigError(
+            f"--accessible {accessible}: expected 1 to {len(words)} words of the text"
+        )
     readout = readout_for(config, head_set_for(config, source, target), target)
     model = config.models.translation
     with open_reader(arguments.engine, model, readout.heads) as loaded:

@@ -1,4 +1,4 @@
-"""The reconstruction of one draft: what the model saw, where it looked, and what was accepted."""
+"""One draft in detail: what the model read, where it attended, and what the gate accepted."""
 
 from __future__ import annotations
 
@@ -13,27 +13,25 @@ from tabulate import tabulate
 
 from alignatt_agent.policy import Policy
 from alignatt_agent.translation.prompt import PromptBuilder
+from alignatt_agent.translation.translator import Translator
 from alignatt_agent.translation.units import BROKEN, UnitDecoder
 from alignatt_agent.types import (
-    DraftContext,
+    Draft,
+    Judged,
     Prompt,
     Readout,
+    SourceView,
     StopReason,
     TranslationEngine,
+    Word,
 )
 
 PROVENANCE = ("accessible source", "inaccessible source", "other prompt", "suffix")
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
-    """A drafted token.
-
-    Attributes:
-        text: what it adds to the translation.
-        accepted: whether it passed the gate.
-        emitted: whether it is left after rounding back to whole units.
-    """
+class DraftedToken:
+    """A drafted token: whether it passed the gate, and is left after rounding to whole units."""
 
     text: str
     accepted: bool
@@ -83,13 +81,13 @@ class Reconstruction:
     limit: int
     partition: tuple[tuple[str, int], ...]
     accepted_text: str
-    tokens: tuple[Token, ...]
+    tokens: tuple[DraftedToken, ...]
     words: tuple[DraftedWord, ...]
     reason: StopReason
     heads: int
 
     def __str__(self) -> str:
-        """What the terminal shows."""
+        """Source, draft and a table of the drafted words, for the terminal."""
         heard, rest = self.source[: self.accessible], self.source[self.accessible :]
         shown, dropped = (
             "".join(token.text for token in self.tokens if token.emitted is emitted).strip()
@@ -111,6 +109,18 @@ class Reconstruction:
         )
 
 
+class _Recorder:
+    """An engine that keeps its last request and draft."""
+
+    def __init__(self, engine: TranslationEngine) -> None:
+        self._engine = engine
+
+    def draft(self, prompt: Prompt, *arguments: Any) -> Draft:
+        self.prompt = prompt
+        self.last = self._engine.draft(prompt, *arguments)
+        return self.last
+
+
 def explain(
     engine: TranslationEngine,
     tokenizer: Any,
@@ -124,7 +134,7 @@ def explain(
     spaced: bool = True,
     max_tokens: int = 16,
 ) -> Reconstruction:
-    """Draft once and take the decision apart.
+    """Have a ``Translator`` draft once, and split its decision into tokens and words.
 
     Args:
         engine: drafts with attention rows.
@@ -133,44 +143,28 @@ def explain(
         readout: heads to average.
         policy: the gate.
         source: source words.
-        accessible: number of leading words that count as heard.
-        accepted: translation that was accepted before.
+        accessible: number of leading words that the policy may rely on, 1 or more.
+        accepted: translation that is already emitted.
         spaced: whether the target language separates words by white space.
         max_tokens: longest draft.
-
-    Raises:
-        ValueError: there are no source words, or fewer than ``accessible``.
-        EngineError: the engine failed.
     """
-    if not 0 <= accessible <= len(source):
-        raise ValueError(f"{accessible} of {len(source)} source words cannot be accessible")
+    if not 1 <= accessible <= len(source):
+        raise ValueError(
+            f"{accessible} of {len(source)} source words cannot be accessible: nothing is drafted "
+            f"before the first one is, and no more than all are"
+        )
     prefix = tuple(tokenizer(accepted, add_special_tokens=False)["input_ids"]) if accepted else ()
-    prompt = builder.build(source, prefix)
-    draft = engine.draft(prompt, max_tokens, readout)
+    recorder = _Recorder(engine)
+    translator = Translator(
+        recorder, builder, tokenizer, readout, policy, spaced, max_tokens, early_stop=False
+    )
+    translator.resume(prefix)
+    translator.update(SourceView(tuple(Word(text, 0.0, 0.0) for text in source), accessible))
+    judged, prompt, draft = translator.judged, recorder.prompt, recorder.last
+    assert judged is not None
     frontier = sum(word < accessible for word in prompt.token_word)
     units = UnitDecoder(tokenizer, spaced)
-    cuts = units.boundaries(draft.token_ids)
-    decision = policy.decide(draft, frontier, DraftContext(lambda: tuple(cuts[1:])))
-    emitted = units.complete(prefix, draft.token_ids, decision.accepted, closed=draft.ended)
     texts = _texts(units, prefix, draft.token_ids)
-    tokens = tuple(Token(text, i < decision.accepted, i < emitted) for i, text in enumerate(texts))
-    rows = draft.rows
-    assert rows is not None
-    words = []
-    for first, last in pairwise(cuts):
-        row = np.asarray(rows.source[first:last], np.float64).mean(axis=(0, 1))
-        other, suffix = (part[first:last].mean() for part in (rows.prompt, rows.suffix))
-        seen = decision.peaks[first:last]
-        words.append(
-            DraftedWord(
-                "".join(texts[first:last]).strip(),
-                first,
-                last,
-                np.asarray(np.bincount(prompt.token_word, row), np.float64),
-                np.asarray([row[:frontier].sum(), row[frontier:].sum(), other, suffix]),
-                prompt.token_word[seen[-1]] if seen else None,
-            )
-        )
     partition = (
         ("system prompt", prompt.source_start),
         ("accessible source", frontier),
@@ -179,25 +173,39 @@ def explain(
         ("accepted translation", len(prefix)),
         ("draft", len(draft.token_ids)),
     )
+    passed = judged.decision.accepted
     return Reconstruction(
         tuple(source),
         accessible,
-        _limit(policy, prompt, frontier),
+        judged.edge,
         partition,
         accepted,
-        tokens,
-        tuple(words),
-        decision.reason,
+        tuple(DraftedToken(text, i < passed, i < judged.emitted) for i, text in enumerate(texts)),
+        tuple(
+            _word(prompt, draft, judged, frontier, first, last, "".join(texts[first:last]).strip())
+            for first, last in pairwise(units.boundaries(draft.token_ids))
+        ),
+        judged.decision.reason,
         len(readout.heads),
     )
 
 
-def _limit(policy: Policy, prompt: Prompt, frontier: int) -> int:
-    gate = policy.gate(frontier)
-    margin = int(gate.settings.get("border_margin", 0)) if gate else len(prompt.token_word)
-    first = max(0, frontier + margin)
-    words = prompt.token_word
-    return words[first] if first < len(words) else words[-1] + 1
+def _word(
+    prompt: Prompt, draft: Draft, judged: Judged, frontier: int, first: int, last: int, text: str
+) -> DraftedWord:
+    rows = draft.rows
+    assert rows is not None
+    row = np.asarray(rows.source[first:last], np.float64).mean(axis=(0, 1))
+    other, suffix = (part[first:last].mean() for part in (rows.prompt, rows.suffix))
+    peaks = judged.words[first:last]
+    return DraftedWord(
+        text,
+        first,
+        last,
+        np.asarray(np.bincount(prompt.token_word, row), np.float64),
+        np.asarray([row[:frontier].sum(), row[frontier:].sum(), other, suffix]),
+        peaks[-1] if peaks else None,
+    )
 
 
 def _texts(units: UnitDecoder, prefix: Sequence[int], draft: Sequence[int]) -> list[str]:

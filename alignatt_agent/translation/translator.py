@@ -112,6 +112,10 @@ class Translator:
         self._told = 0.0  # end of the speech whose units have times
         self._open((), (), ())
 
+    def resume(self, accepted: tuple[int, ...]) -> None:
+        """Open an utterance whose translation already begins with the ``accepted`` tokens."""
+        self._open((), accepted, (None,) * len(accepted))
+
     @property
     def steps(self) -> int:
         """Forward passes of all drafts so far."""

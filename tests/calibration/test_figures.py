@@ -104,7 +104,6 @@ def test_a_margin_moves_the_limit():
     assert explained(border_margin=-1).limit == 2
     assert explained(border_margin=1).limit == 3  # the second token of "models" is still closed
     assert explained(border_margin=2).limit == 4
-    assert explained(name="none").limit == 4
 
 
 def test_the_accepted_translation_is_part_of_the_request():
@@ -114,9 +113,10 @@ def test_the_accepted_translation_is_part_of_the_request():
     assert found.tokens[0].text == "Wir"
 
 
-def test_more_accessible_words_than_words():
-    with pytest.raises(ValueError, match="5 of 4 source words cannot be accessible"):
-        explained(accessible=5)
+@pytest.mark.parametrize("accessible", [0, 5])
+def test_as_many_accessible_words_as_a_draft_needs(accessible):
+    with pytest.raises(ValueError, match=f"{accessible} of 4 source words cannot be accessible"):
+        explained(accessible=accessible)
 
 
 def scores():
