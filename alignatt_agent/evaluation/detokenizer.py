@@ -1,12 +1,13 @@
-"""Lets Simulstream's scorers join units by the tokenizer of any checkpoint that is here.
+"""Run the official scorers with units joined by the tokenizer of any local checkpoint.
 
-They ask for the tokenizer of a processor, which models of text do not have, and would download
-it. ``python -m alignatt_agent.evaluation.detokenizer ...`` is Simulstream's own latency scorer with
-that one change.
+Simulstream loads the tokenizer of a processor, which text models do not have, and would download
+it. ``python -m alignatt_agent.evaluation.detokenizer omnisteval|latency ...`` is OmniSTEval's or
+Simulstream's own command with that one change.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -25,18 +26,23 @@ def _build(config: SimpleNamespace) -> Callable[[list[str]], str]:
 
 
 def take_any_tokenizer() -> None:
-    """Change what ``detokenizer_type: hf`` means to the scorers of this process."""
+    """Replace ``detokenizer_type: hf`` for the scorers of this process."""
     from simulstream.metrics import detokenizers
 
     detokenizers._DETOKENIZER_BUILDER_MAP["hf"] = _build
 
 
 def main() -> None:
-    """Run the official command line."""
-    from simulstream.metrics.score_latency import cli_main
-
+    """Run the official command line that the first argument names."""
     take_any_tokenizer()
-    cli_main()
+    if sys.argv.pop(1) == "omnisteval":
+        from omnisteval import cli
+
+        cli.main()
+    else:
+        from simulstream.metrics import score_latency
+
+        score_latency.cli_main()
 
 
 if __name__ == "__main__":

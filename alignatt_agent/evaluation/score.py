@@ -31,6 +31,7 @@ _TSV_NAMES = {
 _STREAM_LAAL = re.compile(
     r"LatencyScores\(ideal_latency=([-\d.e+]+), computational_aware_latency=([-\d.e+]+)\)"
 )
+_SCORER = (sys.executable, "-m", "alignatt_agent.evaluation.detokenizer")
 _SWALLOWED = ("scoring failed", "Failed to compute")
 """Errors that OmniSTEval only logs, while it prints 0 or omits a score."""
 _SHARED = {
@@ -226,7 +227,7 @@ def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
     table.unlink(missing_ok=True)
     # A process of its own: OmniSTEval forks a pool, which is unsafe next to a loaded engine.
     result = subprocess.run(
-        [sys.executable, "-m", "alignatt_agent.evaluation.omnisteval_large", *arguments],
+        [*_SCORER, "omnisteval", *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -247,7 +248,8 @@ def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
 def stream_laal(files: RunFiles, devset: DevSet, target: str) -> dict[str, float]:
     """Measure StreamLAAL, which IWSLT also reports, with Simulstream's own scorer."""
     command = [
-        *(sys.executable, "-m", "alignatt_agent.evaluation.detokenizer"),
+        *_SCORER,
+        "latency",
         *("--eval-config", str(files.config), "--log-file", str(files.metrics)),
         *("--reference", str(devset.references[target])),
         *("--audio-definition", str(devset.segmentation)),
