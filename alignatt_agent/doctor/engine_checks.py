@@ -18,7 +18,12 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.doctor.config_checks import weight_bytes
 from alignatt_agent.doctor.machine_checks import GIB, Check, free_memory
-from alignatt_agent.doctor.row_parity import MAX_LOGPROB, Gap, different_models
+from alignatt_agent.doctor.row_parity import (
+    MAX_LOGPROB,
+    Gap,
+    bfloat16_constants,
+    different_models,
+)
 from alignatt_agent.doctor.verify_checks import verification
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.drafts import DraftEngine
@@ -40,6 +45,8 @@ PARITY_TOKENS = 8
 """Length of the drafts whose rows are compared."""
 
 REPORT_ROWS = "do not run with this engine: its rows are wrong. Report the output of this command"
+
+OTHER_TYPE = "set models.translation.dtype to bfloat16, where both round alike, and run again"
 
 OTHER_MODEL = (
     "the rows are not at fault: one of the two implements the model wrongly. Take another model, "
@@ -171,6 +178,8 @@ def parity(drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype
         return Check(name, "ok", found)
     if different := different_models(*logprob_gap(drafts, model, cases, dtype)):
         return Check(name, "FAIL", "; ".join([found, *different]), OTHER_MODEL)
+    if dtype == "float32" and (rounded := bfloat16_constants(model.path, gap.largest)):
+        return Check(name, "warn", "; ".join([found, *rounded]), OTHER_TYPE)
     return Check(name, "FAIL", "; ".join([found, *problems]), REPORT_ROWS)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.doctor.row_parity import bfloat16_constants
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment
 from alignatt_agent.engine.transformers_engine import TransformersEngine
@@ -145,6 +146,7 @@ class References:
         device: torch's name of the device.
 
     Attributes:
+        path: the checkpoint.
         engine: returns the engine of a type and seam.
         rows: returns the rows of token ids after a prompt, for a readout, type and seam.
         logprobs: returns the log-probabilities of token ids after a prompt, in float32.
@@ -162,6 +164,7 @@ class References:
         def logprobs(prompt: Prompt, ids: tuple[int, ...]) -> FloatArray:
             return self.engine("float32", "eager").logprobs(prompt, ids)
 
+        self.path = str(path)
         self.engine = cache(engine)
         self.rows = cache(rows)
         self.logprobs = cache(logprobs)
@@ -248,3 +251,5 @@ def fill(
             seam.same_dtype.add(fused, same)
             seam.verdicts.add(theirs[1], theirs[0], theirs[2])
     cell.judge(asks, captured, plain)
+    if cell.dtype == "float32" and cell.same_dtype.missed_exactness():
+        cell.problems += bfloat16_constants(references.path, cell.same_dtype.largest)

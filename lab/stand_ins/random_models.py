@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedTokenizerFast
+from transformers.models.apertus import ApertusConfig
 from transformers.models.cohere2 import Cohere2Config
 from transformers.models.gemma3 import Gemma3TextConfig
 from transformers.models.gemma4 import Gemma4TextConfig
@@ -124,6 +125,8 @@ _CONFIGS: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
         OlmoeConfig,
         {**_EXPERTS, "num_attention_heads": 4, "num_experts": 4, "clip_qkv": 1.0},
     ),
+    # vLLM keeps constants of its activation in bfloat16.
+    "apertus": (ApertusConfig, {}),
 }
 ARCHITECTURES = tuple(_CONFIGS)
 

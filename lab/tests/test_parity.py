@@ -9,6 +9,7 @@ import re
 import numpy as np
 import pytest
 
+from alignatt_agent.config.resources import find_path
 from alignatt_agent.types import AttentionRows, Prompt, Readout
 from lab.parity import __main__ as parity
 from lab.parity import run as parity_run
@@ -39,6 +40,8 @@ def answer(rows: AttentionRows | None, **changes) -> Answer:
 
 class FakeReferences(parity_run.References):
     """Rows of Transformers eager, fused and in float32."""
+
+    path = str(find_path("micro_models/gemma4"))
 
     def __init__(self, same, fused=None, exact=None) -> None:
         self._found = (same, fused or same, exact or same)
@@ -115,6 +118,15 @@ def test_other_models_are_named_and_rows_not_blamed():
     (problem,) = judged(answer(wrong, logprobs=(((0, np.nan),), *off[1:])))
     assert "different models" in problem
     assert any("dA" in problem for problem in judged(answer(wrong)))
+
+
+def test_constants_that_vllm_rounds_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(FakeReferences, "path", str(random_models.write("apertus", tmp_path)))
+    *_, reason = judged(answer(shifted(some_rows(), 6e-4)))
+    assert _matches(
+        "constants of this model's activation .xIELU. in bfloat16.*not at fault", reason
+    )
+    assert not any("xIELU" in problem for problem in judged(answer(shifted(some_rows(), 0.05))))
 
 
 def test_transformers_that_clip_are_another_model(tmp_path):

@@ -12,6 +12,7 @@ from alignatt_agent import cli
 from alignatt_agent.config.agent_config import ModelConfig, PolicyConfig, load_config
 from alignatt_agent.config.gpu_shares import DEFAULT_SHARE, gpu_shares
 from alignatt_agent.config.prompt_config import PromptConfig
+from alignatt_agent.config.resources import find_path
 from alignatt_agent.doctor import (
     cli as doctor,
 )
@@ -396,7 +397,7 @@ def test_early_stop_that_decides_otherwise():
     ],
 )
 def test_rows_against_the_reference(monkeypatch, dtype, error, noise, status):
-    model = ModelConfig(path="unused", dtype="auto")
+    model = ModelConfig(path=str(find_path("micro_models/gemma4")), dtype="auto")
     drafts = Drafts()
     answers = [drafts.draft(c.prompt, doctor_engines.PARITY_TOKENS, c.readout).rows for c in CASES]
 
@@ -419,6 +420,18 @@ def test_rows_against_the_reference(monkeypatch, dtype, error, noise, status):
     assert check.status == status
     assert ("compute different models" in check.found) == (status == "FAIL")
     assert check.fix == (doctor_engines.OTHER_MODEL if status == "FAIL" else "")
+
+
+def test_rounded_constants_of_vllm_are_a_warning(monkeypatch, tmp_path):
+    drafts, model = Drafts(), ModelConfig(path=str(tmp_path), dtype="float32")
+    random_models.write("apertus", tmp_path)
+    rows = [drafts.draft(c.prompt, 8, c.readout).rows for c in CASES]
+    shifted = [AttentionRows(r.source + np.float32(6e-4), r.prompt, r.suffix) for r in rows]
+    monkeypatch.setattr(doctor_engines, "_reference", lambda *_: shifted)
+    monkeypatch.setattr(doctor_engines, "logprob_gap", lambda *_: (2e-4, 1e-2))
+    check = doctor_engines.parity(drafts, model, CASES, "float32")
+    assert (check.status, check.fix) == ("warn", doctor_engines.OTHER_TYPE)
+    assert "xIELU" in check.found
 
 
 def test_rows_of_another_model_are_not_blamed(engines, checkpoints, tmp_path):
