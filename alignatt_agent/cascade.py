@@ -24,7 +24,6 @@ from alignatt_agent.engine.speech_models import (
     SpeechModel,
     TimingModel,
 )
-from alignatt_agent.policy import build_policy
 from alignatt_agent.schedule import AsynchronousBooth, OverlappedBooth
 from alignatt_agent.speech.aligner import QwenAligner
 from alignatt_agent.speech.front_ends import (
@@ -125,8 +124,18 @@ def _live_tail(
     clock: Callable[[], float],
     context: str,
 ) -> tuple[LiveTail, Stopwatch]:
-    watch, config = Stopwatch(clock), resolved.config.speech
-    return LiveTail(engines.asr, engines.aligner, source.code, config, watch, context), watch
+    watch, config = Stopwatch(clock), resolved.config
+    tail = LiveTail(
+        engines.asr,
+        engines.aligner,
+        source.code,
+        config.speech,
+        watch,
+        context,
+        verify=config.debug.verify_transcripts,
+        draft_ahead=config.debug.draft_ahead,
+    )
+    return tail, watch
 
 
 def _interpreter(
@@ -140,18 +149,18 @@ def _interpreter(
     config, watch = resolved.config, Stopwatch(clock)
     policy, readout = config.policy_for(target.code), None
     # Without a gate the rows still tell which source word an emitted token translates.
-    if policy.reads or target.code in config.head_sets:
+    if policy.reads != "tokens" or target.code in config.head_sets:
         readout = resolved.readout(source, target)
     translator = Translator(
         engine=engines.translation,
         prompt_builder=PromptBuilder.of(engines.tokenizer, config.prompt, source, target, context),
         tokenizer=engines.tokenizer,
         readout=readout,
-        policy=build_policy(policy),
+        policy=policy,
         spaced=target.spaced,
         max_draft_tokens=config.max_draft_tokens,
-        early_stop=config.early_stop,
-        verify=config.verify_drafts,
+        early_stop=config.debug.early_stop,
+        verify=config.debug.verify_drafts,
         watch=watch,
     )
     return Interpreter(translator, watch, config.access_for(target.code))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Literal, Protocol
 
 import numpy as np
@@ -230,7 +230,7 @@ class DraftContext:
 NO_CONTEXT = DraftContext()
 
 
-class StopReason(Enum):
+class StopReason(StrEnum):
     """Why a policy accepts no more of a draft: Eqs. 5-7 of the paper, or a rival's rule."""
 
     SOURCE_FRONTIER = "source-frontier"
@@ -248,14 +248,14 @@ class Decision:
 
     Attributes:
         accepted: number of leading draft tokens that may be emitted, before unit rounding.
-        reason: the test that fired first, or ``DRAFT_END``.
+        reason: a ``StopReason``, or a policy's own words: they are shown as they are.
         peaks: source-token argmax of each scanned row, the rejected one included.
         accessible_mass: Eq. 3 for each scanned row.
         closed: whether the gate rejected the last scanned token.
     """
 
     accepted: int
-    reason: StopReason
+    reason: str
     peaks: tuple[int, ...] = ()
     accessible_mass: tuple[float, ...] = ()
     closed: bool = False

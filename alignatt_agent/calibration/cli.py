@@ -34,7 +34,6 @@ from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.config.resolved import head_set_for, readout_for
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.evaluation.plots import pyplot
-from alignatt_agent.policy import build_policy
 from alignatt_agent.translation.prompt import PromptBuilder
 
 
@@ -238,7 +237,7 @@ def _explain(arguments: argparse.Namespace) -> int:
             loaded.tokenizer,
             PromptBuilder.of(loaded.tokenizer, config.prompt, source, target),
             readout,
-            build_policy(config.policy_for(target.code), single=True),
+            config.policy_for(target.code).alone(),
             words,
             accessible,
             arguments.prefix,

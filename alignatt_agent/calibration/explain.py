@@ -21,7 +21,6 @@ from alignatt_agent.types import (
     Prompt,
     Readout,
     SourceView,
-    StopReason,
     TranslationEngine,
     Word,
 )
@@ -83,7 +82,7 @@ class Reconstruction:
     accepted_text: str
     tokens: tuple[DraftedToken, ...]
     words: tuple[DraftedWord, ...]
-    reason: StopReason
+    reason: str
     heads: int
 
     def __str__(self) -> str:
@@ -105,7 +104,7 @@ class Reconstruction:
         table = tabulate(rows, header, tablefmt="plain", disable_numparse=True)
         return (
             f"source  {' '.join(heard)} | {' '.join(rest)}\n"
-            f"draft   {self.accepted_text} > {shown} | {dropped}   ({self.reason.value})\n{table}"
+            f"draft   {self.accepted_text} > {shown} | {dropped}   ({self.reason})\n{table}"
         )
 
 

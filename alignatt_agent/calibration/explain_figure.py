@@ -106,7 +106,7 @@ def _draw_tokens(plt: Any, axes: Any, found: Reconstruction) -> None:
     )  # fmt: skip
     before = f"after “{found.accepted_text}”" if found.accepted_text else "at the beginning"
     axes.set_title(
-        f"draft {before}; the scan ended with: {found.reason.value}", fontsize=9, loc="left", pad=2
+        f"draft {before}; the scan ended with: {found.reason}", fontsize=9, loc="left", pad=2
     )
 
 

@@ -16,17 +16,35 @@ from alignatt_agent.config.errors import Strict, explain
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.models_config import ModelConfig as ModelConfig
 from alignatt_agent.config.models_config import ModelsConfig as ModelsConfig
-from alignatt_agent.config.policy_config import PolicyConfig
 from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.config.resources import find_resource
 from alignatt_agent.config.speech_config import SpeechConfig
 from alignatt_agent.config.target_config import TargetConfig
+from alignatt_agent.policy import AlignAtt, AnyPolicy, Policy, changed, kept_keys
 from alignatt_agent.types import SAMPLE_RATE, Access
 
 AGENT_CLASS = "alignatt_agent.agent.AlignAttAgent"
 
 
 Schedule = Literal["sync", "overlap", "async"]
+DEFAULT_POLICY = "alignatt"
+
+
+class DebugConfig(Strict):
+    """Switches for comparisons: off, the same is heard and emitted, in more decoding steps.
+
+    Attributes:
+        early_stop: end a draft inside the engine at the first token that the gate rejects.
+        verify_drafts: check the last draft against the new source in one pass and decode from the
+            first difference.
+        verify_transcripts: check the last transcript against the longer audio in the same way.
+        draft_ahead: begin to draft what is probably needed while new words are timed.
+    """
+
+    early_stop: bool = True
+    verify_drafts: bool = True
+    verify_transcripts: bool = True
+    draft_ahead: bool = True
 
 
 class AgentConfig(Strict):
@@ -43,20 +61,21 @@ class AgentConfig(Strict):
         schedule: when the stages of a chunk run: ``sync`` in turn, as official scores need it;
             ``overlap`` hears the next chunk meanwhile and says everything one chunk later;
             ``async`` lets no stage wait for another, for servers that push what is ready.
-        early_stop: end a draft inside the engine at the first token that the gate rejects; what is
-            emitted is the same, in fewer decoding steps.
-        verify_drafts: check the last draft against the new source in one pass and decode from the
-            first difference; what is emitted is the same, in fewer decoding steps.
         models: checkpoints.
         head_sets: head set (name or path) of each target language code.
         prompt: what the translation model reads around the source.
         speech: the live tail.
-        policy: the gate.
+        policy: the gate, or a rival it is compared with.
         targets: what target languages have otherwise, by code: keys of ``policy``, and of
             ``speech`` when words may be relied on.
+        debug: switches that change no output.
     """
 
     nothing_else: ClassVar[str] = "instead of keep_up run alignatt serve"
+    renamed: ClassVar[dict[str, str]] = {
+        "early_stop": "debug.early_stop",
+        "verify_drafts": "debug.verify_drafts",
+    }
     type: str = AGENT_CLASS
     detokenizer_type: Literal["simuleval"] = "simuleval"
     latency_unit: Literal["word", "char"] = "word"
@@ -65,14 +84,13 @@ class AgentConfig(Strict):
     target_language: str | None = None
     max_draft_tokens: int = Field(default=16, ge=1)
     schedule: Schedule = "sync"
-    early_stop: bool = True
-    verify_drafts: bool = True
     models: ModelsConfig
     head_sets: dict[str, str] = Field(default_factory=dict)
     prompt: PromptConfig = PromptConfig()
     speech: SpeechConfig = SpeechConfig()
-    policy: PolicyConfig = PolicyConfig()
+    policy: AnyPolicy = AlignAtt()
     targets: dict[str, TargetConfig] = Field(default_factory=dict)
+    debug: DebugConfig = DebugConfig()
 
     @field_validator("chunk_ms")
     @classmethod
@@ -102,7 +120,7 @@ class AgentConfig(Strict):
             try:
                 self.policy_for(code)
             except ValidationError as error:
-                problems = [explain(PolicyConfig, dict(item)) for item in error.errors()]
+                problems = [explain(Policy, dict(item)) for item in error.errors()]
                 raise ValueError(f"targets.{code}.policy: {'; '.join(problems)}") from None
         return self
 
@@ -156,11 +174,11 @@ class AgentConfig(Strict):
         update = {"target_language": chosen.code, "latency_unit": chosen.latency_unit}
         return self.model_copy(update=update)
 
-    def policy_for(self, target: str) -> PolicyConfig:
+    def policy_for(self, target: str) -> Policy:
         """Return the policy of a target language, by its code."""
         if target not in self.targets:
             return self.policy
-        return PolicyConfig.model_validate(self.policy.model_dump() | self.targets[target].policy)
+        return changed(self.policy, self.targets[target].policy)
 
     def access_for(self, target: str) -> Access:
         """Return when words may be relied on for a target language, by its code."""
@@ -174,25 +192,7 @@ class AgentConfig(Strict):
 
     def digest(self) -> str:
         """Hash of the resolved configuration without the target, 12 hexadecimal digits."""
-        # What was signed before a key came keeps its hash as long as the key says nothing new.
-        later = {
-            key
-            for key in ("prompt", "schedule", "verify_drafts", "targets")
-            if getattr(self, key)
-            == AgentConfig.model_fields[key].get_default(call_default_factory=True)
-        }
-        content = self.model_dump(exclude={"target_language", "latency_unit"} | later)
-        for key in ("recognizer", "context", "verify", "ahead"):
-            if content["speech"][key] == SpeechConfig.model_fields[key].default:
-                del content["speech"][key]
-        for key, value in (("commit", "agreed"), ("align", "whole")):
-            if content["speech"][key] == value:
-                del content["speech"][key]
-        if self.policy.normalise == "none" and self.policy.median_width == 1:
-            del content["policy"]["median"]
-        for key in ("rate", "tau_prob"):
-            if content["policy"][key] == PolicyConfig.model_fields[key].default:
-                del content["policy"][key]
+        content = self.model_dump(exclude={"target_language", "latency_unit"})
         text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -208,8 +208,8 @@ def load_config(name_or_path: str, overrides: Mapping[str, Any] | None = None) -
         ConfigError: no such configuration, or it is not valid.
     """
     raw = read_yaml(name_or_path)
-    for key, value in (overrides or {}).items():
-        _set(raw, key, value)
+    for key, value in sorted((overrides or {}).items(), key=lambda item: item[0] != "policy.name"):
+        set_key(raw, key, value)
     return AgentConfig.parse(raw, name_or_path)
 
 
@@ -249,13 +249,35 @@ def read_yaml(name_or_path: str) -> dict[str, Any]:
     return raw
 
 
-def _set(raw: dict[str, Any], dotted: str, value: Any) -> None:
+def set_key(raw: dict[str, Any], dotted: str, value: Any) -> None:
+    """Set a dotted key of a configuration file.
+
+    Another policy takes over only what every policy has, for single targets, too.
+
+    Raises:
+        ConfigError: a part of ``dotted`` is a value.
+    """
     *parents, last = dotted.split(".")
+    if dotted == "policy.name":
+        _take_policy(raw, value)
+    elif dotted == "policy" and isinstance(value, Mapping):
+        _take_policy(raw, value.get("name", DEFAULT_POLICY))
     for parent in parents:
         raw = raw.setdefault(parent, {})
         if not isinstance(raw, dict):
             raise ConfigError(f"--set {dotted}: {parent} is a value, it has no keys")
     raw[last] = value
+
+
+def _take_policy(raw: dict[str, Any], name: str) -> None:
+    shared = raw.get("policy") or {}
+    before = shared.get("name", DEFAULT_POLICY)
+    raw["policy"] = kept_keys(shared, name)
+    for own in (raw.get("targets") or {}).values():
+        keys = own.get("policy") or {}
+        if before != name and "name" not in keys:
+            own["policy"] = kept_keys({"name": before, **keys}, name)
+            own["policy"].pop("name", None)
 
 
 def _to_dict(value: Any) -> Any:

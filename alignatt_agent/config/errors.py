@@ -7,6 +7,7 @@ from typing import Any, ClassVar, get_args
 
 from pydantic import BaseModel, ConfigDict
 
+from alignatt_agent.policy import POLICIES
 from alignatt_agent.types import AlignAttError
 
 
@@ -19,29 +20,48 @@ class Strict(BaseModel):
 
     Attributes:
         nothing_else: why there are no other keys, where users may expect some.
+        renamed: keys of earlier versions, with what is written now.
     """
 
     nothing_else: ClassVar[str] = ""
+    renamed: ClassVar[dict[str, str]] = {}
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
 def explain(model: type[BaseModel], error: dict[str, Any]) -> str:
     """Say what is wrong with one key, and name the nearest known one."""
-    location = [str(part) for part in error["loc"]]
-    dotted = ".".join(location)
-    if not location:  # several keys together
+    keys: list[str] = []
+    owner = model  # of the last key
+    for part in map(str, error["loc"]):
+        if part in POLICIES and keys in ([], ["policy"]):  # pydantic names the member of the union
+            model = owner = POLICIES[part]
+            continue
+        owner, model = model, _model_of(model, part)
+        keys.append(part)
+    dotted = ".".join(keys)
+    if error["type"] == "union_tag_invalid":
+        expected, tag = error["ctx"]["expected_tags"], error["ctx"]["tag"]
+        return f"{'.'.join([*keys, 'name'])}: expected one of {expected}, got {tag!r}"
+    if not keys:  # several keys together
         return str(error["msg"])
     if error["type"] != "extra_forbidden":
         return f"{dotted}: {error['msg']} (got {error['input']!r})"
-    for part in location[:-1]:  # keys of mappings are no fields
-        annotation = model.model_fields[part].annotation if part in model.model_fields else None
-        for kind in (annotation, *get_args(annotation)):
-            if isinstance(kind, type) and issubclass(kind, BaseModel):
-                model = kind
-    known = list(model.model_fields)
-    reason = getattr(model, "nothing_else", "")
-    near = difflib.get_close_matches(location[-1], known, n=1, cutoff=0.0)
+    renamed: dict[str, str] = getattr(owner, "renamed", {})
+    if keys[-1] in renamed:
+        return f"{dotted}: this key is called {renamed[keys[-1]]} now"
+    known = list(owner.model_fields)
+    reason = getattr(owner, "nothing_else", "")
+    near = difflib.get_close_matches(keys[-1], known, n=1, cutoff=0.0)
     return (
         f"{dotted}: unknown key; the nearest known one is {near[0]!r} "
         f"(known here: {', '.join(known)}{reason and f'; {reason}'})"
     )
+
+
+def _model_of(model: type[BaseModel], key: str) -> type[BaseModel]:
+    """Return the model behind a key; keys of mappings are no fields and keep ``model``."""
+    annotation = model.model_fields[key].annotation if key in model.model_fields else None
+    for kind in (annotation, *get_args(annotation)):
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            return kind
+    return model

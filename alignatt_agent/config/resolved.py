@@ -9,7 +9,10 @@ from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.checkpoints import ROLES, identity, locate
 from alignatt_agent.config.head_sets import HeadSet, HeadSetError, load_head_set
 from alignatt_agent.config.languages import Language, language
+from alignatt_agent.policy import POLICIES
 from alignatt_agent.types import Readout
+
+_HEADLESS = sorted(name for name, policy in POLICIES.items() if policy.reads == "tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True)
     head_sets = {
         code: head_set_for(config, source, language(code))
         for code in wanted
-        if code in config.head_sets or config.policy_for(code).reads
+        if code in config.head_sets or config.policy_for(code).reads != "tokens"
     }
     return Resolved(config, head_sets, locate(config.models))
 
@@ -122,7 +125,7 @@ def head_set_for(config: AgentConfig, source: Language, target: Language) -> Hea
 def readout_for(config: AgentConfig, head_set: HeadSet, target: Language) -> Readout:
     """Return what a draft into ``target`` reads."""
     policy = config.policy_for(target.code)
-    return replace(head_set.readout(policy.top_k), probabilities=policy.name == "confidence")
+    return replace(head_set.readout(policy.top_k), probabilities=policy.reads == "probabilities")
 
 
 def _fitting(
@@ -132,7 +135,8 @@ def _fitting(
     if head_set is None:
         known = ", ".join(config.head_sets) or "none"
         raise HeadSetError(
-            f"no head set for {direction}; the configuration has head_sets for the targets {known}"
+            f"no head set for {direction}; the configuration has head_sets for the targets "
+            f"{known}; without one policy.name has to be {', '.join(_HEADLESS)}"
         )
     model = config.models.translation
     head_set.check(model.path, None, None, direction, model.revision)

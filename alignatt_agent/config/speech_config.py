@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -36,12 +36,12 @@ class SpeechConfig(Strict):
             say something new.
         max_tail_s: longest audio that is transcribed again; a longer tail commits its stable
             prefix at a word boundary.
-        verify: check the last transcript against the longer audio in one pass and decode from the
-            first difference, instead of decoding all of it again; the transcript is the same.
-        ahead: begin to draft what is probably needed while new words are timed; what is heard and
-            emitted is the same.
     """
 
+    renamed: ClassVar[dict[str, str]] = {
+        "verify": "debug.verify_transcripts",
+        "ahead": "debug.draft_ahead",
+    }
     recognizer: Literal["qwen3-asr", "whisper", "gemma4-audio"] = "qwen3-asr"
     context: tuple[str, ...] | dict[str, tuple[str, ...]] | None = None
     min_start_s: float = Field(default=2.0, ge=0)
@@ -50,8 +50,6 @@ class SpeechConfig(Strict):
     commit: Literal["agreed", "ended"] = "ended"
     align: Literal["whole", "changed"] = "whole"
     max_tail_s: float = Field(default=30.0, ge=5)
-    verify: bool = True
-    ahead: bool = True
 
     @field_validator("recognizer", mode="before")
     @classmethod

@@ -26,7 +26,7 @@ class TargetConfig(Strict):
     """What one target language has otherwise; what is not given is the configuration's.
 
     Attributes:
-        policy: keys of ``PolicyConfig``.
+        policy: keys of the policy; another ``name`` starts from the defaults of that one.
         speech: when heard words may be relied on.
     """
 

@@ -162,7 +162,7 @@ def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[
     """
     if not config.head_sets:
         fix = "name one per target language under head_sets"
-        failed = config.policy.reads
+        failed = config.policy.reads != "tokens"
         return [Check("head sets", "FAIL" if failed else "warn", "none configured", fix)]
     source, model = language(config.source_language), config.models.translation
     checks = []

@@ -31,7 +31,7 @@ from alignatt_agent.engine.options import engine_environment, on_cpu
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.speech_models import TimingModel
 from alignatt_agent.engine.transformers_engine import TransformersEngine
-from alignatt_agent.policy import AlignAtt, Policy, build_policy
+from alignatt_agent.policy import AlignAtt, Policy
 from alignatt_agent.speech.aligner import QwenAligner
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types import SAMPLE_RATE, AttentionRows, Draft, EngineError, Prompt, Readout
@@ -116,7 +116,7 @@ def _translation(resolved: Resolved, served: ServedModel) -> Iterator[Check]:
         yield Check("attention rows", "warn", "no head set is configured: nothing is captured")
         return
     drafts, asked = pool.draft_engine(served, resolved.heads), cases(resolved, served.tokenizer())
-    policy, longest = build_policy(config.policy, single=True), config.max_draft_tokens
+    policy, longest = config.policy.alone(), config.max_draft_tokens
     dtype = str(served.config.dtype).removeprefix("torch.")
     yield from guarded("key layout", lambda: _layout(served))
     yield from guarded("rows", lambda: parity(drafts, model, asked, dtype))
@@ -245,7 +245,7 @@ def early_stop(drafts: DraftEngine, cases: Sequence[Case], policy: Policy, token
             steps = [steps[0] + whole.steps, steps[1] + short.steps]
     found = f"{same} of {total} decisions are those of whole drafts, {steps[1]}/{steps[0]} steps"
     if same < total:
-        return Check(name, "FAIL", found, "set early_stop to false, and report this output")
+        return Check(name, "FAIL", found, "set debug.early_stop to false, and report this output")
     return Check(name, "ok", found)
 
 

@@ -38,5 +38,5 @@ def verification(
     found = f"{same} of {len(cases)} are the decoded ones, {steps[1]}/{steps[0]} steps"
     if same == len(cases):
         return Check(name, "ok", found)
-    fix = "set verify_drafts and speech.verify to false, and report this output"
+    fix = "set debug.verify_drafts and debug.verify_transcripts to false, and report this output"
     return Check(name, "FAIL" if dtype == "float32" else "warn", found, fix)

@@ -86,7 +86,7 @@ def cascade_figures(records: Iterable[TalkStep]) -> dict[str, Any]:
         for stage in STAGES:
             seconds[stage] += record.seconds[stage]
         if record.judged is not None:
-            reasons[record.judged.decision.reason.value] += 1
+            reasons[record.judged.decision.reason] += 1
         steps += record.passes
         accepted += record.accepted
         transcripts += record.heard.transcripts.count

@@ -19,7 +19,6 @@ from alignatt_agent.types import (
     SpeechUpdate,
     Spoken,
     Step,
-    StopReason,
     Transcripts,
     Word,
 )
@@ -71,7 +70,7 @@ class Recorder:
             "accessible": heard.live.accessible,
             "settled": heard.settled,
             "stable": heard.stable,
-            "reason": judged.decision.reason.value if judged else None,
+            "reason": judged.decision.reason if judged else None,
             "draft": _draft(judged) if judged else None,
             "transcripts": list(astuple(heard.transcripts)),
             "steps": step.passes,
@@ -129,7 +128,7 @@ def _draft(judged: Judged) -> dict[str, Any]:
 def _judged(draft: dict[str, Any], reason: str) -> Judged:
     decision = Decision(
         draft.get("accepted", 0),
-        StopReason(reason),
+        reason,
         accessible_mass=tuple(draft.get("masses", ())),
         closed=draft.get("closed", False),
     )

@@ -1,73 +1,63 @@
-"""Acceptance policies: pure decisions over a draft and its attention rows."""
+"""Acceptance policies: pure decisions over a draft. Every module with a ``Policy`` adds one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Annotated, Any, Union
 
-from alignatt_agent.policy.alignatt import AlignAtt
-from alignatt_agent.policy.confidence import Confidence
-from alignatt_agent.policy.emit_all import EmitAll
-from alignatt_agent.policy.hold_n import HoldN
-from alignatt_agent.policy.local_agreement import LocalAgreement
-from alignatt_agent.policy.wait_k import WaitK
-from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, Gate
+from pydantic import BeforeValidator, Field, TypeAdapter
 
-if TYPE_CHECKING:  # the worker of an engine needs no configuration
-    from alignatt_agent.config.policy_config import PolicyConfig
+from alignatt_agent.policy.alignatt import AlignAtt as AlignAtt
+from alignatt_agent.policy.base import Policy as Policy
+from alignatt_agent.policy.confidence import Confidence as Confidence
+from alignatt_agent.policy.hold_n import HoldN as HoldN
+from alignatt_agent.policy.local_agreement import LocalAgreement as LocalAgreement
+from alignatt_agent.policy.none import EmitAll as EmitAll
+from alignatt_agent.policy.wait_k import WaitK as WaitK
 
+for _module in iter_modules(__path__, f"{__name__}."):
+    import_module(_module.name)
 
-class Policy(Protocol):
-    """Decides how many leading tokens of a draft may be emitted."""
-
-    def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
-        """Judge ``draft``; ``frontier`` counts the source tokens of accessible words."""
-
-    def gate(self, frontier: int) -> Gate | None:
-        """Return what tells an engine where this policy will stop, if rows alone can tell."""
+POLICIES: dict[str, type[Policy]] = {
+    kind.model_fields["name"].default: kind for kind in Policy.__subclasses__()
+}
+"""Every policy by its name."""
 
 
-def build_policy(config: PolicyConfig, single: bool = False) -> Policy:
-    """Return the policy that ``config`` names.
+def _named(raw: Any) -> Any:
+    """Name the policy of a mapping that leaves it out: it is AlignAtt."""
+    return {"name": "alignatt", **raw} if isinstance(raw, Mapping) else raw
 
-    Args:
-        config: its settings.
-        single: judge each draft by itself, whatever drafts have to agree in a stream: for
-            diagnostics of one draft.
+
+if TYPE_CHECKING:
+    AnyPolicy = Policy
+else:
+    AnyPolicy = Annotated[
+        Union[tuple(POLICIES.values())],  # noqa: UP007 - the members are found at run time
+        Field(discriminator="name"),
+        BeforeValidator(_named),
+    ]
+    """One of the policies, told apart by ``name``."""
+
+_ADAPTER: TypeAdapter[Policy] = TypeAdapter(AnyPolicy)
+
+
+def changed(policy: Policy, keys: Mapping[str, Any]) -> Policy:
+    """Return ``policy`` with other values of some keys, or another one where they name it.
+
+    Another policy takes over only what every policy has.
 
     Raises:
-        ValueError: no policy has that name.
+        pydantic.ValidationError: the keys are not those of the policy.
     """
-    if config.name == "none":
-        return EmitAll()
-    if config.name == "hold_n":
-        return HoldN(config.n)
-    if config.name == "local_agreement":
-        return LocalAgreement(config.n)
-    if config.name == "wait_k":
-        return WaitK(config.n, config.rate)
-    if config.name == "confidence":
-        return Confidence(config.tau_prob)
-    if config.name == "alignatt":
-        return AlignAtt(
-            border_margin=config.border_margin,
-            tau_argmax=config.tau_argmax,
-            tau_src=config.tau_src,
-            normalise=config.normalise,
-            median_width=config.median_width,
-            median=config.median,
-            n=1 if single else config.n,
-        )
-    known = "alignatt, confidence, hold_n, local_agreement, none, wait_k"
-    raise ValueError(f"unknown policy {config.name!r}; known: {known}")
+    kept = kept_keys(policy.model_dump(), keys.get("name", policy.name))
+    return _ADAPTER.validate_python({**kept, **keys})
 
 
-__all__ = [
-    "AlignAtt",
-    "Confidence",
-    "EmitAll",
-    "HoldN",
-    "LocalAgreement",
-    "Policy",
-    "WaitK",
-    "build_policy",
-]
+def kept_keys(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return what a policy called ``name`` takes over from the keys of a policy."""
+    if _named(raw)["name"] == name:
+        return dict(raw)
+    return {key: value for key, value in raw.items() if key in Policy.model_fields}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+from pydantic import Field, field_validator
+
+from alignatt_agent.policy.base import Policy
 from alignatt_agent.policy.local_agreement import agreed
 from alignatt_agent.policy.rows import PeakFilter, head_mean, source_mass
 from alignatt_agent.types import (
@@ -18,48 +21,43 @@ from alignatt_agent.types import (
 )
 
 
-class AlignAtt:
+class AlignAtt(Policy):
     """Accepts the longest draft prefix whose attention stays on the accessible source.
 
-    Args:
-        border_margin: source tokens that the peak may reach past the frontier (``b`` of Eq. 5).
+    The defaults are the paper's setting.
+
+    Attributes:
+        drafts: successive drafts of different sources that have to pass the gate with the same
+            tokens; 1 asks for no agreement, as the paper. What is wrong in a draft from half a
+            sentence looks at heard words like what is right, but seldom survives the next word.
+        normalize: per-head prefix-online z-score before heads are averaged, or none.
+        median_width: odd width of the median filter along the source, in tokens; 1 is none.
+        median: average heads before the filter, as the paper writes, or filter each head first,
+            as the paper's submission ran.
+        border_margin: tokens that the peak may reach past the frontier (``b`` of Eq. 5); a
+            negative one keeps the last accessible tokens off limits too, as AlignAtt does for
+            speech frames.
         tau_argmax: lowest head-averaged attention at the peak (Eq. 6); 0 accepts any.
         tau_src: lowest attention mass on the accessible source (Eq. 7); 0 accepts any.
-        normalise: ``"zscore"`` filters each head by its rows so far, ``"none"`` reads raw rows.
-        median_width: odd width of the median filter along the source; 1 switches it off.
-        median: whether the filter comes after heads are averaged (``"mean_first"``) or before
-            (``"per_head"``).
-        n: successive drafts of different sources that have to pass the gate with the same tokens;
-            1 asks for no agreement, as the paper. What is wrong in a draft from half a sentence
-            looks at heard words like what is right, but seldom survives the next word.
-
-    Raises:
-        ValueError: the median width is not a positive odd number, or ``n`` is not positive.
     """
 
-    def __init__(
-        self,
-        border_margin: int = 1,
-        tau_argmax: float = 0.0,
-        tau_src: float = 0.0,
-        normalise: Literal["zscore", "none"] = "zscore",
-        median_width: int = 7,
-        median: Literal["mean_first", "per_head"] = "mean_first",
-        n: int = 1,
-    ) -> None:
-        if n < 1:
-            raise ValueError(f"n must be at least 1, got {n}")
-        self._n = n
-        if median_width < 1 or median_width % 2 == 0:
-            raise ValueError(f"median_width must be a positive odd number, got {median_width}")
-        self._settings: dict[str, Any] = {
-            "border_margin": border_margin,
-            "tau_argmax": tau_argmax,
-            "tau_src": tau_src,
-            "normalise": normalise,
-            "median_width": median_width,
-            "median": median,
-        }
+    reads: ClassVar[Literal["tokens", "rows", "probabilities"]] = "rows"
+    renamed: ClassVar[dict[str, str]] = {"n": "policy.drafts", "normalise": "policy.normalize"}
+    name: Literal["alignatt"] = "alignatt"
+    drafts: int = Field(default=1, ge=1)
+    normalize: Literal["zscore", "none"] = "zscore"
+    median_width: int = Field(default=7, ge=1)
+    median: Literal["mean_first", "per_head"] = "mean_first"
+    border_margin: int = Field(default=1, ge=-16, le=16)
+    tau_argmax: float = 0.0
+    tau_src: float = Field(default=0.0, ge=0, le=1)
+
+    @field_validator("median_width")
+    @classmethod
+    def _odd(cls, value: int) -> int:
+        if value % 2 == 0:
+            raise ValueError("a median needs an odd width")
+        return value
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Scan ``draft`` left to right and stop before the first token that fails a test.
@@ -67,7 +65,7 @@ class AlignAtt:
         Args:
             draft: the drafted tokens with one attention row each.
             frontier: number of leading source tokens that belong to accessible words.
-            context: what earlier drafts agree on, for ``n > 1``.
+            context: what earlier drafts agree on, for several ``drafts``.
 
         Raises:
             ValueError: rows are missing, or their number differs from the number of tokens.
@@ -79,7 +77,7 @@ class AlignAtt:
         reason = next((reason for reason in reasons if reason is not None), None)
         closed = reason is not None
         accepted = len(scan.peaks) - closed
-        if self._n > 1 and (common := agreed(draft, context, self._n)) < accepted:
+        if self.drafts > 1 and (common := agreed(draft, context, self.drafts)) < accepted:
             accepted, reason = common, StopReason.DISAGREEMENT
         return Decision(
             accepted,
@@ -91,11 +89,18 @@ class AlignAtt:
 
     def gate(self, frontier: int) -> Gate:
         """Describe the scan to an engine that can run it while it drafts."""
-        return Gate(self._settings, frontier)
+        return Gate(self._settings(), frontier)
+
+    def alone(self) -> AlignAtt:
+        """Return the gate that asks for no agreement."""
+        return self.model_copy(update={"drafts": 1})
 
     def scan(self, frontier: int) -> Scan:
         """Start a scan over the rows of a draft."""
-        return Scan(frontier, **self._settings)
+        return Scan(frontier, **self._settings())
+
+    def _settings(self) -> dict[str, Any]:
+        return self.model_dump(exclude={"name", "top_k", "drafts"})
 
 
 class Scan:
@@ -106,7 +111,7 @@ class Scan:
         border_margin: see ``AlignAtt``, as the others.
         tau_argmax: lowest peak.
         tau_src: lowest accessible mass.
-        normalise: filter of the rows.
+        normalize: filter of the rows.
         median_width: width of the median filter.
         median: its place.
 
@@ -122,7 +127,7 @@ class Scan:
         border_margin: int,
         tau_argmax: float,
         tau_src: float,
-        normalise: str,
+        normalize: str,
         median_width: int,
         median: str = "mean_first",
     ) -> None:
@@ -130,7 +135,7 @@ class Scan:
         self._border = frontier + border_margin
         self._tau_argmax = tau_argmax
         self._tau_src = tau_src
-        self._filter = PeakFilter(normalise, median_width, median)
+        self._filter = PeakFilter(normalize, median_width, median)
         self.peaks: list[int] = []
         self.accessible_mass: list[float] = []
 

@@ -3,43 +3,39 @@
 from __future__ import annotations
 
 from itertools import takewhile
+from typing import ClassVar, Literal
 
-from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, Gate, StopReason
+from pydantic import Field
+
+from alignatt_agent.policy.base import Policy
+from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, StopReason
 
 
-def agreed(draft: Draft, context: DraftContext, n: int) -> int:
-    """Return how many tokens the last ``n`` drafts begin with, ``draft`` being one of them."""
-    earlier = context.earlier[: n - 1]
-    if len(earlier) < n - 1:
+def agreed(draft: Draft, context: DraftContext, drafts: int) -> int:
+    """Return how many tokens the last ``drafts`` drafts begin with, the current one included."""
+    earlier = context.earlier[: drafts - 1]
+    if len(earlier) < drafts - 1:
         return 0
     together = zip(draft.token_ids, *earlier, strict=False)
     return sum(1 for _ in takewhile(lambda tokens: len(set(tokens)) == 1, together))
 
 
-class LocalAgreement:
-    """Accepts the common prefix of ``n`` successive drafts (Liu et al., Interspeech 2020).
+class LocalAgreement(Policy):
+    """Accepts the common prefix of successive drafts (Liu et al., Interspeech 2020).
 
     Only drafts of different sources count: a source that did not change is drafted the same way
     again, which shows nothing.
 
-    Args:
-        n: drafts that have to agree, the current one included; at least 2.
-
-    Raises:
-        ValueError: ``n`` is less than 2.
+    Attributes:
+        drafts: drafts that have to agree, the current one included.
     """
 
-    def __init__(self, n: int = 2) -> None:
-        if n < 2:
-            raise ValueError(f"local agreement needs at least n = 2 drafts, got {n}")
-        self._n = n
+    renamed: ClassVar[dict[str, str]] = {"n": "policy.drafts"}
+    name: Literal["local_agreement"] = "local_agreement"
+    drafts: int = Field(default=2, ge=2)
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
-        """Accept what the drafts before this one agree with; ``frontier`` is not used."""
-        accepted = agreed(draft, context, self._n)
+        """Accept what earlier drafts agree with; ``frontier`` is not used."""
+        accepted = agreed(draft, context, self.drafts)
         whole = accepted == len(draft.token_ids)
         return Decision(accepted, StopReason.DRAFT_END if whole else StopReason.DISAGREEMENT)
-
-    def gate(self, frontier: int) -> Gate | None:
-        """None: rows do not tell where drafts differ."""
-        return None

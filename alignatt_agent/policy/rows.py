@@ -36,7 +36,7 @@ def source_mass(mean_rows: Rows, frontier: int) -> tuple[Rows, Rows]:
 
 
 class PrefixMoments:
-    """Normalises rows one by one with the moments of all rows so far (Welford's update).
+    """Normalizes rows one by one with the moments of all rows so far (Welford's update).
 
     A row is counted in first, then shifted by the mean and divided by the population standard
     deviation, per (head, source token); the deviation is floored at ``MIN_DEVIATION``. So the
@@ -51,7 +51,7 @@ class PrefixMoments:
         self._squares: Rows | float = 0.0
 
     def zscore(self, row: FloatArray) -> Rows:
-        """Return the next row, ``[heads, source]``, normalised."""
+        """Return the next row, ``[heads, source]``, normalized."""
         values = np.asarray(row, np.float64)
         self._count += 1
         delta = values - self._mean
@@ -80,14 +80,14 @@ class PeakFilter:
     """Branch B: the filtered rows of one draft, one after the other.
 
     Args:
-        normalise: ``"zscore"`` normalises every head by its rows so far, ``"none"`` leaves them.
+        normalize: ``"zscore"`` normalizes every head by its rows so far, ``"none"`` leaves them.
         median_width: odd width of the median filter along the source; 1 changes nothing.
         median: ``"mean_first"`` filters the average over heads, as the paper's text has it;
             ``"per_head"`` filters every head before the average, as the submission ran.
     """
 
-    def __init__(self, normalise: str, median_width: int, median: str = "mean_first") -> None:
-        self._moments = PrefixMoments() if normalise == "zscore" else None
+    def __init__(self, normalize: str, median_width: int, median: str = "mean_first") -> None:
+        self._moments = PrefixMoments() if normalize == "zscore" else None
         self._median_width = median_width
         self._per_head = median == "per_head"
 

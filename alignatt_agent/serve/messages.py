@@ -104,7 +104,7 @@ def _draft(target: str, judged: Judged) -> Message:
         ],
         "said": judged.emitted,
         "accepted": decision.accepted,
-        "reason": decision.reason.value,
+        "reason": decision.reason,
         "edge": judged.edge,
     }
 

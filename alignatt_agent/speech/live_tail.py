@@ -66,6 +66,8 @@ class LiveTail:
         config: timing and limits.
         watch: counts the time of recogniser and aligner.
         context: names and terms of the talk.
+        verify: let the recognizer verify the last transcript, see ``DebugConfig``.
+        draft_ahead: call ``foresee``.
 
     Attributes:
         foresee: gets the words that were just recognised, before they are timed and anything of
@@ -82,12 +84,15 @@ class LiveTail:
         config: SpeechConfig,
         watch: Stopwatch | None = None,
         context: str = "",
+        verify: bool = True,
+        draft_ahead: bool = False,
     ) -> None:
         self._recognizer = recognizer
         self._aligner = aligner
         self._language = language
         self._context = context
         self._config = config
+        self._verify, self._draft_ahead = verify, draft_ahead
         self._watch = watch or Stopwatch()
         # The paper's rule knows no pause.
         self._pause_s = SILENT_S - ROUNDING_S if config.commit == "ended" else math.inf
@@ -219,7 +224,7 @@ class LiveTail:
         The last one probably goes on, unless it had been said before and only got its mark.
         """
         before = self._tail.texts
-        news = self._config.ahead and texts != before
+        news = self._draft_ahead and texts != before
         if not news or self.foresee is None or last_sentence_end(texts, len(texts) - 1):
             return
         over = bool(before) and _MARKS.sub("", before[-1]) == _MARKS.sub("", texts[-1])
@@ -230,7 +235,7 @@ class LiveTail:
         self.foresee(SourceView((*self._open, *words), len(self._open) + ready))
 
     def _heard_in(self, audio: FloatArray) -> str | None:
-        expected = join_words(self._tail.texts) if self._config.verify else ""
+        expected = join_words(self._tail.texts) if self._verify else ""
         heard = self._recognizer.transcribe(audio, self._language, self._context, expected)
         self._transcripts += heard
         return heard.text

@@ -26,7 +26,7 @@ from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_environment, on_cpu
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.transformers_engine import TransformersEngine
-from alignatt_agent.policy import AlignAtt, build_policy
+from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import EngineError, Gate, Prompt, Readout, TranslationEngine
 from lab.bench import fused_attention
 from lab.bench.fused_attention import Seam
@@ -161,7 +161,7 @@ def open_gate(prompt: Prompt) -> Gate:
 
 @cache
 def _policy() -> AlignAtt:
-    policy = build_policy(load_config(CONFIG).policy, single=True)
+    policy = load_config(CONFIG).policy.alone()
     assert isinstance(policy, AlignAtt)
     return policy
 

@@ -22,7 +22,7 @@ import soundfile
 from tqdm import tqdm
 
 from alignatt_agent.cascade import Engines, build_session, chunks, load_engines, shutdown
-from alignatt_agent.config.agent_config import ConfigError, load_config
+from alignatt_agent.config.agent_config import ConfigError, DebugConfig, load_config
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.evaluation.devset import load_devset
@@ -93,8 +93,8 @@ def early_stop(
     for name, resolved in configs.items():
         plain, heard = (_hear(resolved, engines, listed, verify) for verify in (False, True))
         policy = resolved.config.policy
-        drafts = (policy.n, 1) if policy.name == "alignatt" and policy.n > 1 else (policy.n,)
-        runs = [(target, n) for target in targets for n in drafts]
+        policies = {policy.drafts: policy, 1: policy.alone()}
+        runs = [(target, n) for target in targets for n in policies]
         for target, n in tqdm(runs, desc=f"{name}: early stop"):
             ways = {}
             for way, early, verify in (
@@ -102,8 +102,8 @@ def early_stop(
                 ("early", True, False),
                 ("verified", True, True),
             ):
-                changed: dict[str, Any] = {"early_stop": early, "verify_drafts": verify}
-                changed |= {"policy": policy.model_copy(update={"n": n}), "targets": {}}
+                debug = DebugConfig(early_stop=early, verify_drafts=verify)
+                changed = {"debug": debug, "policy": policies[n], "targets": {}}
                 config = resolved.config.model_copy(update=changed)
                 ways[way] = _translate(
                     replace(resolved, config=config), engines, target, heard.updates
@@ -154,9 +154,8 @@ def _hear(
 ) -> _Heard:
     config, found = resolved.config, _Heard()
     source = language(config.source_language).code
-    speech = config.speech.model_copy(update={"verify": verify})
     for audio in tqdm(listed, desc="hear, verified" if verify else "hear"):
-        tail = LiveTail(engines.asr, engines.aligner, source, speech)
+        tail = LiveTail(engines.asr, engines.aligner, source, config.speech, verify=verify)
         updates = [*map(tail.push, chunks(resolved, audio)), tail.finish()]
         found.updates.append(updates)
         found.count += sum(update.transcripts.count for update in updates)

@@ -1,14 +1,8 @@
 r"""Draw quality against latency for every policy on the same stream, and take the gate apart.
 
 what is compared
-  alignatt         the maintained gate (filters and heads of --config-low) with drafts that have to
-                   agree, over their number n, border margin, hold-back and chunk
-  alignatt, n 1    the same gate on single drafts; and once more with the paper's filters
-  hold_n           drafts without their last n units, over n and chunk
-  local_agreement  the common prefix of n drafts, over n and chunk
-  wait_k           n words behind the speaker, over n and the rate
-  confidence       drafts up to the first token that is not probable enough
-  none             whole drafts, over the chunk
+  Every block of lab/curves/grid.yaml is a policy over its parameters: the maintained gate (filters
+  and heads of --config-low) on several and on single drafts, its rivals, and whole drafts.
   Speech is transcribed and prompts are drafted once; the results, with the seconds they took, are
   kept in OUT/cache.sqlite and shared by all runs. A run emits exactly what simulstream-eval
   emits with the same configuration; its computation times are those seconds.

@@ -16,7 +16,7 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.cache import ResultCache, key_of
 from alignatt_agent.evaluation.plan import EvalRun
 from lab.curves.cached_agent import CachedAgent, EngineSetup, StartEngines
-from lab.curves.grid import AGREEMENT, ALIGNATT, CURVES, Size, ablations, sweep
+from lab.curves.grid import AGREEMENT, ALIGNATT, Size, ablations, curve_names, sweep
 from lab.curves.pareto import BLOCK, RESAMPLES, Comparison, Resampled, compare, dominance_table
 from lab.curves.peak_accuracy import aligned_pairs, peak_accuracy
 from lab.curves.plots import Panel, draw_all
@@ -106,7 +106,7 @@ def conduct(
         )
         curves = {
             curve: names
-            for curve in CURVES
+            for curve in curve_names()
             if (names := [run.name for run in mine if run.curve == curve])
         }
         operating = [run for run in mine if not run.point.settings]

@@ -7,13 +7,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, reduce
-from operator import getitem
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import yaml
 
-from alignatt_agent.config.agent_config import AgentConfig, ConfigError
+from alignatt_agent.config.agent_config import AgentConfig, ConfigError, set_key
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.resources import find_resource
 
@@ -22,25 +21,13 @@ Size = Literal["quick", "full"]
 SIZES: tuple[Size, ...] = get_args(Size)
 
 ALIGNATT = "alignatt"
-SINGLE = "alignatt, n 1"
+SINGLE = "alignatt, one draft"
 AGREEMENT = "local_agreement"
-CURVES = (
-    ALIGNATT,
-    SINGLE,
-    "alignatt, n 1, paper's filters",
-    "hold_n",
-    AGREEMENT,
-    "wait_k",
-    "confidence",
-    "none",
-)
-"""Every curve, in the order of legends and tables."""
-
 _ABLATION = "ablation"
 _OTHER_ROW = {"predicting": "emitted", "emitted": "predicting"}
 OPERATING = ("low", "high")
 
-WHOLE: Settings = {"early_stop": False, "speech.ahead": False}
+WHOLE: Settings = {"debug.early_stop": False, "debug.draft_ahead": False}
 """Settings of every run: drafts are whole, so that runs can share them, and none is made twice."""
 
 
@@ -69,9 +56,8 @@ class Point:
         """
         raw = bases[self.base].model_dump()
         for key, value in {**self.settings, **WHOLE}.items():
+            set_key(raw, key, value)
             *parents, last = key.split(".")
-            place = reduce(getitem, parents, raw)
-            place[last] = value
             for own in raw["targets"].values():
                 reduce(lambda part, parent: part.get(parent, {}), parents, own).pop(last, None)
         return AgentConfig.parse(raw, self.name)
@@ -83,6 +69,11 @@ def _grid() -> dict[str, Any]:
     return dict(yaml.safe_load(text))
 
 
+def curve_names() -> list[str]:
+    """Return every curve, in the order of legends and tables."""
+    return list(_grid()["curves"])
+
+
 def sweep(size: Size, only: Sequence[str] = ()) -> list[Point]:
     """Return the two operating points and the grid of every policy, or ``only`` some of it.
 
@@ -90,6 +81,7 @@ def sweep(size: Size, only: Sequence[str] = ()) -> list[Point]:
         ConfigError: the grid has no point of such a name.
     """
     points = [Point(f"operating-{name}", ALIGNATT, name, name) for name in OPERATING]
+    names = _grid()["keys"]
     for curve, form in _grid()["curves"].items():
         for block in form[size]:
             for values in itertools.product(*block.values()):
@@ -97,15 +89,15 @@ def sweep(size: Size, only: Sequence[str] = ()) -> list[Point]:
                 points.append(
                     Point(
                         form["name"].format(**chosen),
-                        SINGLE if curve == ALIGNATT and chosen["n"] == 1 else curve,
+                        curve,
                         form["label"].format(**chosen),
                         settings=form["settings"]
-                        | {_grid()["keys"][key]: value for key, value in chosen.items()},
+                        | {names.get(key, f"policy.{key}"): chosen[key] for key in chosen},
                     )
                 )
     if unknown := sorted(set(only) - {point.name for point in points}):
-        names = ", ".join(point.name for point in points if point.settings)
-        raise ConfigError(f"no point {', '.join(unknown)} in the {size} grid, which has {names}")
+        known = ", ".join(point.name for point in points if point.settings)
+        raise ConfigError(f"no point {', '.join(unknown)} in the {size} grid, which has {known}")
     return [point for point in points if not only or not point.settings or point.name in only]
 
 

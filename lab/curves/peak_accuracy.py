@@ -78,7 +78,7 @@ def peak_accuracy(
         judged = []
         readout = run.resolved.head_sets[run.target].readout(policy.top_k)
         for source, pair in zip(rows(readout), pairs, strict=True):
-            gate = PeakFilter(policy.normalise, policy.median_width, policy.median)
+            gate = PeakFilter(policy.normalize, policy.median_width, policy.median)
             judged.append(hits(np.stack([gate(row) for row in source]), pair))
         found[run.name] = float(np.concatenate(judged).mean())
     return found

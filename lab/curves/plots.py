@@ -24,12 +24,11 @@ from alignatt_agent.evaluation.plots import (
     save,
 )
 from alignatt_agent.evaluation.statistics import LEVEL
-from lab.curves.grid import CURVES
+from lab.curves.grid import curve_names
 from lab.curves.pareto import LATENCIES, QUALITIES, Resampled, front
 
-_COLOURS = (BLUE, SKY, PURPLE, GREEN, VERMILION, ORANGE, YELLOW, GREY)
-STYLES = {name: style for name, *style in zip(CURVES, _COLOURS, "os^DXPhv", strict=True)}
-"""Colour and marker of every curve."""
+_COLORS = (BLUE, SKY, PURPLE, GREEN, VERMILION, ORANGE, YELLOW, GREY)
+_MARKERS = "os^DXPhv<>"
 _PLACES = 160
 _ZOOM = 14
 """Points of quality below the lower operating point that the enlarged panels show."""
@@ -104,9 +103,15 @@ def _draw(plt: Any, panels: Sequence[Panel], latency: str, quality: str, note: s
     return figure
 
 
+def style(curve: str) -> tuple[str, str]:
+    """Return color and marker of a curve, by its place in the grid."""
+    place = curve_names().index(curve)
+    return _COLORS[place % len(_COLORS)], _MARKERS[place % len(_MARKERS)]
+
+
 def _panel(axes: Any, panel: Panel, latency: str, quality: str) -> None:
     for curve, runs in panel.curves.items():
-        colour, marker = STYLES[curve]
+        colour, marker = style(curve)
         x, y = panel.scores.values(runs, latency), panel.scores.values(runs, quality)
         best = front(x, y)
         axes.scatter(x / 1000, y, s=9, color=colour, alpha=0.3, linewidths=0)

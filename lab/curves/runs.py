@@ -12,7 +12,6 @@ from alignatt_agent.cluster.jobs import JobRunner
 from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.head_sets import HeadSet
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.policy_config import PolicyConfig
 from alignatt_agent.config.resolved import Resolved, readout_for, resolve
 from alignatt_agent.evaluation import run as evaluation
 from alignatt_agent.evaluation.cache import key_of
@@ -22,6 +21,7 @@ from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import Scores, ScoringError, bleu_tokenizer
 from alignatt_agent.evaluation.stream import prepare
 from alignatt_agent.evaluation.talk_jobs import stream_talks
+from alignatt_agent.policy import Policy
 from alignatt_agent.types import Readout
 from lab.curves.cached_agent import CachedAgent, EngineSetup, StartEngines, stream_cached
 from lab.curves.grid import ALIGNATT, SINGLE, Point
@@ -61,7 +61,7 @@ class PointRun:
         return self.resolved.config
 
     @property
-    def policy(self) -> PolicyConfig:
+    def policy(self) -> Policy:
         """The policy of the target."""
         return self.config.policy_for(self.target)
 
@@ -71,7 +71,7 @@ class PointRun:
         policy = self.policy
         if self.point.settings:
             return self.point.curve
-        return SINGLE if (policy.name, policy.n) == (ALIGNATT, 1) else policy.name
+        return SINGLE if policy.name == ALIGNATT and policy == policy.alone() else policy.name
 
 
 def runs_of(

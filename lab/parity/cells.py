@@ -10,7 +10,7 @@ import numpy as np
 
 from alignatt_agent.doctor.row_parity import Gap, different_models, missed
 from alignatt_agent.policy import AlignAtt
-from alignatt_agent.types import AttentionRows, Draft, FloatArray, Prompt, Readout, StopReason
+from alignatt_agent.types import AttentionRows, Draft, FloatArray, Prompt, Readout
 
 FRONTIERS = 8
 """Gates decide with this many frontiers, evenly spread over the source."""
@@ -20,11 +20,11 @@ SEAM = "transformers"
 
 Head = tuple[int, int]
 
-Decisions = list[tuple[int, StopReason]]
+Decisions = list[tuple[int, str]]
 
 GATES: dict[str, dict[str, Any]] = {
     "paper": {},
-    "raw": {"normalise": "none", "median_width": 1, "border_margin": -1},
+    "raw": {"normalize": "none", "median_width": 1, "border_margin": -1},
 }
 """The gate of the paper and the plainest one."""
 

@@ -12,7 +12,7 @@ from tests.fakes import agent as fakes
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    policy = {"top_k": 2, "normalise": "none", "median_width": 1, "border_margin": 0, "n": 1}
+    policy = {"top_k": 2, "normalize": "none", "median_width": 1, "border_margin": 0, "drafts": 1}
     path = fakes.write_config(tmp_path_factory.mktemp("config"), policy=policy, chunk_ms=100)
     resolved = resolve(load_config(str(path)), ["de"])
     job = fakes.talk(6), "de"

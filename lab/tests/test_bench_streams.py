@@ -55,7 +55,7 @@ def bench(tmp_path, monkeypatch):
     engines.translation = StoppingEngine(Counting(engines.tokenizer))
     monkeypatch.setattr(bench_streams, "load_engines", lambda *_: engines)
     monkeypatch.setattr(bench_streams, "shutdown", lambda: ended.append(True))
-    policy = {"top_k": 2, "normalise": "none", "median_width": 1, "border_margin": 0, "n": 1}
+    policy = {"top_k": 2, "normalize": "none", "median_width": 1, "border_margin": 0, "drafts": 1}
     config = fakes.write_config(tmp_path, policy=policy, speech={"hold_back_ms": 600})
     devset = fakes.write_devset(tmp_path / "devset")
 

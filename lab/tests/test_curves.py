@@ -9,13 +9,13 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
+from alignatt_agent.config.agent_config import AgentConfig, ConfigError, DebugConfig, load_config
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.evaluation.cache import ResultCache, key_of
 from alignatt_agent.evaluation.statistics import interval
 from alignatt_agent.types import Draft, Gate, Prompt, Readout
 from lab.curves.engine_cache import CachedDrafts
-from lab.curves.grid import CURVES, ablations, derived_head_set, sweep
+from lab.curves.grid import ablations, curve_names, derived_head_set, sweep
 from lab.curves.pareto import BLOCK, Resampled, at_latency, compare, dominance_table, front
 from lab.curves.segment_scores import SegmentScores
 from tests.fakes.models import make_rows
@@ -254,16 +254,16 @@ class TestPoints:
         points = sweep(size)
         configs = [point.config(self.BASES) for point in points]
         assert len({point.name for point in points}) == len(points)
-        assert {point.curve for point in points} == set(CURVES)
-        assert not any(config.early_stop for config in configs)
+        assert {point.curve for point in points} == set(curve_names())
+        assert not any(config.debug.early_stop for config in configs)
         grid = [c.digest() for p, c in zip(points, configs, strict=True) if p.settings]
         assert len(set(grid)) == len(grid)
 
     def test_operating_points_are_the_configurations_themselves(self):
         found = {p.base: p.config(self.BASES) for p in sweep("quick") if not p.settings}
         for name, config in self.BASES.items():
-            speech = config.speech.model_copy(update={"ahead": False})
-            assert found[name] == config.model_copy(update={"early_stop": False, "speech": speech})
+            debug = DebugConfig(early_stop=False, draft_ahead=False)
+            assert found[name] == config.model_copy(update={"debug": debug})
 
     def test_rivals_are_what_their_label_says(self):
         by_name = {point.name: point.config(self.BASES) for point in sweep("full")}
@@ -272,10 +272,10 @@ class TestPoints:
         assert held.speech.hold_back_ms == 0
         gate = by_name["alignatt-n2-c500-h100-b-4"]
         assert (gate.policy.border_margin, gate.speech.hold_back_ms) == (-4, 100)
-        assert (gate.policy.n, gate.chunk_ms) == (2, 500)
-        assert gate.policy.normalise == self.BASES["low"].policy.normalise
+        assert (gate.policy.drafts, gate.chunk_ms) == (2, 500)
+        assert gate.policy.normalize == self.BASES["low"].policy.normalize
         behind = by_name["wait_k-c500-n3-r1.5"].policy
-        assert (behind.name, behind.n, behind.rate) == ("wait_k", 3, 1.5)
+        assert (behind.name, behind.k, behind.rate) == ("wait_k", 3, 1.5)
         assert by_name["confidence-c500-t0.95"].policy.tau_prob == 0.95
 
     def test_some_points_beside_the_operating_ones(self):
@@ -286,11 +286,14 @@ class TestPoints:
             sweep("quick", ["none-c850", "hold_n-c9"])
 
     def test_what_a_point_sets_holds_for_every_target(self):
-        own = {"zh": {"policy": {"n": 5, "top_k": 3}, "speech": {"hold_back_ms": 900}}}
+        own = {"zh": {"policy": {"drafts": 5, "top_k": 3}, "speech": {"hold_back_ms": 900}}}
         low = AgentConfig.parse({**self.BASES["low"].model_dump(), "targets": own})
         by_name = {p.name: p.config({"low": low, "high": low}) for p in sweep("full")}
         operating, held = by_name["operating-low"], by_name["hold_n-c500-n8"]
-        assert (operating.policy_for("zh").n, operating.access_for("zh").hold_back_ms) == (5, 900)
+        assert (operating.policy_for("zh").drafts, operating.access_for("zh").hold_back_ms) == (
+            5,
+            900,
+        )
         assert (held.policy_for("zh").n, held.access_for("zh").hold_back_ms) == (8, 0)
         assert held.policy_for("zh").top_k == 3
 
@@ -303,8 +306,8 @@ class TestAblations:
         configs = [point.config({"low": self.BASE}) for point in points]
         assert len({config.digest() for config in configs}) == len(points)
         names = {point.name for point in points}
-        assert {"default", "normalise-zscore", "median-7", "top-all", "row", "agree-1"} < names
-        assert not {"normalise-none", "median-1", "top-8", "agree-2"} & names
+        assert {"default", "normalize-zscore", "median-7", "top-all", "row", "agree-1"} < names
+        assert not {"normalize-none", "median-1", "top-8", "agree-2"} & names
         assert {point.label for point in points if point.name == "row"} == {"emitted row"}
 
     def test_derived_head_sets_are_loaded(self, tmp_path):

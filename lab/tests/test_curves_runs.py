@@ -44,7 +44,7 @@ POINTS = [
         "agreed",
         "local_agreement",
         "n 2",
-        settings={"policy.name": "local_agreement", "policy.n": 2},
+        settings={"policy.name": "local_agreement", "policy.drafts": 2},
     ),
 ]
 
@@ -142,7 +142,7 @@ def test_a_run_emits_what_simulstream_makes_of_the_agent(world):
         wavs.write_text("".join(f"{path}\n" for path in sorted((world / "devset/wav").iterdir())))
         config = world / "product.yaml"
         content = run.config.for_target(run.target).model_dump()
-        content |= {"type": "tests.fakes.agent.FakeAgent", "early_stop": True}
+        content |= {"type": "tests.fakes.agent.FakeAgent", "debug": {"early_stop": True}}
         config.write_text(yaml.safe_dump(content))
         log = world / "product.jsonl"
         log.unlink(missing_ok=True)

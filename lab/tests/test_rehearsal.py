@@ -43,7 +43,7 @@ def test_a_talk_that_comes_through(rehearsed):
 
 
 def test_no_rows_where_there_should_be_some(rehearsed):
-    policy = {"name": "local_agreement", "n": 2}
+    policy = {"name": "local_agreement", "drafts": 2}
     assert rehearsed(gated=False, policy=policy, head_sets={}).problems == []
     assert rehearsed(policy=policy, head_sets={}).problems == [
         "no rows were read, though there is a head set"

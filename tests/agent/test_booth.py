@@ -40,7 +40,7 @@ def hearing(seed=0, error_rate=0.5, watch=None):
 def interpreter(seed=0, failure_rate=0.0, engine=None, watch=None, access=None):
     tokenizer = engine.tokenizer if engine else PieceTokenizer([" a", "b", ".", " c", "字"])
     chosen = engine or RandomEngine(5, seed, failure_rate)
-    policy = AlignAtt(0, normalise="none", median_width=1)
+    policy = AlignAtt(border_margin=0, normalize="none", median_width=1)
     prompts = engine or Prompts()
     return Interpreter(
         Translator(chosen, prompts, tokenizer, READOUT, policy, True, 8, watch=watch), watch, access

@@ -278,7 +278,7 @@ def test_direction_without_head_set(agent):
 def test_into_english_without_a_gate(tmp_path, monkeypatch):
     from simulstream.config import yaml_config
 
-    config = write_config(tmp_path, head_sets={}, policy={"name": "local_agreement", "n": 2})
+    config = write_config(tmp_path, head_sets={}, policy={"name": "local_agreement", "drafts": 2})
     FakeAgent.load_model(yaml_config(str(config)))
     agent = FakeAgent(yaml_config(str(config)))
     for spoken in ("de", "Cantonese"):

@@ -32,14 +32,26 @@ TALK = "we show it. then we read the long paper and leave. good bye"
 SCRIPT = [Word(text, 0.3 + 0.5 * i, 0.3 + 0.5 * i + 0.4) for i, text in enumerate(TALK.split())]
 
 
-def build(script, *, engine=None, tokenizer=None, error_rate=0.0, seed=0, watch=None, **options):
+def build(
+    script,
+    *,
+    engine=None,
+    tokenizer=None,
+    error_rate=0.0,
+    seed=0,
+    watch=None,
+    ahead=False,
+    **options,
+):
     tokenizer = tokenizer or PieceTokenizer()
     engine = engine or MonotoneEngine(tokenizer)
     if isinstance(engine, MonotoneEngine):
         tokenizer = engine.tokenizer
     recognizer = ScriptRecognizer(script, random.Random(seed), error_rate)
-    tail = LiveTail(recognizer, ScriptAligner(recognizer), "en", Settings(**options), watch)
-    policy = AlignAtt(0, normalise="none", median_width=1)
+    tail = LiveTail(
+        recognizer, ScriptAligner(recognizer), "en", Settings(**options), watch, draft_ahead=ahead
+    )
+    policy = AlignAtt(border_margin=0, normalize="none", median_width=1)
     prompts = engine if isinstance(engine, MonotoneEngine) else Prompts()
     translator = Translator(engine, prompts, tokenizer, READOUT, policy, True, 16, watch=watch)
     return Session(tail, Interpreter(translator, watch), watch), recognizer, engine

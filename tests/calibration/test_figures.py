@@ -14,9 +14,9 @@ from alignatt_agent.calibration.figures import heat_map, score_by_k
 from alignatt_agent.calibration.head_scores import RowScores
 from alignatt_agent.evaluation.plots import FigureError
 from alignatt_agent.evaluation.statistics import Estimate
-from alignatt_agent.policy import build_policy
+from alignatt_agent.policy import AlignAtt, HoldN
 from alignatt_agent.types import AttentionRows, Draft, Prompt, Readout, StopReason
-from tests.fakes.models import PieceTokenizer, Settings
+from tests.fakes.models import PieceTokenizer
 
 SOURCE = ["We", "train", "large", "models."]
 PIECES = ("Wir", " große", " Mo", "delle", " trainieren", ".")
@@ -49,7 +49,7 @@ class Engine:
         return Draft(self._ids, True, AttentionRows(source, other, other / 3))
 
 
-def explained(accessible=3, accepted="", spaced=True, **policy):
+def explained(accessible=3, accepted="", spaced=True, policy=None, **gate):
     tokenizer = Tokenizer()
     ids = tokenizer.ids(*PIECES)
     return explain(
@@ -57,7 +57,7 @@ def explained(accessible=3, accepted="", spaced=True, **policy):
         tokenizer,
         Builder(),
         Readout(((0, 0), (1, 1)), "predicting"),
-        build_policy(Settings(**{"border_margin": 0, **policy})),
+        policy or AlignAtt(**{"border_margin": 0, "normalize": "none", "median_width": 1, **gate}),
         SOURCE,
         accessible,
         accepted,
@@ -95,7 +95,7 @@ def test_a_draft_is_taken_apart():
 def test_an_unfinished_word_is_accepted_and_not_emitted():
     found = explained(border_margin=1, tau_argmax=0.1)
     assert [token.accepted for token in found.tokens] == [True] * len(PIECES)
-    found = explained(border_margin=0, accessible=3, n=1, name="hold_n")
+    found = explained(policy=HoldN())
     assert not found.tokens[-1].accepted
     assert found.tokens[3].emitted
 

@@ -13,6 +13,7 @@ from alignatt_agent.config.head_sets import HeadSetError, load_head_set
 from alignatt_agent.config.languages import LanguageError, language
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.config.resources import CHECKOUT_ROOT, known_resources
+from alignatt_agent.policy import HoldN, WaitK
 from alignatt_agent.types import Access
 from tests.fakes.agent import head_set, write_config
 
@@ -46,12 +47,11 @@ def test_paper_setting():
         assert config.speech.min_start_s == 2.0
         assert config.speech.hold_back_ms == 0
         assert (config.speech.commit, config.speech.align) == ("agreed", "whole")
-        rivals = {"rate", "tau_prob"}
-        assert config.policy.model_dump(exclude=rivals) == {
+        assert config.policy.model_dump() == {
             "name": "alignatt",
-            "n": 1,
             "top_k": 8,
-            "normalise": "zscore",
+            "drafts": 1,
+            "normalize": "zscore",
             "median_width": 7,
             "median": "mean_first",
             "border_margin": 1,
@@ -88,10 +88,16 @@ def test_micro_models_that_follow_and_real_ones_have_the_same_policy(regime):
         ({"policy": {"topk": 3}}, "policy.topk: unknown key; the nearest known one is 'top_k'"),
         ({"policy": {"top_k": 0}}, "policy.top_k: .*greater than or equal to 1 .got 0."),
         ({"policy": {"median_width": 4}}, "odd width"),
-        ({"policy": {"name": "waitk"}}, "'wait_k', 'confidence' or 'none'.*got 'waitk'"),
-        ({"policy": {"name": "wait_k", "n": 0}}, "wait_k needs n of at least 1, got 0"),
-        ({"policy": {"name": "local_agreement", "n": 1}}, "needs n of at least 2, got 1"),
-        ({"policy": {"n": 0}}, "alignatt needs n of at least 1, got 0"),
+        ({"policy": {"name": "waitk"}}, "policy.name: expected one of .*'wait_k'.* got 'waitk'"),
+        ({"policy": {"name": "wait_k", "k": 0}}, r"policy.k: .*equal to 1 \(got 0\)"),
+        ({"policy": {"name": "wait_k", "n": 3}}, "policy.n: this key is called policy.k now"),
+        ({"policy": {"n": 3}}, "policy.n: this key is called policy.drafts now"),
+        ({"policy": {"normalise": "none"}}, "policy.normalise: .* called policy.normalize now"),
+        ({"policy": {"name": "none", "n": 3}}, r"policy.n: unknown key.*known here: name, top_k\)"),
+        ({"early_stop": False}, "early_stop: this key is called debug.early_stop now"),
+        ({"verify_drafts": False}, "verify_drafts: .* called debug.verify_drafts now"),
+        ({"speech": {"verify": False}}, "speech.verify: .* called debug.verify_transcripts now"),
+        ({"speech": {"ahead": False}}, "speech.ahead: .* called debug.draft_ahead now"),
         ({"chunk_ms": 2010}, "cannot cut pieces of 2010 ms; take 2009"),
         (
             {"targets": {"de": {"chunk_ms": 500}}},
@@ -106,8 +112,12 @@ def test_micro_models_that_follow_and_real_ones_have_the_same_policy(regime):
             r"targets.de.policy: topk: unknown key; the nearest known one is 'top_k'",
         ),
         (
-            {"targets": {"de": {"policy": {"name": "local_agreement"}}}},
-            r"targets.de.policy: .*local_agreement needs n of at least 2, got 1",
+            {"targets": {"de": {"policy": {"name": "local_agreement", "drafts": 1}}}},
+            r"targets.de.policy: drafts: .*greater than or equal to 2 \(got 1\)",
+        ),
+        (
+            {"targets": {"de": {"policy": {"n": 3}}}},
+            "targets.de.policy: n: this key is called policy.drafts now",
         ),
         ({"targets": {"zh": {}, "Chinese": {}}}, "one language has two names: Chinese, zh"),
         ({"targets": {"Klingon": {}}}, "unknown language 'Klingon'"),
@@ -138,18 +148,32 @@ def test_not_a_mapping(tmp_path, text):
 
 def test_overrides():
     config = load_config("micro-low", {"policy.name": "none", "speech.hold_back_ms": 250})
-    assert config.policy.name == "none"
+    assert config.policy.name == config.policy_for("zh").name == "none"
     assert config.speech.hold_back_ms == 250
     assert config.digest() != load_config("micro-low").digest()
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"policy.k": 5, "policy.name": "wait_k"},
+        {"policy": {"name": "wait_k", "k": 5, "top_k": 8}},
+    ],
+)
+def test_another_policy_drops_the_keys_of_the_configured_one(overrides):
+    config = load_config("micro-high", overrides)
+    assert config.policy == config.policy_for("zh") == WaitK(k=5, top_k=8)
+    own = {"targets.zh.policy": {"name": "hold_n", "n": 2}}
+    assert load_config("micro-high", overrides | own).policy_for("zh") == HoldN(n=2, top_k=8)
 
 
 def test_a_target_may_have_its_own_policy_and_wait_longer():
     config = load_config(
         "micro-follows-low",
-        {"targets.zh.policy.n": 3, "targets.zh.speech.hold_back_ms": 400, "policy.top_k": 4},
+        {"targets.zh.policy.drafts": 3, "targets.zh.speech.hold_back_ms": 400, "policy.top_k": 4},
     )
     assert config.policy_for("de") == config.policy
-    assert config.policy_for("zh") == config.policy.model_copy(update={"n": 3})
+    assert config.policy_for("zh") == config.policy.model_copy(update={"drafts": 3})
     assert config.access_for("de") == Access(100, False)
     assert config.access_for("zh") == Access(400, False)
     assert config.digest() != load_config("micro-follows-low", {"policy.top_k": 4}).digest()
@@ -174,18 +198,18 @@ def test_latency_unit_follows_the_target():
 
 
 def test_few_knobs():
-    """Fifteen, three in which we differ from the paper (``policy.median``, ``speech.commit`` and
-    ``speech.align``), and two that only rivals have."""
+    """Fifteen, and three in which we differ from the paper (``policy.median``, ``speech.commit``
+    and ``speech.align``)."""
     config = load_config("micro-low")
     knobs = [
         *config.policy.model_dump(),
-        # Which model listens, what it is told of the talk, and how fast it says the same, are none.
-        *(config.speech.model_dump().keys() - {"recognizer", "context", "verify", "ahead"}),
+        # Which model transcribes, and its terms of the talk, are none.
+        *(config.speech.model_dump().keys() - {"recognizer", "context"}),
         "max_draft_tokens",
         "chunk_ms",
         "head_sets",
     ]
-    assert len(knobs) <= 20
+    assert len(knobs) <= 18
 
 
 def test_languages():

@@ -72,7 +72,7 @@ def config_with(tmp_path, monkeypatch):
         models[role]["path"] = str(folder)
         changed = {**config.model_dump(mode="json"), "models": models}
         if role == "translation":  # its head sets belong to another path
-            changed |= {"head_sets": {}, "policy": {"name": "local_agreement", "n": 2}}
+            changed |= {"head_sets": {}, "policy": {"name": "local_agreement", "drafts": 2}}
         return AgentConfig.parse(changed)
 
     return change

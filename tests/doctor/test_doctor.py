@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from alignatt_agent import cli
-from alignatt_agent.config.agent_config import ModelConfig, PolicyConfig, load_config
+from alignatt_agent.config.agent_config import ModelConfig, load_config
 from alignatt_agent.config.gpu_shares import DEFAULT_SHARE, gpu_shares
 from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.config.resources import find_path
@@ -41,7 +41,7 @@ from alignatt_agent.doctor.machine_checks import (
     check_versions,
 )
 from alignatt_agent.doctor.verify_checks import verification
-from alignatt_agent.policy import AlignAtt, EmitAll
+from alignatt_agent.policy import AlignAtt, EmitAll, LocalAgreement
 from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt, Readout
 from lab.stand_ins import random_models
 from tests.fixtures.engines import HEADS, make_prompt
@@ -282,7 +282,7 @@ def test_head_sets_against_the_model():
     missing = MICRO.model_copy(update={"head_sets": {"de": "no-such"}})
     assert "no head set named 'no-such'" in check_head_sets(missing, (6, 8))[0].found
     assert check_head_sets(MICRO.model_copy(update={"head_sets": {}}), (6, 8))[0].status == "FAIL"
-    agreeing = PolicyConfig(name="local_agreement", n=2)
+    agreeing = LocalAgreement()
     without = MICRO.model_copy(update={"head_sets": {}, "policy": agreeing})
     assert check_head_sets(without, (6, 8))[0].status == "warn"
 
@@ -354,7 +354,7 @@ class Drafts:
 
 
 CASES = [Case(Prompt(tuple(range(12)), 2, (0, 1, 2, 3)), Readout(((0, 0),), "predicting"))] * 2
-GATE = AlignAtt(normalise="none", median_width=1, border_margin=0)
+GATE = AlignAtt(normalize="none", median_width=1, border_margin=0)
 
 
 def test_tokens_that_change_with_rows():
@@ -381,7 +381,7 @@ def test_early_stop_that_decides_otherwise():
     # To ignore the gate is allowed.
     assert doctor_engines.early_stop(Drafts("deaf"), CASES, GATE, 8).status == "ok"
     other = doctor_engines.early_stop(Drafts("other"), CASES, GATE, 8)
-    assert (other.status, other.fix[:23]) == ("FAIL", "set early_stop to false")
+    assert (other.status, other.fix[:28]) == ("FAIL", "set debug.early_stop to fals")
     assert doctor_engines.early_stop(Drafts("other"), CASES, EmitAll(), 8).status == "ok"
 
 

@@ -17,6 +17,7 @@ import threading
 import time
 from logging.handlers import MemoryHandler
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import soundfile
@@ -177,8 +178,8 @@ def main() -> None:
     beginning = root / "beginning.wav"
     soundfile.write(beginning, audio[: BEGINNING_S * RATE], RATE)
     patient = yaml_config(str(root / "de.yaml"))
-    patient.early_stop = False
-    patient.verify_drafts = patient.speech.verify = False
+    off = ("early_stop", "verify_drafts", "verify_transcripts")
+    patient.debug = SimpleNamespace(**dict.fromkeys(off, False))
     odd = odd_audio(agent, audio[: BEGINNING_S * RATE])
     emitted, why = traced(agent, audio)
     result = {

@@ -15,7 +15,7 @@ from tests.fixtures.engines import HEADS, make_prompt
 
 TOLERANCE = 1e-4
 
-POLICY = AlignAtt(normalise="zscore", median_width=3)
+POLICY = AlignAtt(normalize="zscore", median_width=3)
 
 READOUTS = (
     Readout(HEADS, "predicting"),

@@ -17,8 +17,8 @@ from tests.fixtures.engines import HEADS, make_prompt
 TOLERANCE = 1e-4
 POLICIES = {
     "paper": AlignAtt(),
-    "raw": AlignAtt(border_margin=-1, normalise="none", median_width=1),
-    "masses": AlignAtt(tau_argmax=0.01, tau_src=0.05, normalise="none", median_width=1),
+    "raw": AlignAtt(border_margin=-1, normalize="none", median_width=1),
+    "masses": AlignAtt(tau_argmax=0.01, tau_src=0.05, normalize="none", median_width=1),
 }
 
 

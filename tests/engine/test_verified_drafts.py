@@ -18,8 +18,8 @@ HEADS = ((0, 1), (2, 3))
 PROMPT = Prompt((2, 3, 4, 2, 3, 4, 4, 2), 2, (0, 0, 1, 2))
 ROWS = ("predicting", "emitted")
 POLICIES = (
-    AlignAtt(normalise="none", median_width=1, border_margin=0),
-    AlignAtt(normalise="zscore", median_width=3, tau_src=0.3),
+    AlignAtt(normalize="none", median_width=1, border_margin=0),
+    AlignAtt(normalize="zscore", median_width=3, tau_src=0.3),
 )
 
 

@@ -257,7 +257,7 @@ def write_config(folder: Path, agent: str = "FakeAgent", **changes) -> Path:
         "models": models_section,
         "head_sets": head_sets,
         "speech": {"hold_back_ms": 0},
-        "policy": {"top_k": 2, "normalise": "none", "median_width": 1, "border_margin": 0},
+        "policy": {"top_k": 2, "normalize": "none", "median_width": 1, "border_margin": 0},
     }
     path = folder / "fake.yaml"
     path.write_text(yaml.safe_dump(content | changes))

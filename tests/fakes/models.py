@@ -29,26 +29,14 @@ READOUT = Readout(heads=((0, 0), (1, 1)), row="predicting")
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that the policy or the live tail reads from a configuration."""
+    """Everything that the live tail reads from a configuration."""
 
-    name: str = "alignatt"
-    n: int = 1
-    rate: float = 1.0
-    tau_prob: float = 0.5
-    normalise: str = "none"
-    median_width: int = 1
-    median: str = "mean_first"
-    border_margin: int = 1
-    tau_argmax: float = 0.0
-    tau_src: float = 0.0
     min_start_s: float = 0.0
     hold_back_ms: float = 0.0
     stable_only: bool = False
     commit: str = "ended"
     align: str = "changed"
     max_tail_s: float = 30.0
-    verify: bool = True
-    ahead: bool = False  # tests number the calls of engines
 
 
 def make_rows(source: Sequence[Sequence[Sequence[float]]] | np.ndarray) -> AttentionRows:

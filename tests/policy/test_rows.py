@@ -29,8 +29,8 @@ def prefix_zscore(source):
     return np.stack([moments.zscore(row) for row in source])
 
 
-def source_peaks(source, normalise, median_width, median="mean_first"):
-    peak_filter = PeakFilter(normalise, median_width, median)
+def source_peaks(source, normalize, median_width, median="mean_first"):
+    peak_filter = PeakFilter(normalize, median_width, median)
     return [int(peak_filter(row).argmax()) for row in source]
 
 
@@ -166,7 +166,7 @@ def test_decisions_on_a_recorded_draft_equal_a_second_implementation(recorded, m
     source = np.array(recorded["attention_rows"], np.float32)
     rest = np.zeros(source.shape[:2], np.float32)
     draft = Draft(tuple(range(len(source))), False, AttentionRows(source, rest, rest))
-    gate = AlignAtt(border_margin=1, normalise="zscore", median_width=7, median=median)
+    gate = AlignAtt(border_margin=1, normalize="zscore", median_width=7, median=median)
     for frontier in range(source.shape[2] + 1):
         expected = second_opinion(source, median, frontier)
         assert gate.decide(draft, frontier).accepted == expected, frontier

@@ -55,10 +55,10 @@ class Said:
 class Stream:
     """A live tail that is fed seconds of clock audio; it commits by the paper's rule."""
 
-    def __init__(self, *hypotheses, **settings):
+    def __init__(self, *hypotheses, verify=True, **settings):
         self.said = Said(list(hypotheses))
         config = Settings(**{"commit": "agreed", "align": "whole", **settings})
-        self.tail = LiveTail(self.said, self.said, "en", config)
+        self.tail = LiveTail(self.said, self.said, "en", config, verify=verify)
         self.samples = 0
 
     def hear(self, seconds):

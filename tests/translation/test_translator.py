@@ -43,7 +43,7 @@ class Scripted:
     margin: int = 0
 
     def __post_init__(self):
-        policy = AlignAtt(self.margin, normalise="none", median_width=1)
+        policy = AlignAtt(border_margin=self.margin, normalize="none", median_width=1)
         self.translator = Translator(
             self.engine, Prompts(), self.tokenizer, READOUT, policy, self.spaced, self.max_tokens
         )
@@ -377,7 +377,7 @@ def test_policies_without_a_gate_use_rows_where_they_are():
     rows = make_rows([[[float(s == p) for s in range(2)]] * 2 for p in (1, 0, 0)])
     draft = Draft(tokenizer.ids(" A", " B", " C"), False, rows)
     translator = Translator(
-        ScriptedEngine([draft]), Prompts(), tokenizer, READOUT, HoldN(1), True, 16
+        ScriptedEngine([draft]), Prompts(), tokenizer, READOUT, HoldN(n=1), True, 16
     )
     emission = translator.update(SourceView(make_words("aaa bbb"), 2))
     assert spans(emission) == [("A", (1, 1)), ("B", (0, 0))]
@@ -420,12 +420,14 @@ class Watched:
     decisions: list[tuple[Draft, int, Decision]] = field(default_factory=list)
 
     def decide(self, draft, frontier, context):
-        decision = AlignAtt(self.margin, n=self.n).decide(draft, frontier, context)
+        decision = AlignAtt(border_margin=self.margin, drafts=self.n).decide(
+            draft, frontier, context
+        )
         self.decisions.append((draft, frontier, decision))
         return decision
 
     def gate(self, frontier):
-        return AlignAtt(self.margin).gate(frontier)
+        return AlignAtt(border_margin=self.margin).gate(frontier)
 
 
 VOCABULARY = [" a", " b.", "c", ".", " ", "，", "你", "好", "3", "\n", " “d", "”", "\ufffd", "  e"]
@@ -491,20 +493,21 @@ def test_random_engines(seed, spaced, failure_rate, steps):
 @given(
     seed=st.integers(0, 2**32 - 1),
     spaced=st.booleans(),
-    normalise=st.sampled_from(["zscore", "none"]),
+    normalize=st.sampled_from(["zscore", "none"]),
     median_width=st.sampled_from([1, 3]),
     margin=st.integers(-2, 2),
-    taus=st.sampled_from([(0.0, 0.0), (0.05, 0.2)]),
+    taus=st.sampled_from([{}, {"tau_argmax": 0.05, "tau_src": 0.2}]),
     agreement=st.integers(1, 3),
     steps=st.integers(1, 16),
 )
 def test_an_engine_that_stops_early_changes_nothing(
-    seed, spaced, normalise, median_width, margin, taus, agreement, steps
+    seed, spaced, normalize, median_width, margin, taus, agreement, steps
 ):
     """Same emissions, decisions and state as drafting whole and scanning, source by source."""
     pieces = [piece for piece in VOCABULARY if piece != "\ufffd"]
     tokenizer = PieceTokenizer(pieces if agreement == 1 else pieces[:2])  # so that drafts agree
-    policy = AlignAtt(margin, *taus, normalise=normalise, median_width=median_width, n=agreement)
+    filters = {"normalize": normalize, "median_width": median_width}
+    policy = AlignAtt(border_margin=margin, drafts=agreement, **filters, **taus)
     whole, early = (
         Translator(engine, Prompts(), tokenizer, READOUT, policy, spaced, 6, early_stop=stops)
         for engine, stops in (
@@ -530,7 +533,7 @@ def test_an_engine_that_stops_early_changes_nothing(
 def test_a_stopped_draft_goes_on_where_the_gate_opens():
     tokenizer = PieceTokenizer([" a", " b"])
     engine = StoppingEngine(RandomEngine(2, 3))
-    policy = AlignAtt(0, normalise="none", median_width=1)
+    policy = AlignAtt(border_margin=0, normalize="none", median_width=1)
     translator = Translator(engine, Prompts(), tokenizer, READOUT, policy, True, 16)
     words = make_words("I saw the old house there")
     for accessible in range(1, len(words) + 1):
@@ -542,7 +545,7 @@ def test_a_stopped_draft_goes_on_where_the_gate_opens():
 
 def test_the_last_units_of_a_draft_are_held_back():
     t = Scripted()
-    t.translator = Translator(t.engine, Prompts(), t.tokenizer, None, HoldN(2), True, 16)
+    t.translator = Translator(t.engine, Prompts(), t.tokenizer, None, HoldN(n=2), True, 16)
     t.will_draft("the house", [" das", " Ha", "us", " ist", " rot"])
     t.will_draft("the house was", [" ist", " alt", " und", " rot"])
     assert t.update("the house", 2) == ["das", "Haus"]
@@ -551,7 +554,9 @@ def test_the_last_units_of_a_draft_are_held_back():
 
 def test_drafts_of_different_sources_have_to_agree():
     t = Scripted()
-    t.translator = Translator(t.engine, Prompts(), t.tokenizer, None, LocalAgreement(2), True, 16)
+    t.translator = Translator(
+        t.engine, Prompts(), t.tokenizer, None, LocalAgreement(drafts=2), True, 16
+    )
     t.will_draft("the house", [" das", " Haus", " ist", " rot"])
     t.will_draft("the house was", [" das", " Haus", " war", " rot"])
     t.will_draft("the house was red and", [" war", " rot", " und"])
@@ -597,7 +602,7 @@ def test_nothing_is_lost_or_translated_twice(sentences, seed, margin, max_tokens
         engine,
         tokenizer,
         READOUT,
-        AlignAtt(margin, normalise="none", median_width=1),
+        AlignAtt(border_margin=margin, normalize="none", median_width=1),
         True,
         max_tokens,
     )

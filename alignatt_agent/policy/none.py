@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+from alignatt_agent.policy.base import Policy
 from alignatt_agent.policy.rows import head_mean, source_mass
-from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, Gate, StopReason
+from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, StopReason
 
 
-class EmitAll:
+class EmitAll(Policy):
     """Accepts whole drafts; peaks are raw head-mean ones and only there when rows are."""
+
+    name: Literal["none"] = "none"
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Accept every token of ``draft``; ``frontier`` is used for the diagnostics only."""
@@ -23,7 +28,3 @@ class EmitAll:
             tuple(int(peak) for peak in peaks),
             tuple(float(mass) for mass in accessible),
         )
-
-    def gate(self, frontier: int) -> Gate | None:
-        """Nothing is rejected, so there is nothing to stop at."""
-        return None

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from alignatt_agent.audio import AudioError, Recording, Samples, to_float
+from alignatt_agent.recordings import AudioError, Recording
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
 
-Pieces = Iterable[Samples]
+Pieces = Iterable[npt.NDArray[np.int16]]
 
 MICROPHONE, STDIN = "mic", "-"
 
@@ -94,7 +95,7 @@ def on_grid(pieces: Pieces, size: int) -> Iterator[FloatArray]:
     Raises:
         AudioError: as the pieces do, after all that came.
     """
-    kept: list[Samples] = []
+    kept: list[npt.NDArray[np.int16]] = []
     count = 0
     broken: AudioError | None = None
     try:
@@ -104,12 +105,12 @@ def on_grid(pieces: Pieces, size: int) -> Iterator[FloatArray]:
             if count >= size:
                 whole = np.concatenate(kept)
                 even = count - count % size
-                yield from map(to_float, np.split(whole[:even], even // size))
+                yield from map(_floats, np.split(whole[:even], even // size))
                 kept, count = [whole[even:]], count - even
     except AudioError as error:
         broken = error  # what came before it is heard
     if count:
-        yield to_float(np.concatenate(kept))
+        yield _floats(np.concatenate(kept))
     if broken is not None:
         raise broken
 
@@ -129,7 +130,7 @@ def as_it_comes(pieces: Pieces, size: int) -> Iterator[FloatArray]:
     Raises:
         AudioError: as the pieces do, after all that came.
     """
-    box: queue.SimpleQueue[Samples | Exception | None] = queue.SimpleQueue()
+    box: queue.SimpleQueue[npt.NDArray[np.int16] | Exception | None] = queue.SimpleQueue()
 
     def listen() -> None:
         try:
@@ -141,7 +142,7 @@ def as_it_comes(pieces: Pieces, size: int) -> Iterator[FloatArray]:
             box.put(None)
 
     threading.Thread(target=listen, daemon=True).start()
-    kept: list[Samples] = []
+    kept: list[npt.NDArray[np.int16]] = []
     while True:
         found = box.get()
         if isinstance(found, np.ndarray):
@@ -149,12 +150,16 @@ def as_it_comes(pieces: Pieces, size: int) -> Iterator[FloatArray]:
         waiting = sum(piece.size for piece in kept)
         ended = not isinstance(found, np.ndarray)
         if waiting and (ended or (waiting >= size and box.empty())):
-            yield to_float(np.concatenate(kept))
+            yield _floats(np.concatenate(kept))
             kept = []
         if isinstance(found, Exception):
             raise found
         if ended:
             return
+
+
+def _floats(samples: npt.NDArray[np.int16]) -> FloatArray:
+    return samples.astype(np.float32) / np.float32(32768)  # as Simulstream does
 
 
 @contextlib.contextmanager
