@@ -98,8 +98,8 @@ def _start(resolved: Resolved, served: dict[str, ServedModel]) -> Iterator[Check
         name, begin = f"{role} engine", time.monotonic()
         heads = resolved.heads if role == "translation" else ()
         try:
-            hears = role == "translation" and models.asr_is_translation
-            served[role] = pool.start(role, getattr(models, role), heads, hears)
+            transcribes = role == "translation" and models.asr_is_translation
+            served[role] = pool.start(role, getattr(models, role), heads, transcribes)
         except EngineError as error:
             fix = f"correct models.{role} in the configuration, or what the message names"
             return Check(name, "FAIL", str(error).splitlines()[0], fix)

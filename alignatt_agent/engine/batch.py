@@ -1,4 +1,4 @@
-"""Index arrays of the rows wanted in a step, kept while the same requests decode on."""
+"""Index arrays of the rows wanted in a step, kept while the same requests continue."""
 
 from __future__ import annotations
 
@@ -14,15 +14,10 @@ IntArray = npt.NDArray[np.int64]
 
 
 class Batch:
-    """What a step needs beyond queries and keys.
+    """Arrays that a step needs beyond queries and keys, for ``M`` wanted rows.
 
-    Shapes stay the same from step to step: contexts are rounded up to whole pages, and what lies
-    behind a query is hidden like every other future position.
-
-    Args:
-        wanted: the wanted rows, ``M`` of them.
-        taps: the layers to read (``capture.Tap``).
-        sizes: block size of each cache group.
+    Shapes stay the same from step to step: contexts are rounded up to whole pages, and positions
+    after a query are hidden like every other future position.
 
     Attributes:
         length: context positions ``L``.

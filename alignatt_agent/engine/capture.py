@@ -31,7 +31,7 @@ from alignatt_agent.engine.row_requests import SOURCE, Ledger, WantedRow
 from alignatt_agent.engine.verify import read_greedy
 
 Found = tuple[list[int], bytes, int | None, float, int, bool]
-"""What ``Capture.fetch`` hands over; remote calls carry builtins only."""
+"""What ``Capture.fetch`` returns; remote calls carry builtins only."""
 
 
 @dataclass
@@ -39,14 +39,11 @@ class Tap:
     """Calibrated heads of one layer, on this rank.
 
     Attributes:
-        layer: the attention layer whose queries are read.
         owner: the layer that owns the keys, another one where layers share a cache.
         heads: query heads on this rank.
         columns: place of each head in the engine's list of heads.
         stage: ``[tokens, heads, D]`` queries of the current step.
         key_heads: ``[heads]`` key head of each query head.
-        group: index of the cache group.
-        keys: reader of the owner's cache.
         calls: how often the wrapped forward ran as Python.
     """
 
@@ -67,17 +64,9 @@ class Tap:
 
 
 class Capture:
-    """Attention rows of one worker, and the verification of expected tokens.
+    """Attention rows of one worker whose model is loaded, and the verification of expected tokens.
 
-    Args:
-        config: the worker's vLLM configuration; the model is loaded.
-        heads: ``(layer, head)`` pairs, numbered over all tensor-parallel ranks; none of a model
-            that only verifies.
-        device: where the model runs.
-
-    Raises:
-        NotImplementedError: the engine runs in a mode whose rows were never verified.
-        ValueError: a layer or head does not exist.
+    ``heads`` are numbered over all tensor-parallel ranks; a model that only verifies has none.
     """
 
     def __init__(
@@ -171,11 +160,7 @@ class Capture:
         tap.layer.impl.forward = forward
 
     def bind(self, cache: Any) -> None:
-        """Learn the layout of the paged cache that was just allocated.
-
-        Args:
-            cache: vLLM's ``KVCacheConfig`` with the groups of layers that share block tables.
-        """
+        """Learn the layout of the allocated paged cache from vLLM's ``KVCacheConfig``."""
         groups = cache.kv_cache_groups
         self._block_sizes = [group.kv_cache_spec.block_size for group in groups]
         readers: dict[str, Keys] = {}
@@ -189,11 +174,7 @@ class Capture:
 
     # ------------------------------------------------------------------ one step
     def begin(self, scheduled: Any) -> list[WantedRow]:
-        """Take note of a scheduled step, before its forward pass.
-
-        Returns:
-            The wanted rows of this step; empty when no request wants any.
-        """
+        """Prepare a scheduled step, before its forward pass; return the rows wanted in it."""
         wanted = self.ledger.schedule(scheduled)
         self._staging = bool(wanted)
         self._staged = self._always
@@ -203,23 +184,13 @@ class Capture:
 
     @torch.inference_mode()
     def verify(self, runner: Any, counts: Mapping[str, int]) -> None:
-        """Compare expected tokens with the model's, after the forward pass and before ``finish``.
-
-        Args:
-            runner: the worker's model runner.
-            counts: tokens that the step fed, by request.
-        """
+        """Compare expected tokens with the model's, after the forward pass, before ``finish``."""
         if self.ledger.due:
             read_greedy(runner, counts, self.ledger.due)
 
     @torch.inference_mode()
     def finish(self, wanted: list[WantedRow], total: int) -> None:
-        """Compute the wanted rows, after the forward pass and before sampling.
-
-        Args:
-            wanted: what ``begin`` returned.
-            total: number of tokens in the batch.
-        """
+        """Compute the wanted rows of a step of ``total`` tokens, before it is sampled."""
         if not self.taps:
             return
         begin = time.perf_counter()
@@ -243,15 +214,13 @@ class Capture:
 
     # ------------------------------------------------------------------ results
     def fetch(self, key: str) -> Found | None:
-        """Hand over and forget what is known of a request.
+        """Return and forget the result of a request; ``None`` when it is unknown.
 
         Returns:
             Shape and float32 bytes of ``[rows, heads, 2 + S]``, over the heads that the request
             asked for; heads of other ranks are zero, rows that were not seen are missing from
-            the end, and a rank without any of the heads has no shape. Then the token that greedy
-            decoding would have taken where the request was ended, if it was, the seconds that
-            the rows took, how many of the expected tokens are verified, and whether the gate
-            closed. ``None`` when the request is unknown.
+            the end, and a rank without any of the heads has no shape. Then the fields of
+            ``CaptureResult``: next token, seconds, verified tokens, whether the gate closed.
         """
         request = self.ledger.take(key)
         if request is None:

@@ -1,4 +1,4 @@
-"""What the workers of an engine found out about one request."""
+"""The result of one request from all workers of an engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from alignatt_agent.types import EngineError, FloatArray
 
 @dataclass(frozen=True, slots=True)
 class CaptureResult:
-    """What all workers together hand over.
+    """Rows and verification of one request, over all workers.
 
     Attributes:
         rows: ``[rows, heads, 2 + S]``; ``None`` when no worker captures a head.
@@ -31,11 +31,7 @@ class CaptureResult:
 
 
 def fetch(model: ServedModel, key: str) -> CaptureResult:
-    """Fetch and forget what the workers hold of a finished request, see ``Capture.fetch``.
-
-    Raises:
-        EngineError: a worker does not know the request, or they contradict each other.
-    """
+    """Fetch the result of a finished request, which the workers then forget."""
     total: FloatArray | None = None
     next_token: int | None = None
     replay_s, agreed, rejected = 0.0, 0, False

@@ -1,8 +1,8 @@
-"""Why an engine failed, told by its own processes.
+"""Why an engine failed, as its own processes report it.
 
-vLLM logs an error inside the process where it happens; whoever started the engine only hears that
-there was one. Our plug-in runs in each of those processes and leaves the error in a file that
-bears the name of the engine.
+vLLM logs an error inside the process where it happens; the owner of the engine only learns that
+there was one. Our plug-in runs in each of those processes and writes the error to a file that is
+named after the engine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from alignatt_agent.engine import process_files
 
 
 def listen() -> None:
-    """Leave the errors that vLLM logs in this process where the engine's owner reads them."""
+    """Write the errors that vLLM logs in this process where the engine's owner reads them."""
     # The only way to learn in a plug-in to which engine its process belongs.
     given: dict[str, Any] = getattr(multiprocessing.current_process(), "_kwargs", {})
     config, where = given.get("vllm_config"), os.environ.get(process_files.FOLDER)
@@ -30,11 +30,7 @@ def listen() -> None:
 
 
 class CrashReport:
-    """What the processes of one engine left.
-
-    Args:
-        engine: the ``instance_id`` of its ``VllmConfig``.
-    """
+    """Errors of the processes of one engine, by the ``instance_id`` of its ``VllmConfig``."""
 
     def __init__(self, engine: str) -> None:
         self._path = Path(process_files.folder()) / engine
@@ -76,11 +72,7 @@ def describe(error: BaseException) -> str:
 
 
 def describe_exit(code: int) -> str:
-    """Say how a process ended.
-
-    Args:
-        code: exit code as ``multiprocessing`` reports it, negative for a signal.
-    """
+    """Say how a process ended; a negative ``code`` is a signal, as in ``multiprocessing``."""
     if code >= 0:
         return f"its process ended with exit code {code}"
     name = signal.Signals(-code).name

@@ -75,13 +75,13 @@ class DraftEngine:
         while unfinished:
             before = len(begun.token_ids)
             begun, unfinished = self._continued(prompt, max_tokens, readout, gate, begun, known)
-            said = begun.token_ids[before:]
-            # What was expected behind a changed word often holds again; if not, it is given up.
-            known = _behind(known, said) if first or len(said) > 1 else ()
+            found = begun.token_ids[before:]
+            # Expected tokens after a changed word often hold again; if not, they are dropped.
+            known = _still_expected(known, found) if first or len(found) > 1 else ()
             first = False
         if not begun.token_ids and not begun.ended:
             self._fail(f"no room for a draft after a prompt of {len(prompt.token_ids)} tokens")
-        # One that was cut at its last token cannot know whether the turn ends there.
+        # A draft that was cut at its last token cannot know whether the turn ends there.
         return replace(begun, ended=begun.ended and len(begun.token_ids) < max_tokens)
 
     def _continued(
@@ -94,12 +94,12 @@ class DraftEngine:
         expected: Sequence[int] = (),
         cached: bool = True,
     ) -> tuple[Draft, bool]:
-        """Send one request that continues ``begun``, unless verification needs another one.
+        """Send one request that continues ``begun``; two, where a position was cached.
 
         Returns:
-            The draft, and whether it has to be decoded further: the model says something else
-            than was expected. That token is the last one; where its row is the one at the token
-            (``emitted``), it is still missing.
+            The draft, and whether it has to be decoded further because the model's token differs
+            from the expected one. That token is the last one; its row is still missing where rows
+            are read at the token (``emitted``).
         """
         emitted = readout is not None and readout.row == "emitted"
         ids = [*prompt.token_ids, *begun.token_ids]
@@ -126,14 +126,14 @@ class DraftEngine:
         follows = [] if found.next_token is None else [found.next_token]
         verified = found.agreed == len(expected)
         if not verified and not follows:
-            # A cached position has neither query nor hidden state: computed again.
+            # A cached position has neither query nor hidden state, so it is computed again.
             if not cached:
                 self._fail(f"{len(expected) - found.agreed} expected tokens were not computed")
             begun = replace(begun, steps=steps)
             return self._continued(prompt, max_tokens, readout, gate, begun, expected, cached=False)
         if verified:
             tokens, ended = [*expected, *tokens], ended and not follows
-        else:  # what was sampled after the last verified token is of no use
+        else:  # tokens sampled after the last verified one are of no use
             tokens, ended = [*expected[: found.agreed]], follows[0] in self._stops
         cut = found.rejected and bool(follows) and not ended
         unfinished = not verified and not cut and not ended
@@ -153,12 +153,7 @@ class DraftEngine:
         return Draft(token_ids, ended, rows, cut, steps, replay_s, sure), unfinished
 
     def rows(self, prompt: Prompt, token_ids: Sequence[int], readout: Readout) -> AttentionRows:
-        """Read the rows of given target tokens in one pass (teacher forcing).
-
-        Args:
-            prompt: what comes before the tokens.
-            token_ids: target ids, one row each.
-            readout: heads and query.
+        """Return the rows of ``token_ids`` after ``prompt``, in one teacher-forced pass.
 
         Raises:
             EngineError: the engine failed, or does not capture these heads.
@@ -175,10 +170,7 @@ class DraftEngine:
         """Continue ``prompt`` greedily, without rows.
 
         Returns:
-            Every sampled id, with the one that ended the turn, and their log-probabilities.
-
-        Raises:
-            EngineError: the engine failed.
+            Every sampled id, including the one that ended the turn, and their log-probabilities.
         """
         sampling = greedy(max_tokens, self._stops)
         sampling.logprobs = 0  # those of the sampled ids alone
@@ -195,7 +187,7 @@ class DraftEngine:
         gate: Gate | None = None,
         expected: Sequence[int] = (),
     ) -> dict[str, Any]:
-        """Return what a request asks of the workers; ``count`` rows after those of ``begun``."""
+        """Build the entry for the workers: ``count`` rows after those of ``begun``."""
         if readout is None:
             return capture_request(key, expected=expected)
         length = len(prompt.token_ids)
@@ -231,7 +223,7 @@ class DraftEngine:
         prompt: Prompt,
         readout: Readout,
     ) -> AttentionRows:
-        """Return ``count`` rows: those of ``begun``, and new ones, ``[rows, heads, 2 + S]``."""
+        """Join the rows of ``begun`` and new ones, ``[rows, heads, 2 + S]``; ``count`` in all."""
         if total is None:
             self._fail("no worker captures the heads that it was started for")
         before = begun.rows
@@ -261,13 +253,13 @@ class DraftEngine:
         raise EngineError(f"{self._model.name}: {cause}")
 
 
-def _behind(expected: tuple[int, ...], said: tuple[int, ...]) -> tuple[int, ...]:
-    """Return what to expect after ``said``, whose last token is not the expected one.
+def _still_expected(expected: tuple[int, ...], found: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the tokens to expect after ``found``, whose last token was not expected there.
 
-    Behind that token where it was expected later, else behind the one that it replaces.
+    They follow that token where it was expected later, else the token that it replaces.
     """
-    rest = expected[len(said) - 1 :] if said else ()
-    return rest[rest.index(said[-1]) + 1 :] if said and said[-1] in rest else rest[1:]
+    rest = expected[len(found) - 1 :] if found else ()
+    return rest[rest.index(found[-1]) + 1 :] if found and found[-1] in rest else rest[1:]
 
 
 def _scan_settings(gate: Gate, begun: Draft) -> dict[str, Any]:
@@ -302,7 +294,7 @@ def logprobs(output: Any) -> FloatArray:
 
 
 def strip_stop(output: Any, stops: frozenset[int]) -> tuple[list[int], bool]:
-    """Return the generated ids without the one that ended the turn, and whether one did."""
+    """Return the generated ids without a stop id, and whether the turn ended."""
     completion = output.outputs[0]
     tokens = list(completion.token_ids)
     ended = completion.finish_reason == "stop"

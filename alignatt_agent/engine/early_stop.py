@@ -1,9 +1,9 @@
 """Ends a request inside the worker, before the next token is sampled.
 
 The rows of a step are ready when its logits are. Once a scan over them rejects a token, nothing
-after it can be emitted, so the model's turn is ended by force; the scan of the finished draft
-decides exactly as it would have on the whole one. The same happens where the model does not say
-what was expected of it: what it would say after that is of no use.
+after it can be emitted, so the turn is ended by force; the scan of the finished draft decides
+exactly as on the whole one. The same happens where the model decodes another token than was
+expected: tokens after that one are of no use.
 
 vLLM has two model runners with a logits-processor interface each.
 """

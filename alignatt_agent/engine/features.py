@@ -1,4 +1,4 @@
-"""Log-mel features of audio, computed once for all models that hear it."""
+"""Log-mel features of audio, computed once for all models that take it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,14 @@ from typing import Any
 from alignatt_agent.types import FloatArray
 
 KEPT = 32
-"""Pieces of audio whose features are kept, one for each stream that hears at once."""
+"""Pieces of audio whose features are kept, one for each concurrent stream."""
 
 
 class Features:
-    """What the processor of Qwen3-ASR makes of audio, in the form that vLLM takes as it is.
+    """Features from a ``Qwen3ASRProcessor``, in the form that vLLM takes unchanged.
 
-    The recogniser and the forced aligner hear the same audio one after the other, and a transcript
-    that was verified in vain is asked for again.
-
-    Args:
-        processor: Transformers' ``Qwen3ASRProcessor`` of a checkpoint.
+    The recognizer and the forced aligner take the same audio one after the other, and a transcript
+    whose verification fails is requested again.
     """
 
     def __init__(self, processor: Any) -> None:
@@ -33,7 +30,7 @@ class Features:
     def __call__(self, audio: FloatArray) -> Mapping[str, Any]:
         """Return vLLM's fields: features ``[mels, frames]``, their mask, and ``[frames]``.
 
-        The array is recognised by its identity: it must not be changed afterwards.
+        The array is known by its identity: it must not be changed afterwards.
         """
         with self._lock:
             known = self._kept.get(id(audio))

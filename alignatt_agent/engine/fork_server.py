@@ -1,9 +1,9 @@
-"""Engines on a CPU begin as forks of one process that has imported vLLM.
+"""Engines on a CPU start as forks of one process that has imported vLLM.
 
-vLLM spawns them there, and each imports it for itself: 6 s of a core, three times for a cascade.
-With the server a first start takes 0.47 to 0.66 of the time (`lab/bench/cpu/starts`). What speaks
-against a plain fork of their owner does not hold for the server: it has one thread and has loaded
-no plug-in. On CUDA engines are spawned: not tried there.
+vLLM spawns them, and each imports vLLM for itself: 6 s of a core, three times for a cascade. With
+the server a first start takes 0.47 to 0.66 of the time (`lab/bench/cpu/starts`). A plain fork of
+the owner is unsafe; the server has one thread and has loaded no plug-in. On CUDA engines are
+spawned: the server was not tried there.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from alignatt_agent.engine import process_files
 
 
 class EngineProcess(ForkServerProcess):
-    """A process that takes from its owner what spawned ones inherit; the server's is older."""
+    """A process with the present environment and niceness of its owner, not of the server."""
 
     def start(self) -> None:
-        """Ask the server for the process, which is this one's child in all but its parent's id."""
+        """Have the server fork the process."""
         self._environment = dict(os.environ)
         self._niceness = os.getpriority(os.PRIO_PROCESS, 0)
         super().start()
@@ -46,8 +46,8 @@ _context = _Context()
 
 def begin() -> None:
     """Have the server import vLLM while its owner does; harmless when called again."""
-    # vLLM looks for its Triton kernels in all modules that are there, and trips over one that its
-    # worker's module brings along.
+    # Not the worker's module: vLLM looks for Triton kernels in all loaded modules and fails on one
+    # that it imports.
     _context.set_forkserver_preload(["vllm.v1.engine.core"])
     forkserver.ensure_running()
 

@@ -1,4 +1,4 @@
-"""Reads keys out of a paged cache, in whatever layout the attention backend keeps them."""
+"""Reads keys out of a paged cache, in any layout of the attention backend."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ _BASE = 128
 
 
 class Keys:
-    """Keys of one layer's cache.
+    """Keys in the cache of one vLLM ``Attention`` layer.
 
     The layout is discovered, not assumed, see ``key_index``. Backends seen so far store a key
     element at a fixed step per position and per dimension, which a strided view reads without
     moving anything (CPU: ``[D, N]`` pages; CUDA: ``[N, 2 D]``). Other permutations, such as the
     one for AMX, are gathered element by element.
-
-    Args:
-        layer: a vLLM ``Attention`` with its cache bound.
     """
 
     def __init__(self, layer: Any) -> None:
@@ -78,18 +75,12 @@ def key_index(layer: Any) -> torch.Tensor:
     """Find where ``layer``'s backend stores each key element inside a page.
 
     Known digits are written through the backend's own cache update into a scratch cache with the
-    strides of the real one, and read back. Any layout that permutes elements inside the page of
-    one block and head is understood; anything else is refused.
-
-    Args:
-        layer: a vLLM ``Attention`` with its cache bound, viewed as
-            ``[blocks, kv heads, block size, width]``.
+    strides of the real one, ``[blocks, kv heads, block size, width]``, and read back. Any layout
+    that permutes elements inside the page of one block and head is understood; anything else is
+    refused.
 
     Returns:
         ``[block size, head_dim]`` int64 offsets into a page flattened to ``block size * width``.
-
-    Raises:
-        NotImplementedError: the backend has no separate cache update, or an unknown layout.
     """
     cache = layer.kv_cache
     update = getattr(layer.impl, "do_kv_cache_update", None)

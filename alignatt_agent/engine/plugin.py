@@ -1,10 +1,9 @@
-"""vLLM plug-in, which vLLM runs in every process of this environment; it touches only ours.
+"""vLLM plug-in, which vLLM runs in every process of this environment; it changes only ours.
 
 It lets vLLM's Qwen3-ASR and Gemma-4 load where torchvision is not installed: their modules import
-image processors on the way, and those name torchvision without needing it for audio and text. It
-gives vLLM's linear layers on a CPU their input in a form that suits oneDNN. It passes on why an
-engine failed. And it ends our engine processes: at once when they are done, and also when their
-owner was killed.
+image processors, and those name torchvision without needing it for audio and text. It gives vLLM's
+linear layers on a CPU input that suits oneDNN. It reports why an engine failed. And it ends our
+engine processes: at once when they are done, and also when their owner was killed.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from torch.nn.functional import pad
 from alignatt_agent.engine import crash_report, process_files
 
 OWNER = "ALIGNATT_ENGINE_OWNER"
-"""Environment variable with the id of the process that starts our engines."""
+"""Environment variable with the process id of the owner of our engines."""
 
 _PLACEHOLDERS = (
     "torchvision",
@@ -37,7 +36,7 @@ _PLACEHOLDERS = (
 
 
 def register() -> None:
-    """Prepare a vLLM process of ours, and leave any other as it is; harmless when called again."""
+    """Prepare a vLLM process of ours and no other; harmless when called again."""
     owner = int(os.environ.get(OWNER, "0"))
     if not owner:
         return
@@ -52,7 +51,7 @@ def register() -> None:
 
 
 def prepare() -> None:
-    """Make the modules of this process load without torchvision, and suit oneDNN."""
+    """Have vLLM's models load without torchvision in this process, and suit oneDNN."""
     if "torchvision" not in sys.modules and importlib.util.find_spec("torchvision") is None:
         _stand_in_for_torchvision()
         _stand_in_for_video_processors()
@@ -60,10 +59,10 @@ def prepare() -> None:
 
 
 def _suit_onednn() -> None:
-    """Have vLLM's oneDNN operator get rows without gaps, and few different numbers of them.
+    """Give vLLM's oneDNN operator rows without gaps, in few different numbers.
 
-    Whether a convolution gives its output transposed depends on the machine and the length. And a
-    number of rows that is new makes oneDNN compile another kernel for every layer; vLLM keeps 32.
+    Whether a convolution gives its output transposed depends on the machine and the length. And
+    oneDNN compiles another kernel for every layer and number of rows; vLLM keeps 32.
     """
     from vllm.platforms import current_platform
 
@@ -87,15 +86,19 @@ def _suit_onednn() -> None:
 
 
 def padding(rows: int) -> int:
-    """Return how many rows are added, so that few kernels are needed: 31 up to 256 rows."""
+    """Return how many rows to add, so that few kernels are needed: 31 up to 256 rows."""
     return 0 if rows <= 16 else -rows % (16 if rows <= 256 else 64)
 
 
 def _end_with(owner: int) -> None:
-    """End this process soon after ``owner`` did, or the server without which it seems dead."""
+    """End this process within seconds of ``owner``, or of the fork server.
+
+    Not by ``prctl(PR_SET_PDEATHSIG)``: it fires when the thread that started the process ends,
+    which is one of a pool, and on the fork server instead of the owner.
+    """
     parent, begun_by = multiprocessing.parent_process(), os.getppid()
     if parent is not None and parent.pid == owner:
-        # Not by its id: an owner that nobody has waited for yet still has it.
+        # Not by its id: a dead owner keeps it until its parent waits for it.
         while parent.is_alive() and os.getppid() == begun_by:
             parent.join(1.0)
     else:
@@ -114,8 +117,8 @@ def _leave() -> None:
 
 def _stand_in_for_torchvision() -> None:
     """Put empty modules under torchvision's names."""
-    # Transformers looks for the distribution once and remembers the answer. It has to look
-    # before the placeholders exist, or it would offer image processors that cannot work.
+    # Transformers looks for the distribution once. It has to look before the placeholders exist,
+    # or it would offer image processors that cannot work.
     from transformers.utils import is_torchvision_available
 
     if is_torchvision_available():
@@ -135,10 +138,7 @@ def _stand_in_for_torchvision() -> None:
 
 
 def _stand_in_for_video_processors() -> None:
-    """Have processors of several media do without video, whose part needs a real torchvision.
-
-    Gemma-4's is asked for as soon as the model hears.
-    """
+    """Replace video processors, which need a real torchvision; Gemma-4's loads with its audio."""
     from transformers.feature_extraction_utils import FeatureExtractionMixin
     from transformers.models.auto.video_processing_auto import AutoVideoProcessor
     from transformers.processing_utils import ProcessorMixin

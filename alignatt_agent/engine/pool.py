@@ -1,4 +1,4 @@
-"""The served models of a process: started side by side, kept, started again when they died."""
+"""The served models of a process: started together, kept, and restarted after their death."""
 
 from __future__ import annotations
 
@@ -24,25 +24,17 @@ def start(
     role: str,
     model: ModelConfig,
     heads: Sequence[tuple[int, int]] = (),
-    hears: bool = False,
+    transcribes: bool = False,
     **overrides: Any,
 ) -> ServedModel:
-    """Start one engine for its caller, who shuts it down.
+    """Start one engine, which its caller shuts down; ``overrides`` have the last word.
 
-    Args:
-        role: ``"asr"``, ``"aligner"`` or ``"translation"``.
-        model: a located checkpoint and how its engine runs.
-        heads: heads to capture, for the translation model.
-        hears: whether the translation model is the recogniser, too.
-        overrides: arguments of vLLM that have the last word.
-
-    Raises:
-        EngineError: it did not start; the message names its model and the cause.
+    See ``options.engine_arguments``.
     """
     _require_vllm()
     with engine_environment():
         _expect_engines()
-        arguments = _arguments(role, model, heads, hears)
+        arguments = _arguments(role, model, heads, transcribes)
         return ServedModel(_title(role, model), {**arguments, **overrides})
 
 
@@ -52,16 +44,9 @@ def draft_engine(served: ServedModel, heads: Sequence[tuple[int, int]]) -> Draft
 
 
 def pooled(models: ModelsConfig, heads: Sequence[tuple[int, int]]) -> dict[str, ServedModel]:
-    """Return the engines of this process by role; start those that are not there.
+    """Return the engines of this process by role, and start the missing ones.
 
-    One that died, or whose arguments changed, is started again; the others keep running.
-
-    Args:
-        models: located checkpoints and how their engines run.
-        heads: heads to capture.
-
-    Raises:
-        EngineError: an engine did not start; the message names its model and the cause.
+    One that died, or whose arguments changed, is restarted; the others keep running.
     """
     _require_vllm()
     specs: dict[str, str] = {}
@@ -71,7 +56,8 @@ def pooled(models: ModelsConfig, heads: Sequence[tuple[int, int]]) -> dict[str, 
     for role in models.engine_roles:
         model: ModelConfig = getattr(models, role)
         captured = list(heads) if role == "translation" else []
-        specs[role] = json.dumps([model.model_dump(mode="json"), captured, _hears(models, role)])
+        settings = model.model_dump(mode="json"), captured, _transcribes(models, role)
+        specs[role] = json.dumps(settings)
         spec, served = _served.get(role, ("", None))
         if served is None or spec != specs[role] or not served.alive:
             missing.append(role)
@@ -80,7 +66,7 @@ def pooled(models: ModelsConfig, heads: Sequence[tuple[int, int]]) -> dict[str, 
                 served.shutdown()
 
     def serve(role: str, arguments: dict[str, Any]) -> None:
-        # Noted in this thread: an interrupt of the waiting one leaves no engine behind unknown.
+        # Noted in this thread: an interrupt of the waiting one leaves no unknown engine behind.
         title = _title(role, getattr(models, role))
         _served[role] = (specs[role], ServedModel(title, arguments))
 
@@ -88,10 +74,10 @@ def pooled(models: ModelsConfig, heads: Sequence[tuple[int, int]]) -> dict[str, 
         if missing:
             _expect_engines()
         arguments = {
-            role: _arguments(role, getattr(models, role), heads, _hears(models, role))
+            role: _arguments(role, getattr(models, role), heads, _transcribes(models, role))
             for role in missing
         }
-        # On a GPU an engine measures free memory while it starts, so there they start in turn.
+        # On a GPU an engine measures free memory while it starts, so they start one by one.
         with ThreadPoolExecutor(len(specs) if on_cpu() else 1) as threads:
             started = [threads.submit(serve, role, arguments[role]) for role in missing]
     for future in started:
@@ -101,7 +87,7 @@ def pooled(models: ModelsConfig, heads: Sequence[tuple[int, int]]) -> dict[str, 
 
 
 def all_alive() -> bool:
-    """Whether engines are there, and all can serve requests."""
+    """Whether engines are running and all can serve requests."""
     return bool(_served) and all(model.alive for _, model in _served.values())
 
 
@@ -109,7 +95,7 @@ def end_all() -> None:
     """End the engines of this process."""
     models = [model for _, model in _served.values()]
     _served.clear()
-    for model in models:  # side by side: each takes seconds
+    for model in models:  # all at once: each takes seconds
         model.stop()
     for model in models:
         model.shutdown()
@@ -128,15 +114,15 @@ def _expect_engines() -> None:
     register()  # vLLM calls it once only, maybe before this process had engines of ours
 
 
-def _hears(models: ModelsConfig, role: str) -> bool:
+def _transcribes(models: ModelsConfig, role: str) -> bool:
     return role == "translation" and models.asr_is_translation
 
 
 def _arguments(
-    role: str, model: ModelConfig, heads: Sequence[tuple[int, int]], hears: bool
+    role: str, model: ModelConfig, heads: Sequence[tuple[int, int]], transcribes: bool
 ) -> dict[str, Any]:
     try:
-        return engine_arguments(role, model, heads, hears)
+        return engine_arguments(role, model, heads, transcribes)
     except (OSError, ValueError) as error:
         raise EngineError(f"{_title(role, model)}: {error}") from error
 

@@ -1,4 +1,4 @@
-"""What engines leave on disk: it goes away with their owner, or with the next one after a kill."""
+"""Files of engine processes; removed with their owner, or by the next owner after a kill."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _SEMAPHORES = Path("/dev/shm")
 
 @functools.cache
 def folder() -> str:
-    """Folder of this process' engines: their sockets, and why they failed.
+    """Folder of this process' engines, with their sockets and crash reports.
 
-    A process that is killed cannot remove its own; the next one on the same machine does.
+    A killed process cannot remove its own; the next one on the same machine does.
     """
     remove_abandoned()
     path = tempfile.mkdtemp(prefix=_PREFIX)
@@ -37,7 +37,7 @@ def folder() -> str:
 
 
 def sign(process: int) -> None:
-    """Tell the owner's folder of a process of its engines."""
+    """Note an engine process in the owner's folder."""
     if where := os.environ.get(FOLDER):
         with contextlib.suppress(OSError):  # the owner is gone, and the folder with it
             (Path(where) / f"{_ENGINE}{process}").touch()
@@ -64,7 +64,7 @@ def remove_abandoned() -> None:
 
 
 def _machine() -> str:
-    """Name what process ids belong to: containers may share a folder and the name of a host."""
+    """Name the scope of process ids: containers may share a folder and a host name."""
     return f"{socket.gethostname()} {Path('/proc/self/ns/pid').readlink()}"
 
 

@@ -76,13 +76,7 @@ class Replay:
         self._batch: Batch | None = None
 
     def __call__(self, wanted: Sequence[WantedRow], batch: Batch, total: int) -> torch.Tensor:
-        """Return ``[M, H, 2 + S]`` rows; one whose query was not seen is NaN.
-
-        Args:
-            wanted: the wanted rows, ``M`` of them.
-            batch: their index arrays.
-            total: number of tokens in the step.
-        """
+        """Return ``[M, H, 2 + S]`` rows of ``total`` tokens; NaN where a query was not seen."""
         if batch is not self._batch:
             self._upload(batch)
         positions = self._tensor(batch.positions(wanted))
@@ -96,7 +90,7 @@ class Replay:
     def gather(
         self, rows: Sequence[tuple[torch.Tensor, int]], heads: Sequence[int], width: int
     ) -> FloatArray:
-        """Copy single rows, of these heads, to the host; ``[rows, heads, width]``."""
+        """Copy single rows of some heads to the host, ``[rows, heads, width]``."""
         picked = torch.stack([row[i, :, :width] for row, i in rows])[:, heads]
         copied: FloatArray = picked.cpu().numpy()
         return copied
@@ -126,7 +120,7 @@ class Replay:
 
 
 class Fold:
-    """Cuts full rows down to what a policy reads: the source, and two masses.
+    """Cuts full rows down to the source and two masses.
 
     Args:
         starts: first source position of each row's request.

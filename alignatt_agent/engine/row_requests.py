@@ -1,4 +1,4 @@
-"""Book-keeping of the requests that want rows or have expected tokens; no tensors, no vLLM."""
+"""Requests that want rows or have expected tokens, tracked without tensors or vLLM."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ PROMPT, SUFFIX, SOURCE = 0, 1, slice(2, None)
 """Columns of a row: mass on the prompt beside the source, mass on the draft, the source."""
 
 MAX_UNFETCHED = 256
-"""Finished requests whose rows wait to be fetched; the oldest goes first."""
+"""Finished requests whose rows wait to be fetched; the oldest is dropped first."""
 
 MAX_WAIT_S = 60.0
 """Rows of a finished request are dropped after this time, e.g. because it was aborted."""
 
 
-# Unique among all that ever asked an engine: a stale request must never be taken for ours.
+# Unique among all clients of an engine: a stale request must never be taken for ours.
 _PROCESS = uuid.uuid4().hex
 _numbers = itertools.count()
 
 
 def new_key() -> str:
-    """Return a name for a request that no other one ever had."""
+    """Return a unique name for a request."""
     return f"{_PROCESS}-{next(_numbers)}"
 
 
@@ -51,7 +51,7 @@ def capture_request(
     gate: dict[str, Any] | None = None,
     expected: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """Build the entry that asks a worker for rows, or to verify tokens, or for both.
+    """Build the entry that asks a worker for rows, verification of tokens, or both.
 
     Args:
         key: name under which the rows are fetched; unique among the requests of an engine.
@@ -64,7 +64,7 @@ def capture_request(
         gate: arguments of ``policy.alignatt.Scan`` and, as ``earlier``, shape and float32 bytes
             of the rows before ``first``; the draft ends at the first token that it rejects.
         expected: the last tokens of the request's prompt, to be verified; the request ends where
-            the model says anything else.
+            the model decodes another token.
     """
     return {
         "key": key,
@@ -105,7 +105,7 @@ class CaptureRequest:
         epoch: changes whenever ``blocks`` does.
         number: unique in this process.
         rows: for each row, the tensor that holds it and its index there.
-        finished: when the scheduler let go of the request (monotonic seconds).
+        finished: when the scheduler finished the request (monotonic seconds).
         rejected: whether the gate closed.
         next_token: the token that was not sampled because of that.
         replay_s: its share of the time that computing rows took.
@@ -133,12 +133,12 @@ class CaptureRequest:
 
     @property
     def over(self) -> bool:
-        """Whether nothing that is sampled from now on counts."""
+        """Whether tokens that are sampled from now on are of no use."""
         return self.rejected or (self.expected is not None and self.expected.over)
 
     @property
     def over_before_sampling(self) -> bool:
-        """Whether the request was over among its expected tokens."""
+        """Whether the request ended among its expected tokens."""
         return self.expected is not None and self.expected.over
 
     def scan(self, number: int, row: FloatArray) -> None:
@@ -147,7 +147,7 @@ class CaptureRequest:
             return
         position = self.first + number
         if self.expected is not None and not self.expected.holds(position):
-            return  # the row of a token that the model does not say
+            return  # the row of a token that the model does not decode
         if self._scan is None:
             settings = dict(self.gate)
             shape, data = settings.pop("earlier")
@@ -173,7 +173,7 @@ class CaptureRequest:
     def pages(self, group: int, split: int, count: int) -> list[int]:
         """First ``count`` pages of a group whose blocks are cut into ``split`` pages each.
 
-        A shorter table is padded with page 0; what is there lies behind the causal mask.
+        A shorter table is padded with page 0, whose positions the causal mask hides.
         """
         blocks = self.blocks[group]
         if split > 1:
@@ -270,7 +270,7 @@ class Ledger:
                 del self._by_key[key]
 
     def take(self, key: str) -> CaptureRequest | None:
-        """Remove a request and return it; a running one is no longer captured."""
+        """Remove and return a request; a running one is no longer captured."""
         request = self._by_key.pop(key, None)
         REQUESTS.pop(key, None)
         if request is not None:

@@ -1,4 +1,4 @@
-"""One vLLM engine on an event loop of its own, called synchronously from any thread."""
+"""One vLLM engine on its own event loop, called synchronously from any thread."""
 
 from __future__ import annotations
 
@@ -27,25 +27,22 @@ _GRACE_S = 5.0
 """Time for an engine's processes to end by themselves before they are killed, in seconds."""
 
 _REAP_S = 1.0
-"""A process that died lets go of its pipes before its exit code is known."""
+"""Longest wait for the exit code of a dead process, whose pipes close earlier, in seconds."""
 
 _REAPED_S = 0.01
-"""Time for another thread that waited for the same process to write its exit code down."""
+"""Time for another thread that waited for the same process to store its exit code, in seconds."""
 
 _importing = threading.Lock()
-"""Engines start side by side, but vLLM's plug-ins and setuptools' patch of distutils, which torch
+"""Engines start together, but vLLM's plug-ins and setuptools' patch of distutils, which torch
 imports, fail when two threads import them at once."""
 
 
 class ServedModel:
-    """A running vLLM engine.
+    """A running vLLM engine; every call raises ``EngineError`` when it died or refused.
 
     Args:
-        name: what error messages call it, e.g. ``"translation model google/gemma-4-E4B-it"``.
+        name: for messages, e.g. ``"translation model google/gemma-4-E4B-it"``.
         arguments: vLLM's ``AsyncEngineArgs`` by name.
-
-    Raises:
-        EngineError: the engine did not start.
     """
 
     def __init__(self, name: str, arguments: Mapping[str, Any]) -> None:
@@ -85,7 +82,7 @@ class ServedModel:
 
     @property
     def pids(self) -> list[int]:
-        """The ids of the engine's processes on this machine."""
+        """Ids of the engine's processes on this machine."""
         return [process.pid for process in self._processes]
 
     def tokenizer(self) -> Any:
@@ -97,20 +94,17 @@ class ServedModel:
         return self._engine.renderer.get_mm_processor().info.get_hf_processor()
 
     def take_decoder_prompts_whole(self) -> None:
-        """Have an encoder-decoder model go on from the ids that it is given.
+        """Have an encoder-decoder model continue the given ids.
 
-        vLLM would put its start token in front of Whisper's context, which the model never saw.
+        vLLM would put its start token in front of Whisper's context; the model never saw that.
         """
         self._engine.renderer.get_mm_processor().skip_decoder_start_token = True
 
     def generate(self, prompt: Mapping[str, Any], sampling: Any) -> Any:
         """Run one generation request and return its final ``RequestOutput``.
 
-        An exception in the calling thread, e.g. ``KeyboardInterrupt``, ends the request, and its
-        rows are forgotten.
-
-        Raises:
-            EngineError: the engine refused the request or died.
+        An exception in the calling thread, e.g. ``KeyboardInterrupt``, ends the request, and the
+        workers drop its rows.
         """
         asked = (sampling.extra_args or {}).get(EXTRA)
         return self._last(
@@ -119,19 +113,11 @@ class ServedModel:
         )
 
     def encode(self, prompt: Mapping[str, Any], pooling: Any) -> Any:
-        """Run one pooling request and return its ``PoolingRequestOutput``.
-
-        Raises:
-            EngineError: the engine refused the request or died.
-        """
+        """Run one pooling request and return its ``PoolingRequestOutput``."""
         return self._last(lambda key: self._engine.encode(dict(prompt), pooling, key))
 
     def ask_workers(self, method: str, *arguments: Any) -> list[Any]:
-        """Call a method on every worker and return their answers.
-
-        Raises:
-            EngineError: a worker raised or died.
-        """
+        """Call a method on every worker and return their answers."""
 
         async def ask() -> list[Any]:
             answers: list[Any] = await self._engine.collective_rpc(method, args=arguments)
@@ -140,7 +126,7 @@ class ServedModel:
         return self._call(ask())
 
     def stop(self) -> None:
-        """Begin to end the engine's processes, without waiting; requests fail from now on."""
+        """Begin to end the engine's processes without waiting; requests fail from now on."""
         if not self._closed:
             self._closed = True
             self._ending = asyncio.run_coroutine_threadsafe(self._stop(), self._loop)
@@ -173,7 +159,7 @@ class ServedModel:
         return self._call(run())
 
     def _forget(self, rows: str) -> None:
-        """Have the workers drop the rows of a request, which nobody will fetch."""
+        """Have the workers drop rows that are not fetched."""
         task = asyncio.ensure_future(self._engine.collective_rpc("alignatt_fetch", args=(rows,)))
         self._forgetting.add(task)  # the loop itself keeps no task alive
         task.add_done_callback(self._forgotten)
@@ -181,7 +167,7 @@ class ServedModel:
     def _forgotten(self, task: asyncio.Future[Any]) -> None:
         self._forgetting.discard(task)
         if not task.cancelled():
-            task.exception()  # an engine that died in between is reported to whoever needs it
+            task.exception()  # an engine that died meanwhile is reported by the next call
 
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the engine's loop and wait for it here."""
@@ -200,7 +186,7 @@ class ServedModel:
             raise
 
     async def _while_alive(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Await ``coroutine``, but not the answer of a dead process: vLLM waits for ever."""
+        """Await ``coroutine``, but not the answer of a dead process: vLLM waits forever."""
         task = asyncio.ensure_future(coroutine)
         either: set[asyncio.Future[Any]] = {task, self._death}
         try:
@@ -212,7 +198,7 @@ class ServedModel:
             task.cancel()
 
     def _explain(self, error: Exception) -> str:
-        """Say what went wrong, not that something did."""
+        """Describe the cause of a failed call."""
         first = self._report.first() if self._report else None
         if self.alive:  # the engine survived, so the error speaks for itself
             if self._report and first:
@@ -257,7 +243,7 @@ class ServedModel:
     async def _stop(self) -> None:
         for process in self._processes:
             self._loop.remove_reader(process.sentinel)
-        # Requests end first. So does vLLM's reader, which would report the end as an accident.
+        # Requests end first, and vLLM's reader, which would report the end as an error.
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
@@ -266,8 +252,8 @@ class ServedModel:
             from vllm.utils.network_utils import close_sockets
 
             self._engine.shutdown(timeout=_GRACE_S)
-            # vLLM leaves that to this loop when it saw the engine die just now, and the loop ends.
-            # Python's collector waits for ever for a context whose sockets are open.
+            # vLLM leaves that to this loop when it has just seen the engine die, and the loop ends.
+            # Python's collector waits forever for a context whose sockets are open.
             resources = self._engine.engine_core.resources
             close_sockets((resources.input_socket, resources.output_socket))
             for process in self._processes:
@@ -278,10 +264,10 @@ class ServedModel:
 
 
 def _exit_code(process: Any) -> int | None:
-    """Return the exit code of a process that ended, within ``_REAP_S``; ``None`` if it lives.
+    """Return the exit code of a process that ended, within ``_REAP_S``; ``None`` if it runs.
 
     ``join`` returns without one when another thread's ``waitpid`` came first: vLLM's monitor
-    watches the same process, and so does every session that the death woke up.
+    watches the same process, and so does every caller that the death woke up.
     """
     deadline = time.monotonic() + _REAP_S
     while process.exitcode is None and (left := deadline - time.monotonic()) > 0:

@@ -16,15 +16,7 @@ from alignatt_agent.types import Answer, FloatArray
 
 
 class AudioModel:
-    """A served model that continues a prompt with audio in it.
-
-    Args:
-        model: the served model.
-
-    Attributes:
-        name: what error messages call it.
-        tokenizer: the one of the engine.
-    """
+    """A served model that continues a prompt with audio in it."""
 
     def __init__(self, model: ServedModel) -> None:
         self._model = model
@@ -50,12 +42,9 @@ class AudioModel:
             token_ids: the prompt, with a placeholder for the audio.
             audio: ``[samples]``.
             max_tokens: longest answer.
-            expected: how the answer probably begins. It is verified in the prefill, and decoding
-                goes on where the model says something else: one request, or two. The answer is
-                the same, up to the numerics of prefill against decoding.
-
-        Raises:
-            EngineError: the engine failed.
+            expected: the probable beginning of the answer. It is verified in the prefill, and
+                decoding continues where the model differs: one request, or two. The answer is the
+                same, up to the numerics of prefill against decoding.
         """
         kept: list[int] = []
         known = list(expected)[: max_tokens - 1]  # the engine always samples a token
@@ -87,14 +76,7 @@ class AudioModel:
 
 
 class SpeechModel(AudioModel):
-    """The served Qwen3-ASR.
-
-    Args:
-        model: the served model.
-
-    Attributes:
-        processor: Transformers' processor of the checkpoint.
-    """
+    """The served Qwen3-ASR."""
 
     def __init__(self, model: ServedModel) -> None:
         super().__init__(model)
@@ -106,11 +88,7 @@ class SpeechModel(AudioModel):
 
 
 class EncoderDecoderModel(AudioModel):
-    """A served model that hears with its encoder and continues ids with its decoder: Whisper.
-
-    Args:
-        model: the served model.
-    """
+    """A served model with an encoder for audio and a decoder for ids: Whisper."""
 
     def __init__(self, model: ServedModel) -> None:
         super().__init__(model)
@@ -122,17 +100,7 @@ class EncoderDecoderModel(AudioModel):
 
 
 class TimingModel:
-    """A served model that scores a time bin for every token.
-
-    Args:
-        model: the served forced aligner.
-
-    Attributes:
-        tokenizer: the one of the engine.
-        processor: Transformers' processor of the checkpoint.
-        bin_ms: width of a bin.
-        timestamp_id: the token whose bins are asked for.
-    """
+    """The served forced aligner, which scores time bins of ``bin_ms`` for every token."""
 
     def __init__(self, model: ServedModel) -> None:
         self._model = model
@@ -158,7 +126,7 @@ class TimingModel:
 
 
 def stop_ids(model: ServedModel) -> frozenset[int]:
-    """Ids that end a turn: those of the generation configuration and the tokenizer."""
+    """Ids that end a turn, from the generation configuration and the tokenizer."""
     found: set[int] = set()
     for value in (_generation_config(model).get("eos_token_id"), model.tokenizer().eos_token_id):
         found.update([value] if isinstance(value, int) else value or [])

@@ -1,4 +1,4 @@
-"""Which engine modes and attention layers rows were verified on; anything else is refused."""
+"""Engine modes and attention layers whose rows were verified; anything else is refused."""
 
 from __future__ import annotations
 
@@ -17,11 +17,7 @@ _TOWERS = ("vision", "visual", "audio")
 
 
 def check_vllm() -> None:
-    """Refuse a vLLM that was never tried, before it is imported.
-
-    Raises:
-        NotImplementedError: no vLLM is installed, two are, or one of another version.
-    """
+    """Refuse a vLLM that was never tried, before it is imported."""
     found = {}
     for name in _DISTRIBUTIONS:
         try:
@@ -43,14 +39,9 @@ def check_vllm() -> None:
 
 
 def check_engine(config: Any, rows: bool = True) -> None:
-    """Refuse by name an engine whose rows, or whose hidden states, were never compared.
+    """Refuse by name every mode of a ``VllmConfig`` whose rows were never compared.
 
-    Args:
-        config: vLLM's ``VllmConfig``.
-        rows: whether attention rows are read, not only the greedy tokens of positions.
-
-    Raises:
-        NotImplementedError: naming every unverified mode that is switched on.
+    Without ``rows`` only the greedy tokens of positions are read.
     """
     parallel, cache = config.parallel_config, config.cache_config
     unverified = {
@@ -66,7 +57,7 @@ def check_engine(config: Any, rows: bool = True) -> None:
     }
     keys = {
         "multi-head latent attention": config.model_config.use_mla,
-        f"quantised KV cache ({cache.cache_dtype})": _quantised(cache.cache_dtype),
+        f"quantized KV cache ({cache.cache_dtype})": _quantized(cache.cache_dtype),
     }
     found = [name for name, on in (unverified | (keys if rows else {})).items() if on]
     if found:
@@ -75,16 +66,12 @@ def check_engine(config: Any, rows: bool = True) -> None:
 
 
 def check_layer(layer: Any) -> None:
-    """Refuse by name an attention layer whose rows were never verified.
-
-    Raises:
-        NotImplementedError: naming the layer and what it does.
-    """
+    """Refuse by name an attention layer whose rows were never verified."""
     impl = layer.impl
     unverified = {
         "ALiBi": getattr(impl, "alibi_slopes", None) is not None,
-        f"a quantised KV cache ({layer.kv_cache_dtype})": _quantised(layer.kv_cache_dtype),
-        "quantised queries": getattr(layer, "query_quant", None) is not None,
+        f"a quantized KV cache ({layer.kv_cache_dtype})": _quantized(layer.kv_cache_dtype),
+        "quantized queries": getattr(layer, "query_quant", None) is not None,
     }
     found = [name for name, on in unverified.items() if on]
     if found:
@@ -107,16 +94,12 @@ def is_decoder_attention(name: str, layer: Any, decoder: Any) -> bool:
 
 
 def layer_number(name: str) -> int:
-    """Number of the decoder layer in a module name such as ``model.layers.3.self_attn.attn``.
-
-    Raises:
-        NotImplementedError: the name does not say.
-    """
+    """Number of the decoder layer in a module name such as ``model.layers.3.self_attn.attn``."""
     match = _NUMBER.search(name)
     if match is None:
         raise NotImplementedError(f"cannot tell the layer number of attention layer {name!r}")
     return int(match.group(1))
 
 
-def _quantised(dtype: str) -> bool:
+def _quantized(dtype: str) -> bool:
     return dtype not in ("auto", "float16", "bfloat16", "float32", "half", "float")

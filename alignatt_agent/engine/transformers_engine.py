@@ -37,12 +37,8 @@ _WITHOUT_ATTENTION = ("linear_attention", "mamba", "conv", "moe", "recurrent")
 class RowRecorder:
     """Collects the wanted rows of successive forward passes over one sequence.
 
-    Args:
-        readout: the wanted heads.
-        layers: numbers of the layers with attention.
-
-    Attributes:
-        wanted: how many of the next pass's last queries have their rows read.
+    ``layers`` are the numbers of the layers with attention; ``wanted`` is how many of the next
+    pass's last queries have their rows read.
     """
 
     def __init__(self, readout: Readout, layers: Sequence[int]) -> None:
@@ -82,7 +78,7 @@ class RowRecorder:
 
 
 class TransformersEngine:
-    """A causal Transformers model as a ``types.TranslationEngine``.
+    """A Transformers model that generates text, as a ``types.TranslationEngine``.
 
     Args:
         path: directory, or id on the Hugging Face hub.
@@ -93,12 +89,8 @@ class TransformersEngine:
     Attributes:
         attention: Transformers' name of the attention function.
         recorder: reads rows out of that function.
-        model: the Transformers model.
-        tokenizer: its tokenizer; ``None`` when the checkpoint has none.
+        tokenizer: ``None`` when the checkpoint has none.
         stops: ids that end a turn.
-
-    Raises:
-        EngineError: Transformers has no class for the model that generates text.
     """
 
     attention = "eager"
@@ -193,11 +185,7 @@ class TransformersEngine:
 
     @torch.inference_mode()
     def rows(self, prompt: Prompt, token_ids: Sequence[int], readout: Readout) -> AttentionRows:
-        """Return the rows of ``token_ids`` after ``prompt``, in one teacher-forced pass.
-
-        Raises:
-            EngineError: a head or the source span does not exist, or the context is too short.
-        """
+        """Return the rows of ``token_ids`` after ``prompt``, in one teacher-forced pass."""
         recorder = self._recorder(prompt, readout)
         assert recorder is not None
         ids = [*prompt.token_ids, *token_ids]
@@ -283,7 +271,7 @@ def _joined(first: AttentionRows, second: AttentionRows) -> AttentionRows:
 
 
 def _stops(model: Any, tokenizer: Any) -> frozenset[int]:
-    """Ids that end a turn: those of the generation configuration and the tokenizer."""
+    """Ids that end a turn, from the generation configuration and the tokenizer."""
     found: set[int] = set()
     for value in (model.generation_config.eos_token_id, getattr(tokenizer, "eos_token_id", None)):
         found.update([value] if isinstance(value, int) else value or [])

@@ -1,9 +1,9 @@
-"""Verifies tokens that are expected behind a prompt, in the prefill that feeds them.
+"""Verifies expected tokens after a prompt, in the prefill that feeds them.
 
-What the model says after each of them is read from the hidden states of their positions, so a
-continuation that is already known costs one forward pass and no decoding: speculative decoding
-with a whole earlier answer as the proposal. What was not computed is never assumed: a position
-whose keys came out of the prefix cache has no hidden state.
+The model's token after each of them is read from the hidden states of their positions, so a known
+continuation costs one forward pass and no decoding: speculative decoding with a whole earlier
+answer as the proposal. A position whose keys came out of the prefix cache has no hidden state; its
+token is never assumed.
 """
 
 from __future__ import annotations
@@ -14,11 +14,7 @@ from typing import Any
 
 
 class Expected:
-    """The last tokens of a request's prompt, as far as they were verified.
-
-    Args:
-        tokens: what is expected.
-        length: number of tokens of the prompt, ``tokens`` included.
+    """Expected ``tokens`` at the end of a prompt of ``length`` tokens, as far as verified.
 
     Attributes:
         begin: position of the query that predicts the first token.
@@ -38,17 +34,17 @@ class Expected:
 
     @property
     def over(self) -> bool:
-        """Whether the model does not say all of the tokens, or a gate rejected one of them."""
+        """Whether the model decodes another token, or a gate rejected one of them."""
         return self._differs or self._cut or not self.covered
 
     @property
     def agreed(self) -> int:
-        """How many leading tokens are verified, and not rejected."""
+        """Number of leading tokens that are verified and not rejected."""
         return len(self._best) - (self._differs or self._cut)
 
     @property
     def next_token(self) -> int | None:
-        """What the model says after the agreed ones, where the request is over there."""
+        """The model's token after the agreed ones, where the request is over there."""
         return self._best[-1] if self._differs or self._cut else None
 
     def due(self, computed: int, count: int) -> range:
@@ -68,7 +64,7 @@ class Expected:
             self._best.append(token)
 
     def holds(self, position: int) -> bool:
-        """Whether the token at ``position`` is one that the model says."""
+        """Whether the token at ``position`` is one that the model decodes."""
         return not self.over or position <= self.begin + self.agreed
 
     def cut(self, position: int) -> None:
@@ -81,13 +77,11 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Positions of one request to verify in the current step.
+    """Positions of one request whose greedy tokens are wanted in the current step.
 
     Attributes:
-        expected: its expected tokens.
         request: vLLM's id of the request.
         computed: position of the first token that the step feeds.
-        positions: queries whose greedy token is wanted.
     """
 
     expected: Expected
@@ -101,12 +95,7 @@ def read_greedy(runner: Any, counts: Mapping[str, int], due: Sequence[Due]) -> N
 
     Both of vLLM's model runners keep the hidden states of a step until it is sampled, one row for
     each token, request after request in the order of their batch; vLLM reads the log-probabilities
-    of prompts from there, too.
-
-    Args:
-        runner: the worker's model runner.
-        counts: tokens that the step feeds, by request.
-        due: what to read.
+    of prompts from there, too. ``counts`` are the tokens that the step feeds, by request.
     """
     state = runner.execute_model_state
     batch = state.input_batch if hasattr(state, "input_batch") else runner.input_batch
@@ -122,7 +111,7 @@ def read_greedy(runner: Any, counts: Mapping[str, int], due: Sequence[Due]) -> N
     logits = runner.model.compute_logits(state.hidden_states[places])
     if logits is None:  # another rank has them, and samples
         return
-    # As vLLM's sampler does it, so that equal scores are decided alike.
+    # As in vLLM's sampler, so that equal scores are decided alike.
     best = logits.float().argmax(-1).tolist()
     for item in due:
         item.expected.note(best[: len(item.positions)])

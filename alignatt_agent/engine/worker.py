@@ -1,4 +1,4 @@
-"""vLLM worker that captures attention rows and verifies tokens. Runs in vLLM's own processes."""
+"""vLLM worker that captures attention rows and verifies tokens, in vLLM's own processes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CaptureWorker(_Worker):  # type: ignore[misc]
         return output
 
     def alignatt_fetch(self, key: str) -> Found | None:
-        """Remote call: hand over what is known of a request, see ``Capture.fetch``."""
+        """Remote call: return and forget the result of a request, see ``Capture.fetch``."""
         return self._capture.fetch(key)
 
     def alignatt_held(self) -> int:

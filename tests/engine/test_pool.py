@@ -133,7 +133,7 @@ def test_streams_share_the_engines(engines):
     ("engine", "message"),
     [
         ({"kv_sharing_fast_prefill": True}, "never verified with kv_sharing_fast_prefill"),
-        ({"kv_cache_dtype": "fp8"}, r"quantised KV cache \(fp8\)"),
+        ({"kv_cache_dtype": "fp8"}, r"quantized KV cache \(fp8\)"),
         # These go wrong in the engine's own process, when the model and when its cache is there.
         ({"worker_cls": "tests.engine.workers.Biased"}, "layers.0.* never verified with ALiBi"),
         ({"worker_cls": "tests.engine.workers.Foreign"}, "key layout that is no permutation"),

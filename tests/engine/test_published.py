@@ -42,7 +42,7 @@ def test_gemma4_with_its_towers_and_unused_projections(gemma4):
 
 def test_gemma4_hears_and_translates_on_one_engine(gemma4):
     served = pool.start(
-        "translation", ModelConfig(path=str(gemma4), dtype="float32"), HEADS, hears=True
+        "translation", ModelConfig(path=str(gemma4), dtype="float32"), HEADS, transcribes=True
     )
     try:
         model, rng = AudioModel(served), np.random.default_rng(0)

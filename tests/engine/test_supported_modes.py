@@ -98,7 +98,7 @@ def test_the_usual_engine_is_not_refused(config):
         ("parallel_config", "data_parallel_size", 2, "data parallelism"),
         ("parallel_config", "distributed_executor_backend", "ray", "the Ray executor"),
         ("cache_config", "kv_sharing_fast_prefill", True, "kv_sharing_fast_prefill"),
-        ("cache_config", "cache_dtype", "fp8_e4m3", r"quantised KV cache \(fp8_e4m3\)"),
+        ("cache_config", "cache_dtype", "fp8_e4m3", r"quantized KV cache \(fp8_e4m3\)"),
     ],
 )
 def test_unverified_modes_are_refused(config, part, attribute, value, name):
@@ -158,8 +158,8 @@ def test_plain_layers_are_not_refused():
     ("changes", "name"),
     [
         ({"alibi_slopes": [1.0]}, "ALiBi"),
-        ({"kv_cache_dtype": "fp8"}, r"a quantised KV cache \(fp8\)"),
-        ({"query_quant": object()}, "quantised queries"),
+        ({"kv_cache_dtype": "fp8"}, r"a quantized KV cache \(fp8\)"),
+        ({"query_quant": object()}, "quantized queries"),
     ],
 )
 def test_unverified_layers_are_refused(changes, name):
