@@ -43,6 +43,7 @@ from alignatt_agent.evaluation.score import (
 from alignatt_agent.evaluation.trace import TalkStep, read_steps
 from alignatt_agent.evaluation.wer import (
     TailErrors,
+    format_wer,
     reference_transcripts,
     streamed_transcripts,
     tail_errors,
@@ -151,10 +152,10 @@ def table(report: dict[str, Any]) -> str:
         if item["words"]
     ]
     head = ("ms from the end", "error %", "90 % band", "words")
-    found, (low, high) = report["tail"]["hold_back_ms"], report["wer_interval"]
+    found = report["tail"]["hold_back_ms"]
     lines = [
-        f"WER {report['wer']:.2f} % [{low:.2f}, {high:.2f}] (95 % bootstrap over segments; with "
-        f"case and punctuation {report['wer_exact']:.2f} %), "
+        f"WER {format_wer(report)} % (95 % bootstrap over segments; with case and punctuation "
+        f"{report['wer_exact']:.2f} %), "
         f"LongYAAL CU {report['longyaal_cu_ms']:.0f} ms, CA {report['longyaal_ca_ms']:.0f} ms, "
         f"RTF {report['rtf']:.3f}",
         "",

@@ -45,17 +45,12 @@ def check_log(
     chunk_ms: int | None = None,
     joined: Sequence[str] = (),
 ) -> list[Finding]:
-    """Apply every rule that needs no scorer.
+    """Apply every rule that needs no scorer; ``where`` names the log in messages.
 
-    Args:
-        log: the log.
-        where: its name in messages.
-        talks: for every recording of the dev set, by stem: the seconds that must be processed,
-            exactly with ``chunk_ms``, at least without it.
-        unit: ``word`` or ``char``.
-        chunk_ms: audio per chunk of a submission, whose further claims are checked; without it
-            only what would be scored wrongly is found.
-        joined: kinds of pieces that the scorers join (``subwords.joined_pieces``).
+    ``talks`` are the seconds that must be processed of every recording, by stem: exactly with
+    ``chunk_ms``, at least without it. ``chunk_ms`` is the audio per chunk of a submission, whose
+    further claims are checked; without it only what would be scored wrongly is found. ``joined``
+    are the kinds of pieces that the scorers join (``subwords.joined_pieces``).
     """
     found = [*_readable(log, where), *_one_run(log, where, chunk_ms is not None)]
     found += _pieces(log, where, unit, joined)

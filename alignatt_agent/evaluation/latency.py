@@ -49,16 +49,11 @@ def yaal_ms(instance: Instance, aware: bool = False) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class EmittedUnit:
-    """One emitted unit (a word, or a character of Chinese).
+    """One emitted unit (a word, or a character of Chinese) of a talk and its reference segment.
 
-    Attributes:
-        talk: stem of its recording.
-        segment: index of its reference segment.
-        ideal_s: time at which an ideal system emits it: the start of the segment plus LongYAAL's
-            i/gamma; in seconds from the start of the recording.
-        cu_s: audio processed when it was emitted.
-        ca_s: the same plus the computation of its chunk.
-        counted: whether LongYAAL CU counts it; units after the end of the recording do not count.
+    An ideal system emits it at ``ideal_s``, the start of the segment plus LongYAAL's i/gamma.
+    ``cu_s`` is the audio processed when it was emitted, ``ca_s`` adds the computation of its chunk.
+    LongYAAL CU does not count units after the end of the recording (``counted``).
     """
 
     talk: str
@@ -110,21 +105,10 @@ def paced_latency(
 ) -> dict[str, float]:
     """Measure the lag of every emitted unit by the clock.
 
-    The lag of a unit is the time from its ideal time to its emission, as in LongYAAL. It is
-    averaged as LongYAAL does, and pooled over all units, also those after the end of a recording.
-
-    Args:
-        logs: Simulstream's log.
-        units: the scored units, in order.
-        times: for each talk, when each chunk was done; simulated by default.
-
-    Returns:
-        ``longyaal_ms``, over the units that LongYAAL CU counts; mean and percentiles of all lags;
-        ``longest_silence_s``, the longest time without an emission; ``backlog_s``, the longest wait
-        of a chunk for earlier ones; ``growth_ms_per_min``, growth of the lag per minute of speech.
-
-    Raises:
-        ValueError: ``times`` and the log disagree, or there is no unit.
+    The lag of a unit is the time from its ideal time to its emission. ``times`` says when each
+    chunk of a talk was done; simulated by default. ``longyaal_ms`` averages as LongYAAL CU does,
+    over the units that it counts; ``backlog_s`` is the longest wait of a chunk for earlier ones;
+    ``growth_ms_per_min`` is the growth of the lag per minute of speech.
     """
     if not units:
         raise ValueError("no unit was emitted")

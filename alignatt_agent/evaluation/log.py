@@ -104,14 +104,9 @@ class TalkLog:
 
 @dataclass(slots=True)
 class Log:
-    """A log with its faults; ``check_log`` reports them.
+    """A log with its malformed lines, which ``check_log`` reports.
 
-    Attributes:
-        path: where it was read.
-        format: Simulstream's, or OmniSTEval's JSONL.
-        loadings: lines that report the loading of models; one for each run.
-        talks: recordings in the order of the log.
-        malformed: ``(line, problem)``.
+    ``loadings`` are the lines that report the loading of models, one for each run.
     """
 
     path: Path

@@ -46,7 +46,7 @@ from alignatt_agent.evaluation.resolve import AgentChoice, choose_agent
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import check_scorer, omnisteval_arguments, run_omnisteval
 from alignatt_agent.evaluation.signature import MICRO_LABEL, is_micro, sign
-from alignatt_agent.evaluation.wer import word_error_rate
+from alignatt_agent.evaluation.wer import format_wer, word_error_rate
 from alignatt_agent.running_text import split_words
 from alignatt_agent.speech.sentences import split_sentences
 from alignatt_agent.types import AlignAttError, Word
@@ -192,8 +192,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def table(rows: dict[str, dict[str, Any]]) -> str:
     """Format the scores for a terminal."""
     shown = [
-        (target, row["bleu"], row["chrf"], row.get("wer"), row.get("comet", {}).get("score"))
+        (target, row["bleu"], row["chrf"], format_wer(row), row.get("comet", {}).get("score"))
         for target, row in rows.items()
     ]
-    head, digits = ("target", "BLEU", "chrF", "WER %", "COMET"), ("", ".2f", ".2f", ".2f", ".4f")
+    head = ("target", "BLEU", "chrF", "WER % [95 % interval]", "COMET")
+    digits = ("", ".2f", ".2f", "", ".4f")
     return str(tabulate(shown, head, floatfmt=digits, numalign="right", missingval="-"))

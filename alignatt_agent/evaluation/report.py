@@ -21,6 +21,7 @@ from alignatt_agent.evaluation.plots import (
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import Ceiling, Result
 from alignatt_agent.evaluation.trace import TalkStep, read_steps
+from alignatt_agent.stopwatch import STAGES
 
 RTF_LIMIT = 0.9
 """Real-time factor that leaves no time for slower chunks."""
@@ -30,16 +31,16 @@ SHOWN_S = 30.0
 
 OFFLINE, CEILING = "off-line", "quality ceiling"
 
-_FORMS = {
-    "BLEU": ".2f",
-    "chrF": ".2f",
-    "COMET": ".4f",
-    "CU ms": ".0f",
-    "CA ms": ".0f",
-    "paced": ".0f",
-    "SLAAL": ".0f",
-    "WER %": ".2f",
-    "RTF": ".3f",
+_COLUMNS: dict[str, tuple[str, Callable[[Result], float | None]]] = {
+    "BLEU": (".2f", lambda run: run.scores.bleu),
+    "chrF": (".2f", lambda run: run.scores.chrf),
+    "COMET": (".4f", lambda run: run.measured.get("comet", {}).get("score")),
+    "CU ms": (".0f", lambda run: run.scores.longyaal_cu_ms),
+    "CA ms": (".0f", lambda run: run.scores.longyaal_ca_ms),
+    "paced": (".0f", lambda run: run.measured.get("paced", {}).get("longyaal_ms")),
+    "SLAAL": (".0f", lambda run: run.measured.get("stream_laal_cu_ms")),
+    "WER %": (".2f", lambda run: run.measured.get("transcript", {}).get("wer")),
+    "RTF": (".3f", lambda run: run.scores.rtf),
 }
 _LEGENDS = {
     "CU ms": "CU, CA: LongYAAL, computation-unaware and -aware (OmniSTEval, longform)",
@@ -49,13 +50,11 @@ _LEGENDS = {
 }
 _TEXTS = {"configuration", "target", "clock", "regime", "stops"}
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem;
-       color: #222; }
+body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 70rem; margin: 2rem auto; }
 table { border-collapse: collapse; margin: 1rem 0; }
 th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; }
 svg { max-width: 100%; height: auto; }
-figure { margin: 1.5rem 0; }
-figcaption, footer { color: #666; font-size: 13px; }
+figcaption { color: #666; font-size: 13px; }
 pre { background: #f6f6f6; padding: .7rem; overflow-x: auto; font-size: 12px; }
 """
 
@@ -140,31 +139,16 @@ def _scores(
     results: Sequence[Result], ceilings: Sequence[Ceiling]
 ) -> tuple[list[str], list[list[str]]]:
     """Return the names of used columns, and rows of configuration, target, these, and regime."""
-    found = [_values(result) for result in results]
-    names = [name for name in _FORMS if any(values[name] is not None for values in found)]
+    found = [{name: value(run) for name, (_, value) in _COLUMNS.items()} for run in results]
+    names = [name for name in _COLUMNS if any(values[name] is not None for values in found)]
     rows = [(r.config, r.target, v, r.regime) for r, v in zip(results, found, strict=True)]
     for row in ceilings:
         offline = {"BLEU": row.bleu, "chrF": row.chrf, "COMET": row.comet, "WER %": row.wer}
         rows.append((OFFLINE, row.target, offline, CEILING))
     return names, [
-        [config, target, *(_number(values.get(name), _FORMS[name]) for name in names), regime]
+        [config, target, *(_number(values.get(name), _COLUMNS[name][0]) for name in names), regime]
         for config, target, values, regime in rows
     ]
-
-
-def _values(result: Result) -> dict[str, float | None]:
-    scores, measured = result.scores, result.measured
-    return {
-        "BLEU": scores.bleu,
-        "chrF": scores.chrf,
-        "COMET": measured.get("comet", {}).get("score"),
-        "CU ms": scores.longyaal_cu_ms,
-        "CA ms": scores.longyaal_ca_ms,
-        "paced": measured.get("paced", {}).get("longyaal_ms"),
-        "SLAAL": measured.get("stream_laal_cu_ms"),
-        "WER %": measured.get("transcript", {}).get("wer"),
-        "RTF": scores.rtf,
-    }
 
 
 def _paced(results: Sequence[Result]) -> list[str]:
@@ -184,22 +168,16 @@ def _paced(results: Sequence[Result]) -> list[str]:
 
 
 def _inside(results: Sequence[Result]) -> list[str]:
-    stages: list[str] = []
     rows = []
-    for result in results:
-        if "stages" not in result.measured:
-            continue
+    for result in (result for result in results if "stages" in result.measured):
         times, decoding = result.measured["stages"]["ms_per_chunk"], result.measured["decoding"]
-        stages = stages or list(times)
-        ratio = _number(decoding["steps_per_accepted"], ".2f")
-        heard = _number(decoding.get("steps_per_transcript"), ".2f")
+        ratios = (decoding.get(f"steps_per_{name}") for name in ("transcript", "accepted"))
         stops = ", ".join(f"{name} {count}" for name, count in decoding["stops"].items())
-        shown = [f"{value:.1f}" for value in times.values()]
-        rows.append([result.config, result.target, *shown, heard, ratio, stops])
-    head = ["configuration", "target", *(f"{stage}, ms" for stage in stages)]
-    title = "Time per chunk and decoding"
-    ratios = ["steps per transcript", "steps per emitted token"]
-    return _section(title, [*head, *ratios, "stops"], rows)
+        shown = [*(f"{times[stage]:.1f}" for stage in STAGES), *(_number(x, ".2f") for x in ratios)]
+        rows.append([result.config, result.target, *shown, stops])
+    head = ["configuration", "target", *(f"{stage}, ms" for stage in STAGES)]
+    head += ["steps per transcript", "steps per emitted token", "stops"]
+    return _section("Time per chunk and decoding", head, rows)
 
 
 def _section(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -213,17 +191,11 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], form: str = "pipe
 
 def _facts(results: Sequence[Result]) -> list[str]:
     lines: list[str] = []
-    for result in results:
-        signature = result.signature
-        versions = signature["versions"]
+    for signature in (result.signature for result in results):
         names = ("alignatt_agent", "simulstream", "omnisteval", "vllm", "torch")
-        facts = [
-            f"config:{signature['config']}",
-            f"sha256:{signature.get('config_sha256', '-')}",
-            *(f"{name}:{versions[name]}" for name in names),
-            str(signature["device"]),
-        ]
-        lines.append(" | ".join(facts))
+        facts = [f"config:{signature['config']}", f"sha256:{signature.get('config_sha256', '-')}"]
+        facts += [f"{name}:{signature['versions'][name]}" for name in names]
+        lines.append(" | ".join([*facts, str(signature["device"])]))
         if "label" in signature:
             lines.append(f"** {signature['label']} **")
     return list(dict.fromkeys(lines))

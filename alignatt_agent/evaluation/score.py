@@ -34,12 +34,7 @@ _STREAM_LAAL = re.compile(
 _SCORER = (sys.executable, "-m", "alignatt_agent.evaluation.detokenizer")
 _SWALLOWED = ("scoring failed", "Failed to compute")
 """Errors that OmniSTEval only logs, while it prints 0 or omits a score."""
-_SHARED = {
-    "devset": "dev set",
-    "audio": "recordings",
-    "direction": "direction",
-    "models": "models",
-}
+_SHARED = {"devset": "dev set", "audio": "recordings", "direction": "direction", "models": "models"}
 
 
 class ScoringError(AlignAttError, RuntimeError):
@@ -48,14 +43,9 @@ class ScoringError(AlignAttError, RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Official scores of one target language; ``None`` where the log has no computation times.
+    """Official scores of one target; LongYAAL computation-unaware and -aware, real-time factor.
 
-    Attributes:
-        bleu: sacreBLEU over the resegmented output (tokenizer ``zh`` for Chinese).
-        chrf: chrF2.
-        longyaal_cu_ms: computation-unaware LongYAAL.
-        longyaal_ca_ms: computation-aware LongYAAL, without the backlog of earlier chunks.
-        rtf: seconds of computation per second of audio.
+    The last two are ``None`` where the log has no computation times.
     """
 
     bleu: float

@@ -94,6 +94,14 @@ def word_error_rate(devset: DevSet, transcripts: Mapping[str, str]) -> dict[str,
     }
 
 
+def format_wer(report: Mapping[str, Any]) -> str | None:
+    """Format the word error rate with its interval, e.g. ``4.24 [2.05, 7.37]``."""
+    if "wer" not in report:
+        return None
+    low, high = report["wer_interval"]
+    return f"{report['wer']:.2f} [{low:.2f}, {high:.2f}]"
+
+
 def segment_errors(segments: Sequence[str], transcript: str) -> tuple[Counts, Counts]:
     """Align a talk's transcript; return word errors and reference words of each segment."""
     import jiwer

@@ -12,7 +12,13 @@ from alignatt_agent.evaluation.asr import tail_report, transcript_log
 from alignatt_agent.evaluation.latency import regime_of, to_spare_ms
 from alignatt_agent.evaluation.score import Result, Scores
 from alignatt_agent.evaluation.trace import TalkStep
-from alignatt_agent.evaluation.wer import TailErrors, matches, plain_words, tail_errors
+from alignatt_agent.evaluation.wer import (
+    TailErrors,
+    matches,
+    plain_words,
+    segment_errors,
+    tail_errors,
+)
 from alignatt_agent.types import SourceView, SpeechUpdate, Word
 from tests.evaluation import logs
 from tests.fakes import agent as fakes
@@ -51,6 +57,14 @@ def test_words_are_compared_without_marks_and_case():
     assert plain_words("It’s the END, “well-known”: ok_ay.") == [
         "it's", "the", "end", "well", "known", "ok", "ay",
     ]  # fmt: skip
+
+
+def test_word_errors_of_segments():
+    errors, words = segment_errors(["One, two.", "", "three four"], "one x two and three")
+    assert (errors.tolist(), words.tolist()) == ([1, 0, 2], [2, 0, 2])
+    errors, words = segment_errors(["One.", "Two."], "one two three")
+    assert errors.tolist() == [0, 1]
+    assert segment_errors(["one"], "")[0].tolist() == [1]
 
 
 def test_errors_by_distance():
@@ -127,7 +141,7 @@ def test_command_on_a_recorded_run(tmp_path, capsys):
     (devset / "ref" / "en.txt").write_text(logs.transcript())
     assert main(arguments) == 0
     text = capsys.readouterr().out
-    assert "WER 0.00 %" in text
+    assert "WER 0.00 [0.00, 0.00] %" in text
     found = json.loads((tmp_path / "asr" / "asr.json").read_text())
     # words of half a second in chunks of 0.85 s, the first after 2 s
     assert 200 < found["longyaal_cu_ms"] < 1500
