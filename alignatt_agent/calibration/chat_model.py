@@ -68,7 +68,7 @@ class ChatAligner:
         key_variable: environment variable that holds the key; may be unset for a local server.
         timeout_s: longest wait for one answer.
         retries: further attempts after a time-out, an overload or nonsense.
-        parallel: requests under way at a time.
+        parallel: concurrent requests.
         price: US dollars per million tokens sent and received.
     """
 
@@ -129,7 +129,7 @@ class ChatAligner:
                     if failures == _HOPELESS:
                         raise AlignerError(
                             f"{self._url} failed {failures} times in a row, the last time with: "
-                            f"{result}; what was answered is kept: start again later"
+                            f"{result}; the answers so far are kept: start again later"
                         )
                     yield at, result
 

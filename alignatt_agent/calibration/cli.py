@@ -13,13 +13,11 @@ from alignatt_agent.calibration import contamination, pairs_file
 from alignatt_agent.calibration.align import add_options, build_aligner, not_aligned
 from alignatt_agent.calibration.chat_model import AlignerError, ChatAligner
 from alignatt_agent.calibration.explain import explain
-from alignatt_agent.calibration.explain_figure import reconstruction
-from alignatt_agent.calibration.figures import figures_beside
+from alignatt_agent.calibration.figures import draw_reconstruction, figures_beside
 from alignatt_agent.calibration.pairs import Pairs, PairsError, without_repeats
 from alignatt_agent.calibration.pairs_file import read_pairs
-from alignatt_agent.calibration.report import print_report
 from alignatt_agent.calibration.row_reader import ENGINES, open_reader
-from alignatt_agent.calibration.select_heads import CalibrationPlan, calibrate
+from alignatt_agent.calibration.select_heads import CalibrationPlan, calibrate, print_report
 from alignatt_agent.calibration.translation_score import ROWS
 from alignatt_agent.command_line import page, refuse_renamed
 from alignatt_agent.config.agent_config import (
@@ -247,6 +245,6 @@ def _explain(arguments: argparse.Namespace) -> int:
     print(found)
     if arguments.figure:
         title = f"{model.path}, {source.code}-{target.code}, {arguments.config}"
-        drawn = reconstruction(found, title, arguments.figure)
+        drawn = draw_reconstruction(found, title, arguments.figure)
         print("\n".join(f"figure  {path}" for path in drawn))
     return 0

@@ -23,7 +23,7 @@ _REFUSED_SHARE = 0.5
 
 
 def refuse(path: Path, why: str) -> PairsError:
-    """Build the error for a file that is evaluation data."""
+    """Return the error for a file that is evaluation data."""
     return PairsError(
         f"{path} is evaluation data: {why}. Heads chosen on it would flatter every score measured "
         f"on it; calibrate on other parallel text"
@@ -31,22 +31,14 @@ def refuse(path: Path, why: str) -> PairsError:
 
 
 def check_place(path: Path) -> None:
-    """Refuse a file that lies in a dev set.
-
-    Raises:
-        PairsError: it does.
-    """
+    """Refuse a file that lies in a dev set."""
     for folder in list(path.resolve().parents)[:3]:
         if (folder / SEGMENTATION).is_file():
             raise refuse(path, f"it lies in the dev set {folder.name} ({SEGMENTATION} is there)")
 
 
 def known_sentences(devsets: Sequence[Path]) -> frozenset[str]:
-    """Sentences of the given dev sets and of the embedded one, in a form to compare by.
-
-    Raises:
-        PairsError: a given dev set has no ``ref/*.txt``.
-    """
+    """Sentences of the given dev sets and of the embedded one, in a form to compare by."""
     folders = list(devsets)
     with contextlib.suppress(FileNotFoundError):  # an installed wheel does not carry it
         folders.append(find_path(EMBEDDED_DEVSET))
@@ -61,11 +53,7 @@ def known_sentences(devsets: Sequence[Path]) -> frozenset[str]:
 
 
 def leave_out(found: Pairs, known: frozenset[str]) -> Pairs:
-    """Leave out the pairs whose source or target is one of the ``known`` sentences.
-
-    Raises:
-        PairsError: most of the pairs are.
-    """
+    """Leave out pairs with a ``known`` source or target; refuse a file that is mostly known."""
     kept = [p for p in found.pairs if not {_plain(" ".join(p.source)), _plain(p.target)} & known]
     dropped = len(found.pairs) - len(kept)
     if dropped > _REFUSED_SHARE * max(1, len(found.pairs)):

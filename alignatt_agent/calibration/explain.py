@@ -45,10 +45,9 @@ class DraftedWord:
         text: as written.
         first: index of its first token.
         last: index one past its last token.
-        attention: ``[source words]``, attention of the mean head, mean over its tokens.
+        attention: ``[source words]``, mean over heads and its tokens.
         provenance: shares in the order of ``PROVENANCE``; they sum to 1.
-        peak: source word of the gate's peak at its last scanned token; ``None`` when the gate had
-            stopped before.
+        peak: source word of the gate's peak at its last scanned token, if one was scanned.
     """
 
     text: str
@@ -61,29 +60,17 @@ class DraftedWord:
 
 @dataclass(frozen=True, slots=True)
 class Reconstruction:
-    """Everything the figure of one draft shows.
-
-    Attributes:
-        source: source words.
-        accessible: number of leading words that the policy may rely on.
-        limit: number of leading words whose peaks pass the frontier test, margin included.
-        partition: parts of the request in order, each with its number of tokens.
-        accepted_text: translation that was there before.
-        tokens: the draft.
-        words: the draft by words.
-        reason: why the gate stopped.
-        heads: number of heads that were averaged.
-    """
+    """Everything that the figure of one draft shows."""
 
     source: tuple[str, ...]
-    accessible: int
-    limit: int
-    partition: tuple[tuple[str, int], ...]
+    accessible: int  # leading words that the policy may rely on
+    limit: int  # leading words whose peaks pass the frontier test, margin included
+    partition: tuple[tuple[str, int], ...]  # parts of the request with their numbers of tokens
     accepted_text: str
     tokens: tuple[DraftedToken, ...]
     words: tuple[DraftedWord, ...]
     reason: str
-    heads: int
+    heads: int  # that were averaged
 
     def __str__(self) -> str:
         """Source, draft and a table of the drafted words, for the terminal."""
@@ -135,17 +122,7 @@ def explain(
 ) -> Reconstruction:
     """Have a ``Translator`` draft once, and split its decision into tokens and words.
 
-    Args:
-        engine: drafts with attention rows.
-        tokenizer: fast tokenizer of its model.
-        builder: prompts of the direction.
-        readout: heads to average.
-        policy: the gate.
-        source: source words.
-        accessible: number of leading words that the policy may rely on, 1 or more.
-        accepted: translation that is already emitted.
-        spaced: whether the target language separates words by white space.
-        max_tokens: longest draft.
+    The first ``accessible`` words of ``source`` are reliable; ``accepted`` is already emitted.
     """
     if not 1 <= accessible <= len(source):
         raise ValueError(

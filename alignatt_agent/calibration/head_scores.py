@@ -1,4 +1,4 @@
-"""One teacher-forced pass per pair: choose heads on some pairs, judge them on the others."""
+"""One teacher-forced pass per pair: heads are chosen on some pairs and judged on the others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from alignatt_agent.evaluation.statistics import Estimate, macro, micro
 from alignatt_agent.types import AlignAttError
 
 _ENGINE_FAILURES = 3
-"""So many pairs in a row that cannot be read mean that the engine is gone."""
+"""Failures in a row after which the engine is given up."""
 
 
 class CalibrationError(AlignAttError, RuntimeError):
@@ -40,7 +40,7 @@ class CalibrationError(AlignAttError, RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """What one pass over one pair counted.
+    """Hits of one pass over one pair.
 
     Attributes:
         tokens: aligned tokens of the translation.
@@ -57,7 +57,8 @@ class RowScores:
     """Outcome for one row convention.
 
     Attributes:
-        matrix: ``[layers, heads]`` Translation Scores on the calibration pairs.
+        matrix: ``[layers, heads]`` Translation Scores on the calibration pairs; NaN in layers
+            without attention.
         ranking: all heads, best first.
         by_k: micro mean of the mean row over the 1, 2, ... best heads, on the held-out pairs.
         head_set: micro and macro mean of the ``top_k`` best, on the held-out pairs.
@@ -79,39 +80,21 @@ class RowScores:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What calibration found.
-
-    Attributes:
-        rows: scores of both conventions.
-        calibration: pairs and aligned tokens that heads were chosen on.
-        held_out: pairs and aligned tokens that they were judged on.
-        skipped: pairs that the engine could not read, by reason.
-    """
+    """Scores of both row conventions."""
 
     rows: dict[Row, RowScores]
-    calibration: tuple[int, int]
-    held_out: tuple[int, int]
-    skipped: Counter[str]
+    calibration: tuple[int, int]  # pairs and aligned tokens that heads were chosen on
+    held_out: tuple[int, int]  # pairs and aligned tokens that they were judged on
+    skipped: Counter[str]  # pairs that the engine could not read, by reason
 
     def better_row(self) -> Row:
-        """The convention with the higher held-out score; ``predicting`` if they are equal.
-
-        Predicting rows are known one decoding step sooner.
-        """
+        """The convention with the higher held-out score; ``predicting`` if they are equal."""
+        # Predicting rows are known one decoding step sooner.
         return max(ROWS, key=lambda row: self.rows[row].head_set[0].value)
 
 
 def split(count: int, share: float, seed: int) -> tuple[list[int], list[int]]:
-    """Split pair numbers into calibration and held-out ones, each in order.
-
-    Args:
-        count: number of pairs.
-        share: share of held-out pairs.
-        seed: of the shuffle.
-
-    Raises:
-        CalibrationError: one part would be empty.
-    """
+    """Split pair numbers into calibration and held-out ones, each in order."""
     held_out = set(random.Random(seed).sample(range(count), round(count * share)))
     if not 0 < len(held_out) < count:
         raise CalibrationError(
@@ -129,19 +112,7 @@ def score(
     model: str,
     top_k: int,
 ) -> Outcome:
-    """Score every head and both row conventions.
-
-    Args:
-        loaded: the model.
-        calibration: pairs that heads are chosen on.
-        held_out: pairs that they are judged on.
-        cache: keeps the results of each pair.
-        model: all but the pair that a result depends on: checkpoint and engine.
-        top_k: number of heads in the set.
-
-    Raises:
-        CalibrationError: the engine could read no pair of one part, or failed again and again.
-    """
+    """Score every head and both row conventions; ``model`` is part of the keys of ``cache``."""
     skipped: Counter[str] = Counter()
 
     def read(
@@ -171,12 +142,15 @@ def score(
     total = sum(item.tokens for item in results)
     tokens = [item.tokens for item in judged]
     rows: dict[Row, RowScores] = {}
+    layers = list(loaded.layers)
     for row in ROWS:
+        matrix = np.full((loaded.num_layers, loaded.num_heads), np.nan)
+        matrix[layers] = counts[row].reshape(len(layers), -1) / total
         hits = np.stack([item.by_row[row] for item in judged])  # [pairs, heads]
         by_k = tuple(micro(column, tokens) for column in hits.T)
         best, everything = hits[:, top_k - 1], hits[:, -1]
         rows[row] = RowScores(
-            counts[row].reshape(loaded.num_layers, loaded.num_heads) / total,
+            matrix,
             tuple(loaded.heads[i] for i in rankings[row]),
             by_k,
             (by_k[top_k - 1], macro(best, tokens)),
@@ -191,16 +165,7 @@ def _read(
     pairs: Sequence[tuple[int, AlignedPair]],
     rankings: dict[Row, list[int]] | None,
 ) -> Iterator[tuple[int, Hits | PairError]]:
-    """Yield what one pass over each pair counts, with the number that came with the pair.
-
-    Args:
-        loaded: the model.
-        pairs: with a number each.
-        rankings: heads, best first, whose means are judged; ``None`` judges every head.
-
-    Raises:
-        CalibrationError: the engine failed again and again.
-    """
+    """Yield the number of each pair with its hits, of every head or of means by ``rankings``."""
     failures = 0
     for place, pair in pairs:
         try:
@@ -210,7 +175,7 @@ def _read(
             if failures == _ENGINE_FAILURES:
                 raise CalibrationError(
                     f"the engine failed on {failures} pairs in a row, the last time with: {error}; "
-                    f"start the same command again to go on from here"
+                    f"start the same command again to resume"
                 ) from error
             yield place, PairError("engine_error", str(error))
         else:

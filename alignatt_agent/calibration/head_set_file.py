@@ -18,15 +18,7 @@ from alignatt_agent.evaluation.statistics import LEVEL, RESAMPLES
 def head_set(
     outcome: Outcome, row: Row, top_k: int, about: dict[str, Any], provenance: dict[str, Any]
 ) -> dict[str, Any]:
-    """Build the content of a head-set file.
-
-    Args:
-        outcome: what calibration found.
-        row: the convention that the set is for.
-        top_k: number of heads in the set.
-        about: the first entries: model as configurations name it, revision, direction and so on.
-        provenance: tool, engine, data and what was left out.
-    """
+    """Return the content of a head-set file, ``about`` first and ``provenance`` last."""
     chosen = outcome.rows[row]
     layers, heads = chosen.matrix.shape
     pairs, tokens = outcome.calibration
@@ -66,7 +58,7 @@ def write(path: Path, content: dict[str, Any]) -> None:
     """Write a head set, numbers of a row on one line, in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(content, indent=2, ensure_ascii=False)
-    # Line breaks are never inside a string, so whatever this joins stays the same JSON.
+    # Line breaks are never inside a string, so the joined text is the same JSON.
     flat = re.sub(
         r"([\[{])\n([^\[\]{}]*)\n *([\]}])",
         lambda found: found[1] + re.sub(r"\n *", " ", found[2].lstrip()) + found[3],
@@ -85,5 +77,8 @@ def _scores(found: RowScores, top_k: int) -> dict[str, Any]:
     return {"top_k": top_k, **means, "gain_micro": found.gain.as_json()}
 
 
-def _rounded(array: npt.ArrayLike) -> Any:
-    return np.round(np.asarray(array, np.float64), 4).tolist()
+def _rounded(values: npt.ArrayLike) -> Any:
+    array = np.asarray(values, np.float64)
+    rounded = np.round(array, 4).astype(object)
+    rounded[np.isnan(array)] = None  # layers without attention
+    return rounded.tolist()

@@ -1,4 +1,4 @@
-"""From aligned words to aligned tokens, under the prompt that the agent uses."""
+"""Turns aligned words into aligned tokens, under the prompt that the agent uses."""
 
 from __future__ import annotations
 
@@ -12,13 +12,7 @@ from alignatt_agent.translation.prompt import PromptBuilder
 
 
 class PairPrompter:
-    """Lays pairs out as the agent lays out its requests.
-
-    Args:
-        tokenizer: fast tokenizer of the model, with its chat template.
-        builder: prompts of the direction.
-        max_context: longest request of the engine, in tokens.
-    """
+    """Builds the request of a pair as the agent does, at most ``max_context`` tokens long."""
 
     def __init__(self, tokenizer: Any, builder: PromptBuilder, max_context: int) -> None:
         self._tokenizer = tokenizer
@@ -30,12 +24,7 @@ class PairPrompter:
         return digest_of([self._builder.build(["source"]).token_ids])
 
     def __call__(self, pair: SentencePair, links: Links | PairError) -> AlignedPair:
-        """Return the prompt, the ids of the translation, and each token's source words.
-
-        Raises:
-            PairError: ``links``, if that is one; nothing is aligned, the tokenizer has no offsets
-                for the translation, or the request is too long.
-        """
+        """Return the prompt, the ids of the translation, and each token's source words."""
         if isinstance(links, PairError):
             raise links
         encoding = self._tokenizer(

@@ -1,4 +1,4 @@
-"""The two engines that calibration reads attention rows from, all heads at once."""
+"""The two engines whose attention rows calibration reads, all heads at once."""
 
 from __future__ import annotations
 
@@ -27,46 +27,34 @@ DEFAULT_CONTEXT = 2048
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A model that rows are read from.
-
-    Attributes:
-        reader: teacher-forced rows and drafts.
-        tokenizer: its fast tokenizer.
-        num_layers: decoder layers.
-        num_heads: attention heads per layer.
-        max_context: longest request, in tokens.
-        engine: name and version of the engine, and its computation type.
-    """
+    """A model whose attention rows can be read."""
 
     reader: Reader
     tokenizer: Any
     num_layers: int
+    layers: tuple[int, ...]  # those with attention; a hybrid model has others between them
     num_heads: int
-    max_context: int
-    engine: str
+    max_context: int  # tokens
+    engine: str  # name, version and computation type
 
     @property
     def heads(self) -> tuple[Head, ...]:
         """Every head of the model, layer by layer."""
-        return tuple((a, b) for a in range(self.num_layers) for b in range(self.num_heads))
+        return _heads(self.layers, self.num_heads)
+
+
+def _heads(layers: Sequence[int], count: int) -> tuple[Head, ...]:
+    return tuple((layer, head) for layer in layers for head in range(count))
 
 
 @contextmanager
 def open_reader(
     engine: Engine, model: ModelConfig, heads: Sequence[Head] | None = None
 ) -> Iterator[Loaded]:
-    """Load a model for calibration and let go of it at the end.
-
-    Args:
-        engine: ``"vllm"`` or ``"transformers"``.
-        model: the checkpoint.
-        heads: heads that will be read; all when ``None``. Transformers always reads all.
-
-    Raises:
-        CheckpointError: the checkpoint is not on this machine.
-        EngineError: the engine did not start, or the checkpoint cannot be read.
-    """
+    """Load a model, with ``heads`` or all of them captured, and unload it at the end."""
     from transformers import AutoConfig
+
+    from alignatt_agent.engine.transformers_engine import TransformersEngine, attention_layers
 
     path = str(locate_one(model))
     try:
@@ -77,19 +65,17 @@ def open_reader(
     # particular, so the two engines would disagree on them.
     stored = str(getattr(text, "dtype", None) or "float32").removeprefix("torch.")
     dtype = stored if model.dtype == "auto" else model.dtype
-    layers, count = text.num_hidden_layers, text.num_attention_heads
+    layers, count = attention_layers(text), text.num_attention_heads
     context = min(
         DEFAULT_CONTEXT, int(model.engine.get("max_model_len", text.max_position_embeddings))
     )
 
     def loaded(reader: Reader, tokenizer: Any) -> Loaded:
         title = f"{engine} {import_module(engine).__version__}, {dtype}"
-        return Loaded(reader, tokenizer, layers, count, context, title)
+        return Loaded(reader, tokenizer, text.num_hidden_layers, layers, count, context, title)
 
     if engine == "transformers":
         import torch
-
-        from alignatt_agent.engine.transformers_engine import TransformersEngine
 
         device = "cuda" if torch.cuda.is_available() else "cpu"
         made = TransformersEngine(path, dtype=dtype, device=device)
@@ -97,7 +83,7 @@ def open_reader(
         return
     from alignatt_agent.engine.pool import draft_engine, start
 
-    wanted = heads or [(a, b) for a in range(layers) for b in range(count)]
+    wanted = heads or _heads(layers, count)
     arguments = {
         # Queries of all heads are staged for a whole batch; short ones keep that small.
         "max_model_len": context,

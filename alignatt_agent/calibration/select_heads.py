@@ -1,4 +1,4 @@
-"""Calibration from a pairs file to a head-set file, step by step."""
+"""Calibration from pairs to a head-set file, and the report that it prints."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from tabulate import tabulate
 
 from alignatt_agent import __version__
 from alignatt_agent.calibration import head_set_file
@@ -22,6 +24,7 @@ from alignatt_agent.config.checkpoints import fingerprint, locate_one
 from alignatt_agent.config.languages import Language
 from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.evaluation.cache import ResultCache
+from alignatt_agent.evaluation.statistics import LEVEL, Estimate
 from alignatt_agent.translation.prompt import PromptBuilder
 
 SPLIT_SEED = 1
@@ -30,34 +33,18 @@ PROMPT_LAYOUT = "alignatt_agent.translation.prompt"
 
 @dataclass(frozen=True, slots=True)
 class CalibrationPlan:
-    """What to calibrate and how.
-
-    Attributes:
-        model: the checkpoint as the user names it.
-        name: model name in the head set.
-        source: source language.
-        target: target language.
-        pairs: what heads are chosen on.
-        held_out: other pairs to judge on, or which share of ``pairs``.
-        aligner: where word alignments come from.
-        engine: where rows come from.
-        output: head-set file to write.
-        row: convention to calibrate for; ``None`` takes the better one.
-        top_k: heads in the set.
-        restart: forget the results of an interrupted run.
-        prompt: what the model reads around the source.
-    """
+    """A model and direction, its pairs and aligner, and the head set to make."""
 
     model: ModelConfig
-    name: str
+    name: str  # of the model, in the head set
     source: Language
     target: Language
-    pairs: Pairs
-    held_out: Pairs | float
+    pairs: Pairs  # heads are chosen on them
+    held_out: Pairs | float  # other pairs to judge heads on, or a share of ``pairs``
     aligner: WordAligner
     engine: Engine
     output: Path
-    row: Row | None = None
+    row: Row | None = None  # None takes the better one
     top_k: int = 8
     restart: bool = False
     prompt: PromptConfig = field(default_factory=PromptConfig)
@@ -74,7 +61,7 @@ class CalibrationPlan:
 
     @property
     def given(self) -> list[Pairs]:
-        """What was read: the held-out pairs last."""
+        """The pairs of each file, the held-out ones last."""
         return [self.pairs, *([self.held_out] if isinstance(self.held_out, Pairs) else [])]
 
     @property
@@ -84,19 +71,13 @@ class CalibrationPlan:
 
     @property
     def judged_by_aligner(self) -> bool:
-        """Whether the aligner's links judge heads, too: only where some gold ones are missing."""
+        """Whether the aligner's links judge heads, because some gold links are missing."""
         return any(pair.gold is None for pair in self.all_pairs)
 
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """A head set with what it was made from.
-
-    Attributes:
-        content: the head-set file.
-        outcome: all scores.
-        error_rate: agreement of the aligner with gold links, where the pairs have some.
-    """
+    """A head set, all scores, and the aligner's agreement with gold links, where there are some."""
 
     content: dict[str, Any]
     outcome: Outcome
@@ -104,16 +85,7 @@ class Calibrated:
 
 
 def calibrate(plan: CalibrationPlan) -> Calibrated:
-    """Align, score, choose, and write the head set.
-
-    Every result is on disk as soon as it is there; the same plan goes on from where it stopped.
-
-    Raises:
-        AlignerError: the aligner cannot work.
-        CalibrationError: too few usable pairs, or the engine failed again and again.
-        CheckpointError: the model is not on this machine.
-        EngineError: the engine did not start.
-    """
+    """Align, score, choose, and write the head set; the same plan resumes where it stopped."""
     checkpoint = fingerprint(locate_one(plan.model))
     pairs = plan.all_pairs
     with ResultCache(plan.cache, batch=1) as cache:
@@ -164,10 +136,10 @@ def usable_pairs(
     links: Sequence[Links | PairError],
     judges: Sequence[Links | PairError],
 ) -> tuple[dict[int, tuple[AlignedPair, AlignedPair]], Counter[str]]:
-    """Lay pairs out with the links that heads are chosen by, and with those that judge them.
+    """Build each pair's request with the links that choose heads and with those that judge them.
 
     Returns:
-        Both layouts of the pairs that have both, by place; and the reasons of the others.
+        Both requests of the pairs that have both, by place; and why the others are left out.
     """
     usable: dict[int, tuple[AlignedPair, AlignedPair]] = {}
     skipped: Counter[str] = Counter()
@@ -223,3 +195,47 @@ def _provenance(
         "row": f"{row}: {chosen}",
         "skipped": dict(sorted((+skipped).items())),
     }
+
+
+def print_report(plan: CalibrationPlan, done: Calibrated) -> None:
+    """Print the heads, the held-out scores, what was left out, and the signature."""
+    chosen, provenance = done.content["row"], done.content["provenance"]
+    found = done.outcome.rows[chosen]
+    heads = "  ".join(f"{a},{b} {100 * found.ts((a, b)):.1f}" for a, b in found.ranking[:16])
+    pairs, tokens = done.outcome.held_out
+    print(
+        f"\n{plan.name}, {plan.direction}: Translation Score, %\n"
+        f"heads     {heads}\n"
+        f"          (layer,head; the set holds the first {plan.top_k})\n"
+        f"held out  {pairs} pairs, {tokens} tokens aligned by {provenance['judged_by']}; "
+        f"{LEVEL} % bootstrap intervals"
+    )
+    top = f"top {plan.top_k}"
+    header = ("row", f"{top}, micro", f"{top}, macro", "all, micro", "all, macro", "gain, micro")
+    rows = [
+        (
+            name + "*" * (name == chosen),
+            *map(_cell, (*row.head_set, *row.all_heads, row.gain)),
+        )
+        for name, row in done.outcome.rows.items()
+    ]
+    print(tabulate(rows, header, tablefmt="plain"))
+    if done.error_rate is not None:
+        rate = done.error_rate
+        print(
+            f"aligner   alignment error rate {100 * rate.aer:.1f} %, precision "
+            f"{100 * rate.precision:.1f} %, recall {100 * rate.recall:.1f} % against the gold "
+            f"alignments, punctuation left out"
+        )
+    reasons = ", ".join(f"{count} {reason}" for reason, count in provenance["skipped"].items())
+    print(
+        f"left out  {reasons or 'nothing'}\n"
+        f"signature {provenance['tool']} | {provenance['engine']} | model {provenance['model']} | "
+        f"prompt {provenance['prompt']} | pairs {provenance['pairs']} | held out "
+        f"{provenance['held_out_pairs']} | aligner {plan.aligner.name}\n"
+        f"written   {plan.output}"
+    )
+
+
+def _cell(value: Estimate) -> str:
+    return f"{100 * value.value:.1f} [{100 * value.low:.1f}, {100 * value.high:.1f}]"

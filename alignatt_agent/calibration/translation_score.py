@@ -40,7 +40,7 @@ class AlignedPair:
 
 
 class RowReader(Protocol):
-    """An engine that reads attention rows of a given translation."""
+    """An engine that returns the attention rows of a given translation."""
 
     def rows(self, prompt: Prompt, token_ids: Sequence[int], readout: Readout) -> AttentionRows:
         """Return one teacher-forced row per token of ``token_ids`` after ``prompt``."""
@@ -58,11 +58,7 @@ def both_rows(reader: RowReader, pair: AlignedPair, heads: Sequence[Head]) -> di
 
 
 def hits(rows: FloatArray, pair: AlignedPair) -> npt.NDArray[np.bool_]:
-    """Tell which peaks hit an aligned word.
-
-    Args:
-        rows: ``[target tokens, ..., source tokens]``.
-        pair: what was read.
+    """Tell which peaks of ``[target tokens, ..., source tokens]`` hit an aligned word.
 
     Returns:
         ``[aligned target tokens, ...]``; tokens without alignment are left out.
@@ -83,7 +79,7 @@ def cumulative_hits(rows: FloatArray, pair: AlignedPair, ranking: Sequence[int])
 
     Args:
         rows: ``[target tokens, heads, source tokens]``.
-        pair: what was read.
+        pair: prompt, translation and its alignment.
         ranking: places on the head axis, best first.
 
     Returns:

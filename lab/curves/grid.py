@@ -170,6 +170,7 @@ def derived_head_set(raw: Mapping[str, Any], row: str, k: int | None) -> dict[st
         {"layer": layer, "head": head, "ts": score}
         for layer, heads in enumerate(matrix)
         for head, score in enumerate(heads)
+        if score is not None  # a layer without attention
     ]
     scored.sort(key=lambda entry: -entry["ts"])
     kept = {key: value for key, value in raw.items() if key not in ("rows", "held_out")}

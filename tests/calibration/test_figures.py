@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from alignatt_agent.calibration.explain import explain
-from alignatt_agent.calibration.explain_figure import reconstruction
-from alignatt_agent.calibration.figures import heat_map, score_by_k
+from alignatt_agent.calibration.figures import draw_reconstruction, heat_map, score_by_k
 from alignatt_agent.calibration.head_scores import RowScores
 from alignatt_agent.evaluation.plots import FigureError
 from alignatt_agent.evaluation.statistics import Estimate
@@ -145,6 +144,12 @@ def test_heat_map(tmp_path):
     assert [path.read_bytes() for path in paths] == before
 
 
+def test_layers_without_attention_stay_blank(tmp_path):
+    found = scores()
+    found.matrix[:2] = np.nan
+    check(heat_map(found.matrix, found.ranking[:2], "hybrid", tmp_path / "h"), "2 retained heads")
+
+
 def test_score_by_k(tmp_path):
     rows = {"predicting": scores(), "emitted": scores()}
     paths = score_by_k(rows, 4, "org/model", tmp_path / "k", "emitted")
@@ -152,7 +157,9 @@ def test_score_by_k(tmp_path):
 
 
 def test_reconstruction(tmp_path):
-    paths = reconstruction(explained(border_margin=-1, accepted="Ja,"), "title", tmp_path / "draft")
+    paths = draw_reconstruction(
+        explained(border_margin=-1, accepted="Ja,"), "title", tmp_path / "draft"
+    )
     texts = ("Modelle", "trainieren.", "models.", "accessible source", "suffix", "source-frontier")
     check(paths, *texts, "accepted and emitted", "dotted: with the margin", "Ja,")
 

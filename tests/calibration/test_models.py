@@ -15,7 +15,7 @@ from alignatt_agent.calibration.head_scores import score
 from alignatt_agent.calibration.pairs_file import micro_pairs
 from alignatt_agent.calibration.prompted_pair import PairPrompter
 from alignatt_agent.calibration.row_reader import open_reader
-from alignatt_agent.calibration.translation_score import both_rows
+from alignatt_agent.calibration.translation_score import AlignedPair, both_rows
 from alignatt_agent.cli import main
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.head_sets import load_head_set
@@ -24,6 +24,8 @@ from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.config.quiet import QUIET
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.translation.prompt import PromptBuilder
+from alignatt_agent.types import Prompt
+from lab.stand_ins import random_models
 from tests.calibration.chat_endpoint import answer, chat_endpoint
 from tests.calibration.pair_files import json_lines, pharaoh_column
 
@@ -163,6 +165,20 @@ def test_one_draft_is_explained(capsys, tmp_path):
     words = [line.split()[:2] for line in out.splitlines() if line.endswith("%")]
     assert words[:2] == [["das", "the"], ["große", "large"]]
     assert not figure or (tmp_path / "draft.png").is_file()
+
+
+def test_only_layers_with_attention_of_a_hybrid_are_read(tmp_path):
+    from transformers import Qwen3_5ForCausalLM, Qwen3_5TextConfig
+
+    linear = ("linear_num_key_heads", "linear_num_value_heads")
+    small = {**dict.fromkeys(linear, 2), "linear_key_head_dim": 16, "linear_value_head_dim": 16}
+    config = Qwen3_5TextConfig(**random_models._TINY, **small)
+    Qwen3_5ForCausalLM(config).save_pretrained(tmp_path)
+    with open_reader("transformers", ModelConfig(path=str(tmp_path))) as loaded:
+        assert (loaded.num_layers, loaded.layers) == (4, (3,))
+        pair = AlignedPair(Prompt((5, 6, 7, 8), 1, (0, 1)), (9, 8), ((0,), (1,)))
+        rows = both_rows(loaded.reader, pair, loaded.heads)
+    assert rows["emitted"].shape == (2, config.num_attention_heads, 2)
 
 
 @pytest.mark.parametrize("target", ["de", "zh"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -78,8 +79,8 @@ class FakeReader:
         raise NotImplementedError
 
 
-def loaded(reader):
-    return Loaded(reader, None, LAYERS, HEADS, 100, "fake 1")
+def loaded(reader, num_layers=LAYERS, layers=tuple(range(LAYERS))):
+    return Loaded(reader, None, num_layers, layers, HEADS, 100, "fake 1")
 
 
 TARGETS = ([(1,), (0,), (), (3, 2)], [(2,), (2,), (1,)], [(0,), (3,)], [(), (1,)], [(3,), (2,)])
@@ -153,6 +154,31 @@ def test_the_right_heads_win(tmp_path):
     assert best.all_heads[0].value == pytest.approx(alone)
     assert best.gain.value == pytest.approx(1 - alone)
     assert outcome.better_row() == "predicting"  # both are perfect
+
+
+class HybridReader(FakeReader):
+    """Layers 3 and 7 of 8 have attention: the layers 0 and 1 of a ``FakeReader``."""
+
+    def rows(self, prompt, token_ids, readout: Readout):
+        places = {3: 0, 7: 1}
+        heads = tuple((places[layer], head) for layer, head in readout.heads)
+        return super().rows(prompt, token_ids, replace(readout, heads=heads))
+
+
+def test_only_layers_with_attention_are_read(tmp_path):
+    everything = pairs()
+    hybrid = loaded(HybridReader(everything), 8, (3, 7))
+    with ResultCache(tmp_path / "hybrid.sqlite", batch=1) as cache:
+        outcome = score(hybrid, everything[:3], everything[3:], cache, "a", top_k=1)
+    found = outcome.rows["predicting"]
+    assert found.ranking[0] == (3, 0)
+    assert len(found.ranking) == len(found.by_k) == 2 * HEADS
+    assert np.isnan(np.delete(found.matrix, (3, 7), axis=0)).all()
+    about = {"model": "org/hybrid", "revision": None, "direction": "en-de"}
+    made = head_set_file.head_set(outcome, "predicting", 2, about, {})
+    head_set_file.write(tmp_path / "hybrid.json", made)
+    assert made["ts_matrix"][0] == [None] * HEADS
+    assert load_head_set(str(tmp_path / "hybrid.json")).num_layers == 8
 
 
 def test_an_interrupted_run_ends_like_any_other(tmp_path):
