@@ -63,7 +63,7 @@ doctor: $(STAMP) ## check this machine: versions, models, exactness and speed of
 
 curves: $(STAMP) ## quality against latency for every policy, and the ablation of the gate
 	@$(BIN)/python -m lab.curves --config-low $(MODELS)-low --config-high $(MODELS)-high \
-		--targets $(TARGETS) --devset $(DEVSET) --output outputs/curves-$(MODELS)
+		--target $(TARGETS) --devset $(DEVSET) --output outputs/curves-$(MODELS)
 
 submission: $(STAMP) ## bundle the last dev-low and dev-high for IWSLT, and check the bundle
 	@$(BIN)/alignatt submission build --config $(MODELS)-low $(MODELS)-high --targets $(TARGETS) \

@@ -66,9 +66,9 @@ from alignatt_agent import __version__
 from alignatt_agent.cluster.connection import add_options, options_of
 from alignatt_agent.command_line import page, shared_options
 from alignatt_agent.config.agent_config import ConfigError, parse_overrides
+from alignatt_agent.evaluation.agent_choice import known_agents
 from alignatt_agent.evaluation.comet import MODELS, comet_python
 from alignatt_agent.evaluation.plan import plan, plan_log
-from alignatt_agent.evaluation.resolve import known_agents
 from alignatt_agent.evaluation.run import evaluate, print_commands
 
 
@@ -119,6 +119,8 @@ def build_parser() -> argparse.ArgumentParser:
         "default: agent.yaml beside it"
     )
     add("--log-config", type=Path, metavar="YAML", help=text)
+    text = "with --score-only: elapsed times of the log add up over a talk, as SimulEval's do"
+    add("--fix-simuleval-ca", action="store_true", help=text)
     add_options(parser, "stream")
     text = "sets of engines; default: as many as the cluster has room for"
     add("--ray-workers", type=int, metavar="N", help=text)
@@ -135,6 +137,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.comet:
         comet_python(arguments.comet_python)
     root, paced = arguments.output, arguments.paced == "real"
+    if arguments.fix_simuleval_ca and arguments.score_only is None:
+        raise ConfigError("--fix-simuleval-ca has no meaning without --score-only")
     if arguments.score_only is not None:
         if len(arguments.target) != 1:
             raise ConfigError("--score-only scores one log: name its one --target")
@@ -145,6 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             arguments.output,
             arguments.log_config,
             arguments.source or "en",
+            arguments.fix_simuleval_ca,
         )
         runs, root = [run], run.files.folder
     else:

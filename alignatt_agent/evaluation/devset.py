@@ -12,6 +12,7 @@ Layout (the one of the IWSLT 2026 MCIF dev set)::
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -105,6 +106,22 @@ class DevSet:
     def seconds(self) -> float:
         """Length of all talks together."""
         return sum(talk.seconds for talk in self.talks)
+
+    def digest(self, target: str) -> str:
+        """Name what a score is computed on: size, and a hash of segmentation and references."""
+        digest = hashlib.sha256()
+        for path in (self.segmentation, self.references[target]):
+            digest.update(path.read_bytes())
+        counts = f"{len(self.talks)} talks, {len(self.segments)} segments"
+        return f"{counts}, sha256:{digest.hexdigest()[:12]}"
+
+    def audio_digest(self) -> str:
+        """Return length and hash of the recordings as they are streamed."""
+        digest = hashlib.sha256()
+        for talk in self.talks:
+            with talk.wav.open("rb") as stream:
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+        return f"{self.seconds:.1f} s, sha256:{digest.hexdigest()[:12]}"
 
 
 def load_devset(

@@ -106,7 +106,8 @@ class TalkLog:
 class Log:
     """A log with its malformed lines, which ``check_log`` reports.
 
-    ``loadings`` are the lines that report the loading of models, one for each run.
+    ``loadings`` are the lines that report the loading of models, one for each run. ``cumulative``
+    says that elapsed times of JSONL add up over a talk, as SimulEval's do.
     """
 
     path: Path
@@ -114,6 +115,7 @@ class Log:
     loadings: list[int] = field(default_factory=list)
     talks: list[TalkLog] = field(default_factory=list)
     malformed: list[tuple[int, str]] = field(default_factory=list)
+    cumulative: bool = False
 
 
 def parse_log(path: Path) -> Log:

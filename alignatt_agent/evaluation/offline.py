@@ -39,13 +39,12 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.speech_config import CONTEXTS
 from alignatt_agent.contexts import check_requests
+from alignatt_agent.evaluation.agent_choice import MICRO_LABEL, AgentChoice, choose_agent
 from alignatt_agent.evaluation.comet import comet_python, comet_sections
 from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.offline_audio import transcribe
-from alignatt_agent.evaluation.resolve import AgentChoice, choose_agent
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import check_scorer, omnisteval_arguments, run_omnisteval
-from alignatt_agent.evaluation.signature import MICRO_LABEL, is_micro, sign
 from alignatt_agent.evaluation.wer import format_wer, word_error_rate
 from alignatt_agent.running_text import split_words
 from alignatt_agent.speech.sentences import split_sentences
@@ -120,7 +119,7 @@ def run(
         hypothesis.write_text(text, encoding="utf-8")
         given = omnisteval_arguments(files, devset, target, "text", hypothesis=hypothesis)
         found = run_omnisteval(given, files.folder)
-        signature = {**sign(choice, devset, target), "latency": "off-line", "piece_s": longest_s}
+        signature = {**choice.sign(devset, target, "off-line"), "piece_s": longest_s}
         scores = {"bleu": float(found["BLEU"]), "chrf": float(found["chrF"]), **errors}
         rows[target] = {**scores, "signature": signature}
         _write(files.folder, rows[target])
@@ -166,7 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     check_scorer(codes)
     if arguments.comet:
         comet_python(arguments.comet_python)
-    longest = arguments.piece_s or (MICRO_PIECE_S if is_micro(choice) else PIECE_S)
+    longest = arguments.piece_s or (MICRO_PIECE_S if choice.micro else PIECE_S)
     check_requests(choice.resolved, longest)
     try:
         engines = load_resolved(choice.resolved)
@@ -184,7 +183,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     finally:
         shutdown()
     print(table(rows))
-    if is_micro(choice):
+    if choice.micro:
         print(f"** {MICRO_LABEL} **")
     return 0
 

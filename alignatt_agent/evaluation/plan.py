@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,20 @@ import yaml
 
 from alignatt_agent.config.agent_config import ConfigError
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.speech_config import CONTEXTS
+from alignatt_agent.evaluation.agent_choice import AgentChoice, choose_agent
 from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.log import Log, LogError, parse_log
-from alignatt_agent.evaluation.resolve import AgentChoice, choose_agent
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import check_scorer, omnisteval_command
-from alignatt_agent.evaluation.signature import DEVICES as DEVICES
-from alignatt_agent.evaluation.signature import sign, sign_log
 from alignatt_agent.evaluation.subwords import check_vocabulary, locate_tokenizer
+
+DEVICES = "devices"
+"""Key in the signature of a run whose talks were jobs: the device of each talk."""
+
+LATE_S = 2.0
+"""Computation after the end of a recording that is not remarkable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,8 @@ class EvalRun:
     def commands(self) -> list[str]:
         """The official commands that do the same without ours."""
         form = "simulstream" if self.log is None else self.log.format
-        scoring = omnisteval_command(self.files, self.devset, self.target, form)
+        adds_up = self.log is not None and self.log.cumulative
+        scoring = omnisteval_command(self.files, self.devset, self.target, form, adds_up)
         if self.choice is None:
             return [scoring]
         return [self.files.inference_command(self.target, self.source), scoring]
@@ -74,26 +81,26 @@ class EvalRun:
         return self.files.metrics.is_file() and self.signed(_read(self.files.finished))
 
     @property
+    def scored(self) -> bool:
+        """Whether an earlier call with an equal signature scored it."""
+        return self.signed(_read(self.files.scores).get("signature"))
+
+    @property
     def recorded(self) -> dict[str, Any]:
         """The signature of its stream, by this call or an earlier one."""
         return _read(self.files.finished) or self.signature
 
     def scorer_settings(self) -> dict[str, Any]:
-        """Return the YAML that the scorers join units by; empty where the log holds text."""
+        """Return the YAML that the scorers join units by; a default where the log holds text."""
         if not self.files.config.is_file():
             return {"detokenizer_type": "simuleval"}
         return dict(yaml.safe_load(self.files.config.read_text(encoding="utf-8")))
-
-    @property
-    def scored(self) -> bool:
-        """Whether an earlier call with an equal signature scored it."""
-        return self.signed(_read(self.files.scores).get("signature"))
 
     def signed(self, signature: Any) -> bool:
         """Whether a signature says the same, wherever its talks were streamed."""
         if not isinstance(signature, dict):
             return False
-        free = {DEVICES: None}
+        free: dict[str, Any] = {DEVICES: None}
         if DEVICES in signature:
             free["device"] = None
         return {**self.signature, **free} == {**signature, **free}
@@ -125,18 +132,15 @@ def plan(
         One run for every target of every configuration.
 
     Raises:
-        ConfigError: an agent or a configuration is not valid, or two have one name.
-        HeadSetError: a direction has no head set, or one that belongs to something else.
-        CheckpointError: a checkpoint is missing.
-        DevSetError: the dev set cannot be evaluated.
-        LanguageError: a language is unknown.
-        ScoringError: the scorer cannot run here.
+        AlignAttError: any of them is missing or not valid, or two configurations have one name.
     """
     codes = tuple(dict.fromkeys(language(name).code for name in targets))
     names = [Path(config or "").stem for config in configs]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConfigError(f"--config names {', '.join(twice)} twice; results would overwrite")
+    clock = "audio by the clock" if paced else "not paced"
+    latency = f"CA as Simulstream defines it (backlog not counted); {clock}"
     runs = []
     for config, name in zip(configs, names, strict=True):
         choice = choose_agent(agent, config, overrides, source, codes, devset / CONTEXTS)
@@ -152,7 +156,7 @@ def plan(
                 source=spoken,
                 target=code,
                 files=RunFiles(root / code),
-                signature=sign(choice, checked, code, paced),
+                signature=choice.sign(checked, code, latency),
                 choice=choice,
             )
             for code in codes
@@ -168,6 +172,7 @@ def plan_log(
     output: Path,
     log_config: Path | None = None,
     source: str = "en",
+    cumulative: bool = False,
 ) -> EvalRun:
     """Copy a log, its configuration and what lies beside it into a folder of its own.
 
@@ -181,12 +186,11 @@ def plan_log(
         log_config: YAML with ``detokenizer_type`` of a Simulstream log; default: ``agent.yaml``
             beside the log, else whole words (single characters for Chinese) are expected.
         source: language of the speech.
+        cumulative: whether elapsed times of a JSONL log add up, as SimulEval's do.
 
     Raises:
         LogError: the log cannot be read, lies in that folder, or needs a configuration.
-        DevSetError: the dev set cannot be evaluated.
-        LanguageError: the language is unknown.
-        ScoringError: the scorer cannot run here.
+        AlignAttError: dev set, language or scorer is missing or not valid.
     """
     code, spoken = language(target).code, language(source).code
     check_scorer([code])
@@ -197,9 +201,14 @@ def plan_log(
     if log_config is not None and not log_config.is_file():
         raise LogError(f"{log_config} does not exist")
     parsed = parse_log(log)
+    parsed.cumulative = cumulative
     settings = None
     if parsed.format == "simulstream":
+        if cumulative:
+            raise LogError(f"{log} is Simulstream's; --fix-simuleval-ca is for SimulEval's JSONL")
         settings = _scorer_settings(log_config or log.with_name(files.config.name), code, parsed)
+    elif not cumulative and (note := _late(parsed, checked)):
+        checked = replace(checked, notes=(*checked.notes, note))
     files.clean()
     shutil.copyfile(log, files.metrics)
     for path in (files.records, files.clock):
@@ -207,8 +216,42 @@ def plan_log(
             shutil.copyfile(log.with_name(path.name), path)
     if settings:
         files.config.write_text(settings, encoding="utf-8")
-    signature = sign_log(log, checked, code)
+    as_logged = "SimulEval's elapsed times made incremental" if cumulative else "as logged"
+    signature = {
+        "config": str(log),
+        "target": code,
+        "log_sha256": hashlib.sha256(log.read_bytes()).hexdigest()[:12],
+        "versions": versions(),
+        "device": device(),
+        "devset": checked.digest(code),
+        "latency": f"{as_logged}; not known whether the run was paced",
+    }
     return EvalRun(str(log), checked, spoken, code, files, signature, log=parsed)
+
+
+def _late(log: Log, devset: DevSet) -> str | None:
+    """Return a note about elapsed times beyond the recordings, which SimulEval's add up to."""
+    ends = {talk.name: talk.seconds for talk in devset.talks}
+    late = {
+        talk.name: _last_s(talk.instance, "elapsed")
+        - max(ends.get(talk.name, 0.0), _last_s(talk.instance, "delays"))
+        for talk in log.talks
+        if talk.instance is not None
+    }
+    name = max(late, key=late.__getitem__, default="")
+    if late.get(name, 0.0) <= LATE_S:
+        return None
+    return (
+        f"{log.path.name}: elapsed of {name} goes on for {late[name]:.0f} s after the recording. "
+        "SimulEval adds up the computation of a whole talk, which LongYAAL CA must not; if this "
+        "log is SimulEval's, repeat with --fix-simuleval-ca (OmniSTEval's "
+        "--fix_simuleval_emission_ca)"
+    )
+
+
+def _last_s(instance: Mapping[str, Any], key: str) -> float:
+    times = [time for time in instance.get(key) or () if isinstance(time, int | float)]
+    return max(times, default=0.0) / 1000
 
 
 def _scorer_settings(config: Path, target: str, log: Log) -> str:

@@ -151,6 +151,7 @@ def omnisteval_arguments(
     references: Path | None = None,
     hypothesis: Path | None = None,
     config: Path | None = None,
+    cumulative: bool = False,
 ) -> list[str]:
     """Return the arguments of ``omnisteval``; by default all files are those of the run."""
     spaced = language(target).spaced
@@ -163,6 +164,7 @@ def omnisteval_arguments(
         *("--hypothesis_file", str(hypothesis or files.metrics)),
         *("--hypothesis_format", hypothesis_format),
         *(configured if hypothesis_format == "simulstream" else []),
+        *(["--fix_simuleval_emission_ca"] if cumulative else []),
         *unit,
         *("--bleu_tokenizer", bleu_tokenizer(target)),
         *("--output_folder", str(files.folder)),
@@ -170,10 +172,10 @@ def omnisteval_arguments(
 
 
 def omnisteval_command(
-    files: RunFiles, devset: DevSet, target: str, hypothesis_format: Format = "simulstream"
+    files: RunFiles, devset: DevSet, target: str, form: Format, cumulative: bool = False
 ) -> str:
     """Return the equivalent shell command."""
-    arguments = omnisteval_arguments(files, devset, target, hypothesis_format)
+    arguments = omnisteval_arguments(files, devset, target, form, cumulative=cumulative)
     return shlex.join(["omnisteval", *arguments])
 
 
@@ -187,7 +189,8 @@ def check_scorer(targets: Sequence[str]) -> None:
 
 def score(files: RunFiles, devset: DevSet, target: str, log: Log) -> Scores:
     """Score the checked log of a finished run; OmniSTEval's files go to the same folder."""
-    values = run_omnisteval(omnisteval_arguments(files, devset, target, log.format), files.folder)
+    arguments = omnisteval_arguments(files, devset, target, log.format, cumulative=log.cumulative)
+    values = run_omnisteval(arguments, files.folder)
     wanted = dict(_TSV_NAMES)
     if log.format == "jsonl" and _TSV_NAMES["longyaal_ca_ms"] not in values:
         del wanted["longyaal_ca_ms"]

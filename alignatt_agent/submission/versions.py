@@ -14,7 +14,6 @@ from packaging.utils import canonicalize_name
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.evaluation.check_log import Finding
 from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.evaluation.signature import devset_digest
 from alignatt_agent.submission.bundle import Bundle, SystemName
 from alignatt_agent.submission.image import gpu_share
 from alignatt_agent.submission.server_config import read_server, scorer_keys
@@ -94,7 +93,7 @@ def check_versions(
         message = f"scored with OmniSTEval {scorer}, checked with {here}"
         fix = f"install omnisteval=={scorer}: versions differ in LongYAAL"
         yield Finding("versions", where, message, fix)
-    digest = devset_digest(devset, target)
+    digest = devset.digest(target)
     if signature.get("devset") != digest:
         message = f"scored on {signature.get('devset')}, the bundle holds {digest}"
         yield Finding("devset", where, message, AGAIN)

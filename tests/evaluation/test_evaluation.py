@@ -268,7 +268,7 @@ def test_failing_engine_ends_with_status_one(capsys, files, monkeypatch):
 
 
 def test_agents_by_entry_point_class_and_yaml(files):
-    from alignatt_agent.evaluation.resolve import choose_agent
+    from alignatt_agent.evaluation.agent_choice import choose_agent
 
     config, _, _ = files
     named = choose_agent("alignatt4llm", "micro-low", {})

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from alignatt_agent.cli import main
+from alignatt_agent.evaluation.agent_choice import choose_agent
 from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.evaluation.offline import run
 from alignatt_agent.evaluation.offline_audio import Recording, transcribe
-from alignatt_agent.evaluation.resolve import choose_agent
 from alignatt_agent.types import SAMPLE_RATE, Transcript
 from tests.evaluation import logs
 from tests.fakes import agent as fakes

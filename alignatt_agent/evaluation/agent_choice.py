@@ -1,7 +1,8 @@
-"""From ``--agent``, ``--config`` and ``--set`` to the YAML that Simulstream runs."""
+"""From ``--agent``, ``--config`` and ``--set`` to Simulstream's YAML, and its signature."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,15 +14,20 @@ import yaml
 
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config, read_yaml
+from alignatt_agent.config.checkpoints import is_embedded
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.resolved import Resolved, resolve
+from alignatt_agent.evaluation.devset import DevSet
 
 GROUP = "simulstream.agents"
+
+MICRO_LABEL = "micro world: scores on the micro world only say that the machine works"
 
 
 @dataclass(frozen=True, slots=True)
 class AgentChoice:
-    """What is going to run.
+    """An agent and its configuration.
 
     Attributes:
         cls: the speech processor class.
@@ -41,6 +47,11 @@ class AgentChoice:
         """Our validated configuration; ``None`` for a foreign agent."""
         return self.resolved.config if self.resolved else None
 
+    @property
+    def micro(self) -> bool:
+        """Whether any model is an embedded one."""
+        return self.config is not None and is_embedded(self.config.models)
+
     def resolved_yaml(self, target: str) -> str:
         """Return the complete YAML of one target language."""
         if self.config is not None:
@@ -50,6 +61,43 @@ class AgentChoice:
             "latency_unit": language(target).latency_unit,
         }
         return yaml.safe_dump({**defaults, **self.raw}, sort_keys=False, allow_unicode=True)
+
+    def sign(self, devset: DevSet, target: str, latency: str) -> dict[str, Any]:
+        """Describe a run completely enough to repeat it: all that its scores depend on.
+
+        Args:
+            devset: what is streamed.
+            target: code of the language of the output.
+            latency: how its latency is measured.
+        """
+        signature: dict[str, Any] = {
+            "agent": f"{self.cls.__module__}.{self.cls.__qualname__}",
+            "config": self.name,
+            "target": target,
+            "versions": versions(),
+            "device": device(),
+            "devset": devset.digest(target),
+            "audio": devset.audio_digest(),
+            "latency": latency,
+        }
+        if self.resolved is None:
+            digest = hashlib.sha256(self.resolved_yaml(target).encode()).hexdigest()[:12]
+            return {**signature, "config_sha256": digest}
+        config, head_set = self.resolved.config, self.resolved.head_sets.get(target)
+        signature |= {
+            "direction": f"{config.source_language}-{target}",
+            "config_sha256": config.digest(),
+            "chunk_ms": config.chunk_ms,
+            "models": self.resolved.identities(),
+            "dtype": config.models.translation.dtype,
+            "policy": config.policy_for(target).model_dump(),
+        }
+        if head_set is not None:
+            provisional = " (provisional)" if head_set.provisional else ""
+            signature["head_set"] = head_set.name + provisional
+        if self.micro:
+            signature["label"] = MICRO_LABEL
+        return signature
 
 
 def choose_agent(
@@ -61,7 +109,7 @@ def choose_agent(
     contexts: Path | None = None,
     live: bool = True,
 ) -> AgentChoice:
-    """Resolve an agent.
+    """Find an agent and resolve its configuration.
 
     Args:
         agent: name of an entry point, dotted class, or path of a Simulstream YAML.
@@ -69,9 +117,8 @@ def choose_agent(
         overrides: dotted keys and values.
         source: spoken language; ``None`` for the configured one.
         targets: codes of the target languages that have to be served.
-        contexts: folder of the dev set with ``TALK.txt`` for every talk, if it is there, for a
-            configuration that says nothing about ``speech.context``.
-        live: whether the speech is to be heard chunk by chunk.
+        contexts: see ``load_with_contexts``.
+        live: whether the speech comes chunk by chunk.
 
     Raises:
         ConfigError: the agent or the configuration does not exist or is not valid.
@@ -105,7 +152,7 @@ def choose_agent(
 def load_with_contexts(
     config: str, contexts: Path | None, overrides: Mapping[str, Any] | None = None
 ) -> AgentConfig:
-    """Load a configuration for a dev set, whose contexts serve where it names none itself.
+    """Load a configuration; one without ``speech.context`` gets that of a dev set.
 
     Args:
         config: name or path.
