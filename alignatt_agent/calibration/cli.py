@@ -28,8 +28,8 @@ from alignatt_agent.config.agent_config import (
     parse_overrides,
 )
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.config.resolved import head_set_for, readout_for
+from alignatt_agent.config.sections import PromptConfig
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.evaluation.plots import pyplot
 from alignatt_agent.translation.prompt import PromptBuilder

@@ -14,20 +14,42 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from alignatt_agent.config.errors import ConfigError as ConfigError
 from alignatt_agent.config.errors import Strict, explain
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.models_config import ModelConfig as ModelConfig
-from alignatt_agent.config.models_config import ModelsConfig as ModelsConfig
-from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.config.resources import find_resource
-from alignatt_agent.config.speech_config import SpeechConfig
-from alignatt_agent.config.target_config import TargetConfig
-from alignatt_agent.policy import AlignAtt, AnyPolicy, Policy, changed, kept_keys
+from alignatt_agent.config.sections import ModelConfig as ModelConfig
+from alignatt_agent.config.sections import ModelsConfig as ModelsConfig
+from alignatt_agent.config.sections import PromptConfig, SpeechConfig
+from alignatt_agent.policy import DEFAULT, AnyPolicy, Policy, changed, kept_keys
 from alignatt_agent.types import SAMPLE_RATE, Access
 
 AGENT_CLASS = "alignatt_agent.agent.AlignAttAgent"
 
-
 Schedule = Literal["sync", "overlap", "async"]
-DEFAULT_POLICY = "alignatt"
+
+
+class TargetSpeech(Strict):
+    """How a target reads the live tail that all targets share.
+
+    Attributes:
+        hold_back_ms: see ``SpeechConfig``; sentences are committed by the shared one.
+        stable_only: see ``SpeechConfig``.
+    """
+
+    nothing_else: ClassVar[str] = "all targets share speech recognition"
+    hold_back_ms: float | None = Field(default=None, ge=0)
+    stable_only: bool | None = None
+
+
+class TargetConfig(Strict):
+    """Overrides for one target language.
+
+    Attributes:
+        policy: keys of the policy; another ``name`` starts from the defaults of that one.
+        speech: when words may be relied on.
+    """
+
+    nothing_else: ClassVar[str] = "all targets share models, chunks and speech recognition"
+    policy: dict[str, Any] = Field(default_factory=dict)
+    speech: TargetSpeech = TargetSpeech()
 
 
 class DebugConfig(Strict):
@@ -59,15 +81,14 @@ class AgentConfig(Strict):
         target_language: code or name; a client's choice overrides it.
         max_draft_tokens: longest draft per step.
         schedule: when the stages of a chunk run: ``sync`` in turn, as official scores need it;
-            ``overlap`` hears the next chunk meanwhile and says everything one chunk later;
-            ``async`` lets no stage wait for another, for servers that push what is ready.
+            ``overlap`` transcribes the next chunk meanwhile and emits one chunk later; ``async``
+            lets no stage wait for another, for servers that push what is ready.
         models: checkpoints.
         head_sets: head set (name or path) of each target language code.
         prompt: what the translation model reads around the source.
         speech: the live tail.
         policy: the gate, or a rival it is compared with.
-        targets: what target languages have otherwise, by code: keys of ``policy``, and of
-            ``speech`` when words may be relied on.
+        targets: overrides for single target languages, by code.
         debug: switches that change no output.
     """
 
@@ -88,7 +109,7 @@ class AgentConfig(Strict):
     head_sets: dict[str, str] = Field(default_factory=dict)
     prompt: PromptConfig = PromptConfig()
     speech: SpeechConfig = SpeechConfig()
-    policy: AnyPolicy = AlignAtt()
+    policy: AnyPolicy = DEFAULT
     targets: dict[str, TargetConfig] = Field(default_factory=dict)
     debug: DebugConfig = DebugConfig()
 
@@ -135,11 +156,7 @@ class AgentConfig(Strict):
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any], origin: str = "configuration") -> AgentConfig:
-        """Validate a mapping.
-
-        Raises:
-            ConfigError: all problems, one per line.
-        """
+        """Validate a mapping; a ``ConfigError`` has all problems, one per line."""
         try:
             return cls.model_validate(dict(raw))
         except ValidationError as error:
@@ -148,22 +165,14 @@ class AgentConfig(Strict):
 
     @classmethod
     def from_namespace(cls, namespace: SimpleNamespace) -> AgentConfig:
-        """Validate what Simulstream makes of a YAML file.
-
-        Raises:
-            ConfigError: the configuration is not valid.
-        """
+        """Validate what Simulstream makes of a YAML file."""
         return cls.parse(_to_dict(namespace)).returning()
 
     def returning(self) -> AgentConfig:
-        """Return this configuration, which says everything as the result of a call.
-
-        Raises:
-            ConfigError: it does not; Simulstream and its scores know no other way.
-        """
+        """Return this configuration; refuse ``async``, which emits outside of calls."""
         if self.schedule == "async":
             raise ConfigError(
-                "schedule: async says things when they are ready, but Simulstream takes them only "
+                "schedule: async emits units when they are ready, but Simulstream takes them only "
                 "as the result of a call: take sync or overlap, or run alignatt serve"
             )
         return self
@@ -193,8 +202,7 @@ class AgentConfig(Strict):
     def digest(self) -> str:
         """Hash of the resolved configuration without the target, 12 hexadecimal digits."""
         content = self.model_dump(exclude={"target_language", "latency_unit"})
-        text = json.dumps(content, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def load_config(name_or_path: str, overrides: Mapping[str, Any] | None = None) -> AgentConfig:
@@ -203,9 +211,6 @@ def load_config(name_or_path: str, overrides: Mapping[str, Any] | None = None) -
     Args:
         name_or_path: e.g. ``"micro-low"``.
         overrides: dotted keys and their values, e.g. ``{"policy.name": "none"}``.
-
-    Raises:
-        ConfigError: no such configuration, or it is not valid.
     """
     raw = read_yaml(name_or_path)
     for key, value in sorted((overrides or {}).items(), key=lambda item: item[0] != "policy.name"):
@@ -214,11 +219,7 @@ def load_config(name_or_path: str, overrides: Mapping[str, Any] | None = None) -
 
 
 def parse_overrides(items: Sequence[str]) -> dict[str, Any]:
-    """Parse ``KEY=VALUE`` with dotted keys and YAML values.
-
-    Raises:
-        ConfigError: an item has no key or is not YAML.
-    """
+    """Parse ``KEY=VALUE`` with dotted keys and YAML values."""
     parsed: dict[str, Any] = {}
     for item in items:
         key, separator, value = item.partition("=")
@@ -232,11 +233,7 @@ def parse_overrides(items: Sequence[str]) -> dict[str, Any]:
 
 
 def read_yaml(name_or_path: str) -> dict[str, Any]:
-    """Read a configuration file without validating it.
-
-    Raises:
-        ConfigError: it does not exist or is not a YAML mapping.
-    """
+    """Read a configuration file without validating it."""
     try:
         path = find_resource("agent_configs", name_or_path, (".yaml", ".yml"))
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -250,18 +247,12 @@ def read_yaml(name_or_path: str) -> dict[str, Any]:
 
 
 def set_key(raw: dict[str, Any], dotted: str, value: Any) -> None:
-    """Set a dotted key of a configuration file.
-
-    Another policy takes over only what every policy has, for single targets, too.
-
-    Raises:
-        ConfigError: a part of ``dotted`` is a value.
-    """
+    """Set a dotted key; another policy takes over what every policy has, also for targets."""
     *parents, last = dotted.split(".")
     if dotted == "policy.name":
         _take_policy(raw, value)
     elif dotted == "policy" and isinstance(value, Mapping):
-        _take_policy(raw, value.get("name", DEFAULT_POLICY))
+        _take_policy(raw, value.get("name", DEFAULT.name))
     for parent in parents:
         raw = raw.setdefault(parent, {})
         if not isinstance(raw, dict):
@@ -271,7 +262,7 @@ def set_key(raw: dict[str, Any], dotted: str, value: Any) -> None:
 
 def _take_policy(raw: dict[str, Any], name: str) -> None:
     shared = raw.get("policy") or {}
-    before = shared.get("name", DEFAULT_POLICY)
+    before = shared.get("name", DEFAULT.name)
     raw["policy"] = kept_keys(shared, name)
     for own in (raw.get("targets") or {}).values():
         keys = own.get("policy") or {}

@@ -27,17 +27,14 @@ class CheckpointError(AlignAttError, RuntimeError):
 
 
 def is_embedded(models: ModelsConfig) -> bool:
-    """Whether any of the models is one of the repository, which know their own small world only."""
+    """Whether any of the models is one of the repository."""
     return any(EMBEDDED in Path(getattr(models, role).path).parts for role in ROLES)
 
 
 def locate(models: ModelsConfig) -> ModelsConfig:
-    """Return ``models`` with every path replaced by the local directory that holds the weights.
+    """Return ``models`` with local directories as paths; an error names all that are missing.
 
     Nothing is downloaded: a run either starts with what is there or stops at once.
-
-    Raises:
-        CheckpointError: one or more checkpoints are missing; all of them are named.
     """
     found: dict[str, ModelConfig] = {}
     problems: list[str] = []
@@ -55,13 +52,10 @@ def locate(models: ModelsConfig) -> ModelsConfig:
 
 
 def locate_one(model: ModelConfig) -> Path:
-    """Return the local directory of one checkpoint.
+    """Return the local directory of one complete checkpoint.
 
     Relative paths are looked up in the working directory and in the checkout, ids of the
     Hugging Face hub in its local cache.
-
-    Raises:
-        CheckpointError: it is not there or not complete.
     """
     found = find_files(model)
     if found is None:
@@ -78,15 +72,11 @@ def find_files(model: ModelConfig) -> Path | None:
 
 
 def require_tokenizer(role: str, model: ModelConfig) -> None:
-    """Refuse a located checkpoint without a tokenizer, for which Transformers makes an empty one.
-
-    Raises:
-        CheckpointError: no file of it is there.
-    """
+    """Refuse a located checkpoint without a tokenizer: Transformers would make an empty one."""
     path = Path(model.path)
     if not any(found for pattern in _TOKENIZERS for found in path.glob(pattern)):
         raise CheckpointError(
-            f"{role} model {path} came without a tokenizer, which lies beside config.json in "
+            f"{role} model {path} came without a tokenizer, expected next to config.json in "
             f"{' or '.join(_TOKENIZERS)}; fetch the checkpoint completely"
         )
 

@@ -52,11 +52,7 @@ class HeadSet:
         return tuple(self.direction.split("+"))
 
     def top(self, k: int) -> tuple[tuple[int, int], ...]:
-        """Return the ``k`` best heads.
-
-        Raises:
-            HeadSetError: the set holds fewer than ``k`` heads.
-        """
+        """Return the ``k`` best heads; a set that holds fewer is refused."""
         if not 1 <= k <= len(self.heads):
             raise HeadSetError(
                 f"head set {self.name} holds {len(self.heads)} heads, policy.top_k asks for {k}"
@@ -83,9 +79,6 @@ class HeadSet:
             num_heads: attention heads per layer; ``None`` before it is loaded.
             direction: e.g. ``"en-de"``.
             revision: configured revision; ``None`` for a local directory.
-
-        Raises:
-            HeadSetError: something differs; the message names what came and what was expected.
         """
         # A local copy keeps the last part of its id: /data/gemma-4-E4B-it is google/gemma-4-E4B-it.
         same_model = Path(model).name.lower() == Path(self.model).name.lower()
@@ -106,11 +99,7 @@ class HeadSet:
 
 
 def load_head_set(name: str) -> HeadSet:
-    """Load ``head_sets/NAME.json`` or a JSON file given by its path.
-
-    Raises:
-        HeadSetError: the file does not exist or is malformed.
-    """
+    """Load ``head_sets/NAME.json`` or a JSON file given by its path."""
     try:
         path = find_resource("head_sets", name, (".json",))
     except FileNotFoundError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from alignatt_agent.types import AlignAttError
@@ -23,7 +22,7 @@ class Language:
         spaced: whether words are separated by white space; if not, the stability and latency
             unit is the character.
         heard: whether Qwen3-ASR was trained on it.
-        timed: whether Qwen3's forced aligner was trained on it, so that it can be heard live.
+        timed: whether Qwen3's forced aligner was trained on it, as live recognition needs.
         rtl: whether it is written from right to left.
         splitter: package that finds its words for the aligner, where white space does not.
     """
@@ -42,24 +41,21 @@ class Language:
         return "word" if self.spaced else "char"
 
     def check_spoken(self, live: bool = True) -> Language:
-        """Return the language, if it can be the spoken one.
-
-        Args:
-            live: whether words need times as they are spoken; off-line they do not.
+        """Return the language if it can be the spoken one; only ``live`` its words need times.
 
         Raises:
-            LanguageError: it is not recognised, its words have no times, or its splitter is not
+            LanguageError: it is not recognized, its words have no times, or its splitter is not
                 installed.
         """
         if not self.heard:
             raise LanguageError(
                 f"{self.name} can be translated into, but is not among the languages that "
-                f"Qwen3-ASR recognises: {_HEARD}"
+                f"Qwen3-ASR recognizes: {_HEARD}"
             )
         if live and not self.timed:
             raise LanguageError(
-                f"{self.name} can be heard off-line only (`alignatt offline`): Qwen3's forced "
-                f"aligner, which tells when a word was spoken, was trained on {_TIMED}"
+                f"{self.name} can be transcribed off-line only (`alignatt offline`): Qwen3's "
+                f"forced aligner, which times words, was trained on {_TIMED}"
             )
         if live and self.splitter is not None:
             try:
@@ -143,35 +139,3 @@ def language(name: str) -> Language:
         known = ", ".join(f"{item.code} ({item.name})" for item in LANGUAGES)
         raise LanguageError(f"unknown language {name!r}; known are {known}")
     return found
-
-
-def table(gated: Collection[str]) -> str:
-    """Return a Markdown table of every language: as the spoken one and as a target.
-
-    Args:
-        gated: directions with a head set, e.g. ``"en-de"``.
-    """
-    lines = [
-        "| Language | Code | Spoken | Target: unit | Target: gate |",
-        "|---|---|---|---|---|",
-    ]
-    for item in LANGUAGES:
-        spoken = "live" if item.timed else "off-line only" if item.heard else "refused"
-        if item.splitter is not None:
-            spoken += f", with `{item.splitter}`"
-        unit = "word" if item.spaced else "character"
-        unit += ", right to left" if item.rtl else ""
-        sources = [pair.partition("-")[0] for pair in gated if pair.partition("-")[2] == item.code]
-        gate = f"AlignAtt, from {', '.join(sorted(sources))}" if sources else "no head set"
-        lines.append(f"| {item.name} | {item.code} | {spoken} | {unit} | {gate} |")
-    lines.append("")
-    for words, code in (("off-line only", "ar"), ("refused", "uk")):
-        try:
-            language(code).check_spoken()
-        except LanguageError as error:
-            lines.append(f"* {words}: *{error}*")
-    lines.append(
-        "* no head set: `alignatt calibrate` makes one; without it `policy.name` has to be "
-        "`hold_n`, `local_agreement`, `wait_k` or `none`"
-    )
-    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""A configuration with everything it names located and checked, once."""
+"""A configuration whose head sets and checkpoints were located and checked, once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEADLESS = sorted(name for name, policy in POLICIES.items() if policy.reads == 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What runs: see ``resolve``.
+    """A configuration that can run, see ``resolve``.
 
     Attributes:
         config: the configuration.
@@ -43,33 +43,21 @@ class Resolved:
         )
 
     def head_set(self, source: Language, target: Language) -> HeadSet:
-        """Return the head set of a direction.
-
-        Raises:
-            HeadSetError: the configuration has none for it.
-        """
+        """Return the head set of a direction; raises ``HeadSetError`` where there is none."""
         return _fitting(self.config, self.head_sets.get(target.code), source, target)
 
     def readout(self, source: Language, target: Language) -> Readout:
-        """Return what a draft of a direction reads.
-
-        Raises:
-            HeadSetError: the configuration has no head set for it.
-        """
+        """Return what a draft of a direction reads; raises ``HeadSetError`` likewise."""
         return readout_for(self.config, self.head_set(source, target), target)
 
     def check_shape(self, num_layers: int, num_heads: int) -> None:
-        """Compare the head sets with the translation model that was loaded.
-
-        Raises:
-            HeadSetError: one was calibrated on a model of another shape.
-        """
+        """Refuse head sets that were calibrated on a model of another shape."""
         model = self.config.models.translation
         for item in self.head_sets.values():
             item.check(model.path, num_layers, num_heads, item.direction, model.revision)
 
     def other_prompts(self) -> list[str]:
-        """Say which head sets were calibrated under another prompt than the configuration's."""
+        """Warnings about head sets that were calibrated under another prompt."""
         config, found = self.config, []
         for target, item in self.head_sets.items():
             ours = config.prompt.digest(config.source_language, target)
@@ -94,11 +82,11 @@ def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True)
 
     Args:
         config: what is to run.
-        targets: target language codes that have to be served, besides the configured ones.
-        live: whether the spoken language is to be heard chunk by chunk.
+        targets: further target language codes that have to be served.
+        live: whether speech is transcribed chunk by chunk.
 
     Raises:
-        LanguageError: the spoken language cannot be heard so.
+        LanguageError: the spoken language cannot be transcribed so.
         HeadSetError: a direction has no head set, or one that belongs to another model.
         CheckpointError: one or more checkpoints are missing; all of them are named.
     """
@@ -113,11 +101,7 @@ def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True)
 
 
 def head_set_for(config: AgentConfig, source: Language, target: Language) -> HeadSet:
-    """Load the configured head set of a direction, whether its model is there or not.
-
-    Raises:
-        HeadSetError: there is none, or it does not fit the configuration.
-    """
+    """Load the configured head set of a direction, whether its model is there or not."""
     name = config.head_sets.get(target.code)
     return _fitting(config, load_head_set(name) if name else None, source, target)
 

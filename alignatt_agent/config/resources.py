@@ -11,11 +11,7 @@ CHECKOUT_ROOT = PACKAGE_ROOT.parent
 
 
 def find_path(path: str | Path) -> Path:
-    """Look a relative path up in the working directory, then in the checkout.
-
-    Raises:
-        FileNotFoundError: it is in neither.
-    """
+    """Look a relative path up in the working directory, then in the checkout."""
     wanted = Path(path).expanduser()
     for candidate in (wanted, CHECKOUT_ROOT / wanted):
         if candidate.exists():
@@ -35,9 +31,6 @@ def find_resource(kind: str, name: str, suffixes: Sequence[str]) -> Path:
         kind: ``"agent_configs"`` or ``"head_sets"``.
         name: name without suffix, e.g. ``"micro-low"``, or the path of a file.
         suffixes: accepted suffixes; the first is the packaged one.
-
-    Raises:
-        FileNotFoundError: nothing of that name exists; the message lists what does.
     """
     path = Path(name).expanduser()
     if path.suffix in suffixes and path.is_file():

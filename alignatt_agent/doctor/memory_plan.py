@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tabulate import tabulate
 
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
-from alignatt_agent.config.gpu_shares import SHARE, gpu_shares
+from alignatt_agent.config.sections import SHARE, gpu_shares
 from alignatt_agent.doctor.machine_checks import GIB
 from alignatt_agent.doctor.model_sizes import Sizes, UnknownSizeError, sizes_of
 from alignatt_agent.engine.options import MAX_CONTEXT, MAX_STREAMS

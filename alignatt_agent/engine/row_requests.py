@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from alignatt_agent.engine.verify import Due, Expected
-from alignatt_agent.policy.alignatt import Scan
+from alignatt_agent.policy.alignatt import AlignAtt, Scan
 from alignatt_agent.types import FloatArray
 
 EXTRA = "alignatt"
@@ -61,7 +61,7 @@ def capture_request(
         first: position of the first query whose row is wanted.
         count: number of rows wanted at most.
         heads: places of the wanted heads in the engine's list.
-        gate: arguments of ``policy.alignatt.Scan`` and, as ``earlier``, shape and float32 bytes
+        gate: settings of ``AlignAtt``, ``frontier``, and as ``earlier``, shape and float32 bytes
             of the rows before ``first``; the draft ends at the first token that it rejects.
         expected: the last tokens of the request's prompt, to be verified; the request ends where
             the model decodes another token.
@@ -150,8 +150,8 @@ class CaptureRequest:
             return  # the row of a token that the model does not decode
         if self._scan is None:
             settings = dict(self.gate)
-            shape, data = settings.pop("earlier")
-            self._scan = Scan(**settings)
+            (shape, data), frontier = settings.pop("earlier"), settings.pop("frontier")
+            self._scan = AlignAtt(**settings).scan(frontier)
             for earlier in np.frombuffer(data, np.float32).reshape(shape):
                 self._scan.judge(earlier)
         self._scanned += 1

@@ -37,7 +37,7 @@ from alignatt_agent.command_line import page, shared_options
 from alignatt_agent.config.agent_config import parse_overrides
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.config.speech_config import CONTEXTS
+from alignatt_agent.config.sections import CONTEXTS
 from alignatt_agent.contexts import check_requests
 from alignatt_agent.evaluation.agent_choice import MICRO_LABEL, AgentChoice, choose_agent
 from alignatt_agent.evaluation.comet import comet_python, comet_sections

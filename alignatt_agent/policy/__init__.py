@@ -26,28 +26,28 @@ POLICIES: dict[str, type[Policy]] = {
 """Every policy by its name."""
 
 
+DEFAULT = AlignAtt()
+"""The policy of a configuration that names none."""
+
+
 def _named(raw: Any) -> Any:
-    """Name the policy of a mapping that leaves it out: it is AlignAtt."""
-    return {"name": "alignatt", **raw} if isinstance(raw, Mapping) else raw
+    return {"name": DEFAULT.name, **raw} if isinstance(raw, Mapping) else raw
 
 
 if TYPE_CHECKING:
     AnyPolicy = Policy
 else:
     AnyPolicy = Annotated[
-        Union[tuple(POLICIES.values())],  # noqa: UP007 - the members are found at run time
+        Union[tuple(POLICIES.values())],  # noqa: UP007 - found at run time
         Field(discriminator="name"),
         BeforeValidator(_named),
     ]
-    """One of the policies, told apart by ``name``."""
 
 _ADAPTER: TypeAdapter[Policy] = TypeAdapter(AnyPolicy)
 
 
 def changed(policy: Policy, keys: Mapping[str, Any]) -> Policy:
-    """Return ``policy`` with other values of some keys, or another one where they name it.
-
-    Another policy takes over only what every policy has.
+    """Return ``policy`` with other values of some keys, or the policy that they name.
 
     Raises:
         pydantic.ValidationError: the keys are not those of the policy.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -60,16 +60,7 @@ class AlignAtt(Policy):
         return value
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
-        """Scan ``draft`` left to right and stop before the first token that fails a test.
-
-        Args:
-            draft: the drafted tokens with one attention row each.
-            frontier: number of leading source tokens that belong to accessible words.
-            context: what earlier drafts agree on, for several ``drafts``.
-
-        Raises:
-            ValueError: rows are missing, or their number differs from the number of tokens.
-        """
+        """Scan ``draft`` left to right and stop before the first token that fails a test."""
         if not draft.token_ids:
             return Decision(0, StopReason.DRAFT_END)
         scan = self.scan(frontier)
@@ -89,7 +80,7 @@ class AlignAtt(Policy):
 
     def gate(self, frontier: int) -> Gate:
         """Describe the scan to an engine that can run it while it drafts."""
-        return Gate(self._settings(), frontier)
+        return Gate(self.model_dump(exclude={"name", "top_k", "drafts"}), frontier)
 
     def alone(self) -> AlignAtt:
         """Return the gate that asks for no agreement."""
@@ -97,45 +88,20 @@ class AlignAtt(Policy):
 
     def scan(self, frontier: int) -> Scan:
         """Start a scan over the rows of a draft."""
-        return Scan(frontier, **self._settings())
-
-    def _settings(self) -> dict[str, Any]:
-        return self.model_dump(exclude={"name", "top_k", "drafts"})
+        return Scan(self, frontier)
 
 
 class Scan:
     """One first-failure scan, fed row by row.
-
-    Args:
-        frontier: number of leading source tokens that belong to accessible words.
-        border_margin: see ``AlignAtt``, as the others.
-        tau_argmax: lowest peak.
-        tau_src: lowest accessible mass.
-        normalize: filter of the rows.
-        median_width: width of the median filter.
-        median: its place.
 
     Attributes:
         peaks: source-token argmax of each row so far.
         accessible_mass: Eq. 3 of each row so far.
     """
 
-    def __init__(
-        self,
-        frontier: int,
-        *,
-        border_margin: int,
-        tau_argmax: float,
-        tau_src: float,
-        normalize: str,
-        median_width: int,
-        median: str = "mean_first",
-    ) -> None:
-        self._frontier = frontier
-        self._border = frontier + border_margin
-        self._tau_argmax = tau_argmax
-        self._tau_src = tau_src
-        self._filter = PeakFilter(normalize, median_width, median)
+    def __init__(self, policy: AlignAtt, frontier: int) -> None:
+        self._policy, self._frontier = policy, frontier
+        self._filter = PeakFilter(policy.normalize, policy.median_width, policy.median)
         self.peaks: list[int] = []
         self.accessible_mass: list[float] = []
 
@@ -146,11 +112,11 @@ class Scan:
         accessible, _ = source_mass(mean_row, self._frontier)
         self.peaks.append(peak)
         self.accessible_mass.append(float(accessible[0]))
-        if peak >= self._border:
+        if peak >= self._frontier + self._policy.border_margin:
             return StopReason.SOURCE_FRONTIER
-        if mean_row[0, peak] < self._tau_argmax:
+        if mean_row[0, peak] < self._policy.tau_argmax:
             return StopReason.ARGMAX_MASS_WEAK
-        if accessible[0] < self._tau_src:
+        if accessible[0] < self._policy.tau_src:
             return StopReason.PROVENANCE_WEAK
         return None
 

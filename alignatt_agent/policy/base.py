@@ -35,12 +35,12 @@ class Policy(BaseModel, ABC):
         """Judge a draft.
 
         Args:
-            draft: the drafted tokens, with what the policy needs.
+            draft: the drafted tokens, with the rows or probabilities that the policy reads.
             frontier: number of leading source tokens that belong to accessible words.
             context: units of the draft, earlier drafts, and how much was heard and written.
 
         Raises:
-            ValueError: the draft lacks rows or probabilities that the policy needs.
+            ValueError: rows or probabilities are missing.
         """
 
     def gate(self, frontier: int) -> Gate | None:

@@ -23,14 +23,9 @@ def head_mean(source: FloatArray | Rows) -> Rows:
 
 
 def source_mass(mean_rows: Rows, frontier: int) -> tuple[Rows, Rows]:
-    """Split each head-averaged row at the frontier (Eqs. 3-4).
+    """Split rows, ``[draft, source]``, into accessible and inaccessible mass, ``[draft]`` each.
 
-    Args:
-        mean_rows: ``[draft, source]``.
-        frontier: number of leading accessible source tokens.
-
-    Returns:
-        Accessible and inaccessible mass, ``[draft]`` each.
+    Eqs. 3-4; ``frontier`` is the number of leading accessible source tokens.
     """
     return mean_rows[:, :frontier].sum(axis=1), mean_rows[:, frontier:].sum(axis=1)
 
@@ -77,14 +72,7 @@ def median_filter(rows: Rows, width: int) -> Rows:
 
 
 class PeakFilter:
-    """Branch B: the filtered rows of one draft, one after the other.
-
-    Args:
-        normalize: ``"zscore"`` normalizes every head by its rows so far, ``"none"`` leaves them.
-        median_width: odd width of the median filter along the source; 1 changes nothing.
-        median: ``"mean_first"`` filters the average over heads, as the paper's text has it;
-            ``"per_head"`` filters every head before the average, as the submission ran.
-    """
+    """Branch B: the filtered rows of one draft, one after the other; settings as in AlignAtt."""
 
     def __init__(self, normalize: str, median_width: int, median: str = "mean_first") -> None:
         self._moments = PrefixMoments() if normalize == "zscore" else None

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alignatt_agent.config.speech_config import SpeechConfig
+from alignatt_agent.config.sections import SpeechConfig
 from alignatt_agent.running_text import join_words, split_words
 from alignatt_agent.speech.commits import SILENT_S, committed, forced
 from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis, common_prefix, seen

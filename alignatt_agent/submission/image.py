@@ -11,8 +11,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.checkpoints import EMBEDDED, ROLES, locate_one
-from alignatt_agent.config.gpu_shares import gpu_shares, shares_are_written
 from alignatt_agent.config.resources import CHECKOUT_ROOT, find_path, known_resources
+from alignatt_agent.config.sections import gpu_shares, shares_are_written
 from alignatt_agent.submission.bundle import Bundle, SubmissionError, SystemName
 
 TEMPLATES = Path(__file__).parent / "templates"

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from jinja2 import TemplateError
 
 from alignatt_agent.config.languages import Language
-from alignatt_agent.config.prompt_config import PromptConfig, PromptWording
+from alignatt_agent.config.sections import PromptConfig, PromptWording
 from alignatt_agent.running_text import gaps, join_words
 from alignatt_agent.types import AlignAttError, Prompt
 

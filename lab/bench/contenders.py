@@ -17,8 +17,8 @@ import torch
 
 from alignatt_agent.config.agent_config import ModelConfig, load_config
 from alignatt_agent.config.checkpoints import locate_one
-from alignatt_agent.config.gpu_shares import SHARE
 from alignatt_agent.config.head_sets import load_head_set
+from alignatt_agent.config.sections import SHARE
 from alignatt_agent.doctor.config_checks import weight_bytes
 from alignatt_agent.doctor.machine_checks import GIB, free_memory
 from alignatt_agent.engine import pool

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any
 
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.prompt_config import PromptConfig
+from alignatt_agent.config.sections import PromptConfig
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab.micro_world.corpus import TARGETS, Pair, Side, sentences
 from lab.micro_world.names import drawn_names

@@ -17,10 +17,10 @@ from alignatt_agent import cascade
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig
 from alignatt_agent.config.checkpoints import ROLES, CheckpointError, locate_one
-from alignatt_agent.config.gpu_shares import SHARE
 from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.config.resources import find_path
+from alignatt_agent.config.sections import SHARE
 from alignatt_agent.doctor import engine_checks as doctor_engines
 from alignatt_agent.doctor.row_parity import Gap
 from alignatt_agent.engine.transformers_engine import TransformersEngine

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from alignatt_agent.config.prompt_config import PromptConfig
+from alignatt_agent.config.sections import PromptConfig
 from lab.micro_world import tokenizers, training
 from lab.micro_world.lexicon import SPELLINGS
 from lab.micro_world.speech_data import ClipMaker

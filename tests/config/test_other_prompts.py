@@ -10,7 +10,7 @@ from simulstream.config import yaml_config
 
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.head_sets import load_head_set
-from alignatt_agent.config.prompt_config import PromptConfig
+from alignatt_agent.config.sections import PromptConfig
 from tests.fakes.agent import FakeAgent, head_set, write_config
 
 OURS = PromptConfig().digest("en", "de")

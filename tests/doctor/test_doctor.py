@@ -10,9 +10,8 @@ import pytest
 
 from alignatt_agent import cli
 from alignatt_agent.config.agent_config import ModelConfig, load_config
-from alignatt_agent.config.gpu_shares import DEFAULT_SHARE, gpu_shares
-from alignatt_agent.config.prompt_config import PromptConfig
 from alignatt_agent.config.resources import find_path
+from alignatt_agent.config.sections import DEFAULT_SHARE, PromptConfig, gpu_shares
 from alignatt_agent.doctor import (
     cli as doctor,
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from alignatt_agent.calibration.translation_score import hits
-from alignatt_agent.policy.alignatt import Scan
+from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import (
     SAMPLE_RATE,
     AlignedItem,
@@ -171,7 +171,7 @@ class StoppingEngine:
             assert resumed.token_ids == whole.token_ids[:begun]
         if gate is None or whole.rows is None:
             return whole
-        scan = Scan(gate.frontier, **gate.settings)
+        scan = AlignAtt(**gate.settings).scan(gate.frontier)
         for t, row in enumerate(whole.rows.source):
             reason = scan.judge(row)
             if reason is not None:

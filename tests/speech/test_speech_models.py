@@ -227,7 +227,7 @@ def test_languages_that_cannot_be_heard_are_named(processor):
         recognizer.transcribe(SECOND, "uk")
     assert recognizer.transcribe(SECOND, "da").text == ""
     with pytest.raises(
-        LanguageError, match=r"Danish can be heard off-line only .*trained on German"
+        LanguageError, match=r"Danish can be transcribed off-line only .*trained on German"
     ):
         aligner.align(SECOND, "a", "da")
 

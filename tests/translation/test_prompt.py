@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.config.prompt_config import PromptConfig
+from alignatt_agent.config.sections import PromptConfig
 from alignatt_agent.running_text import gaps, join_words
 from alignatt_agent.translation.prompt import PromptBuilder, PromptError
 

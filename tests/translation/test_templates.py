@@ -7,7 +7,7 @@ from jinja2 import TemplateError
 
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.prompt_config import PromptConfig, PromptWording
+from alignatt_agent.config.sections import PromptConfig, PromptWording
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab.stand_ins import templates as published_templates
 from lab.stand_ins.layouts import SHAPES

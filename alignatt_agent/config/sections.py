@@ -1,0 +1,270 @@
+"""Sections of the configuration: checkpoints with their engines, speech, and the prompt."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from alignatt_agent.config.errors import Strict
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.resources import find_path
+
+SHARE = "gpu_memory_utilization"
+"""vLLM's argument for the share of a GPU's memory that an engine claims."""
+
+DEFAULT_SHARE = 0.92
+"""vLLM's own, where a configuration names none."""
+
+CONTEXTS = "contexts"
+"""Folder of a dev set with the names and terms of its talks, ``TALK.txt`` each."""
+
+SYSTEM = (
+    "You are a simultaneous interpreter. Translate the talk from {source_language} into "
+    "{target_language}. Output only the translation.{context}"
+)
+INSTRUCTION = "\n\nTranslate into {target_language}."
+
+_PLACEHOLDERS = {"source_language": "", "target_language": "", "context": ""}
+
+
+class ModelConfig(Strict):
+    """One checkpoint and how its engine runs.
+
+    Attributes:
+        path: id on the Hugging Face hub, or a directory (relative ones are looked up in the
+            working directory and in the checkout).
+        revision: commit of a hub id; pin it.
+        dtype: computation type of the engine; ``float16`` for GPUs older than Ampere.
+        engine: further arguments of vLLM's ``EngineArgs``: device limits.
+    """
+
+    path: str = Field(min_length=1)
+    revision: str | None = None
+    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "auto"
+    engine: dict[str, Any] = Field(default_factory=dict)
+
+
+class ModelsConfig(Strict):
+    """The three checkpoints of the cascade."""
+
+    asr: ModelConfig
+    aligner: ModelConfig
+    translation: ModelConfig
+
+    @property
+    def asr_is_translation(self) -> bool:
+        """Whether the translation model transcribes with its audio tower, in the same engine."""
+        asr, translation = self.asr, self.translation
+        return (asr.path, asr.revision) == (translation.path, translation.revision)
+
+    @property
+    def engine_roles(self) -> tuple[str, ...]:
+        """The roles that have an engine of their own."""
+        roles = tuple(type(self).model_fields)
+        return roles[1:] if self.asr_is_translation else roles
+
+    def side_by_side(self, streams: int) -> ModelsConfig:
+        """Return the same models in engines that take at least so many requests at once."""
+        changed = {}
+        for role in type(self).model_fields:
+            model: ModelConfig = getattr(self, role)
+            room = max(streams, model.engine.get("max_num_seqs", 0))
+            changed[role] = model.model_copy(
+                update={"engine": {**model.engine, "max_num_seqs": room}}
+            )
+        return self.model_copy(update=changed)
+
+
+def gpu_shares(models: ModelsConfig) -> dict[str, float]:
+    """Return the share of GPU memory of every role with an engine."""
+    engines = {role: getattr(models, role).engine for role in models.engine_roles}
+    return {role: float(engine.get(SHARE, DEFAULT_SHARE)) for role, engine in engines.items()}
+
+
+def shares_are_written(models: ModelsConfig) -> bool:
+    """Whether a configuration names the share of any engine."""
+    return any(SHARE in getattr(models, role).engine for role in models.engine_roles)
+
+
+class SpeechConfig(Strict):
+    """The speech side.
+
+    Attributes:
+        recognizer: family of ``models.asr``; ``gemma4-audio`` is the translation model's own audio
+            tower, so ``models.asr`` names the same checkpoint, and one engine serves both.
+        context: names and terms of the talk, for the recognizer's system turn: a list, the path of
+            a text file, or the path of a folder with ``TALK.txt`` for every talk (then also a
+            mapping of talks to lists). Files are read at once, so that a resolved configuration is
+            complete. Without it an evaluation takes the dev set's ``contexts``.
+        min_start_s: audio that must have arrived before anything is translated.
+        hold_back_ms: a word becomes accessible this long after its end; more waits longer and
+            reads a more reliable transcript.
+        stable_only: only words that two successive hypotheses agree on are accessible.
+        commit: when a sentence of the live tail is committed. ``agreed``: two successive
+            hypotheses agree on its end (the paper's rule); ``ended``: its words are also over and
+            held back, and the next sentence has begun or the speaker pauses; an end that stands at
+            the same time needs no agreement on the words before it, and a long pause ends any
+            sentence.
+        align: when words are timed: ``whole``, with every hypothesis; ``changed``, with those that
+            have new words.
+        max_tail_s: longest audio that is transcribed again; a longer tail commits its stable
+            prefix at a word boundary.
+    """
+
+    renamed: ClassVar[dict[str, str]] = {
+        "verify": "debug.verify_transcripts",
+        "ahead": "debug.draft_ahead",
+    }
+    recognizer: Literal["qwen3-asr", "whisper", "gemma4-audio"] = "qwen3-asr"
+    context: tuple[str, ...] | dict[str, tuple[str, ...]] | None = None
+    min_start_s: float = Field(default=2.0, ge=0)
+    hold_back_ms: float = Field(default=0.0, ge=0)
+    stable_only: bool = False
+    commit: Literal["agreed", "ended"] = "ended"
+    align: Literal["whole", "changed"] = "whole"
+    max_tail_s: float = Field(default=30.0, ge=5)
+
+    @field_validator("recognizer", mode="before")
+    @classmethod
+    def _one_request_per_chunk(cls, value: Any) -> Any:
+        if value == "voxtral-realtime":
+            raise ValueError(
+                "voxtral-realtime consumes a stream of frames in one request that stays open; here "
+                "every chunk is a request of its own, which transcribes the live tail again"
+            )
+        return value
+
+    @field_validator("context", mode="before")
+    @classmethod
+    def _lists_of_terms(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return _read_context(value)
+        lists = value.values() if isinstance(value, dict) else [] if value is None else [value]
+        for terms in lists:
+            if not isinstance(terms, list | tuple) or not all(
+                isinstance(term, str) and term.strip() for term in terms
+            ):
+                raise ValueError(
+                    "expected a list of names and terms, or the path of a file or folder with them"
+                )
+        return value
+
+    def context_of(self, talk: str = "") -> str:
+        """Return the names and terms of a talk, one in a line; of any talk where all are equal."""
+        terms = self.context.get(talk, ()) if isinstance(self.context, dict) else self.context
+        return "\n".join(terms or ())
+
+    @property
+    def contexts(self) -> dict[str, str]:
+        """Every context that a stream may get, by its talk; ``""`` where all talks are equal."""
+        talks = self.context if isinstance(self.context, dict) else [""]
+        return {talk: text for talk in talks if (text := self.context_of(talk))}
+
+
+def _read_context(path: str) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
+    """Read the lines of a text file that are not blank, or every ``TALK.txt`` of a folder."""
+    try:
+        found = find_path(path)
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"expected a list of names and terms, or a file or folder that holds them: {error}"
+        ) from None
+    if not found.is_dir():
+        return _lines(found)
+    texts = {file.stem: _lines(file) for file in sorted(found.glob("*.txt"))}
+    if not texts:
+        raise ValueError(f"{found} holds no TALK.txt with names and terms of a talk")
+    return texts
+
+
+def _lines(file: Path) -> tuple[str, ...]:
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is not UTF-8 text ({error})") from None
+    return tuple(line.strip() for line in text.splitlines() if line.strip())
+
+
+class PromptWording(Strict):
+    """What the translation model reads around the source, in its own chat template.
+
+    ``{source_language}`` and ``{target_language}`` stand for English names, ``{context}`` for the
+    names and terms of the talk; a literal brace is doubled.
+
+    Attributes:
+        system: system turn; ``null`` for models whose template refuses one.
+        before: beginning of the user turn, in front of the source.
+        after: rest of the user turn, behind the source.
+        names: what a language is called where that is not its English name, by its code.
+        chat: whether the chat template writes the turn; ``false`` for models that were trained on
+            bare text: then there is no system turn, and a token that begins texts has to be part
+            of ``before``.
+    """
+
+    system: str | None = SYSTEM
+    before: str = ""
+    after: str = INSTRUCTION
+    names: dict[str, str] = Field(default_factory=dict)
+    chat: bool = True
+
+    @field_validator("system", "before", "after")
+    @classmethod
+    def _fillable(cls, value: str | None) -> str | None:
+        try:
+            (value or "").format(**_PLACEHOLDERS)
+        except (KeyError, IndexError, ValueError) as error:
+            known = ", ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
+            raise ValueError(f"cannot be filled in: {error}; known are {known}") from None
+        return value
+
+    @field_validator("names")
+    @classmethod
+    def _codes(cls, value: dict[str, str]) -> dict[str, str]:
+        return {language(code).code: name for code, name in value.items()}
+
+    @model_validator(mode="after")
+    def _bare_text_has_no_turns(self) -> PromptWording:
+        if not self.chat and self.system is not None:
+            raise ValueError("bare text (chat: false) has no system turn: set system to null")
+        return self
+
+    def name(self, spoken: str) -> str:
+        """Return what a language, given by its English name or code, is called here."""
+        found = language(spoken)
+        return self.names.get(found.code, found.name)
+
+
+class PromptConfig(PromptWording):
+    """The wording of every direction.
+
+    Attributes:
+        context: what ``{context}`` becomes where there are names and terms, with ``{terms}``.
+        languages: another wording where a language is spoken or written, by its code, as the
+            authors of some models give one; the target's goes first.
+    """
+
+    context: str = " Names and terms of the talk: {terms}."
+    languages: dict[str, PromptWording] = Field(default_factory=dict)
+
+    @field_validator("languages")
+    @classmethod
+    def _known(cls, value: dict[str, PromptWording]) -> dict[str, PromptWording]:
+        return {language(code).code: wording for code, wording in value.items()}
+
+    def wording(self, source: str, target: str) -> PromptWording:
+        """Return the wording of a direction, by its codes."""
+        return self.languages.get(target) or self.languages.get(source) or self
+
+    def digest(self, source: str, target: str) -> str:
+        """Hash of what a model reads in a direction, 12 hexadecimal digits."""
+        wording = self.wording(source, target)
+        content = [wording.system, wording.before, wording.after]
+        if wording.names:
+            content += [wording.names.get(source), wording.names.get(target)]
+        if not wording.chat:
+            content += ["bare text"]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
