@@ -105,7 +105,7 @@ def test_micro_models_that_follow_and_real_ones_have_the_same_policy(regime):
         ),
         (
             {"targets": {"de": {"speech": {"max_tail_s": 20}}}},
-            r"targets.de.speech.max_tail_s.*hold_back_ms, stable_only; all targets share one ear",
+            r"targets.de.speech.max_tail_s.*hold_back_ms, stable_only; all targets share speech",
         ),
         (
             {"targets": {"German": {"policy": {"topk": 3}}}},
