@@ -13,7 +13,7 @@ import yaml
 
 from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.speech_config import CONTEXTS
+from alignatt_agent.config.sections import CONTEXTS
 from alignatt_agent.evaluation.agent_choice import load_with_contexts
 from alignatt_agent.evaluation.devset import SEGMENTATION, DevSetError, load_devset, wav_seconds
 from alignatt_agent.evaluation.latency import REGIMES
