@@ -58,32 +58,20 @@ class Cost:
 
 
 class ChatAligner:
-    """Word aligner that asks a chat model about one pair at a time.
-
-    Args:
-        url: base address of an endpoint, e.g. ``https://host/v1``.
-        model: name of the model there.
-        source: English name of the source language.
-        target: English name of the target language.
-        key_variable: environment variable that holds the key; may be unset for a local server.
-        timeout_s: longest wait for one answer.
-        retries: further attempts after a time-out, an overload or nonsense.
-        parallel: concurrent requests.
-        price: US dollars per million tokens sent and received.
-    """
+    """Word aligner that asks a chat model about one pair at a time."""
 
     def __init__(
         self,
-        url: str,
+        url: str,  # base address of an endpoint, e.g. https://host/v1
         model: str,
-        source: str,
+        source: str,  # English names of the languages
         target: str,
         *,
-        key_variable: str = "OPENAI_API_KEY",
+        key_variable: str = "OPENAI_API_KEY",  # may be unset for a local server
         timeout_s: float = 60.0,
         retries: int = 3,
         parallel: int = 4,
-        price: tuple[float, float] | None = None,
+        price: tuple[float, float] | None = None,  # see ``Cost``
     ) -> None:
         import openai  # takes a second, and few calibrations need it
 

@@ -17,7 +17,6 @@ from alignatt_agent.translation.translator import Translator
 from alignatt_agent.translation.units import BROKEN, UnitDecoder
 from alignatt_agent.types import (
     Draft,
-    Judged,
     Prompt,
     Readout,
     SourceView,
@@ -43,16 +42,14 @@ class DraftedWord:
 
     Attributes:
         text: as written.
-        first: index of its first token.
-        last: index one past its last token.
+        emitted: whether all of its tokens are.
         attention: ``[source words]``, mean over heads and its tokens.
         provenance: shares in the order of ``PROVENANCE``; they sum to 1.
         peak: source word of the gate's peak at its last scanned token, if one was scanned.
     """
 
     text: str
-    first: int
-    last: int
+    emitted: bool
     attention: npt.NDArray[np.float64]
     provenance: npt.NDArray[np.float64]
     peak: int | None
@@ -149,6 +146,21 @@ def explain(
         ("accepted translation", len(prefix)),
         ("draft", len(draft.token_ids)),
     )
+    words = []
+    rows = draft.rows
+    assert rows is not None
+    for at in (slice(*cut) for cut in pairwise(units.boundaries(draft.token_ids))):
+        row = np.asarray(rows.source[at], np.float64).mean(axis=(0, 1))
+        other, suffix = (part[at].mean() for part in (rows.prompt, rows.suffix))
+        words.append(
+            DraftedWord(
+                "".join(texts[at]).strip(),
+                at.stop <= judged.emitted,
+                np.asarray(np.bincount(prompt.token_word, row), np.float64),
+                np.asarray([row[:frontier].sum(), row[frontier:].sum(), other, suffix]),
+                judged.words[at][-1] if judged.words[at] else None,
+            )
+        )
     passed = judged.decision.accepted
     return Reconstruction(
         tuple(source),
@@ -157,30 +169,9 @@ def explain(
         partition,
         accepted,
         tuple(DraftedToken(text, i < passed, i < judged.emitted) for i, text in enumerate(texts)),
-        tuple(
-            _word(prompt, draft, judged, frontier, first, last, "".join(texts[first:last]).strip())
-            for first, last in pairwise(units.boundaries(draft.token_ids))
-        ),
+        tuple(words),
         judged.decision.reason,
         len(readout.heads),
-    )
-
-
-def _word(
-    prompt: Prompt, draft: Draft, judged: Judged, frontier: int, first: int, last: int, text: str
-) -> DraftedWord:
-    rows = draft.rows
-    assert rows is not None
-    row = np.asarray(rows.source[first:last], np.float64).mean(axis=(0, 1))
-    other, suffix = (part[first:last].mean() for part in (rows.prompt, rows.suffix))
-    peaks = judged.words[first:last]
-    return DraftedWord(
-        text,
-        first,
-        last,
-        np.asarray(np.bincount(prompt.token_word, row), np.float64),
-        np.asarray([row[:frontier].sum(), row[frontier:].sum(), other, suffix]),
-        peaks[-1] if peaks else None,
     )
 
 

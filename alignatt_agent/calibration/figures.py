@@ -51,17 +51,7 @@ def figures_beside(
 def heat_map(
     matrix: npt.NDArray[np.float64], retained: Sequence[Head], title: str, stem: Path
 ) -> list[Path]:
-    """Draw the Translation Score of every head with the retained heads marked by their rank.
-
-    Args:
-        matrix: ``[layers, heads]`` scores between 0 and 1; NaN in layers without attention.
-        retained: the head set, best first.
-        title: heading.
-        stem: path without suffix.
-
-    Returns:
-        The written files.
-    """
+    """Draw Translation Scores ``[layers, heads]`` with the ``retained`` heads marked by rank."""
     plt = pyplot()
     layers, heads = matrix.shape
     # Legend and color bar have to fit next to very small models, too.
@@ -203,9 +193,8 @@ def _draw_rows(figure: Any, axes: Any, found: Reconstruction) -> None:
         axes.axvline(found.limit - 0.5, color=VERMILION, lw=1.6, ls=":")
     axes.set_xticks(range(len(found.source)), found.source, rotation=45, ha="right", fontsize=8.5)
     axes.set_yticks(range(len(found.words)), [word.text for word in found.words], fontsize=9)
-    emitted = [all(t.emitted for t in found.tokens[w.first : w.last]) for w in found.words]
-    for label, kept in zip(axes.get_yticklabels(), emitted, strict=True):
-        label.set_color("black" if kept else VERMILION)
+    for label, word in zip(axes.get_yticklabels(), found.words, strict=True):
+        label.set_color("black" if word.emitted else VERMILION)
     for label in axes.get_xticklabels()[found.accessible :]:
         label.set_color("#B36B00")
     axes.set_title(

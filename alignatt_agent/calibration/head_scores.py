@@ -38,18 +38,8 @@ class CalibrationError(AlignAttError, RuntimeError):
     exit_status = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Hits:
-    """Hits of one pass over one pair.
-
-    Attributes:
-        tokens: aligned tokens of the translation.
-        by_row: for each row convention ``[heads]`` hits: of every head in the model's order, or of
-            the means over the 1, 2, ... best ones.
-    """
-
-    tokens: int
-    by_row: dict[Row, Counts]
+Hits = dict[Row, Counts]
+"""For each row convention ``[heads]`` hits of every head, or of means over the 1, 2, ... best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +62,6 @@ class RowScores:
     head_set: tuple[Estimate, Estimate]
     all_heads: tuple[Estimate, Estimate]
     gain: Estimate
-
-    def ts(self, head: Head) -> float:
-        """Translation Score of a head."""
-        return float(self.matrix[head])
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +103,8 @@ def score(
 
     def read(
         part: str, pairs: Sequence[AlignedPair], rankings: dict[Row, list[int]] | None = None
-    ) -> list[Hits]:
+    ) -> list[tuple[int, Hits]]:
+        """Return the number of aligned tokens and the hits of each pair that can be read."""
         keys = [
             key_of("hits", model, repr((p.prompt, p.target_ids, p.source_words)), repr(rankings))
             for p in pairs
@@ -133,20 +120,24 @@ def score(
             causes = sorted({str(error) for error in refused})
             raise CalibrationError(f"the engine could read none of the {part} pairs: {causes[:3]}")
         skipped.update(error.reason for error in refused)
-        return [item for item in found if isinstance(item, Hits)]
+        return [
+            (pair.aligned, item)
+            for pair, item in zip(pairs, found, strict=True)
+            if not isinstance(item, PairError)
+        ]
 
     results = read("calibration", calibration)
-    counts = {row: np.stack([item.by_row[row] for item in results]).sum(0) for row in ROWS}
+    counts = {row: np.stack([item[row] for _, item in results]).sum(0) for row in ROWS}
     rankings = {row: rank(counts[row]) for row in ROWS}
     judged = read("held-out", held_out, rankings)
-    total = sum(item.tokens for item in results)
-    tokens = [item.tokens for item in judged]
+    total = sum(count for count, _ in results)
+    tokens = [count for count, _ in judged]
     rows: dict[Row, RowScores] = {}
     layers = list(loaded.layers)
     for row in ROWS:
         matrix = np.full((loaded.num_layers, loaded.num_heads), np.nan)
         matrix[layers] = counts[row].reshape(len(layers), -1) / total
-        hits = np.stack([item.by_row[row] for item in judged])  # [pairs, heads]
+        hits = np.stack([item[row] for _, item in judged])  # [pairs, heads]
         by_k = tuple(micro(column, tokens) for column in hits.T)
         best, everything = hits[:, top_k - 1], hits[:, -1]
         rows[row] = RowScores(
@@ -182,13 +173,10 @@ def _read(
             failures = 0
             yield (
                 place,
-                Hits(
-                    sum(1 for words in pair.source_words if words),
-                    {
-                        row: head_hits(found, pair)
-                        if rankings is None
-                        else cumulative_hits(found, pair, rankings[row])
-                        for row, found in rows.items()
-                    },
-                ),
+                {
+                    row: head_hits(found, pair)
+                    if rankings is None
+                    else cumulative_hits(found, pair, rankings[row])
+                    for row, found in rows.items()
+                },
             )

@@ -30,7 +30,7 @@ def head_set(
         "num_layers": layers,
         "num_heads": heads,
         "heads": [
-            {"layer": layer, "head": head, "ts": round(chosen.ts((layer, head)), 4)}
+            {"layer": layer, "head": head, "ts": round(float(chosen.matrix[layer, head]), 4)}
             for layer, head in chosen.ranking[:top_k]
         ],
         "held_out": {

@@ -22,15 +22,11 @@ def get_or_compute_all(
     compute: Callable[[list[int]], Iterable[tuple[int, T | PairError]]],
     title: str,
 ) -> list[T | PairError]:
-    """Return the results of all pairs; those that are not in ``cache`` are computed and kept.
+    """Return the results of all pairs; those whose key is not in ``cache`` are computed and kept.
 
-    Args:
-        cache: keeps them.
-        keys: of each pair, with all that its result depends on.
-        compute: yields the results of the pairs at the given places, with their places. Passing
-            failures are kept only once another result came, or the end: if they are the last
-            thing before ``compute`` raises, they are tried again.
-        title: of the progress bar.
+    ``compute`` yields the results of the pairs at the given places, with their places. Passing
+    failures are kept only once another result came, or the end: if they are the last results before
+    ``compute`` raises, they are tried again.
     """
     found: dict[int, T | PairError] = {
         place: result for place, key in enumerate(keys) if (result := cache.get(key)) is not None

@@ -201,7 +201,7 @@ def print_report(plan: CalibrationPlan, done: Calibrated) -> None:
     """Print the heads, the held-out scores, what was left out, and the signature."""
     chosen, provenance = done.content["row"], done.content["provenance"]
     found = done.outcome.rows[chosen]
-    heads = "  ".join(f"{a},{b} {100 * found.ts((a, b)):.1f}" for a, b in found.ranking[:16])
+    heads = "  ".join(f"{a},{b} {100 * found.matrix[a, b]:.1f}" for a, b in found.ranking[:16])
     pairs, tokens = done.outcome.held_out
     print(
         f"\n{plan.name}, {plan.direction}: Translation Score, %\n"

@@ -38,6 +38,11 @@ class AlignedPair:
     source_words: tuple[tuple[int, ...], ...]
     number: int = 0
 
+    @property
+    def aligned(self) -> int:
+        """Number of aligned tokens."""
+        return sum(1 for words in self.source_words if words)
+
 
 class RowReader(Protocol):
     """An engine that returns the attention rows of a given translation."""
@@ -77,13 +82,8 @@ def head_hits(rows: FloatArray, pair: AlignedPair) -> Counts:
 def cumulative_hits(rows: FloatArray, pair: AlignedPair, ranking: Sequence[int]) -> Counts:
     """Count the hits of the mean row over the first 1, 2, ... heads of a ranking.
 
-    Args:
-        rows: ``[target tokens, heads, source tokens]``.
-        pair: prompt, translation and its alignment.
-        ranking: places on the head axis, best first.
-
-    Returns:
-        ``[heads]``: place ``k - 1`` holds the hits of the mean over ``k`` heads.
+    ``rows`` are ``[target tokens, heads, source tokens]``; place ``k - 1`` of the result holds the
+    hits of the mean over ``k`` heads.
     """
     # The argmax of a sum is that of the mean.
     return head_hits(np.cumsum(rows[:, list(ranking)], axis=1, dtype=np.float64), pair)

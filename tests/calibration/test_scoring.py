@@ -146,7 +146,7 @@ def test_the_right_heads_win(tmp_path):
     assert outcome.rows["predicting"].ranking[0] == (0, 0)
     assert outcome.rows["emitted"].ranking[0] == (1, 2)
     assert outcome.rows["predicting"].matrix.shape == (LAYERS, HEADS)
-    assert outcome.rows["predicting"].ts((0, 0)) == 1
+    assert outcome.rows["predicting"].matrix[0, 0] == 1
     assert (outcome.calibration, outcome.held_out) == ((3, 8), (2, 3))
     best = outcome.rows["predicting"]
     assert best.by_k[0].value == best.head_set[0].value == best.head_set[1].value == 1
