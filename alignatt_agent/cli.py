@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from alignatt_agent import __version__
@@ -80,20 +80,25 @@ def run(name: str, argv: Sequence[str], called: str | None = None) -> int:
         argv: its arguments.
         called: how the user called it; default ``alignatt NAME``.
     """
-    called = called or f"alignatt {name}"
     quieten()  # before the module imports anything that talks
+    called = called or f"alignatt {name}"
+    module = f"alignatt_agent.{COMMANDS[name][0]}"
+    return report_errors(called, lambda: import_module(module).main(argv))
+
+
+def report_errors(called: str, command: Callable[[], int]) -> int:
+    """Run a command; our errors become one line on the terminal and its exit status."""
     try:
-        status: int = import_module(f"alignatt_agent.{COMMANDS[name][0]}").main(argv)
+        return command()
     except AlignAttError as error:
         print(f"{called}: {error}", file=sys.stderr)
         return error.exit_status
-    except BrokenPipeError:  # whoever read our output has read enough
+    except BrokenPipeError:  # the reader of our output has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
         print(f"\n{called}: interrupted; the same command goes on or starts again", file=sys.stderr)
         return 130
-    return status
 
 
 if __name__ == "__main__":

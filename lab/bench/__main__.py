@@ -59,6 +59,7 @@ from transformers import AutoTokenizer
 from transformers.utils import logging
 
 from alignatt_agent.cascade import Engines
+from alignatt_agent.cli import report_errors
 from alignatt_agent.command_line import page
 from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.resolved import Resolved
@@ -309,4 +310,4 @@ def _table(rows: Iterable[Sequence[Any]], headers: Sequence[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report_errors("python -m lab.bench", main))

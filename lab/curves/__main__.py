@@ -47,6 +47,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from alignatt_agent.cli import report_errors
 from alignatt_agent.cluster.connection import add_options, options_of
 from alignatt_agent.command_line import page, refuse_renamed, shared_options
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
@@ -162,4 +163,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report_errors("python -m lab.curves", main))

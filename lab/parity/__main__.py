@@ -53,6 +53,7 @@ from tabulate import tabulate
 from tqdm import tqdm
 from transformers.utils import logging
 
+from alignatt_agent.cli import report_errors
 from alignatt_agent.command_line import page
 from alignatt_agent.config.machine import device, versions
 from alignatt_agent.engine.options import engine_environment, on_cpu
@@ -134,4 +135,4 @@ def _row(cell: Cell) -> list[Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report_errors("python -m lab.parity", main))

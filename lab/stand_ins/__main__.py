@@ -1,15 +1,14 @@
-"""Run real configurations on random stand-ins for their models, which cannot be had everywhere.
+"""Smoke-test the configurations of real models with random models of the same architecture.
 
 For every configuration a random translation model is written in the class, the files, the layers
-and the heads of the published one, with as many ids that end a turn. Speech is the embedded
-recogniser's and aligner's. Whisper and Gemma-4's audio tower are random, but for a last layer that
-was taught to write one sentence, whatever is heard: they show that a front end is served, asked
-and read as it has to be, and nothing about hearing. The same YAML, with paths, types and shares of
-a GPU's memory replaced, then translates a piece of the embedded talk, from chunks to the end of
-the stream:
-  as written   the configuration is refused, every missing checkpoint named with its command
-  stream       nothing fails, the closing pass ends, units come back as they were emitted, and
-               no sentence is lost
+and the heads of the published one, with as many ids that end a turn. Recognizer and aligner are the
+embedded ones. Whisper and Gemma-4's audio tower are random, except for a last layer that was
+trained to transcribe one sentence always: they show that a front end is served, prompted and read
+correctly, and nothing about recognition. The same YAML, with paths, types and shares of a GPU's
+memory replaced, then translates a piece of the embedded talk to the end of the stream:
+  as written   the configuration is refused, and every missing checkpoint is named with its command
+  stream       nothing fails, the closing pass ends, the emitted units rebuild the text, and no
+               sentence is lost
   rows         where there are head sets: the gate reads rows, and they are within 1e-4 of
                Transformers' eager attention in float32
 
@@ -19,7 +18,7 @@ Examples:
   one of them, on a longer piece:
     python -m lab.stand_ins --config iwslt26-low --seconds 30
 
-exit status: 0 all passed; 1 something did not, it is named; 2 nothing was started
+exit status: 0 all passed; 1 a check failed, it is named; 2 nothing was started
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ from pathlib import Path
 import soundfile
 from tabulate import tabulate
 
+from alignatt_agent.cli import report_errors
 from alignatt_agent.command_line import page
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.checkpoints import EMBEDDED
@@ -83,10 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def real_configurations() -> list[str]:
-    """Names of the packaged configurations whose models are not embedded.
-
-    They come model by model, so that engines are started as seldom as can be.
-    """
+    """Names of the packaged configurations of real models, model by model: fewer engine starts."""
     names = known_resources("agent_configs", ".yaml")
     configs = {name: load_config(name) for name in names}
     paths = {name: config.models.translation.path for name, config in configs.items()}
@@ -95,11 +92,7 @@ def real_configurations() -> list[str]:
 
 
 def talk(seconds: float) -> FloatArray:
-    """Return the beginning of an embedded talk, ``[samples]``.
-
-    Raises:
-        ConfigError: not run from a checkout.
-    """
+    """Return the beginning of an embedded talk, ``[samples]``."""
     try:
         path = find_path(TALK)
     except FileNotFoundError as error:
@@ -109,15 +102,9 @@ def talk(seconds: float) -> FloatArray:
 
 
 def run(names: Sequence[str], audio: FloatArray, folder: Path) -> Iterator[Rehearsal]:
-    """Rehearse configurations into every target that they have a head set for, or two others.
+    """Rehearse configurations into every target with a head set, or into two others.
 
-    Args:
-        names: names or paths of configurations.
-        audio: what is said, ``[samples]``.
-        folder: where stand-ins are written.
-
-    Raises:
-        ConfigError: a configuration's model has no stand-in.
+    ``audio`` is ``[samples]``; stand-ins are written to ``folder``.
     """
     from alignatt_agent.agent import AlignAttAgent
 
@@ -143,4 +130,4 @@ def _row(found: Rehearsal) -> tuple[object, ...]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report_errors("python -m lab.stand_ins", main))

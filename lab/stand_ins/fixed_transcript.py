@@ -1,12 +1,11 @@
-"""Recognisers that write one sentence, whatever they hear.
+"""Random recognizers that always transcribe one sentence.
 
-What a random model writes down is nothing that could be translated. The last decoder layer of a
-stand-in is therefore taught one sentence, behind several sounds and the exact request of our front
-end; the other weights stay as they were drawn, some of them scaled down. Such a model shows that a
-front end is served, asked and read as it has to be, and that the whole cascade runs behind it. It
-shows nothing about hearing: what it writes does not depend on the audio, and so the times of its
-words mean nothing. (That random models listen, and write what Transformers decodes, is tested with
-the front ends.)
+The transcript of a random model cannot be translated. The last decoder layer of a stand-in is
+therefore trained on one sentence, after several sounds and the exact request of our front end; the
+other weights stay random, some of them scaled down. Such a model shows that a front end is served,
+prompted and read correctly, and that the cascade runs behind it. Its transcript does not depend on
+the audio, so the times of its words mean nothing. (The tests of the front ends show that random
+models depend on the audio, and decode what Transformers decodes.)
 """
 
 from __future__ import annotations
@@ -31,20 +30,20 @@ from alignatt_agent.speech.front_ends import GemmaPrompt, WhisperPrompt
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
 
 SENTENCE = "We read every word of the talk."
-"""None of its tokens comes twice, so that a layer that knows where it stands knows what follows."""
+"""No token occurs twice, so the previous token determines the next one."""
 
 _CALM = 0.02
-"""Factor on what a layer of Gemma-4 adds: as drawn, a state soon holds little of its own token."""
+"""Factor on the output of a layer of Gemma-4: without it, states soon lose their own token."""
 
 _DEAF = 0.002
-"""Factor on what is taken over from other places, audio among them: as drawn, the sounds of the
-lesson were learnt by heart, and speech got another transcript."""
+"""Factor on attention to other places, audio among them: without it, the training sounds were
+memorized, and speech got another transcript."""
 
 _SURE = 0.9
 """Least probability of every token."""
 
 _STEPS = 500
-"""Of teaching at most; it took 10 to 80."""
+"""Most training steps; it took 10 to 80."""
 
 
 def sounds(seed: int = 0) -> Iterator[FloatArray]:
@@ -56,11 +55,7 @@ def sounds(seed: int = 0) -> Iterator[FloatArray]:
 
 
 def teach_whisper(folder: Path) -> None:
-    """Teach a Whisper checkpoint ``SENTENCE``, in place.
-
-    Raises:
-        ValueError: it did not learn it.
-    """
+    """Train a Whisper checkpoint to transcribe ``SENTENCE``, in place."""
     model: Any = WhisperForConditionalGeneration.from_pretrained(folder).eval()
     processor = WhisperProcessor.from_pretrained(folder)
     tokenizer = processor.tokenizer
@@ -81,11 +76,7 @@ def teach_whisper(folder: Path) -> None:
 
 
 def teach_gemma4(folder: Path) -> None:
-    """Teach a Gemma-4 checkpoint to answer ``SENTENCE`` when it is asked what is said, in place.
-
-    Raises:
-        ValueError: it did not learn it.
-    """
+    """Train a Gemma-4 checkpoint to answer a transcription request with ``SENTENCE``, in place."""
     model: Any = Gemma4ForConditionalGeneration.from_pretrained(folder).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
     request = GemmaPrompt(tokenizer, str(folder), 4096).ids("English")
@@ -105,13 +96,7 @@ def teach_gemma4(folder: Path) -> None:
 
 
 def gemma4_inputs(model: Any, ids: Sequence[int], audio: FloatArray) -> dict[str, Any]:
-    """Return what Transformers' class takes for a request about audio.
-
-    Args:
-        model: ``Gemma4ForConditionalGeneration``.
-        ids: the request, with one placeholder for audio.
-        audio: ``[samples]``.
-    """
+    """Return the inputs of Transformers' class for a request with one placeholder for audio."""
     found = Gemma4AudioFeatureExtractor()(
         [audio], sampling_rate=SAMPLE_RATE, return_tensors="pt", padding="longest"
     )
@@ -137,14 +122,14 @@ def _teach(
     ask: Callable[[FloatArray], dict[str, Any]],
     said: Sequence[int],
 ) -> None:
-    """Adjust the last layer until ``said`` is certain after every sound.
+    """Train the last layer until ``said`` is certain after every sound.
 
     Args:
         model: the whole model.
         layers: of its decoder.
-        output: what follows on the last one, up to the logits.
-        ask: returns the model's inputs: a request about audio, and all but the last of ``said``.
-        said: ids of the answer with the one that ends it.
+        output: the modules after the last layer, up to the logits.
+        ask: returns the model's inputs: a request with audio, and all but the last of ``said``.
+        said: ids of the answer, including the one that ends it.
     """
     last, labels = layers[-1], torch.tensor(said)
     with torch.no_grad():  # what comes before the last layer does not change
@@ -179,7 +164,7 @@ def _teach(
 
 
 def _taken(model: Any, layer: Any, inputs: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
-    """Return what a layer takes when the model runs."""
+    """Return the inputs of a layer when the model runs."""
     found: list[tuple[tuple[Any, ...], Any]] = []
     hook = layer.register_forward_pre_hook(
         lambda _, arguments, options: found.append((arguments, options)), with_kwargs=True
@@ -194,7 +179,7 @@ def _states(output: Any) -> Any:
 
 
 def _save(model: Any, folder: Path) -> None:
-    """Write weights into a checkpoint, whatever else its file holds."""
+    """Write trained weights into a checkpoint and keep the others."""
     path = folder / "model.safetensors"
     weights, taught = load_file(path), model.state_dict()
     for name in weights.keys() & taught.keys():

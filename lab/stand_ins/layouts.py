@@ -1,7 +1,7 @@
-"""Random checkpoints in the files and classes that the real ones are published in.
+"""Random checkpoints in the files and classes of the published ones.
 
-The real configurations start on them as they are, with paths and types replaced: they stand in
-for weights where none can be had, never for what the weights know.
+The real configurations start on them, with paths and types replaced. They stand in for weights that
+are not available, never for what the weights know.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from transformers.models.llama import LlamaConfig
 from transformers.models.qwen3 import Qwen3Config
 
 from alignatt_agent.doctor.published_shapes import PUBLISHED
-from lab.stand_ins import random_models
-from lab.stand_ins import templates as published_templates
+from lab.stand_ins import random_models, templates
 from lab.stand_ins.speech_layout import write_json
 from lab.stand_ins.templates import FAMILIES
 
@@ -52,9 +51,8 @@ _CALM = 0.3
 """Factor on the queries of deeper ones, whose scores are not scaled down: with random weights each
 layer attends to one token, and 42 of them multiply the rounding of the first to 5e-4 (measured)."""
 
-
 _KEPT = ("num_hidden_layers", "num_attention_heads", "num_key_value_heads")
-"""What a stand-in has of the published dimensions, with the kinds of its layers."""
+"""Published dimensions that a stand-in keeps, with the kinds of its layers."""
 
 _FAMILIES = {"hunyuan_v1_dense": "hunyuan"}
 
@@ -62,7 +60,7 @@ _FAMILIES = {"hunyuan_v1_dense": "hunyuan"}
 def _shape(config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     kind, text = config["model_type"], config.get("text_config", config)
     kept = [*_KEPT, *(key for key in ("layer_types", "num_kv_shared_layers") if key in text)]
-    # The rounding of as many layers with the wide weights of shallow models is no longer small.
+    # With the wide weights of shallow models, rounding grows too large in as many layers.
     return _FAMILIES.get(kind, kind), {
         **{key: text[key] for key in kept},
         "initializer_range": 0.05,
@@ -78,16 +76,7 @@ SHAPES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 
 def write(model: str, folder: Path, seed: int = 0) -> Path:
-    """Write a stand-in for a published model: its class, files, layers and heads.
-
-    Args:
-        model: one of ``SHAPES``.
-        folder: where to write; created.
-        seed: of the weights.
-
-    Returns:
-        ``folder``.
-    """
+    """Write a stand-in for one of ``SHAPES``, with its class, files, layers and heads."""
     architecture, sizes = SHAPES[model]
     writer = {"gemma4": write_gemma4, "gemma3": write_gemma3}.get(architecture)
     if writer is not None:
@@ -98,20 +87,13 @@ def write(model: str, folder: Path, seed: int = 0) -> Path:
 def write_gemma4(folder: Path, seed: int = 0, **sizes: Any) -> Path:
     """Write a ``Gemma4ForConditionalGeneration``: text, vision and audio, as E4B is published.
 
-    The last layers share keys and values of earlier ones; the published files hold projections
-    for them all the same, and several ids that end a turn.
-
-    Args:
-        folder: where to write; created.
-        seed: of the weights.
-        sizes: entries of the text configuration that differ from the tiny default.
-
-    Returns:
-        ``folder``.
+    The last layers share keys and values of earlier ones; the published files still hold
+    projections for them, and several ids that end a turn. ``sizes`` are entries of the text
+    configuration that differ from the tiny default.
     """
-    tokenizer = published_templates.tokenizer("gemma4")
+    tokenizer = templates.tokenizer("gemma4")
     tokenizer.add_special_tokens({"extra_special_tokens": list(MEDIA.values())})
-    tokenizer.init_kwargs.update(MEDIA)  # so they become attributes of who loads it
+    tokenizer.init_kwargs.update(MEDIA)  # attributes of the tokenizer that is loaded
     ids = {name: tokenizer.convert_tokens_to_ids(token) for name, token in MEDIA.items()}
     config = Gemma4Config(
         text_config=_text("gemma4", sizes),
@@ -123,30 +105,20 @@ def write_gemma4(folder: Path, seed: int = 0, **sizes: Any) -> Path:
             "position_embedding_size": 64,
             "default_output_length": 4,
         },
-        # The first stage has as many channels as there are mel bins: Transformers sizes the layer
-        # behind it by them. vLLM's linear on a CPU takes any width, and wrote past its output.
+        # The first stage has as many channels as there are mel bins: Transformers sizes the next
+        # layer by them. vLLM's linear on a CPU takes any width, and wrote past its output.
         audio_config={**_TOWER, "subsampling_conv_channels": (128, 8), "output_proj_dims": 64},
         **{f"{name}_id": place for name, place in ids.items()},
         eoa_token_index=ids["eoa_token"],
     )
     _save(Gemma4ForConditionalGeneration, config, "gemma4", folder, seed, tokenizer)
     write_json(folder / "processor_config.json", _PROCESSOR)
-    _silence(folder / "model.safetensors", list(ids.values()))
-    _add_vestigial_projections(folder / "model.safetensors", config)
+    _as_published(folder / "model.safetensors", config, list(ids.values()))
     return folder
 
 
 def write_gemma3(folder: Path, seed: int = 0, **sizes: Any) -> Path:
-    """Write a ``Gemma3ForConditionalGeneration``: text and vision, as MiLMMT-46-4B is published.
-
-    Args:
-        folder: where to write; created.
-        seed: of the weights.
-        sizes: entries of the text configuration that differ from the tiny default.
-
-    Returns:
-        ``folder``.
-    """
+    """Write a ``Gemma3ForConditionalGeneration``: text and vision, as MiLMMT-46-4B is published."""
     config = Gemma3Config(
         text_config=_text("gemma3", sizes),
         vision_config={**_TOWER, "intermediate_size": 128, "image_size": 56, "patch_size": 14},
@@ -158,17 +130,7 @@ def write_gemma3(folder: Path, seed: int = 0, **sizes: Any) -> Path:
 
 
 def write_text(architecture: str, folder: Path, seed: int = 0, **sizes: Any) -> Path:
-    """Write a text model with the family's template and all ids that end its turns.
-
-    Args:
-        architecture: ``"qwen3"``, ``"hunyuan"`` or ``"llama"``.
-        folder: where to write; created.
-        seed: of the weights.
-        sizes: entries of the configuration that differ from the tiny default.
-
-    Returns:
-        ``folder``.
-    """
+    """Write a Qwen3, HunYuan or Llama with the family's template and all ids that end its turns."""
     make = {"qwen3": Qwen3Config, "hunyuan": HunYuanDenseV1Config, "llama": LlamaConfig}
     config = make[architecture](**_text(architecture, sizes))
     _save(AutoModelForCausalLM.from_config, config, architecture, folder, seed)
@@ -192,7 +154,7 @@ def _save(
     seed: int,
     tokenizer: PreTrainedTokenizerFast | None = None,
 ) -> None:
-    tokenizer = tokenizer or published_templates.tokenizer(architecture)
+    tokenizer = tokenizer or templates.tokenizer(architecture)
     stops = tokenizer.convert_tokens_to_ids(list(FAMILIES[architecture].stops))
     begin, pad = tokenizer.bos_token_id, tokenizer.pad_token_id
     text = config.get_text_config()
@@ -212,17 +174,13 @@ def _save(
     tokenizer.save_pretrained(folder)
 
 
-def _silence(path: Path, ids: list[int]) -> None:
-    """Keep tokens out of greedy drafts."""
-    # Inside text vLLM and Transformers embed placeholders of other media differently.
-    weights = load_file(path)
-    weights["model.language_model.embed_tokens.weight"][ids] = 0.0
-    save_file(weights, path, metadata={"format": "pt"})
+def _as_published(path: Path, config: Gemma4Config, silent: list[int]) -> None:
+    """Change a Gemma-4: layers that share keys get projections, ``silent`` tokens are not drafted.
 
-
-def _add_vestigial_projections(path: Path, config: Gemma4Config) -> None:
-    """Give layers that share keys and values the projections that nobody reads."""
+    Within text vLLM and Transformers embed placeholders of other media differently.
+    """
     weights = load_file(path)
+    weights["model.language_model.embed_tokens.weight"][silent] = 0.0
     text = config.get_text_config()
     first = text.num_hidden_layers - text.num_kv_shared_layers
     for layer in range(first, text.num_hidden_layers):

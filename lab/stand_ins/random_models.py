@@ -1,4 +1,4 @@
-"""Random checkpoints of several architectures, of any size: nothing to download, nothing learnt.
+"""Random checkpoints of several architectures and any size.
 
 All share one byte-level tokenizer with a chat template, so that ``PromptBuilder`` works on them.
 """
@@ -134,18 +134,8 @@ ARCHITECTURES = tuple(_CONFIGS)
 def write(architecture: str, folder: Path, *, seed: int = 0, **sizes: Any) -> Path:
     """Write a random checkpoint with its tokenizer; equal arguments write equal weights.
 
-    Args:
-        architecture: one of ``ARCHITECTURES``.
-        folder: where to write; created.
-        seed: of the weights.
-        sizes: entries of the configuration that differ from the tiny default, e.g.
-            ``**GEMMA4_200M``.
-
-    Returns:
-        ``folder``.
-
-    Raises:
-        ValueError: the architecture is unknown.
+    ``sizes`` are entries of the configuration that differ from the tiny default, e.g.
+    ``**GEMMA4_200M``.
     """
     if architecture not in _CONFIGS:
         raise ValueError(f"unknown architecture {architecture!r}; known: {list(ARCHITECTURES)}")
@@ -198,13 +188,7 @@ def byte_level(specials: list[str]) -> Tokenizer:
 def tokenizer(
     specials: Sequence[str] = _SPECIALS, template: str = _TEMPLATE
 ) -> PreTrainedTokenizerFast:
-    """Return a byte-level tokenizer with a chat template.
-
-    Args:
-        specials: special tokens by their ids: padding, end, beginning, unknown, and the marks of
-            the template.
-        template: its chat template.
-    """
+    """Return a byte-level tokenizer; ``specials`` are pad, end, begin, unknown, and marks."""
     pad, end, begin, unknown, *marks = specials
     return PreTrainedTokenizerFast(
         tokenizer_object=byte_level(list(specials)),

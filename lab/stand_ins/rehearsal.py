@@ -1,4 +1,4 @@
-"""One configuration on stand-ins for its models: streamed through the agent, its rows compared."""
+"""Run one configuration on stand-ins for its models, and compare its rows."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from alignatt_agent.config.resources import find_path
 from alignatt_agent.config.sections import SHARE
 from alignatt_agent.doctor import engine_checks as doctor_engines
 from alignatt_agent.doctor.row_parity import Gap
+from alignatt_agent.engine.options import engine_environment, on_cpu
 from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.speech.front_ends import WHISPER
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError, AttentionRows, FloatArray, Step
-from lab.stand_ins import fixed_transcript as fixed_hearing
-from lab.stand_ins import layouts as published_layouts
+from lab.stand_ins import fixed_transcript, layouts
 from lab.stand_ins.speech_layout import write_json
 from lab.stand_ins.whisper import write_whisper
 
 SPEECH = {"asr": "micro_models/qwen3-asr", "aligner": "micro_models/qwen3-aligner"}
-"""Embedded models: a random recogniser hears nothing that could be translated. Those of other front
-ends write one sentence, see ``fixed_hearing``."""
+"""Embedded models. The recognizers of other front ends always transcribe one sentence, see
+``fixed_transcript``."""
 
 OTHERS = ("de", "zh")
 """Targets of configurations without head sets: one of each kind of script."""
@@ -41,21 +41,15 @@ OTHERS = ("de", "zh")
 
 @dataclass(slots=True)
 class Rehearsal:
-    """What came of one configuration and target.
+    """Result of one configuration and target.
 
     Attributes:
-        name: the configuration.
-        model: its translation model.
-        refused: what became of the configuration as it is written.
-        target: language code.
-        chunks: steps of the stream, its end included.
-        sentences: sentences that were closed.
-        tokens: tokens that were emitted.
-        units: stability units that were emitted.
+        model: the translation model.
+        refused: result of the configuration with its own models.
+        chunks: steps of the stream, including its end.
         drafts_with_rows: drafts that a gate judged by attention.
         largest: largest difference of an attention weight to Transformers; ``None`` without rows.
-        seconds: it took, starting included.
-        problems: what is not as it has to be.
+        seconds: including the start of the engines.
     """
 
     name: str
@@ -73,12 +67,7 @@ class Rehearsal:
 
 
 def as_written(config: AgentConfig) -> tuple[str, list[str]]:
-    """Try the configuration with its own models, which may be missing here.
-
-    Returns:
-        ``"refused"`` or ``"weights here"``, and the commands that should have been named but
-        were not.
-    """
+    """Try the configuration with its own models; return the result and missing commands."""
     missing = []
     for role in ROLES:
         model: ModelConfig = getattr(config.models, role)
@@ -95,26 +84,22 @@ def as_written(config: AgentConfig) -> tuple[str, list[str]]:
 
 
 def stand_in(config: AgentConfig, folder: Path) -> AgentConfig:
-    """Write models that stand in for those of a configuration.
-
-    Args:
-        config: of published models.
-        folder: where; models of the same name are written once.
+    """Write stand-ins for the models of a configuration, each name once.
 
     Returns:
         The configuration with paths, types and shares of a GPU's memory replaced.
     """
     models: dict[str, ModelConfig] = {}
+    with engine_environment():
+        share = {} if on_cpu() else {SHARE: 0.1}
     for role in ROLES:
         model: ModelConfig = getattr(config.models, role)
-        hears = model.path == config.models.asr.path
-        # Who hears is another model. Head sets know one by the last part of its name.
-        path = folder / (config.speech.recognizer if hears else "") / Path(model.path).name
+        transcribes = model.path == config.models.asr.path
+        # A recognizer is another model. Head sets name a model by the last part of its path.
+        path = folder / (config.speech.recognizer if transcribes else "") / Path(model.path).name
         if not path.exists():
             _write(role, config, path)
-        engine = {key: value for key, value in model.engine.items() if key != SHARE}
-        if not engine_on_cpu():
-            engine[SHARE] = 0.1
+        engine = {key: value for key, value in model.engine.items() if key != SHARE} | share
         models[role] = ModelConfig(path=str(path), dtype="float32", engine=engine)
     return config.model_copy(update={"models": ModelsConfig(**models)})
 
@@ -122,13 +107,13 @@ def stand_in(config: AgentConfig, folder: Path) -> AgentConfig:
 def _write(role: str, config: AgentConfig, path: Path) -> None:
     """Write the stand-in of one role."""
     if role == "asr" and config.speech.recognizer == WHISPER:
-        fixed_hearing.teach_whisper(write_whisper(path))
+        fixed_transcript.teach_whisper(write_whisper(path))
     elif role != "translation" and not (role == "asr" and config.models.asr_is_translation):
         _publish(find_path(SPEECH[role]), path)
     else:
-        published_layouts.write(config.models.translation.path, path)
+        layouts.write(config.models.translation.path, path)
         if config.models.asr_is_translation:
-            fixed_hearing.teach_gemma4(path)
+            fixed_transcript.teach_gemma4(path)
 
 
 def _publish(embedded: Path, folder: Path) -> None:
@@ -152,24 +137,12 @@ def _publish(embedded: Path, folder: Path) -> None:
     template.unlink()
 
 
-def engine_on_cpu() -> bool:
-    """Whether engines run on the CPU."""
-    from alignatt_agent.engine.options import engine_environment, on_cpu
-
-    with engine_environment():
-        return on_cpu()
-
-
 def rehearse(
     name: str, written: AgentConfig, audio: FloatArray, folder: Path
 ) -> Iterator[Rehearsal]:
     """Stream ``audio``, ``[samples]``, into every target with a head set, and compare rows.
 
-    Args:
-        name: of the configuration.
-        written: the configuration.
-        audio: what is said.
-        folder: for stand-ins and for the configuration with them, as the harness reads it.
+    ``folder`` gets the stand-ins, and the configuration with them.
     """
     from simulstream.config import yaml_config
 
@@ -191,17 +164,13 @@ def rehearse(
             problems.append(str(error))
         found.largest, found.seconds = largest, time.monotonic() - begin
         yield found
-        begin, problems = time.monotonic(), []  # those of all targets are told once
+        begin, problems = time.monotonic(), []  # those of all targets are reported once
 
 
 def stream(found: Rehearsal, config: SimpleNamespace, audio: FloatArray, gated: bool) -> None:
-    """Stream ``audio``, ``[samples]``, through a new agent; note what came of it.
+    """Stream ``audio``, ``[samples]``, through a new agent; ``found`` takes the result.
 
-    Args:
-        found: takes figures and problems.
-        config: what Simulstream made of the YAML; its engines are loaded.
-        audio: what is said.
-        gated: whether attention has to be read.
+    ``config`` is Simulstream's reading of the YAML; its engines are loaded.
     """
     steps: list[Step] = []
     failures = len(AlignAttAgent.failures)
@@ -230,7 +199,7 @@ def stream(found: Rehearsal, config: SimpleNamespace, audio: FloatArray, gated: 
 def _lost(
     steps: Sequence[Step], units: Sequence[str], outputs: Sequence[Any], target: Language
 ) -> list[str]:
-    """Say what did not come out as it went in."""
+    """Name what the stream lost."""
     problems = []
     text = "".join(output.new_string for output in outputs)
     joined = (" " if target.spaced else "").join(units)

@@ -1,8 +1,7 @@
-"""Random speech checkpoints in the files that the real ones are published in.
+"""Random speech checkpoints in the files of the published ones.
 
 The tokenizer is ``vocab.json`` with ``merges.txt``, and the chat template lies in
-``chat_template.json``, which a tokenizer does not read. They stand in for weights where none can be
-had, never for what the weights know.
+``chat_template.json``, which a tokenizer does not read.
 """
 
 from __future__ import annotations
@@ -47,26 +46,23 @@ CHAT_TEMPLATE = (
     "{{- '<|im_start|>user\n' + heard.audio + '<|im_end|>\n' -}}"
     "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}"
 )
-"""Writes what the published one writes: always a system turn, then the audio."""
+"""Writes the same text as the published one: always a system turn, then the audio."""
 
 _SPECIAL = (
     *("<|endoftext|>", "<|im_start|>", "<|im_end|>"),
     *("<|audio_start|>", "<|audio_end|>", "<|audio_pad|>"),
 )
 _PLAIN = ("<asr_text>", "<timestamp>")
-"""Tokens of their own that decoding does not leave out."""
+"""Added tokens that decoding keeps."""
+
+_AS_WRITTEN = dict.fromkeys(("lstrip", "normalized", "rstrip", "single_word"), False)
+
+BINS = 400
+"""Time bins of the aligner."""
 
 
 def write_recognizer(folder: Path, seed: int = 0) -> Path:
-    """Write a random Qwen3-ASR in the published files; equal seeds write equal weights.
-
-    Args:
-        folder: where to write; created.
-        seed: of the weights.
-
-    Returns:
-        ``folder``.
-    """
+    """Write a random Qwen3-ASR in the published files; equal seeds write equal weights."""
     ids = save_tokenizer(folder)
     model = tiny(ids, seed)
     weights = original_names(model.state_dict())
@@ -75,34 +71,20 @@ def write_recognizer(folder: Path, seed: int = 0) -> Path:
     return folder
 
 
-def write_aligner(folder: Path, seed: int = 0, bins: int = 400) -> Path:
-    """Write a random forced aligner in the published files; equal seeds write equal weights.
-
-    Args:
-        folder: where to write; created.
-        seed: of the weights.
-        bins: how many time bins it tells apart.
-
-    Returns:
-        ``folder``.
-    """
+def write_aligner(folder: Path, seed: int = 0) -> Path:
+    """Write a random forced aligner in the published files; equal seeds write equal weights."""
     ids = save_tokenizer(folder)
     model = tiny(ids, seed)
     weights = original_names(model.state_dict())
     generator = torch.Generator().manual_seed(seed)
     hidden = model.config.text_config.hidden_size
-    weights[LM_HEAD] = torch.randn(bins, hidden, generator=generator)
-    _save(weights, as_aligner(thinker_config(model.config, ids), bins, ids), ids, folder)
+    weights[LM_HEAD] = torch.randn(BINS, hidden, generator=generator)
+    _save(weights, as_aligner(thinker_config(model.config, ids), BINS, ids), ids, folder)
     return folder
 
 
 def tiny(ids: Mapping[str, int], seed: int) -> Qwen3ASRForConditionalGeneration:
-    """Return a random Qwen3-ASR of 0.4 million parameters.
-
-    Args:
-        ids: of the special tokens.
-        seed: of the weights.
-    """
+    """Return a random Qwen3-ASR of 0.4 million parameters with these special tokens."""
     config = Qwen3ASRConfig(
         **special_ids(ids),
         audio_config={
@@ -150,13 +132,7 @@ def _save(
 
 
 def save_description(config: dict[str, Any], ids: Mapping[str, int], folder: Path) -> None:
-    """Write what is published beside weights and tokenizer, for weights of bfloat16.
-
-    Args:
-        config: as ``thinker_config`` returns it.
-        ids: of the special tokens.
-        folder: that exists.
-    """
+    """Write the published files except weights and tokenizer, for weights of bfloat16."""
     save_settings(config, "bfloat16", ids, folder)
     write_json(folder / "chat_template.json", {"chat_template": CHAT_TEMPLATE})
 
@@ -172,14 +148,7 @@ def save_tokenizer(folder: Path) -> dict[str, int]:
         folder / "tokenizer_config.json",
         {
             "added_tokens_decoder": {
-                str(place): {
-                    "content": token,
-                    "lstrip": False,
-                    "normalized": False,
-                    "rstrip": False,
-                    "single_word": False,
-                    "special": token in _SPECIAL,
-                }
+                str(place): {"content": token, "special": token in _SPECIAL, **_AS_WRITTEN}
                 for token, place in ids.items()
             },
             "additional_special_tokens": list(_SPECIAL[1:]),

@@ -44,13 +44,20 @@ _FEATURES: Mapping[str, Any] = {
 }
 """``preprocessor_config.json``."""
 
+_AUDIO_KEYS = (
+    *("activation_function", "d_model", "downsample_hidden_size", "encoder_attention_heads"),
+    *("encoder_ffn_dim", "encoder_layers", "n_window", "n_window_infer", "num_mel_bins"),
+    *("output_dim", "scale_embedding"),
+)
+_TEXT_KEYS = (
+    *("attention_bias", "head_dim", "hidden_act", "hidden_size", "intermediate_size"),
+    *("max_position_embeddings", "num_attention_heads", "num_hidden_layers"),
+    *("num_key_value_heads", "rms_norm_eps", "vocab_size"),
+)
+
 
 def original_names(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Rename a ``Qwen3ASRForConditionalGeneration`` state dict to the published names.
-
-    Raises:
-        ValueError: a weight has a name that is not known here.
-    """
+    """Rename a ``Qwen3ASRForConditionalGeneration`` state dict to the published names."""
     renamed = {}
     for name, tensor in state.items():
         for old, new in _RENAMED:
@@ -63,12 +70,7 @@ def original_names(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]
 
 
 def thinker_config(config: Any, ids: Mapping[str, int]) -> dict[str, Any]:
-    """Build the published form of ``config.json`` from a ``transformers.Qwen3ASRConfig``.
-
-    Args:
-        config: of Transformers.
-        ids: of the special tokens.
-    """
+    """Build the published form of ``config.json`` from a ``transformers.Qwen3ASRConfig``."""
     audio, text = config.audio_config, config.text_config
     half = text.head_dim // 2
     sections = [half - 2 * (half * 5 // 16), half * 5 // 16, half * 5 // 16]
@@ -84,31 +86,12 @@ def thinker_config(config: Any, ids: Mapping[str, int]) -> dict[str, Any]:
             "initializer_range": config.initializer_range,
             "audio_config": {
                 "model_type": "qwen3_asr_audio_encoder",
-                "activation_function": audio.activation_function,
-                "d_model": audio.d_model,
-                "downsample_hidden_size": audio.downsample_hidden_size,
-                "encoder_attention_heads": audio.encoder_attention_heads,
-                "encoder_ffn_dim": audio.encoder_ffn_dim,
-                "encoder_layers": audio.encoder_layers,
                 "max_source_positions": 1500,
-                "n_window": audio.n_window,
-                "n_window_infer": audio.n_window_infer,
-                "num_mel_bins": audio.num_mel_bins,
-                "output_dim": audio.output_dim,
-                "scale_embedding": audio.scale_embedding,
+                **{key: getattr(audio, key) for key in _AUDIO_KEYS},
             },
             "text_config": {
                 "model_type": "qwen3",
-                "attention_bias": text.attention_bias,
-                "head_dim": text.head_dim,
-                "hidden_act": text.hidden_act,
-                "hidden_size": text.hidden_size,
-                "intermediate_size": text.intermediate_size,
-                "max_position_embeddings": text.max_position_embeddings,
-                "num_attention_heads": text.num_attention_heads,
-                "num_hidden_layers": text.num_hidden_layers,
-                "num_key_value_heads": text.num_key_value_heads,
-                "rms_norm_eps": text.rms_norm_eps,
+                **{key: getattr(text, key) for key in _TEXT_KEYS},
                 # Audio and text advance all three position axes together, so this equals the
                 # plain rotary embedding of the Transformers model.
                 "rope_scaling": {
@@ -120,7 +103,6 @@ def thinker_config(config: Any, ids: Mapping[str, int]) -> dict[str, Any]:
                 },
                 "rope_theta": _rope_theta(text),
                 "tie_word_embeddings": config.tie_word_embeddings,
-                "vocab_size": text.vocab_size,
             },
         },
     }
@@ -141,21 +123,14 @@ def as_aligner(config: dict[str, Any], bins: int, ids: Mapping[str, int]) -> dic
 def save_model(
     weights: dict[str, torch.Tensor], config: dict[str, Any], ids: Mapping[str, int], folder: Path
 ) -> None:
-    """Write everything but the tokenizer.
-
-    Args:
-        weights: under their published names.
-        config: as ``thinker_config`` returns it.
-        ids: of the special tokens.
-        folder: that exists.
-    """
+    """Write weights of published names and the configuration; no tokenizer."""
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
     save_settings(config, dtype, ids, folder)
 
 
 def save_settings(config: dict[str, Any], dtype: str, ids: Mapping[str, int], folder: Path) -> None:
-    """Write everything but tokenizer and weights, whose type is ``dtype``; see ``save_model``."""
+    """Write the configuration for weights of type ``dtype``."""
     config["thinker_config"]["dtype"] = dtype
     stop = [ids["<|endoftext|>"], ids["<|im_end|>"]]
     write_json(folder / "config.json", config)
@@ -167,7 +142,7 @@ def save_settings(config: dict[str, Any], dtype: str, ids: Mapping[str, int], fo
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
-    """Write a JSON file that people can read."""
+    """Write an indented JSON file."""
     path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

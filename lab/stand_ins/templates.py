@@ -1,6 +1,6 @@
-"""Chat templates that serialise turns as the published ones of each family do, in our own words.
+"""Chat templates that write the same text as the published ones of each family.
 
-What has to agree is the text that comes out; the tests hold it against the known forms.
+The tests compare the text with the known forms.
 """
 
 from __future__ import annotations
@@ -14,13 +14,7 @@ from lab.stand_ins import random_models
 
 
 class Family(NamedTuple):
-    """How a family of models writes a conversation.
-
-    Attributes:
-        specials: special tokens by their ids: padding, end, beginning, unknown, and marks.
-        stops: those that end a turn.
-        template: its chat template.
-    """
+    """Chat format of a family; ``specials`` are pad, end, begin, unknown, and marks, by id."""
 
     specials: tuple[str, ...]
     stops: tuple[str, ...]
@@ -33,7 +27,7 @@ _TURNS = (
     "{{ m.content }}%(close)s\n"
     "{%% endfor %%}"
 )
-"""A turn a message, whoever speaks."""
+"""One turn for each message."""
 
 _GEMMA3 = (
     "{{ bos_token }}"
@@ -52,7 +46,7 @@ _GEMMA3 = (
     "{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{ '<start_of_turn>model\n' }}{%- endif -%}"
 )
-"""What the system says stands in front of the first user turn."""
+"""The system message stands before the first user turn."""
 
 _HUNYUAN = (
     "{{ bos_token }}"
@@ -64,7 +58,7 @@ _HUNYUAN = (
     "{%- endfor -%}"
     "{%- if messages[-1].role == 'user' -%}{{ '<｜hy_Assistant｜>' }}{%- endif -%}"  # noqa: RUF001
 )
-"""The answer is opened whether that was asked for or not."""
+"""The answer is opened even without ``add_generation_prompt``."""
 
 FAMILIES: Mapping[str, Family] = {
     "gemma4": Family(
@@ -111,6 +105,6 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def tokenizer(architecture: str) -> PreTrainedTokenizerFast:
-    """Return a byte-level tokenizer that writes conversations as the family does."""
+    """Return a byte-level tokenizer with the chat format of a family."""
     family = FAMILIES[architecture]
     return random_models.tokenizer(family.specials, family.template)

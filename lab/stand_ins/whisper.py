@@ -1,4 +1,4 @@
-"""Random Whisper checkpoints in the files that the real ones are published in."""
+"""Random Whisper checkpoints in the files of the published ones."""
 
 from __future__ import annotations
 
@@ -28,15 +28,7 @@ _SPECIAL = (
 
 
 def write_whisper(folder: Path, seed: int = 0) -> Path:
-    """Write a random Whisper of 0.4 million parameters that knows ten languages by their tokens.
-
-    Args:
-        folder: where to write; created.
-        seed: of the weights; equal seeds write equal weights.
-
-    Returns:
-        ``folder``.
-    """
+    """Write a random Whisper of 0.4 million parameters with tokens of ten languages."""
     tokenizer = whisper_tokenizer()
     end, begin = map(tokenizer.convert_tokens_to_ids, _SPECIAL[:2])
     config = WhisperConfig(
@@ -58,7 +50,7 @@ def write_whisper(folder: Path, seed: int = 0) -> Path:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = WhisperForConditionalGeneration(config).eval()
-        # Transformers draws zeros for padding, which ends a transcript: it would never be said.
+        # Transformers draws zeros for padding, which ends a transcript: it would never end.
         model.get_input_embeddings().weight.data[end].normal_(std=config.init_std)
     model.generation_config = GenerationConfig(
         bos_token_id=end, eos_token_id=end, pad_token_id=end, decoder_start_token_id=begin

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 from alignatt_agent.speech.front_ends import front_end_prompt
 from alignatt_agent.types import SAMPLE_RATE
-from lab.stand_ins import fixed_transcript as fixed_hearing
+from lab.stand_ins import fixed_transcript
 from lab.stand_ins.fixed_transcript import SENTENCE, gemma4_inputs, teach_gemma4, teach_whisper
 from lab.stand_ins.layouts import write_gemma4
 from lab.stand_ins.whisper import write_whisper
@@ -70,7 +70,7 @@ def test_weights_that_nobody_reads_stay(gemma4, tmp_path):
 
 
 def test_one_that_did_not_learn_is_refused(monkeypatch, tmp_path):
-    monkeypatch.setattr(fixed_hearing, "_STEPS", 1)
+    monkeypatch.setattr(fixed_transcript, "_STEPS", 1)
     with pytest.raises(ValueError, match=r"did not learn what to say, 0\.\d\d sure of it"):
         teach_whisper(write_whisper(tmp_path / "whisper"))
 

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from simulstream.config import yaml_config
 
-from alignatt_agent.cli import main
-from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.checkpoints import ROLES
 from alignatt_agent.config.head_sets import load_head_set
 from lab.stand_ins import rehearsal
-from lab.stand_ins.__main__ import real_configurations
+from lab.stand_ins.__main__ import main, real_configurations
 from lab.stand_ins.layouts import SHAPES
 from lab.stand_ins.rehearsal import Rehearsal, as_written, stream
 from tests.fakes.agent import FakeAgent, FakeTranslation, talk, write_config
@@ -99,6 +98,6 @@ def test_front_ends_have_stand_ins_of_their_own(monkeypatch, tmp_path):
         assert whisper[role] == plain[role]
 
 
-def test_what_cannot_be_rehearsed_is_refused(capsys):
-    assert main(["rehearse", "--config", "micro-low"]) == 2
-    assert "there is no stand-in for micro_models/gemma4" in capsys.readouterr().err
+def test_what_cannot_be_rehearsed_is_refused():
+    with pytest.raises(ConfigError, match="there is no stand-in for micro_models/gemma4"):
+        main(["--config", "micro-low"])
