@@ -10,7 +10,7 @@ from pathlib import Path
 
 import soundfile
 
-from alignatt_agent.recordings import AudioError, Recording
+from alignatt_agent.audio import AudioError, Recording
 from alignatt_agent.types import SAMPLE_RATE
 
 

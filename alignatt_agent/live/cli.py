@@ -47,6 +47,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from alignatt_agent import cascade
+from alignatt_agent.audio import AudioError
 from alignatt_agent.booth import Booth, BoothStep
 from alignatt_agent.command_line import page, refuse_renamed
 from alignatt_agent.config.agent_config import AgentConfig, load_config, parse_overrides
@@ -55,10 +56,9 @@ from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.config.resources import find_path, known_resources
 from alignatt_agent.contexts import check_requests
-from alignatt_agent.live import audio
+from alignatt_agent.live import sources
 from alignatt_agent.live.outputs import FORMATS, Output, build_output
 from alignatt_agent.live.subtitles import Said
-from alignatt_agent.recordings import AudioError
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError, EngineError, FloatArray
 
 REAL, WORLD = "default-low", "micro-low"
@@ -119,34 +119,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given.context is not None:
         found = Path(given.context)
         overrides["speech.context"] = given.context if found.exists() else [given.context]
-    seconds = audio.check(given.input, given.raw)
+    seconds = sources.check(given.input, given.raw)
     resolved = choose(given.config, overrides, targets, given.input)
     source = language(resolved.config.source_language)
     check_requests(resolved)
     stem = given.output
     if stem is None and given.format in ("srt", "vtt"):
-        stem = Path(audio.name_of(given.input))
+        stem = Path(sources.name_of(given.input))
     if stem is not None and not os.access(stem.parent, os.W_OK):
         raise OutputError(f"{stem.parent}, the folder of --output, is not there or not to write to")
     print("loading models", file=sys.stderr, flush=True)
     try:
         engines = cascade.load_resolved(resolved)
         resolved.check_shape(engines.num_layers, engines.num_heads)
-        context = resolved.config.speech.context_of(audio.name_of(given.input))
+        context = resolved.config.speech.context_of(sources.name_of(given.input))
         booth = cascade.build_booth(resolved, engines, source, targets, context=context)
         outputs = {
             target.code: build_output(given.format, target, given.times, stem, len(targets) > 1)
             for target in targets
         }
-        live = given.input == audio.MICROPHONE
+        live = given.input == sources.MICROPHONE
         run = LiveTranslation(booth, outputs, clock=time.monotonic if live or given.paced else None)
         size = SAMPLE_RATE * resolved.config.chunk_ms // 1000
         with ExitStack() as stack:
             stack.callback(run.close)
-            pieces = stack.enter_context(audio.opened(given.input, given.raw))
-            chunks = (audio.as_it_comes if live else audio.on_grid)(pieces, size)
+            pieces = stack.enter_context(sources.opened(given.input, given.raw))
+            chunks = (sources.as_it_comes if live else sources.on_grid)(pieces, size)
             shown = stem is not None and not live
-            run.follow(_progress(audio.paced(chunks) if given.paced else chunks, seconds, shown))
+            run.follow(_progress(sources.paced(chunks) if given.paced else chunks, seconds, shown))
     finally:
         cascade.shutdown()
     return run.status

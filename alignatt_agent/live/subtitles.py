@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from itertools import chain, pairwise
+from itertools import chain
 
 from alignatt_agent.translation.units import CLOSING, QUOTES, ends_clause, is_punctuation
 from alignatt_agent.types import Spoken
@@ -259,8 +259,3 @@ def _wrap(group: Sequence[Said], form: Layout) -> tuple[str, ...]:
             cost = abs(left - right) - 10 * ends_clause(lines[0])
             best = min(best, (cost, lines)) if best else (cost, lines)
     return best[1] if best else ()
-
-
-def gaps(cues: Sequence[Cue]) -> list[float]:
-    """Return the seconds between neighbours; a negative one is an overlap."""
-    return [later.start - cue.end for cue, later in pairwise(cues)]

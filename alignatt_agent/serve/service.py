@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from alignatt_agent.audio import Resampler
 from alignatt_agent.config.languages import Language, LanguageError, language
 from alignatt_agent.contexts import check_contexts
 from alignatt_agent.serve import messages
 from alignatt_agent.serve.access import GOING, LATER, Limits, RefusedError
 from alignatt_agent.serve.engines import EnginePool
 from alignatt_agent.serve.metrics import Metrics
-from alignatt_agent.serve.resampler import Resampler
 from alignatt_agent.serve.rooms import Message, Room, Rooms, check_name
 from alignatt_agent.serve.stream import SpeakerStream
 from alignatt_agent.types import AlignAttError, EngineError
@@ -24,7 +24,10 @@ STOP_S = 10.0
 """Time for streams to say what they have heard when the server stops."""
 
 SWEEP_S = 30.0
-"""How often rooms that nobody is in are looked for."""
+"""How often empty rooms are looked for."""
+
+LOWEST, HIGHEST = 8_000, 192_000
+"""Sampling rates that clients may send, in Hz."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +136,7 @@ class Service:
         async with contextlib.AsyncExitStack() as opened:
             opened.enter_context(self.slot())
             source, targets = self.languages(request.source, request.targets)
-            resampler = Resampler(request.rate)
+            resampler = Resampler(sampling_rate(request.rate))
             context = await self.context(request.context, request.room or "")
             booth = await opened.enter_async_context(
                 self.engines.booth(
@@ -306,6 +309,16 @@ class Service:
             room.close()
         await self.engines.stop()
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def sampling_rate(rate: object) -> int:
+    """Return the sampling rate that a client names, in Hz; ``RefusedError`` if it is none."""
+    if isinstance(rate, bool) or not isinstance(rate, int | float):
+        raise RefusedError("sample-rate", f"sample_rate has to be a number of Hz, got {rate!r}")
+    if not LOWEST <= rate <= HIGHEST or rate != int(rate):
+        expected = f"{LOWEST} to {HIGHEST} Hz"
+        raise RefusedError("sample-rate", f"sample_rate has to be {expected}, got {rate!r}")
+    return int(rate)
 
 
 def _describe(code: str) -> dict[str, Any]:

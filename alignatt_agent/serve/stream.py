@@ -12,11 +12,11 @@ from functools import partial
 
 import numpy as np
 
+from alignatt_agent.audio import Resampler
 from alignatt_agent.booth import Booth, BoothStep
 from alignatt_agent.serve import messages
 from alignatt_agent.serve.access import BROKEN, LATER, RefusedError
 from alignatt_agent.serve.remote import RemoteStream
-from alignatt_agent.serve.resampler import Resampler
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.stopwatch import STAGES
 from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray, Step
@@ -88,7 +88,10 @@ class SpeakerStream:
         Raises:
             RefusedError: it is no whole number of samples.
         """
-        samples = self._resampler(data)
+        if len(data) % 2:
+            expected = "audio has to be whole 16-bit samples"
+            raise RefusedError("odd-bytes", f"{expected}, got {len(data)} bytes")
+        samples = self._resampler(np.frombuffer(data, "<i2"))
         self._put(samples[:0] if self._ended else samples)
         while self._waiting > MAX_WAITING_S * SAMPLE_RATE:
             self._taken.clear()

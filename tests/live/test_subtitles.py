@@ -8,7 +8,6 @@ import webvtt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.live import subtitles
 from alignatt_agent.live.subtitles import (
     GAP_S,
     LINES,
@@ -61,6 +60,11 @@ def talks(draw):
     return form, units
 
 
+def gaps(cues):
+    """Seconds between neighbours; a negative one is an overlap."""
+    return [later.start - cue.end for cue, later in itertools.pairwise(cues)]
+
+
 def check(cues, form, units):
     """What is true of cues on any clock."""
     for cue in cues:
@@ -68,7 +72,7 @@ def check(cues, form, units):
         assert all(0 < width(line) <= form.columns for line in cue.lines)
         assert all(line == line.strip() for line in cue.lines)
         assert cue.start < cue.end <= cue.start + LONGEST_S + MS
-    assert all(gap >= -1e-9 for gap in subtitles.gaps(cues))
+    assert all(gap >= -1e-9 for gap in gaps(cues))
 
 
 @settings(max_examples=150, deadline=None)
@@ -81,7 +85,7 @@ def test_cues_of_a_recording(talk):
     shown = "".join("".join(line.split()) for cue in cues for line in cue.lines)
     assert shown == "".join(unit.text for unit in units)
     assert all(cue.end - cue.start >= SHORTEST_S - MS for cue in cues)
-    assert all(gap >= GAP_S - MS for gap in subtitles.gaps(cues))
+    assert all(gap >= GAP_S - MS for gap in gaps(cues))
     assert cues[0].start <= units[0].spoken.start
 
 

@@ -17,9 +17,9 @@ import pytest
 import webvtt
 
 from alignatt_agent import cli
-from alignatt_agent.live import audio
+from alignatt_agent.audio import AudioError
 from alignatt_agent.live import cli as translate
-from alignatt_agent.recordings import AudioError
+from alignatt_agent.live import sources
 from alignatt_agent.types import SAMPLE_RATE, EngineError
 from tests.fakes import agent as fakes
 
@@ -263,7 +263,7 @@ def pieces(total, seed=0):
 def test_the_grid_does_not_depend_on_how_the_sound_came(total):
     samples, cut = pieces(max(1, total))
     cut = cut if total else []
-    chunks = list(audio.on_grid(cut, 1000))
+    chunks = list(sources.on_grid(cut, 1000))
     assert [chunk.size for chunk in chunks] == [1000] * (total // 1000) + (
         [total % 1000] if total % 1000 else []
     )
@@ -282,7 +282,7 @@ def test_who_is_late_hears_all_that_waits():
         yield from np.array_split(samples[150:4000], 9)
         yield samples[4000:4050]
 
-    chunks = audio.as_it_comes(coming(), 100)
+    chunks = sources.as_it_comes(coming(), 100)
     first = next(chunks)
     heard.set()
     while threading.active_count() > 1 and any(
@@ -297,7 +297,7 @@ def test_what_goes_wrong_while_listening_reaches_the_listener():
         yield np.zeros(10, np.int16)
         raise AudioError("the cable is gone")
 
-    for chunks in (audio.as_it_comes(broken(), 15), audio.on_grid(broken(), 15)):
+    for chunks in (sources.as_it_comes(broken(), 15), sources.on_grid(broken(), 15)):
         assert next(chunks).size == 10
         with pytest.raises(AudioError, match="cable"):
             next(chunks)
@@ -305,10 +305,10 @@ def test_what_goes_wrong_while_listening_reaches_the_listener():
 
 def test_paced_chunks_come_by_the_clock(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(audio.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(audio.time, "sleep", lambda s: now.__setitem__(0, now[0] + s))
+    monkeypatch.setattr(sources.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(sources.time, "sleep", lambda s: now.__setitem__(0, now[0] + s))
     arrived = []
-    for _ in audio.paced(np.zeros(SAMPLE_RATE // 2, np.float32) for _ in range(3)):
+    for _ in sources.paced(np.zeros(SAMPLE_RATE // 2, np.float32) for _ in range(3)):
         arrived.append(now[0])
         now[0] += 0.7 if len(arrived) == 1 else 0.0  # computing takes longer than a chunk
     assert arrived == [0.5, pytest.approx(1.2), 1.5]
@@ -350,7 +350,7 @@ def test_a_terminal_is_no_recording(run, monkeypatch):
 
 
 def test_no_program_to_hear_with(run, monkeypatch):
-    monkeypatch.setattr(audio.shutil, "which", lambda _: None)
+    monkeypatch.setattr(sources.shutil, "which", lambda _: None)
     status, _, err = run(source="mic")
     assert status == 2
     assert "pw-record, parec, arecord" in err
@@ -362,7 +362,7 @@ def test_the_microphone(run, tmp_path, monkeypatch):
     raw.write_bytes(np.round(fakes.talk(WORDS) * 32768).astype("<i2").tobytes())
     code = "import sys, time; sys.stdout.buffer.write(open(sys.argv[1], 'rb').read())"
     recorder = (sys.executable, "-c", code, str(raw))
-    monkeypatch.setattr(audio, "RECORDERS", (("no-such-program",), recorder))
+    monkeypatch.setattr(sources, "RECORDERS", (("no-such-program",), recorder))
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False))
     status, out, err = run(source="mic")
     assert (status, out.split()) == (0, GERMAN)
@@ -376,7 +376,7 @@ def test_names_of_files():
         "mic": "mic",
         "-": "stdin",
     }
-    assert {source: audio.name_of(source) for source in names} == names
+    assert {source: sources.name_of(source) for source in names} == names
 
 
 def test_a_recording_that_breaks_off(run, monkeypatch):
@@ -388,7 +388,7 @@ def test_a_recording_that_breaks_off(run, monkeypatch):
 
         yield broken()
 
-    monkeypatch.setattr(audio, "opened", opened)
+    monkeypatch.setattr(sources, "opened", opened)
     status, out, err = run()
     assert (status, out.split()) == (1, GERMAN[:8])
     assert "alignatt translate: talk.wav cannot be decoded" in err

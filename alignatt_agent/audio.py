@@ -1,7 +1,7 @@
-"""Recordings, streams and pipes as 16 kHz mono samples (PyAV, which carries FFmpeg).
+"""Audio as 16 kHz mono samples: recordings, streams and pipes (PyAV, which carries FFmpeg).
 
-Decoded and resampled frame by frame, so that hours of audio take constant memory, by one resampler
-from beginning to end, so that there are no seams.
+One resampler from beginning to end of a stream, so there are no seams; frame by frame, so hours of
+audio take constant memory.
 """
 
 from __future__ import annotations
@@ -15,11 +15,19 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from alignatt_agent.types import SAMPLE_RATE, AlignAttError
+from alignatt_agent.types import SAMPLE_RATE, AlignAttError, FloatArray
+
+Samples = npt.NDArray[np.int16]
+"""``[samples]``."""
 
 
 class AudioError(AlignAttError, ValueError):
-    """A recording cannot be decoded; the message says why."""
+    """Audio cannot be decoded; the message says why."""
+
+
+def to_float(samples: Samples) -> FloatArray:
+    """Return samples in [-1, 1), scaled as Simulstream does."""
+    return samples.astype(np.float32) / np.float32(32768)
 
 
 class Recording:
@@ -27,15 +35,15 @@ class Recording:
 
     Args:
         source: path, address, or binary stream.
-        name: how messages call it; default: the path.
-        rate: of raw 16-bit little-endian mono samples, in Hz; ``None`` where a header tells.
+        name: its name in messages; default: the path.
+        rate: of raw 16-bit little-endian mono samples, in Hz; ``None`` if there is a header.
 
     Attributes:
         seconds: its length, if that is known before it is decoded.
         found: codec, rate and channels, for the user.
 
     Raises:
-        AudioError: there is no audio in it, or nothing that FFmpeg decodes.
+        AudioError: the source holds no audio track, or nothing that FFmpeg decodes.
     """
 
     def __init__(
@@ -74,11 +82,11 @@ class Recording:
     ) -> None:
         self._container.close()
 
-    def __iter__(self) -> Iterator[npt.NDArray[np.int16]]:
-        """Yield pieces of any length, ``[samples]``.
+    def __iter__(self) -> Iterator[Samples]:
+        """Yield pieces of any length.
 
         Raises:
-            AudioError: it cannot be decoded any further.
+            AudioError: the rest cannot be decoded.
         """
         resampler = self._av.AudioResampler(format="s16", layout="mono", rate=SAMPLE_RATE)
         try:
@@ -87,3 +95,37 @@ class Recording:
                     yield piece.to_ndarray()[0]
         except self._errors as error:
             raise AudioError(f"{self._name} cannot be decoded: {error}") from error
+
+
+class Resampler:
+    """Converts one stream of 16-bit mono samples; it does not matter how the stream is cut.
+
+    Args:
+        rate: sampling rate of the stream, in Hz.
+    """
+
+    def __init__(self, rate: int) -> None:
+        import av
+
+        self._frame = av.AudioFrame.from_ndarray
+        self._rate = rate
+        self._resampler: Any = None
+        if rate != SAMPLE_RATE:
+            self._resampler = av.AudioResampler(format="flt", layout="mono", rate=SAMPLE_RATE)
+
+    def __call__(self, samples: Samples) -> FloatArray:
+        """Return the next samples of the stream at 16 kHz; the last ones are held back."""
+        audio = to_float(samples)
+        if self._resampler is None or not audio.size:
+            return audio
+        frame = self._frame(audio[None], format="flt", layout="mono")
+        frame.sample_rate = self._rate
+        return self._resampled(frame)
+
+    def finish(self) -> FloatArray:
+        """Return the samples that were held back."""
+        return to_float(np.zeros(0, np.int16)) if self._resampler is None else self._resampled(None)
+
+    def _resampled(self, frame: Any) -> FloatArray:
+        pieces = [piece.to_ndarray()[0] for piece in self._resampler.resample(frame)]
+        return np.concatenate([np.zeros(0, np.float32), *pieces])

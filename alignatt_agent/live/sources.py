@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from alignatt_agent.recordings import AudioError, Recording
+from alignatt_agent.audio import AudioError, Recording, Samples, to_float
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
 
-Pieces = Iterable[npt.NDArray[np.int16]]
+Pieces = Iterable[Samples]
 
 MICROPHONE, STDIN = "mic", "-"
 
@@ -95,7 +94,7 @@ def on_grid(pieces: Pieces, size: int) -> Iterator[FloatArray]:
     Raises:
         AudioError: as the pieces do, after all that came.
     """
-    kept: list[npt.NDArray[np.int16]] = []
+    kept: list[Samples] = []
     count = 0
     broken: AudioError | None = None
     try:
@@ -105,12 +104,12 @@ def on_grid(pieces: Pieces, size: int) -> Iterator[FloatArray]:
             if count >= size:
                 whole = np.concatenate(kept)
                 even = count - count % size
-                yield from map(_floats, np.split(whole[:even], even // size))
+                yield from map(to_float, np.split(whole[:even], even // size))
                 kept, count = [whole[even:]], count - even
     except AudioError as error:
         broken = error  # what came before it is heard
     if count:
-        yield _floats(np.concatenate(kept))
+        yield to_float(np.concatenate(kept))
     if broken is not None:
         raise broken
 
@@ -130,7 +129,7 @@ def as_it_comes(pieces: Pieces, size: int) -> Iterator[FloatArray]:
     Raises:
         AudioError: as the pieces do, after all that came.
     """
-    box: queue.SimpleQueue[npt.NDArray[np.int16] | Exception | None] = queue.SimpleQueue()
+    box: queue.SimpleQueue[Samples | Exception | None] = queue.SimpleQueue()
 
     def listen() -> None:
         try:
@@ -142,7 +141,7 @@ def as_it_comes(pieces: Pieces, size: int) -> Iterator[FloatArray]:
             box.put(None)
 
     threading.Thread(target=listen, daemon=True).start()
-    kept: list[npt.NDArray[np.int16]] = []
+    kept: list[Samples] = []
     while True:
         found = box.get()
         if isinstance(found, np.ndarray):
@@ -150,16 +149,12 @@ def as_it_comes(pieces: Pieces, size: int) -> Iterator[FloatArray]:
         waiting = sum(piece.size for piece in kept)
         ended = not isinstance(found, np.ndarray)
         if waiting and (ended or (waiting >= size and box.empty())):
-            yield _floats(np.concatenate(kept))
+            yield to_float(np.concatenate(kept))
             kept = []
         if isinstance(found, Exception):
             raise found
         if ended:
             return
-
-
-def _floats(samples: npt.NDArray[np.int16]) -> FloatArray:
-    return samples.astype(np.float32) / np.float32(32768)  # as Simulstream does
 
 
 @contextlib.contextmanager
