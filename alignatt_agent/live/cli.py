@@ -1,36 +1,36 @@
 """Translate a recording, a stream or the microphone into one or more languages at once.
 
 Examples:
-  text on the terminal, as it is said:
+  text on the terminal, as it is emitted:
     alignatt translate talk.mp3 --target de
 
-  subtitles in three languages, talk.de.srt, talk.it.srt and talk.zh.srt, and of the speech itself:
+  subtitles in three languages, talk.de.srt, talk.it.srt and talk.zh.srt, and of the speech:
     alignatt translate talk.mp4 --target de it zh en --format srt
 
-  without real models, on a talk of the small world that the embedded models know:
+  without real models, on a talk that the embedded models know:
     alignatt translate micro_models/devset/wav/talk-a.wav --target de it zh --format srt
 
-  the microphone, as captions that grow as they were said; Enter stops:
+  the microphone, as captions that grow as they were emitted; Enter stops:
     alignatt translate mic --target it --format vtt --times said --output captions
 
-  any program's sound, as raw samples; and a stream of the net:
+  the audio of any program, as raw samples; and a stream from the network:
     ffmpeg -i talk.mov -f s16le -ac 1 -ar 16000 - | alignatt translate - --raw 16000 --target de
     alignatt translate https://example.org/live.m3u8 --target de --format jsonl
 
-  names and terms that the talk may hold, and other models:
+  names and terms of the talk, and other models:
     alignatt translate talk.wav --target de --context terms.txt --config iwslt26-high
 
 formats
-  txt     a sentence on each line, written as it is said
+  txt     a sentence on each line, written as it is emitted
   srt vtt subtitles: two lines of 42 columns (16 characters of Chinese), 5/6 to 7 s each
-  jsonl   a line a unit, as it is said: target, text, start and end of the words that it translates,
-          emission_time (seconds of sound heard by then; by the clock with mic or --paced)
+  jsonl   a line per unit, as it is emitted: target, text, start and end of the words that it
+          translates, emission_time (seconds of audio so far; by the clock with mic or --paced)
 
 txt and jsonl go to the terminal, or with --output to STEM.LANG.txt; srt and vtt are always files,
-STEM is the name of the recording by default. Files that are there are replaced.
+STEM is the name of the recording by default. Existing files are replaced.
 
-exit status: 0 done; 1 failed on the way, what was said is written; 2 nothing was started;
-130 interrupted, what was said is written
+exit status: 0 done; 1 failed on the way, the output so far is written; 2 nothing was started;
+130 interrupted, the output so far is written
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ from alignatt_agent.live.subtitles import Said
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError, EngineError, FloatArray
 
 REAL, WORLD = "default-low", "micro-low"
-"""Configurations that are taken where none is named: of real models, and of the embedded ones."""
+"""Default configurations: of real models, and of the embedded ones."""
 
 ATTEMPTS = 3
-"""Calls that may fail one after the other before a stream is given up."""
+"""Calls that may fail in a row before the stream is given up."""
 
 
 class OutputError(AlignAttError, OSError):
@@ -73,7 +73,7 @@ class OutputError(AlignAttError, OSError):
 
 
 class WorldError(AlignAttError, RuntimeError):
-    """There are only models that do not know the input."""
+    """Only models that do not know the input are installed."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -88,11 +88,11 @@ def build_parser() -> argparse.ArgumentParser:
     refuse_renamed(parser, {"--to": "--target", "--from": "--source"})
     add("--format", choices=FORMATS, default="txt", help="default %(default)s, see below")
     text = (
-        "clock of subtitles: when it was spoken, for a recording, or when the translation was "
-        "said, as live; default %(default)s"
+        "clock of subtitles: when the words were spoken, or when the translation was emitted; "
+        "default %(default)s"
     )
     add("--times", choices=("spoken", "said"), default="spoken", help=text)
-    text = "write STEM.LANG.FORMAT instead of to the terminal"
+    text = "write to STEM.LANG.FORMAT instead of the terminal"
     add("--output", type=Path, metavar="STEM", help=text)
     names = ", ".join(known_resources("agent_configs", ".yaml"))
     text = f"name ({names}) or path of a YAML configuration; default {REAL}"
@@ -101,9 +101,9 @@ def build_parser() -> argparse.ArgumentParser:
     add("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help=text)
     text = "names and terms of the talk: a file, or the terms themselves"
     add("--context", metavar="FILE|TERMS", help=text)
-    text = "standard input or file holds raw 16-bit mono samples of this rate in Hz"
+    text = "the input is raw 16-bit mono samples of this rate, in Hz"
     add("--raw", type=int, metavar="RATE", help=text)
-    text = "deliver a recording by the clock, as live; takes as long as it lasts"
+    text = "deliver a recording in real time"
     add("--paced", action="store_true", help=text)
     return parser
 
@@ -127,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if stem is None and given.format in ("srt", "vtt"):
         stem = Path(sources.name_of(given.input))
     if stem is not None and not os.access(stem.parent, os.W_OK):
-        raise OutputError(f"{stem.parent}, the folder of --output, is not there or not to write to")
+        raise OutputError(f"--output: the folder {stem.parent} does not exist or is not writable")
     print("loading models", file=sys.stderr, flush=True)
     try:
         engines = cascade.load_resolved(resolved)
@@ -155,16 +155,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def choose(
     name: str | None, overrides: Mapping[str, object], targets: Sequence[Language], source: str
 ) -> Resolved:
-    """Find the models: those that were named, or real ones, or such as know the input.
-
-    Args:
-        name: configuration that the user named, if any.
-        overrides: dotted keys and values.
-        targets: languages to translate into.
-        source: the input.
+    """Choose the named models, or real ones, or the embedded ones if they know the input.
 
     Raises:
-        WorldError: no configuration was named and real models are not on this machine.
+        WorldError: no configuration is named, and real models are not on this machine.
         AlignAttError: the configuration, a head set or a checkpoint is missing or wrong.
     """
     if name is not None:
@@ -177,13 +171,13 @@ def choose(
     except CheckpointError as error:
         if _of_the_world(source):
             print(
-                f"note: without real models, with those that know this talk: --config {WORLD}",
+                f"note: no real models here; using those that know this talk: --config {WORLD}",
                 file=sys.stderr,
             )
             return _resolved(load_config(WORLD, overrides), targets)
         raise WorldError(
-            f"the models of {REAL}, which is taken without --config, are not on this machine: "
-            f"{error}\nThe embedded models know only {_SMALL}, not {source}; to see them at work: "
+            f"the models of {REAL}, the default of --config, are not on this machine: "
+            f"{error}\nThe embedded models know only {_SMALL}, not {source}; to see them work: "
             "alignatt translate micro_models/devset/wav/talk-a.wav --target de"
         ) from None
 
@@ -206,12 +200,11 @@ def _resolved(config: AgentConfig, targets: Sequence[Language]) -> Resolved:
 
 
 class LiveTranslation:
-    """One stream through a booth into the outputs of its languages.
+    """One stream and the outputs of its languages.
 
     Args:
-        booth: hears and translates.
         outputs: by code of the language.
-        clock: tells when something was said; ``None`` to count the sound heard.
+        clock: of the emission times; ``None`` to count the audio.
 
     Attributes:
         status: exit status so far.
@@ -225,7 +218,7 @@ class LiveTranslation:
         self.status = 0
 
     def follow(self, chunks: Iterable[FloatArray]) -> None:
-        """Hear everything and translate it to its end, whatever fails."""
+        """Translate everything to its end; errors are reported."""
         self._begin = self._clock() if self._clock else 0.0
         failed = 0
         try:
@@ -241,13 +234,13 @@ class LiveTranslation:
                 break
 
     def close(self) -> None:
-        """Write what was said."""
+        """Write the rest."""
         for output in self._outputs.values():
             if line := output.close():
                 print(line, file=sys.stderr)
 
     def _call(self, call: Callable[[], BoothStep]) -> bool:
-        """Hear or finish; returns whether every language followed."""
+        """Make a step; returns whether every language succeeded."""
         try:
             step = call()
         except EngineError as error:
@@ -262,7 +255,7 @@ class LiveTranslation:
         return not step.failures
 
     def _fail(self, message: str) -> None:
-        """Tell the user, once."""
+        """Report an error, once."""
         self.status = EngineError.exit_status
         if message not in self._said:
             self._said.add(message)
@@ -272,12 +265,12 @@ class LiveTranslation:
 def _progress(
     chunks: Iterable[FloatArray], seconds: float | None, shown: bool
 ) -> Iterable[FloatArray]:
-    """Show how much was heard and how long the rest will take."""
+    """Show the progress and the time left."""
     form = (
-        "{percentage:3.0f}%|{bar:30}| {n:.1f}/{total:.1f} s of sound [{elapsed}, {remaining} left]"
+        "{percentage:3.0f}%|{bar:30}| {n:.1f}/{total:.1f} s of audio [{elapsed}, {remaining} left]"
     )
     if seconds is None:
-        form = "{n:.1f} s of sound [{elapsed}]"
+        form = "{n:.1f} s of audio [{elapsed}]"
     often = 0.5 if sys.stderr.isatty() else 10
     with tqdm(
         total=seconds, bar_format=form, disable=not shown, smoothing=0.05, mininterval=often

@@ -1,4 +1,4 @@
-"""Where the translation goes: text as it is said, JSON lines, subtitles."""
+"""Outputs of a translation: text as it is emitted, JSON lines, subtitles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WRITERS: Mapping[str, Callable[[Iterable[Cue]], str]] = {"srt": subtitles.srt, "
 
 
 class Output(Protocol):
-    """Takes what is said in one language."""
+    """The output of one language."""
 
     def say(self, units: Sequence[Said]) -> None:
         """Take the next units."""
@@ -30,17 +30,14 @@ class Output(Protocol):
 def build_output(
     form: str, target: Language, times: str, stem: Path | None, labelled: bool
 ) -> Output:
-    """Return the output of one language, with its file begun anew.
+    """Return the output of one language; an existing file is replaced.
 
     Args:
         form: one of ``FORMATS``; subtitles need a stem.
         target: its language.
         times: clock of subtitles, ``"spoken"`` or ``"said"``.
         stem: of the file to write; ``None`` for the terminal.
-        labelled: whether text on the terminal has to tell its language.
-
-    Raises:
-        OSError: the file cannot be written.
+        labelled: whether lines on the terminal begin with the language.
     """
     path = stem.with_name(f"{stem.name}.{target.code}.{form}") if stem is not None else None
     if path is not None and form in WRITERS:
@@ -51,14 +48,7 @@ def build_output(
 
 
 class Text:
-    """Running text, a sentence on each line.
-
-    Args:
-        stream: where to.
-        target: its language.
-        name: of the stream, if it is a file.
-        label: in front of each line; lines are then written whole.
-    """
+    """Running text, a sentence on each line; lines with a label are written whole."""
 
     def __init__(self, stream: TextIO, target: Language, name: str, label: str) -> None:
         self._stream, self._name, self._label = stream, name, label
@@ -96,10 +86,7 @@ class Text:
 
 
 class JsonLines:
-    """One line a unit: ``{target, text, start, end, emission_time}``, seconds.
-
-    A line whose times are interpolated says so.
-    """
+    """One line per unit: ``{target, text, start, end, emission_time[, interpolated]}``, seconds."""
 
     def __init__(self, stream: TextIO, target: Language, name: str) -> None:
         self._stream, self._target, self._name = stream, target, name
@@ -124,14 +111,7 @@ class JsonLines:
 
 
 class Subtitles:
-    """Cues, written at the end: until then each may still grow.
-
-    Args:
-        path: file to write.
-        target: language.
-        times: clock, ``"spoken"`` or ``"said"``.
-        write: makes the text of the file.
-    """
+    """Cues, written at the end: until then each may still grow."""
 
     def __init__(
         self, path: Path, target: Language, times: str, write: Callable[[Iterable[Cue]], str]

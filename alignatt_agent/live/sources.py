@@ -1,4 +1,4 @@
-"""Where the sound comes from, and in which pieces the cascade hears it."""
+"""Sources of audio, and the chunks that are made of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RECORDERS = (
     ("parec", "--format=s16le", f"--rate={SAMPLE_RATE}", "--channels=1", "--latency-msec=50"),
     ("arecord", "-q", "-t", "raw", "-f", "S16_LE", "-r", str(SAMPLE_RATE), "-c", "1"),
 )
-"""Programs that write what the microphone hears, raw, to their standard output."""
+"""Programs that write raw audio of the microphone to their standard output."""
 
 
 def name_of(source: str) -> str:
@@ -39,15 +39,7 @@ def name_of(source: str) -> str:
 
 
 def check(source: str, rate: int | None = None) -> float | None:
-    """Look at a source before engines start; returns its seconds, if they are known.
-
-    Args:
-        source: path, address, ``"mic"`` or ``"-"``.
-        rate: see ``opened``.
-
-    Raises:
-        AudioError: it cannot be heard.
-    """
+    """Check a source before engines start; returns its seconds, if they are known."""
     if source == MICROPHONE:
         _recorder()
         return None
@@ -58,26 +50,18 @@ def check(source: str, rate: int | None = None) -> float | None:
     if "://" in source:
         return None
     if not Path(source).is_file():
-        raise AudioError(f"{source} is no file; expected a file, an address, mic or -")
+        raise AudioError(f"{source} is not a file; expected a file, an address, mic or -")
     with Recording(source, rate=rate) as recording:
         return recording.seconds
 
 
 def opened(source: str, rate: int | None = None) -> AbstractContextManager[Pieces]:
-    """Open a source.
-
-    Args:
-        source: path, address, ``"mic"`` or ``"-"``.
-        rate: of raw 16-bit little-endian mono samples, in Hz; ``None`` where a header tells.
-
-    Raises:
-        AudioError: it cannot be heard.
-    """
+    """Open a path, an address, ``"mic"`` or ``"-"``; ``rate`` is that of raw samples, in Hz."""
     if source == MICROPHONE:
         return _microphone()
     if source != STDIN:
         return Recording(source, rate=rate)
-    # A buffered reader would wait for 32 KiB, a second of sound, before it gives any.
+    # A buffered reader would wait for 32 KiB, a second of audio.
     stream = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
     try:
         return Recording(stream, "standard input", rate)
@@ -89,11 +73,7 @@ def opened(source: str, rate: int | None = None) -> AbstractContextManager[Piece
 
 
 def on_grid(pieces: Pieces, size: int) -> Iterator[FloatArray]:
-    """Yield chunks of exactly ``size`` samples, ``[size]``; the last one may be shorter.
-
-    Raises:
-        AudioError: as the pieces do, after all that came.
-    """
+    """Yield chunks of exactly ``size`` samples; the last may be shorter, before an error too."""
     kept: list[Samples] = []
     count = 0
     broken: AudioError | None = None
@@ -107,7 +87,7 @@ def on_grid(pieces: Pieces, size: int) -> Iterator[FloatArray]:
                 yield from map(to_float, np.split(whole[:even], even // size))
                 kept, count = [whole[even:]], count - even
     except AudioError as error:
-        broken = error  # what came before it is heard
+        broken = error  # after the audio before it
     if count:
         yield to_float(np.concatenate(kept))
     if broken is not None:
@@ -124,11 +104,7 @@ def paced(chunks: Iterable[FloatArray]) -> Iterator[FloatArray]:
 
 
 def as_it_comes(pieces: Pieces, size: int) -> Iterator[FloatArray]:
-    """Yield all that waits, ``size`` samples at least: who is late hears longer chunks.
-
-    Raises:
-        AudioError: as the pieces do, after all that came.
-    """
+    """Yield all audio that waits, at least ``size`` samples: a slow machine gets longer chunks."""
     box: queue.SimpleQueue[Samples | Exception | None] = queue.SimpleQueue()
 
     def listen() -> None:
@@ -159,7 +135,7 @@ def as_it_comes(pieces: Pieces, size: int) -> Iterator[FloatArray]:
 
 @contextlib.contextmanager
 def _microphone() -> Iterator[Pieces]:
-    """Hear the microphone until Enter is pressed."""
+    """Record the microphone until Enter is pressed."""
     command = _recorder()
     # In a session of its own: the interrupt of a terminal is ours to handle.
     recorder = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0, start_new_session=True)
@@ -187,6 +163,6 @@ def _recorder() -> tuple[str, ...]:
             return command
     names = ", ".join(command[0] for command in RECORDERS)
     raise AudioError(
-        f"no program to hear the microphone with: none of {names} is installed (packages "
-        "pipewire-bin, pulseaudio-utils, alsa-utils); or pipe sound into `alignatt translate -`"
+        f"no program records the microphone: install one of {names} (packages pipewire-bin, "
+        "pulseaudio-utils, alsa-utils), or pipe audio into `alignatt translate -`"
     )

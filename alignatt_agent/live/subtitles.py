@@ -31,8 +31,8 @@ class Said:
 
     Attributes:
         text: without white space.
-        spoken: when what it translates was spoken.
-        at: when it was said, in seconds; never before the units in front of it.
+        spoken: time of the words that it translates.
+        at: when it was emitted, in seconds; never before the units in front of it.
     """
 
     text: str
@@ -42,7 +42,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """What is on the screen for a while."""
+    """Lines on the screen from ``start`` to ``end``, in seconds."""
 
     start: float
     end: float
@@ -51,13 +51,7 @@ class Cue:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the script of a language asks for.
-
-    Attributes:
-        spaced: whether words are separated by white space.
-        columns: longest line.
-        speed: columns that can be read in a second.
-    """
+    """The longest line and the reading speed (columns per second) of a script."""
 
     spaced: bool
     columns: int
@@ -65,7 +59,7 @@ class Layout:
 
     @property
     def glue(self) -> str:
-        """What stands between two units on a line."""
+        """Return what separates two units on a line."""
         return " " if self.spaced else ""
 
 
@@ -83,10 +77,10 @@ def width(text: str) -> int:
 
 
 def spoken_cues(units: Sequence[Said], form: Layout) -> list[Cue]:
-    """Cut ``units`` into cues on the clock of the speech, as for a recording.
+    """Cut ``units`` into cues on the clock of the speech, for a recording.
 
-    A cue begins when the first of its source words was spoken, whatever order its units came in;
-    only the shortest time of the cue before may put it off.
+    A cue begins when the first of its source words was spoken, whatever the order of its units;
+    only the shortest time of the previous cue may delay it.
     """
     groups = _groups(_atoms(units, form), form)
     starts: list[float] = []
@@ -104,7 +98,7 @@ def spoken_cues(units: Sequence[Said], form: Layout) -> list[Cue]:
 
 
 def said_cues(units: Sequence[Said], form: Layout) -> list[Cue]:
-    """Return roll-up captions: the last two lines as they grew while they were said."""
+    """Return roll-up captions: the last two lines as they grew."""
     rows: list[str] = []
     states: list[tuple[float, tuple[str, ...]]] = []
     for unit in _atoms(units, form, live=True):
@@ -166,7 +160,7 @@ def _columns(char: str) -> int:
 def _atoms(units: Iterable[Said], form: Layout, live: bool = False) -> Iterator[Said]:
     """Yield what no line is broken inside: units, and in unspaced scripts runs of them.
 
-    Live, nothing waits for what is said after it.
+    Live, a unit does not wait for later ones.
     """
     held: Said | None = None
     for unit in chain.from_iterable(_cut(unit, form.columns) for unit in units):
@@ -222,7 +216,7 @@ def _groups(atoms: Iterable[Said], form: Layout) -> list[list[Said]]:
 
 
 def _ends(group: Sequence[Said], unit: Said, form: Layout) -> bool:
-    """Whether a cue ends before ``unit``, full or not."""
+    """Whether a cue ends before ``unit``, even if it is not full."""
     start = min(item.spoken.start for item in group)
     end = max(item.spoken.end for item in group)
     if unit.spoken.start - end > PAUSE_S or max(end, unit.spoken.end) - start > LONGEST_S:

@@ -175,7 +175,7 @@ def test_an_interrupt_leaves_what_was_said(run, engines, tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"source": "none.wav"}, "none.wav is no file; expected a file, an address, mic or -"),
+        ({"source": "none.wav"}, "none.wav is not a file; expected a file, an address, mic or -"),
         ({"source": "noise.mp3"}, "noise.mp3 cannot be decoded"),
         ({"to": ("Klingon",)}, "unknown language 'Klingon'"),
         ({"to": ("it",)}, "no head set for en-it"),
@@ -203,7 +203,7 @@ def test_without_real_models_only_their_own_world_is_translated(run, capsys):
     source = str(fakes.Path("micro_models/devset/wav/talk-a.wav"))
     resolved = translate.choose(None, {}, [translate.language("de")], _checkout(source))
     assert resolved.config.models.asr.path == "micro_models/qwen3-asr"
-    assert "with those that know this talk: --config micro-low" in capsys.readouterr().err
+    assert "using those that know this talk: --config micro-low" in capsys.readouterr().err
 
 
 def test_embedded_models_on_other_sound_are_warned_of(capsys):
