@@ -27,14 +27,9 @@ MICRO_LABEL = "micro world: scores on the micro world only say that the machine 
 
 @dataclass(frozen=True, slots=True)
 class AgentChoice:
-    """An agent and its configuration.
+    """A speech processor class and its configuration, which the user called ``name``.
 
-    Attributes:
-        cls: the speech processor class.
-        name: how the user named the configuration.
-        resolved: our configuration with its head sets and checkpoints; ``None`` for a foreign
-            agent.
-        raw: the mapping of a foreign agent.
+    ``resolved`` is the configuration of our agent; a foreign one has the mapping ``raw``.
     """
 
     cls: type[Any]
@@ -63,13 +58,7 @@ class AgentChoice:
         return yaml.safe_dump({**defaults, **self.raw}, sort_keys=False, allow_unicode=True)
 
     def sign(self, devset: DevSet, target: str, latency: str) -> dict[str, Any]:
-        """Describe a run completely enough to repeat it: all that its scores depend on.
-
-        Args:
-            devset: what is streamed.
-            target: code of the language of the output.
-            latency: how its latency is measured.
-        """
+        """Describe all that the scores of a run depend on, and how its latency is measured."""
         signature: dict[str, Any] = {
             "agent": f"{self.cls.__module__}.{self.cls.__qualname__}",
             "config": self.name,
@@ -119,11 +108,6 @@ def choose_agent(
         targets: codes of the target languages that have to be served.
         contexts: see ``load_with_contexts``.
         live: whether the speech comes chunk by chunk.
-
-    Raises:
-        ConfigError: the agent or the configuration does not exist or is not valid.
-        HeadSetError: a direction has no head set, or one that belongs to something else.
-        CheckpointError: a checkpoint is missing.
     """
     if agent.endswith((".yaml", ".yml")):
         if config is not None:
@@ -152,15 +136,9 @@ def choose_agent(
 def load_with_contexts(
     config: str, contexts: Path | None, overrides: Mapping[str, Any] | None = None
 ) -> AgentConfig:
-    """Load a configuration; one without ``speech.context`` gets that of a dev set.
+    """Load a configuration; one without ``speech.context`` gets the dev set's, if there are any.
 
-    Args:
-        config: name or path.
-        contexts: folder of the dev set with ``TALK.txt`` for every talk; need not exist.
-        overrides: dotted keys and values.
-
-    Raises:
-        ConfigError: there is no such configuration, or it is not valid.
+    ``contexts`` is the folder of the dev set with ``TALK.txt`` for every talk.
     """
     loaded = load_config(config, overrides)
     if loaded.speech.context is None and contexts is not None and contexts.is_dir():
@@ -169,7 +147,7 @@ def load_with_contexts(
 
 
 def known_agents() -> list[str]:
-    """Names in the entry-point group ``simulstream.agents``."""
+    """Return the names in the entry-point group ``simulstream.agents``."""
     return sorted(point.name for point in entry_points(group=GROUP))
 
 

@@ -17,21 +17,17 @@ from alignatt_agent.types import SAMPLE_RATE
 def converted(path: Path, folder: Path) -> tuple[Path, str]:
     """Convert ``path`` into ``folder``, or find it there from an earlier call.
 
-    Returns:
-        The WAV file, and one line that says what was changed.
-
-    Raises:
-        AudioError: there is no audio in it, or nothing that FFmpeg decodes.
+    Returns the WAV file and one line about what was changed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    wav, memo = folder / f"{path.stem}.wav", folder / f"{path.stem}.json"
+    wav, record = folder / f"{path.stem}.wav", folder / f"{path.stem}.json"
     stat = path.stat()
     origin = {"path": str(path.resolve()), "bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns}
-    if wav.is_file() and memo.is_file():
-        known = json.loads(memo.read_text(encoding="utf-8"))
+    if wav.is_file() and record.is_file():
+        known = json.loads(record.read_text(encoding="utf-8"))
         if known["origin"] == origin:
             return wav, str(known["note"])
-    memo.unlink(missing_ok=True)
+    record.unlink(missing_ok=True)
     partial = wav.with_suffix(".part")
     try:
         found = _decode(path, partial)
@@ -40,7 +36,7 @@ def converted(path: Path, folder: Path) -> tuple[Path, str]:
         raise
     partial.replace(wav)
     note = f"{path.name}: {found}; converted to {SAMPLE_RATE} Hz, mono, 16 bit in {wav}"
-    memo.write_text(json.dumps({"origin": origin, "note": note}) + "\n", encoding="utf-8")
+    record.write_text(json.dumps({"origin": origin, "note": note}) + "\n", encoding="utf-8")
     return wav, note
 
 

@@ -1,4 +1,4 @@
-"""A dev set on disk and everything that can be wrong with it before a model is loaded.
+"""A dev set on disk, checked before a model is loaded.
 
 Layout (the one of the IWSLT 2026 MCIF dev set)::
 
@@ -7,7 +7,7 @@ Layout (the one of the IWSLT 2026 MCIF dev set)::
     DIR/ref/en.txt               the transcript, for word error rates and COMET; optional
     DIR/wav/*                    one unsegmented talk each (or in DIR/audio, or beside the YAML).
                                  Simulstream wants 16 kHz mono 16-bit WAV; other audio is converted
-    DIR/contexts/TALK.txt        names and terms of a talk, for the recogniser; optional
+    DIR/contexts/TALK.txt        names and terms of a talk, for the recognizer; optional
 """
 
 from __future__ import annotations
@@ -39,13 +39,7 @@ class DevSetError(AlignAttError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One reference segment of a recording.
-
-    Attributes:
-        wav: the recording, as the segmentation names it.
-        offset_s: where it starts.
-        duration_s: how long it is.
-    """
+    """One reference segment of the recording ``wav``, as the segmentation names it."""
 
     wav: str
     offset_s: float
@@ -53,7 +47,7 @@ class Span:
 
     @property
     def talk(self) -> str:
-        """Stem of its recording, by which scorers match."""
+        """Stem of the recording, by which scorers match."""
         return Path(self.wav).stem
 
     @property
@@ -64,12 +58,9 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """One unsegmented recording.
+    """One unsegmented recording; without audio, ``seconds`` is the end of its last segment.
 
-    Attributes:
-        wav: its file.
-        seconds: its length; without audio, where its last segment ends.
-        last_offset: where its last segment starts, in seconds.
+    ``last_offset`` is the start of that segment, in seconds.
     """
 
     wav: Path
@@ -78,21 +69,16 @@ class Talk:
 
     @property
     def name(self) -> str:
-        """What scorers match recordings by."""
+        """Stem of the file, by which scorers match."""
         return self.wav.stem
 
 
 @dataclass(frozen=True, slots=True)
 class DevSet:
-    """A checked dev set.
+    """A checked dev set, in the order of its segmentation.
 
-    Attributes:
-        segmentation: the YAML file of segments.
-        talks: recordings in the order of the segmentation.
-        references: reference file of each target code.
-        segments: reference segments in the order of the segmentation.
-        transcript: reference file of the spoken language, when there is one.
-        notes: what was changed or looks odd, for the user.
+    ``references`` are files by target code, ``transcript`` is that of the spoken language;
+    ``notes`` tell the user what was changed or looks odd.
     """
 
     segmentation: Path
@@ -131,7 +117,7 @@ def load_devset(
     source: str = "en",
     audio: bool = True,
 ) -> DevSet:
-    """Find and check the files of a dev set.
+    """Find and check the files of a dev set; all problems are in one ``DevSetError``.
 
     Args:
         root: its directory.
@@ -140,9 +126,6 @@ def load_devset(
             other audio is an error.
         source: code of the spoken language, whose transcript is optional.
         audio: whether recordings are needed; re-scoring a log needs none.
-
-    Raises:
-        DevSetError: something is missing or does not fit.
     """
     segmentation = root / SEGMENTATION
     if not segmentation.is_file():
@@ -227,11 +210,7 @@ def _check_names(names: Sequence[str]) -> list[str]:
 
 
 def find_wav(root: Path, name: str) -> Path:
-    """Find the recording that a segmentation calls ``name``, in any kind of file.
-
-    Raises:
-        DevSetError: it is in none of the known places.
-    """
+    """Find the recording that a segmentation calls ``name``, in any kind of file."""
     base = Path(name).name
     places = [*(root / folder / base for folder in FOLDERS), root / name, root / base]
     others = [place.with_suffix(suffix) for suffix in SUFFIXES for place in places]
@@ -242,11 +221,7 @@ def find_wav(root: Path, name: str) -> Path:
 
 
 def wav_seconds(path: Path) -> float:
-    """Return the length of a WAV file that Simulstream chunks correctly.
-
-    Raises:
-        DevSetError: it is not 16 kHz mono 16-bit PCM, or it is empty; the message has the fix.
-    """
+    """Return the length of a 16 kHz mono 16-bit WAV file, which Simulstream chunks correctly."""
     fix = (
         f"convert the whole file: ffmpeg -i {path} -ar {SAMPLE_RATE} -ac 1 -sample_fmt s16 NEW.wav"
     )

@@ -26,15 +26,9 @@ from alignatt_agent.types import EngineError
 
 
 def run_stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None:
-    """Stream every talk of a run through its agent and write ``metrics.jsonl``.
+    """Stream every talk of a run, whose inputs are written, and write ``metrics.jsonl``.
 
-    Args:
-        run: with its inputs written.
-        paced: deliver the audio by the clock; takes as long as the talks.
-        progress: show a bar for each talk.
-
-    Raises:
-        EngineError: the agent reported an error that the harness swallowed.
+    Errors of the agent that the harness swallowed are raised at the end.
     """
     cls: Any = run.agent_class
     files = run.files
@@ -67,11 +61,8 @@ def run_stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None
 def run_paced(arguments: Namespace, wavs: list[Path], clock: TextIO) -> None:
     """Do what ``simulstream.inference.main`` does, with the audio delivered in real time.
 
-    Args:
-        arguments: of ``simulstream.inference.main``.
-        wavs: recordings.
-        clock: receives one line per chunk: when it arrived and when it was done, in seconds from
-            the first sample.
+    ``clock`` receives one line per chunk: when it arrived and when it was done, in seconds from the
+    first sample.
     """
     setup_metrics_logger(Namespace(enabled=True, filename=arguments.metrics_log_file))
     begin = time.time()

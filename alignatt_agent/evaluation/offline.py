@@ -1,19 +1,18 @@
 r"""Run the cascade off-line on a dev set: the quality ceiling of its models.
 
-Everything is heard before anything is said: whole recordings through the recogniser, in long pieces
-that end in pauses; whole sentences through the translation model, without a gate. The output is
-scored on the same segments as a streamed one, so what is missing there is the price of
-simultaneity.
+Whole recordings are transcribed, in long pieces that end in pauses; then whole sentences are
+translated, without a gate. The output is scored on the same segments as a streamed one: the
+difference is the price of simultaneity.
 
 Examples:
   alignatt offline --config micro-low --target de it zh --devset micro_models/devset \
       --output outputs/offline
 
-  as the paper: the recogniser hears every recording at once (Qwen3-ASR takes up to 20 minutes)
+  as the paper: every recording is transcribed at once (Qwen3-ASR takes up to 20 minutes)
   alignatt offline --config iwslt26-low --target de it zh --devset DIR --output OUT \
       --piece-s 1200 --set models.asr.engine.max_model_len=32768
 
-  the rows beside the streamed ones: simulstream-eval ... --offline outputs/offline
+  rows of both in one table: simulstream-eval ... --offline outputs/offline
 
 OUT/transcript.txt holds one recording per line, OUT/TARGET/hypothesis.txt its translation,
 OUT/TARGET/offline.json the scores with a signature.
@@ -85,20 +84,7 @@ def run(
     output: Path,
     longest_s: float,
 ) -> dict[str, dict[str, Any]]:
-    """Run the whole cascade off-line and write its scores.
-
-    Args:
-        choice: configuration.
-        engines: of its models.
-        devset: what is translated.
-        targets: codes of the target languages.
-        output: folder to write to.
-        longest_s: longest piece of audio that the recogniser takes.
-
-    Raises:
-        EngineError: an engine failed.
-        ScoringError: OmniSTEval failed.
-    """
+    """Run the cascade off-line on audio pieces of at most ``longest_s``, and write its scores."""
     assert choice.resolved is not None
     resolved, source = choice.resolved, choice.resolved.config.source_language
     output.mkdir(parents=True, exist_ok=True)
@@ -138,7 +124,7 @@ def build_parser() -> argparse.ArgumentParser:
     needed = {"required": True}
     shared_options(parser, "set", config=needed, target=needed, devset=needed, output=needed)
     text = (
-        "longest piece of audio that the recogniser takes, in seconds; pieces end in pauses; "
+        "longest piece of audio that the recognizer takes, in seconds; pieces end in pauses; "
         f"default {PIECE_S:.0f}, with the embedded models, which know single sentences, "
         f"{MICRO_PIECE_S:.0f}"
     )

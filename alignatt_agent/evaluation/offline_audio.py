@@ -1,6 +1,6 @@
 """Transcripts of whole recordings, for the off-line cascade.
 
-A recogniser takes pieces, which end in pauses of the speaker. Frames of 10 ms are quiet when they
+The pieces end in pauses of the speaker. Frames of 10 ms are quiet when they
 are closer to the noise floor of the recording than to its speech. As many stretches of speech go
 into a piece as fit; a stretch that is too long by itself is cut where it is quietest.
 """
@@ -37,22 +37,14 @@ QUIET_DB = 20.0
 """Quiet is at least this far below speech: a recording without any silence has no pause."""
 
 LONGEST_ALIGNED_S = 120.0
-"""The aligner takes no more at once; the last sentence of longer pieces is not heard again."""
+"""The aligner takes no more; the last sentence of longer pieces is not transcribed again."""
 
 _SMOOTHED = 3
 _QUIETEST = 30
 
 
-class Recording:
-    """A recording on disk, of which a piece at a time is in memory.
-
-    Args:
-        wav: 16 kHz mono 16-bit PCM.
-        longest_s: longest piece, in seconds.
-
-    Attributes:
-        frames: its length in frames.
-    """
+class Pieces:
+    """A 16 kHz mono 16-bit PCM file, cut into pieces of at most ``longest_s``; one is in memory."""
 
     def __init__(self, wav: Path, longest_s: float) -> None:
         self._wav = wav
@@ -70,8 +62,7 @@ class Recording:
     def piece(self, begin: int) -> tuple[int, int]:
         """Return where the piece that begins at ``begin`` ends, and where the next one begins.
 
-        Both hear the pause between them: recognisers leave out a full stop without silence behind
-        it.
+        The pause belongs to both: recognizers leave out a full stop without silence after it.
         """
         last = begin + self._longest
         if last >= self.frames:
@@ -116,17 +107,10 @@ def transcribe(
 ) -> str:
     """Return the transcript of a recording.
 
-    A recogniser errs where its audio ends, so the last sentence of a piece is heard again at the
-    beginning of the next one, where the aligner knows the language.
-
-    Args:
-        engines: of the cascade.
-        wav: the recording.
-        source: code of the spoken language.
-        longest_s: longest piece of audio that the recogniser takes.
-        context: names and terms that may occur.
+    A recognizer errs where its audio ends. If the aligner knows the language, the last sentence of
+    a piece is therefore transcribed again at the beginning of the next one.
     """
-    recording = Recording(wav, longest_s)
+    recording = Pieces(wav, longest_s)
     found: list[str] = []
     begin = 0
     with tqdm(total=recording.frames, desc=f"transcribing {wav.stem}", unit="frame") as bar:

@@ -34,15 +34,8 @@ LATE_S = 2.0
 class EvalRun:
     """One target of one configuration, or one log, that passed every check without a model.
 
-    Attributes:
-        name: how the user named the configuration, or the log.
-        devset: checked dev set.
-        source: code of the spoken language.
-        target: code of the language of the output.
-        files: where its files are.
-        signature: what its scores depend on.
-        choice: agent and configuration; ``None`` where a log is there already.
-        log: that log.
+    ``name`` is the user's name of the configuration or the log, ``source`` and ``target`` are codes
+    of languages, ``signature`` is what the scores depend on.
     """
 
     name: str
@@ -118,21 +111,8 @@ def plan(
 ) -> list[EvalRun]:
     """Check configurations, head sets, checkpoints, dev set and scorer.
 
-    Args:
-        agent: entry point, dotted class or YAML path.
-        configs: names or paths of configurations; several get a folder each below ``output``.
-        overrides: dotted keys and values.
-        source: spoken language; ``None`` for the configured one.
-        targets: target languages, codes or names.
-        devset: directory of the dev set.
-        output: folder to write to.
-        paced: whether the audio is delivered by the clock.
-
-    Returns:
-        One run for every target of every configuration.
-
-    Raises:
-        AlignAttError: any of them is missing or not valid, or two configurations have one name.
+    Returns one run for every target of every configuration; several configurations get a folder
+    each below ``output``. What is missing or not valid is an ``AlignAttError``.
     """
     codes = tuple(dict.fromkeys(language(name).code for name in targets))
     names = [Path(config or "").stem for config in configs]
@@ -176,7 +156,7 @@ def plan_log(
 ) -> EvalRun:
     """Copy a log, its configuration and what lies beside it into a folder of its own.
 
-    Nothing is streamed and no audio is needed.
+    No audio is needed.
 
     Args:
         log: Simulstream's log, or OmniSTEval's JSONL.
@@ -187,10 +167,6 @@ def plan_log(
             beside the log, else whole words (single characters for Chinese) are expected.
         source: language of the speech.
         cumulative: whether elapsed times of a JSONL log add up, as SimulEval's do.
-
-    Raises:
-        LogError: the log cannot be read, lies in that folder, or needs a configuration.
-        AlignAttError: dev set, language or scorer is missing or not valid.
     """
     code, spoken = language(target).code, language(source).code
     check_scorer([code])

@@ -1,4 +1,4 @@
-"""Evaluation runs, streamed and scored."""
+"""From planned runs to scores and reports."""
 
 from __future__ import annotations
 
@@ -50,17 +50,14 @@ def evaluate(
         root: folder of the reports.
         resume: leave finished runs with an equal signature as they are.
         paced: deliver the audio by the clock.
-        jobs: scoring processes side by side.
-        comet: COMET model, if any.
+        jobs: runs that are scored at a time.
+        comet: COMET model.
         comet_python: interpreter of the environment with COMET.
         offline: output of ``alignatt offline`` whose rows are shown, too.
         cluster: where to stream; ``None`` for this process.
 
     Returns:
         Exit status: 0 when every run was scored, else 1.
-
-    Raises:
-        ScoringError: the off-line rows do not belong to these runs; nothing was started.
     """
     for note in dict.fromkeys(note for run in runs for note in run.devset.notes):
         print(f"note: {note}", file=sys.stderr)
@@ -101,11 +98,7 @@ def print_commands(runs: Sequence[EvalRun]) -> None:
 def score_all(
     runs: Sequence[EvalRun], jobs: int = 1, only_official: bool = False
 ) -> list[tuple[EvalRun, Result]]:
-    """Score so many runs at a time, each in processes of its own; failures are printed.
-
-    Returns:
-        The runs that were scored, in order.
-    """
+    """Score ``jobs`` runs at a time, each in processes of its own; failures are printed."""
     found: list[tuple[EvalRun, Result]] = []
     with ThreadPoolExecutor(max(1, jobs)) as pool:
         results = [pool.submit(score_run, run, only_official) for run in runs]
@@ -121,13 +114,7 @@ def score_all(
 def score_run(run: EvalRun, only_official: bool = False) -> Result:
     """Score the log of a run and write ``scores.json``; what was scored before is kept.
 
-    Args:
-        run: a streamed run, or a log.
-        only_official: leave out what ``metrics`` measures.
-
-    Raises:
-        LogError: the log cannot be scored.
-        ScoringError: a scorer failed.
+    ``only_official`` leaves out what ``metrics`` measures.
     """
     if run.scored:
         return read_result(run.files.folder)
@@ -145,12 +132,9 @@ def score_run(run: EvalRun, only_official: bool = False) -> Result:
 def add_comet(
     scored: Sequence[tuple[EvalRun, Result]], model: str, python: Path | None
 ) -> list[tuple[EvalRun, Result]]:
-    """Score all runs with one process and write the scores into their ``scores.json``.
+    """Score all runs in one process and write the scores into their ``scores.json``.
 
     Runs that have a score of the same model keep it.
-
-    Raises:
-        CometError: environment, model or transcript is missing.
     """
     name = checkpoint(model)
     waiting = [run for run, item in scored if item.measured.get("comet", {}).get("model") != name]

@@ -22,20 +22,10 @@ class InFolder:
 class RunFiles:
     """Files of one target language below the output folder.
 
-    Attributes:
-        folder: where they lie.
-        config: resolved YAML; also OmniSTEval's configuration.
-        wavs: list of recordings.
-        metrics: Simulstream's log.
-        records: what happened inside each chunk; only of our own agents.
-        clock: when each chunk was done, by the clock; only of paced runs.
-        finished: signature of the run; written when its last talk was streamed.
-        log: messages of the run.
-        scores: scores and signature.
-        table: scores as OmniSTEval writes them.
-        report: OmniSTEval's report.
-        instances: reference segments with the output aligned to them, by OmniSTEval.
-        parts: talks that a cluster has streamed so far; until all of them are there.
+    ``config`` is also OmniSTEval's configuration; ``records`` is written by our own agents only,
+    ``clock`` by paced runs; ``finished`` is the signature, written after the last talk; ``table``,
+    ``report`` and ``instances`` are OmniSTEval's; ``parts`` are talks that were streamed as jobs,
+    until all are there.
     """
 
     folder: Path
@@ -54,14 +44,14 @@ class RunFiles:
     parts = InFolder("talks.jsonl")
 
     def clean(self, keep: Collection[Path] = ()) -> None:
-        """Make the folder and remove what an earlier run wrote, but for some files."""
+        """Make the folder and remove the files of an earlier run, except ``keep``."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for file in vars(RunFiles).values():
             if isinstance(file, InFolder) and self.folder / file.name not in keep:
                 (self.folder / file.name).unlink(missing_ok=True)
 
     def inference_command(self, target: str, source: str) -> str:
-        """The equivalent command of the official harness."""
+        """Return the equivalent command of the official harness."""
         return shlex.join(
             [
                 "simulstream_inference",

@@ -16,10 +16,9 @@ LOGGER = logging.getLogger(__name__)
 
 
 def stream_all(runs: Sequence[EvalRun], paced: bool = False) -> bool:
-    """Stream prepared runs with engines that are loaded once; the first failure ends it.
+    """Stream prepared runs with engines that are loaded once, up to the first failure.
 
-    Returns:
-        Whether all were streamed to their end.
+    Returns whether all were streamed to their end.
     """
     if not runs:
         return True
@@ -40,9 +39,7 @@ def stream_all(runs: Sequence[EvalRun], paced: bool = False) -> bool:
 def prepare(run: EvalRun, keep_talks: bool = False) -> None:
     """Remove what an earlier stream wrote, and write the inputs of this one.
 
-    Args:
-        run: what is going to be streamed.
-        keep_talks: keep the talks that an interrupted call streamed as jobs.
+    ``keep_talks`` keeps the talks that an interrupted call streamed as jobs.
     """
     assert run.choice is not None
     run.files.clean({run.files.parts} if keep_talks else set())
@@ -52,13 +49,7 @@ def prepare(run: EvalRun, keep_talks: bool = False) -> None:
 
 
 def stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None:
-    """Stream one prepared run; its signature is written when its last talk was streamed.
-
-    Args:
-        run: what to stream.
-        paced: deliver the audio by the clock.
-        progress: show a bar for each talk.
-    """
+    """Stream one prepared run and write its signature; ``progress`` shows a bar for each talk."""
     # Importing the harness configures logging; not before it is needed.
     from alignatt_agent.evaluation.harness import run_stream
 

@@ -29,13 +29,7 @@ LOGS = ("metrics", "records", "clock", "log")
 
 @dataclass(frozen=True, slots=True)
 class TalkResult:
-    """One streamed talk.
-
-    Attributes:
-        talk: stem of the recording.
-        device: where it was streamed.
-        logs: contents of the files that were written, by their names in ``LOGS``.
-    """
+    """One streamed talk: stem of the recording, device, contents of files by names in ``LOGS``."""
 
     talk: str
     device: str
@@ -43,11 +37,7 @@ class TalkResult:
 
 
 def stream_on_cluster(runs: Sequence[EvalRun], cluster: ClusterOptions, paced: bool) -> bool:
-    """Stream prepared runs on a cluster that is joined for them.
-
-    Returns:
-        Whether all were streamed to their end.
-    """
+    """Join a cluster and stream prepared runs; return whether all were streamed to their end."""
     announce(runs)
     shutdown = getattr(runs[0].agent_class, "shutdown", lambda: None)
     with job_runner(cluster, len(runs) * len(runs[0].devset.talks), shutdown) as runner:
@@ -59,13 +49,7 @@ def stream_on_cluster(runs: Sequence[EvalRun], cluster: ClusterOptions, paced: b
 
 
 def stream_talk(run: EvalRun, recording: bytes, paced: bool = False) -> TalkResult:
-    """Stream a run of one talk in this process; engines stay for the next one.
-
-    Args:
-        run: with one talk, on whichever machine.
-        recording: WAV file of the talk.
-        paced: deliver the audio by the clock.
-    """
+    """Stream a run of one talk, given with its WAV file; engines stay for the next one."""
     (talk,) = run.devset.talks
     with tempfile.TemporaryDirectory() as folder:
         wav = Path(folder) / talk.wav.name

@@ -1,8 +1,4 @@
-"""``steps.jsonl``: the trace of a run, one line per chunk.
-
-Transcripts, stage times, drafts and the reasons for stopping can so be looked at long after the
-engines are gone.
-"""
+"""``steps.jsonl``, the trace of a run: transcripts, stage times, drafts and decisions by chunk."""
 
 from __future__ import annotations
 
@@ -26,28 +22,16 @@ from alignatt_agent.types import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TalkStep(Step):
-    """A chunk of a recording, as it was written down.
-
-    Attributes:
-        talk: stem of the recording.
-    """
+    """A recorded chunk of a talk, which goes by the stem of its recording."""
 
     talk: str
 
 
 class Recorder:
-    """Observes the chunks of an agent (``AlignAttAgent.observer``) and writes them down.
-
-    Args:
-        path: file to write, one line per chunk.
-
-    Attributes:
-        talk: stem of the recording that is being streamed.
-    """
+    """Observes an agent (``AlignAttAgent.observer``) and writes one line per chunk of ``talk``."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._seconds = 0.0
         self.talk = ""
 
     def __enter__(self) -> Recorder:
@@ -59,7 +43,6 @@ class Recorder:
 
     def __call__(self, step: Step) -> None:
         """Write one chunk."""
-        self._seconds += sum(step.seconds.values())
         heard, judged = step.heard, step.judged
         line = {
             "talk": self.talk,
@@ -80,14 +63,9 @@ class Recorder:
         }
         self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
-    def take_seconds(self) -> float:
-        """Return the seconds of all stages since the last call."""
-        seconds, self._seconds = self._seconds, 0.0
-        return seconds
-
 
 def read_steps(path: Path) -> Iterator[TalkStep]:
-    """Read ``steps.jsonl``, one chunk at a time; earlier versions wrote less."""
+    """Read ``steps.jsonl``, one chunk at a time."""
     with path.open(encoding="utf-8") as stream:
         for text in stream:
             line = json.loads(text)
@@ -98,16 +76,16 @@ def read_steps(path: Path) -> Iterator[TalkStep]:
                 heard=SpeechUpdate(
                     tuple(_words(sentence) for sentence in line["closed"]),
                     live,
-                    line.get("settled", 0),
-                    line.get("stable", 0),
-                    Transcripts(*line.get("transcripts", ())),
+                    line["settled"],
+                    line["stable"],
+                    Transcripts(*line["transcripts"]),
                 ),
-                judged=_judged(line.get("draft") or {}, line["reason"]) if line["reason"] else None,
+                judged=_judged(line["draft"], line["reason"]) if line["draft"] else None,
                 units=tuple(line["units"]),
                 accepted=line["accepted"],
                 passes=line["steps"],
                 seconds=line["seconds"],
-                times=tuple(Spoken(*item) for item in line.get("times", ())),
+                times=tuple(Spoken(*item) for item in line["times"]),
             )
 
 
@@ -127,18 +105,18 @@ def _draft(judged: Judged) -> dict[str, Any]:
 
 def _judged(draft: dict[str, Any], reason: str) -> Judged:
     decision = Decision(
-        draft.get("accepted", 0),
+        draft["accepted"],
         reason,
-        accessible_mass=tuple(draft.get("masses", ())),
-        closed=draft.get("closed", False),
+        accessible_mass=tuple(draft["masses"]),
+        closed=draft["closed"],
     )
     return Judged(
-        draft.get("after", ""),
-        tuple(draft.get("tokens", ())),
-        tuple(draft.get("words", ())),
+        draft["after"],
+        tuple(draft["tokens"]),
+        tuple(draft["words"]),
         decision,
-        draft.get("edge", 0),
-        draft.get("emitted", 0),
+        draft["edge"],
+        draft["emitted"],
     )
 
 

@@ -12,7 +12,7 @@ from alignatt_agent.cli import main
 from alignatt_agent.evaluation.agent_choice import choose_agent
 from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.evaluation.offline import run
-from alignatt_agent.evaluation.offline_audio import Recording, transcribe
+from alignatt_agent.evaluation.offline_audio import Pieces, transcribe
 from alignatt_agent.types import SAMPLE_RATE, Transcript
 from tests.evaluation import logs
 from tests.fakes import agent as fakes
@@ -20,7 +20,7 @@ from tests.fakes import agent as fakes
 
 def pieces(wav, longest_s):
     """The pieces that hold speech, when nothing is heard again."""
-    recording = Recording(wav, longest_s)
+    recording = Pieces(wav, longest_s)
     begin = 0
     while begin < recording.frames:
         end, following = recording.piece(begin)
