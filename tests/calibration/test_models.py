@@ -208,13 +208,3 @@ def vllm():
     """An engine that captures all 48 heads."""
     with open_reader("vllm", ModelConfig(path=MODEL)) as loaded:
         yield loaded
-
-
-def test_one_pass_holds_both_conventions(vllm):
-    builder = PromptBuilder(vllm.tokenizer, "English", "German")
-    drawn = micro_pairs(1, 77, language("en"), language("de")).pairs[0]
-    pair = PairPrompter(vllm.tokenizer, builder, vllm.max_context)(drawn, drawn.gold)
-    rows = both_rows(vllm.reader, pair, vllm.heads)
-    for name, array in rows.items():
-        assert array.shape == (len(pair.target_ids), 48, len(pair.prompt.token_word)), name
-    np.testing.assert_allclose(rows["predicting"][1:], rows["emitted"][:-1], atol=1e-6)

@@ -35,53 +35,55 @@ def written(tmp_path, *lines, name="pairs.jsonl"):
     return str(path)
 
 
-def test_json_lines(tmp_path):
-    spec = written(
-        tmp_path,
-        {"source": "We train.", "target": "Wir trainieren.", "alignment": "0-0 1-1"},
-        {"source": "Yes.", "target": "Ja."},
-    )
-    found = read_pairs(spec, EN, DE)
-    first, second = found.pairs
-    assert first.source == ("We", "train.")
-    assert first.units == ["Wir", "trainieren", "."]
-    assert first.gold == Links.of({(0, 0), (1, 1), (1, 2)})  # a mark inherits its word's links
-    assert second.gold is None
+CHINESE = "我们用 BERT。"
+
+
+@pytest.mark.parametrize(
+    ("line", "target", "units", "gold"),
+    [
+        # A mark inherits the links of its word.
+        (
+            {"source": "We train.", "target": "Wir trainieren.", "alignment": "0-0 1-1"},
+            DE,
+            ["Wir", "trainieren", "."],
+            Links.of({(0, 0), (1, 1), (1, 2)}),
+        ),
+        ({"source": "Yes.", "target": "Ja."}, DE, ["Ja", "."], None),
+        ("We train\tWir trainieren\t0-0 1p1", DE, ["Wir", "trainieren"], parse_pharaoh("0-0 1p1")),
+        ("Yes\tJa", DE, ["Ja"], None),
+        # Characters are the units of Chinese, a run of Latin letters is one.
+        (
+            f"We use BERT.\t{CHINESE}\t0-0 0-1 1-2 2-3 2-4 2-5 2-6 2-7",
+            ZH,
+            ["我", "们", "用", "BERT", "。"],
+            Links.of({(0, 0), (0, 1), (1, 2), (2, 3), (2, 4)}),
+        ),
+        # Lists of words override the units that links count.
+        (
+            {
+                "source": "not used",
+                "source_words": ["We", "train"],
+                "target": "我们训练",
+                "target_words": ["我们", "训练"],
+                "alignment": "0-0 1p1",
+            },
+            ZH,
+            ["我们", "训练"],
+            Links.of({(0, 0)}, {(1, 1)}),
+        ),
+    ],
+)
+def test_one_pair_a_line(tmp_path, line, target, units, gold):
+    name = "pairs" if isinstance(line, str) else "pairs.jsonl"
+    found = read_pairs(written(tmp_path, line, "", name=name), EN, target)
+    (pair,) = found.pairs
+    assert (pair.units, pair.gold) == (units, gold)
     assert not found.skipped
 
 
-def test_tab_separated(tmp_path):
-    spec = written(
-        tmp_path, "# a comment", "We train\tWir trainieren\t0-0 1-1", "", "Yes\tJa", name="p.tsv"
-    )
-    found = read_pairs(spec, EN, DE)
-    assert [pair.number for pair in found.pairs] == [2, 4]
-    assert [pair.gold is None for pair in found.pairs] == [False, True]
-
-
-def test_characters_are_the_units_of_chinese(tmp_path):
-    spec = written(
-        tmp_path, "We use BERT.\t我们用 BERT。\t0-0 0-1 1-2 2-3 2-4 2-5 2-6 2-7", name="p"
-    )
-    (pair,) = read_pairs(spec, EN, ZH).pairs
-    assert pair.units == ["我", "们", "用", "BERT", "。"]
-    assert [pair.gold.sources(j) for j in range(5)] == [(0,), (0,), (1,), (2,), (2,)]
-
-
-def test_word_lists_override_the_units(tmp_path):
-    spec = written(
-        tmp_path,
-        {
-            "source": "not used",
-            "source_words": ["We", "train"],
-            "target": "我们训练",
-            "target_words": ["我们", "训练"],
-            "alignment": "0-0 1p1",
-        },
-    )
-    (pair,) = read_pairs(spec, EN, ZH).pairs
-    assert (pair.source, pair.units) == (("We", "train"), ["我们", "训练"])
-    assert pair.gold == Links.of({(0, 0)}, {(1, 1)})
+def test_lines_are_counted_from_the_first(tmp_path):
+    spec = written(tmp_path, "# a comment", "We train\tWir trainieren", "", "Yes\tJa", name="p.tsv")
+    assert [pair.number for pair in read_pairs(spec, EN, DE).pairs] == [2, 4]
 
 
 def test_bad_pairs_are_counted_and_left_out(tmp_path):
@@ -139,12 +141,10 @@ def test_files_of_a_dev_set_are_refused(tmp_path):
         read_pairs(spec, EN, DE)
 
 
-@pytest.mark.parametrize("text", ["", "only one cell\n", "\t\n"])
+@pytest.mark.parametrize("text", ["", "only one cell", "\t"])
 def test_a_file_without_pairs_is_refused(tmp_path, text):
-    path = tmp_path / "pairs.tsv"
-    path.write_text(text)
     with pytest.raises(PairsError, match="holds no usable pair"):
-        read_pairs(str(path), EN, DE)
+        read_pairs(written(tmp_path, text, name="pairs.tsv"), EN, DE)
 
 
 def test_a_missing_file_names_what_is_expected():

@@ -288,16 +288,3 @@ def test_the_file_is_a_head_set(tmp_path):
     assert made["rows"]["emitted"]["heads"][0] == [1, 2]
     assert made["rows"]["emitted"]["head_set"]["micro"]["low"] <= 1
     assert len(made["rows"]["predicting"]["by_k"]) == len(ALL)
-
-
-@pytest.mark.parametrize(
-    ("name", "directions", "shape"),
-    [("milmmt46", ("en-de", "en-it", "en-zh"), (34, 8)), ("qwen3-1.7b", ("en-de",), (28, 16))],
-)
-def test_provisional_sets_of_other_models(name, directions, shape):
-    for direction in directions:
-        found = load_head_set(f"{name}-{direction}")
-        assert found.provisional
-        assert len(found.top(8)) == 8
-        assert (found.num_layers, found.num_heads) == shape
-        assert list(found.ts) == sorted(found.ts, reverse=True)

@@ -220,14 +220,22 @@ def test_languages():
         language("")
 
 
-@pytest.mark.parametrize("target", ["de", "it", "zh"])
-def test_provisional_head_sets_of_the_paper(target):
-    loaded = load_head_set(f"gemma4-en-{target}")
-    assert loaded.provisional
-    assert len(loaded.top(8)) == 8
-    assert loaded.heads[0] == (11, 3)
-    assert list(loaded.ts) == sorted(loaded.ts, reverse=True)
-    loaded.check("google/gemma-4-E4B-it", 42, 8, f"en-{target}", loaded.revision)
+@pytest.mark.parametrize(
+    ("name", "model", "targets", "shape"),
+    [
+        ("gemma4", "google/gemma-4-E4B-it", ("de", "it", "zh"), (42, 8)),
+        ("milmmt46", "xiaomi-research/MiLMMT-46-4B-v0.1", ("de", "it", "zh"), (34, 8)),
+        ("qwen3-1.7b", "Qwen/Qwen3-1.7B", ("de",), (28, 16)),
+    ],
+)
+def test_provisional_head_sets_of_real_models(name, model, targets, shape):
+    for target in targets:
+        loaded = load_head_set(f"{name}-en-{target}")
+        assert loaded.provisional
+        assert len(loaded.top(8)) == 8
+        assert list(loaded.ts) == sorted(loaded.ts, reverse=True)
+        loaded.check(model, *shape, f"en-{target}", loaded.revision)
+        assert name != "gemma4" or loaded.heads[0] == (11, 3)
 
 
 def written(tmp_path, **changes):
