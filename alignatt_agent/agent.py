@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -22,8 +21,8 @@ from alignatt_agent.talk_names import TALK_NAMES
 from alignatt_agent.types import SAMPLE_RATE, EngineError, Step
 
 if TYPE_CHECKING:
-    from alignatt_agent.booth import Session
     from alignatt_agent.cascade import Engines
+    from alignatt_agent.stream import Stream, StreamStep
 
 LOGGER = logging.getLogger(__name__)
 
@@ -49,16 +48,13 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     """Gets the trace of every chunk."""
 
     _warned: ClassVar[set[str]] = set()
-    _lent: ClassVar[Engines | None] = None
-    _clock: ClassVar[Callable[[], float]] = time.perf_counter
-    _between: ClassVar[Callable[[Engines], Engines] | None] = None
 
     def __init__(self, config: SimpleNamespace) -> None:
         super().__init__(config)
         self._resolved = resolve(AgentConfig.from_namespace(config))
         self._config = self._resolved.config
         self._lock = threading.RLock()
-        self._session: Session | None = None
+        self._stream: Stream | None = None
         self._source: Language | None = None
         self._target: Language | None = None
         self._context: str | None = None
@@ -84,8 +80,8 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             ContextError: a context is too long for the recogniser.
         """
         resolved = resolve(AgentConfig.from_namespace(config))
-        cls._check_contexts(resolved)
-        engines = cls._start_engines(resolved)
+        engines = cls.engines(resolved, load=True)
+        assert engines is not None
         resolved.check_shape(engines.num_layers, engines.num_heads)
         for warning in resolved.other_prompts():
             if warning not in cls._warned:
@@ -93,49 +89,23 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
                 LOGGER.warning("%s", warning)
 
     @classmethod
-    def lend(cls, engines: Engines | None, clock: Callable[[], float] = time.perf_counter) -> None:
-        """Use the caller's engines, whatever models a configuration names, from now on.
+    def engines(cls, resolved: Resolved, load: bool = False) -> Engines | None:
+        """Return the engines that streams run on; override this to use others.
 
         Args:
-            engines: e.g. ones that remember; ``None`` returns to those of the configurations.
-            clock: seconds for the traces.
+            resolved: the configuration.
+            load: check what the models will be asked and load them, which takes up to minutes;
+                otherwise return ``None`` if they are not loaded.
         """
-        cls._lent, cls._clock = engines, clock
-
-    @classmethod
-    def interpose(
-        cls,
-        between: Callable[[Engines], Engines] | None,
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
-        """Put something between engines and new streams, e.g. a memory, from now on.
-
-        Args:
-            between: gets the engines and returns what streams use; ``None`` for nothing.
-            clock: seconds for the traces.
-        """
-        cls._between, cls._clock = between, clock
-
-    @classmethod
-    def _start_engines(cls, resolved: Resolved) -> Engines:
-        return cls._lent or cascade.load_resolved(resolved)
-
-    @classmethod
-    def _find_engines(cls, resolved: Resolved) -> Engines | None:
-        return cls._lent or cascade.loaded(resolved)
-
-    @classmethod
-    def _check_contexts(cls, resolved: Resolved, contexts: Sequence[str] | None = None) -> None:
-        if cls._lent is None and contexts is None:
+        if load:
             check_requests(resolved)
-        elif cls._lent is None:
-            check_contexts(resolved, contexts=contexts)
+            return cascade.load_resolved(resolved)
+        return cascade.loaded(resolved)
 
     @classmethod
     def shutdown(cls) -> None:
-        """Stop the engines of this process; lent ones are their owner's to stop."""
-        if cls._lent is None:
-            cascade.shutdown()
+        """Stop the engines of this process."""
+        cascade.shutdown()
 
     def set_source_language(self, language: str) -> None:
         """Choose the spoken language of the next stream by code or name."""
@@ -155,9 +125,9 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             ContextError: the recogniser cannot take it.
             ChatTemplateError: the recogniser's template has no place for it.
         """
-        self._check_contexts(self._resolved, [context or ""])
+        check_contexts(self._resolved, contexts=[context or ""])
         with self._lock:
-            self._session, self._context = None, context
+            self._stream, self._context = None, context
 
     def process_chunk(self, waveform: np.ndarray[Any, Any]) -> IncrementalOutput:
         """Process the next piece of audio.
@@ -171,28 +141,28 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         """
         with self._lock:
             try:
-                units = self._traced(self._open_session().step(waveform))
+                units = self._traced(self._open_stream().step(waveform))
             except Exception as error:
                 self._report("process_chunk", error)
                 # A short piece comes from inside MessageProcessor.end_of_stream, where an
                 # exception would leave a WebSocket client waiting for ever.
                 if len(waveform) >= round(self.speech_chunk_size * SAMPLE_RATE):
                     raise
-                units = self._session.drain().units if self._session is not None else ()
+                units = self._undelivered()
             return self._output(units)
 
     def end_of_stream(self) -> IncrementalOutput:
         """Finish the open utterance; errors are reported, never raised (see ``process_chunk``)."""
         with self._lock:
             units: tuple[str, ...] = ()
-            for _ in range(FINISH_ATTEMPTS if self._session is not None else 0):
-                assert self._session is not None
+            for _ in range(FINISH_ATTEMPTS if self._stream is not None else 0):
+                assert self._stream is not None
                 try:
-                    units += self._traced(self._session.finish())
+                    units += self._traced(self._stream.finish())
                     break
                 except Exception as error:
                     self._report("end_of_stream", error)
-                    units += self._session.drain().units
+                    units += self._undelivered()
             return self._output(units)
 
     def tokens_to_string(self, tokens: list[str]) -> str:
@@ -203,7 +173,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     def clear(self) -> None:
         """Forget the stream and return to the configured languages; safe at any time."""
         with self._lock:
-            self._session = self._context = None
+            self._stream = self._context = None
             self.talk = ""
             self._set_default_languages()
 
@@ -214,7 +184,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
 
     def _choose(self, name: str, spoken: bool = False) -> Language | None:
         with self._lock:
-            self._session = None
+            self._stream = None
             TALK_NAMES.addressed = self
             try:
                 return language(name).check_spoken() if spoken else language(name)
@@ -224,37 +194,41 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
                 self._source = self._target = None
                 raise
 
-    def _open_session(self) -> Session:
-        if self._session is None:
+    def _open_stream(self) -> Stream:
+        if self._stream is None:
             if self._source is None or self._target is None:
                 raise ConfigError(
                     "no target language: start the client with --tgt-lang, "
                     "or set target_language in the configuration"
                 )
-            self._session = self._new_session(self._source, self._target)
-        return self._session
+            self._stream = self._new_stream(self._source, self._target)
+        return self._stream
 
-    def _new_session(self, source: Language, target: Language) -> Session:
-        engines = self._find_engines(self._resolved)
+    def _new_stream(self, source: Language, target: Language) -> Stream:
+        engines = self.engines(self._resolved)
         if engines is None:
             raise EngineError(
                 "the engines of this configuration are not loaded: load_model was not called for "
                 "it, or was called since for other models or heads; call it again"
             )
-        between = type(self)._between
-        if between is not None:
-            engines = between(engines)
         context = self._context
         if context is None:
             context = self._config.speech.context_of(self.talk)
-        clock = type(self)._clock
-        return cascade.build_session(self._resolved, engines, source, target, clock, context)
+        return cascade.open_stream(self._resolved, engines, source, [target], context)
 
-    def _traced(self, step: Step) -> tuple[str, ...]:
+    def _traced(self, found: StreamStep) -> tuple[str, ...]:
+        step = found.only()
         observer = type(self).observer
         if observer is not None:
             observer(step)
         return step.units
+
+    def _undelivered(self) -> tuple[str, ...]:
+        """Return the units that a failed call decided but could not return."""
+        if self._stream is None:
+            return ()
+        (code,) = self._stream.targets
+        return self._stream.drain(code).units
 
     def _output(self, units: Sequence[str]) -> IncrementalOutput:
         # Scorers count units by Unicode white space: no unit may contain any.

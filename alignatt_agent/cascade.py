@@ -5,14 +5,12 @@ from __future__ import annotations
 import atexit
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from alignatt_agent.booth import Booth, Interpreter, Session
 from alignatt_agent.config.agent_config import ModelsConfig
 from alignatt_agent.config.languages import Language
 from alignatt_agent.config.resolved import Resolved
@@ -24,7 +22,7 @@ from alignatt_agent.engine.speech_models import (
     SpeechModel,
     TimingModel,
 )
-from alignatt_agent.schedule import AsynchronousBooth, OverlappedBooth
+from alignatt_agent.schedule import AsynchronousStream, OverlappedStream
 from alignatt_agent.speech.aligner import QwenAligner
 from alignatt_agent.speech.front_ends import (
     GEMMA4_AUDIO,
@@ -36,6 +34,8 @@ from alignatt_agent.speech.front_ends import (
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.speech.recognizer import QwenRecognizer
 from alignatt_agent.stopwatch import Stopwatch
+from alignatt_agent.stream import Stream
+from alignatt_agent.target_stream import TargetStream
 from alignatt_agent.translation.captions import Captions
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.translator import Translator
@@ -46,85 +46,36 @@ from alignatt_agent.types import (
     Prompt,
     Readout,
     Recognizer,
-    Step,
     TranslationEngine,
 )
 
-BOOTHS = {"sync": Booth, "overlap": OverlappedBooth}
-"""Schedules whose calls return what was said."""
+SCHEDULES: dict[str, type[Stream]] = {
+    "sync": Stream,
+    "overlap": OverlappedStream,
+    "async": AsynchronousStream,
+}
 
 
-def build_session(
-    resolved: Resolved,
-    engines: Engines,
-    source: Language,
-    target: Language,
-    clock: Callable[[], float] = time.perf_counter,
-    context: str = "",
-) -> Session:
-    """Return the session of a new stream.
-
-    Args:
-        resolved: the configuration with its head sets.
-        engines: what sessions share.
-        source: the spoken language.
-        target: the language of the translation.
-        clock: seconds for the trace.
-        context: names and terms of the talk.
-
-    Raises:
-        ConfigError: ``schedule: async``.
-        HeadSetError: the configuration has no head set for the direction.
-    """
-    tail, watch = _live_tail(resolved, engines, source, clock, context)
-    interpreter = _interpreter(resolved, engines, source, target, clock, context)
-    return Session(tail, interpreter, watch, BOOTHS[resolved.config.returning().schedule])
-
-
-def build_booth(
+def open_stream(
     resolved: Resolved,
     engines: Engines,
     source: Language,
     targets: Sequence[Language],
-    clock: Callable[[], float] = time.perf_counter,
     context: str = "",
-    said: Callable[[str, Step | Exception], None] | None = None,
-) -> Booth:
-    """Return the booth of a new stream; its interpreters go by the codes of their languages.
+) -> Stream:
+    """Open a new stream on the engines.
 
     Args:
         resolved: the configuration with its head sets.
-        engines: what sessions and booths share.
+        engines: what streams share.
         source: the spoken language.
         targets: the languages of the translations; the spoken one gets captions.
-        clock: seconds for the trace.
         context: names and terms of the talk.
-        said: gets what ``schedule: async`` says when it is ready, see ``AsynchronousBooth``.
 
     Raises:
-        ConfigError: ``schedule: async`` without ``said``.
         HeadSetError: the configuration has no head set for a direction.
     """
-    tail, watch = _live_tail(resolved, engines, source, clock, context)
-    interpreters = {
-        target.code: Interpreter(Captions())
-        if target.code == source.code
-        else _interpreter(resolved, engines, source, target, clock, context)
-        for target in targets
-    }
-    if said is not None and resolved.config.schedule == "async":
-        return AsynchronousBooth(tail, interpreters, said, watch)
-    return BOOTHS[resolved.config.returning().schedule](tail, interpreters, watch)
-
-
-def _live_tail(
-    resolved: Resolved,
-    engines: Engines,
-    source: Language,
-    clock: Callable[[], float],
-    context: str,
-) -> tuple[LiveTail, Stopwatch]:
-    watch, config = Stopwatch(clock), resolved.config
+    config, watch = resolved.config, Stopwatch()
     tail = LiveTail(
         engines.asr,
         engines.aligner,
@@ -135,18 +86,19 @@ def _live_tail(
         verify=config.debug.verify_transcripts,
         draft_ahead=config.debug.draft_ahead,
     )
-    return tail, watch
+    streams = {
+        target.code: TargetStream(Captions())
+        if target.code == source.code
+        else _target_stream(resolved, engines, source, target, context)
+        for target in targets
+    }
+    return SCHEDULES[config.schedule](tail, streams, watch)
 
 
-def _interpreter(
-    resolved: Resolved,
-    engines: Engines,
-    source: Language,
-    target: Language,
-    clock: Callable[[], float],
-    context: str,
-) -> Interpreter:
-    config, watch = resolved.config, Stopwatch(clock)
+def _target_stream(
+    resolved: Resolved, engines: Engines, source: Language, target: Language, context: str
+) -> TargetStream:
+    config, watch = resolved.config, Stopwatch()
     policy, readout = config.policy_for(target.code), None
     # Without a gate the rows still tell which source word an emitted token translates.
     if policy.reads != "tokens" or target.code in config.head_sets:
@@ -163,12 +115,12 @@ def _interpreter(
         verify=config.debug.verify_drafts,
         watch=watch,
     )
-    return Interpreter(translator, watch, config.access_for(target.code))
+    return TargetStream(translator, watch, config.access_for(target.code))
 
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """What the sessions and booths of a process share.
+    """What the streams of a process share.
 
     Attributes:
         asr: speech recognition.

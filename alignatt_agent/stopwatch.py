@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 STAGES = ("asr", "aligner", "draft", "replay", "emission")
@@ -61,3 +61,8 @@ class Stopwatch:
         """Return the seconds of every stage since the chunk began; ``emission`` is the rest."""
         spent = sum(self._seconds.values()) - self._seconds["emission"]
         return self._seconds | {"emission": self._clock() - self._begin - spent}
+
+
+def added(one: Mapping[str, float], two: Mapping[str, float]) -> dict[str, float]:
+    """Add the seconds of every stage."""
+    return {stage: one[stage] + two[stage] for stage in one}

@@ -82,7 +82,7 @@ class AgentConfig(Strict):
         max_draft_tokens: longest draft per step.
         schedule: when the stages of a chunk run: ``sync`` in turn, as official scores need it;
             ``overlap`` transcribes the next chunk meanwhile and emits one chunk later; ``async``
-            lets no stage wait for another, for servers that push what is ready.
+            lets no stage wait for another and emits what became ready since the last chunk.
         models: checkpoints.
         head_sets: head set (name or path) of each target language code.
         prompt: what the translation model reads around the source.
@@ -166,16 +166,7 @@ class AgentConfig(Strict):
     @classmethod
     def from_namespace(cls, namespace: SimpleNamespace) -> AgentConfig:
         """Validate what Simulstream makes of a YAML file."""
-        return cls.parse(_to_dict(namespace)).returning()
-
-    def returning(self) -> AgentConfig:
-        """Return this configuration; refuse ``async``, which emits outside of calls."""
-        if self.schedule == "async":
-            raise ConfigError(
-                "schedule: async emits units when they are ready, but Simulstream takes them only "
-                "as the result of a call: take sync or overlap, or run alignatt serve"
-            )
-        return self
+        return cls.parse(_to_dict(namespace))
 
     def for_target(self, target: str) -> AgentConfig:
         """Return the configuration of one target language, with its latency unit."""

@@ -126,7 +126,7 @@ def choose_agent(
         ours = load_with_contexts(config, contexts, keys)
         if source is not None:
             ours = ours.model_copy(update={"source_language": language(source).code})
-        return AgentChoice(cls, config, resolve(ours.returning(), targets, live), {})
+        return AgentChoice(cls, config, resolve(ours, targets, live), {})
     if overrides:
         raise ConfigError(f"--set works for our own agents, not for {dotted}; edit {config}")
     raw = {**read_yaml(config), "type": dotted.replace(":", ".")}

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from tabulate import tabulate
 from tqdm import tqdm
 
-from alignatt_agent.cascade import build_session
+from alignatt_agent.cascade import open_stream
 from alignatt_agent.command_line import page, shared_options
 from alignatt_agent.config.agent_config import parse_overrides
 from alignatt_agent.config.languages import language
@@ -62,7 +62,7 @@ def translate(
     source, goal = language(resolved.config.source_language), language(target)
     found: dict[str, str] = {}
     for talk, text in transcripts.items():
-        translator = build_session(resolved, engines, source, goal).translator
+        translator = open_stream(resolved, engines, source, [goal]).targets[goal.code].translator
         sentences, rest = split_sentences(
             [Word(item, 0.0, 0.0) for item in split_words(text)], None
         )

@@ -48,7 +48,6 @@ from tqdm import tqdm
 
 from alignatt_agent import cascade
 from alignatt_agent.audio import AudioError
-from alignatt_agent.booth import Booth, BoothStep
 from alignatt_agent.command_line import page, refuse_renamed
 from alignatt_agent.config.agent_config import AgentConfig, load_config, parse_overrides
 from alignatt_agent.config.checkpoints import EMBEDDED, CheckpointError, is_embedded
@@ -59,6 +58,7 @@ from alignatt_agent.contexts import check_requests
 from alignatt_agent.live import sources
 from alignatt_agent.live.outputs import FORMATS, Output, build_output
 from alignatt_agent.live.subtitles import Said
+from alignatt_agent.stream import Stream, StreamStep
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError, EngineError, FloatArray
 
 REAL, WORLD = "default-low", "micro-low"
@@ -133,13 +133,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         engines = cascade.load_resolved(resolved)
         resolved.check_shape(engines.num_layers, engines.num_heads)
         context = resolved.config.speech.context_of(sources.name_of(given.input))
-        booth = cascade.build_booth(resolved, engines, source, targets, context=context)
+        stream = cascade.open_stream(resolved, engines, source, targets, context)
         outputs = {
             target.code: build_output(given.format, target, given.times, stem, len(targets) > 1)
             for target in targets
         }
         live = given.input == sources.MICROPHONE
-        run = LiveTranslation(booth, outputs, clock=time.monotonic if live or given.paced else None)
+        run = LiveTranslation(
+            stream, outputs, clock=time.monotonic if live or given.paced else None
+        )
         size = SAMPLE_RATE * resolved.config.chunk_ms // 1000
         with ExitStack() as stack:
             stack.callback(run.close)
@@ -194,9 +196,7 @@ def _of_the_world(source: str) -> bool:
 
 def _resolved(config: AgentConfig, targets: Sequence[Language]) -> Resolved:
     spoken = language(config.source_language)
-    return resolve(
-        config.returning(), [target.code for target in targets if target.code != spoken.code]
-    )
+    return resolve(config, [target.code for target in targets if target.code != spoken.code])
 
 
 class LiveTranslation:
@@ -211,9 +211,9 @@ class LiveTranslation:
     """
 
     def __init__(
-        self, booth: Booth, outputs: Mapping[str, Output], clock: Callable[[], float] | None
+        self, stream: Stream, outputs: Mapping[str, Output], clock: Callable[[], float] | None
     ) -> None:
-        self._booth, self._outputs, self._clock = booth, outputs, clock
+        self._stream, self._outputs, self._clock = stream, outputs, clock
         self._said: set[str] = set()
         self.status = 0
 
@@ -223,14 +223,14 @@ class LiveTranslation:
         failed = 0
         try:
             for chunk in chunks:
-                failed = 0 if self._call(partial(self._booth.step, chunk)) else failed + 1
+                failed = 0 if self._call(partial(self._stream.step, chunk)) else failed + 1
                 if failed == ATTEMPTS:
                     self._fail(f"given up after {ATTEMPTS} errors in a row")
                     return
         except AudioError as error:
             self._fail(str(error))
         for _ in range(ATTEMPTS):
-            if self._call(self._booth.finish):
+            if self._call(self._stream.finish):
                 break
 
     def close(self) -> None:
@@ -239,7 +239,7 @@ class LiveTranslation:
             if line := output.close():
                 print(line, file=sys.stderr)
 
-    def _call(self, call: Callable[[], BoothStep]) -> bool:
+    def _call(self, call: Callable[[], StreamStep]) -> bool:
         """Make a step; returns whether every language succeeded."""
         try:
             step = call()

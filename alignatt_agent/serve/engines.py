@@ -11,14 +11,14 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal
 
 from alignatt_agent import cascade
-from alignatt_agent.booth import Booth
 from alignatt_agent.config.languages import Language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.contexts import check_requests
 from alignatt_agent.engine import pool
 from alignatt_agent.serve.access import LATER, RefusedError
 from alignatt_agent.serve.remote import RemoteStream
-from alignatt_agent.types import AlignAttError, EngineError, Step
+from alignatt_agent.stream import Stream
+from alignatt_agent.types import AlignAttError, EngineError
 
 LOGGER = logging.getLogger(__name__)
 
@@ -47,21 +47,19 @@ class EnginePool(ABC):
         """Whether streams can be served now."""
 
     @abstractmethod
-    def booth(
+    def open_stream(
         self,
         source: Language,
         targets: Sequence[Language],
         context: str,
-        said: Callable[[str, Step | Exception], None],
         failed: Callable[[EngineError], None],
-    ) -> AbstractAsyncContextManager[Booth | RemoteStream]:
+    ) -> AbstractAsyncContextManager[Stream | RemoteStream]:
         """Open a stream on the engines.
 
         Args:
             source: the spoken language.
             targets: languages to translate into.
             context: names and terms of the talk.
-            said: receives the steps of ``schedule: async`` when they are ready.
             failed: called when this stream alone cannot go on.
 
         Raises:
@@ -121,18 +119,15 @@ class SharedEngines(EnginePool):
         return self.state == "ok" and self._loader.alive()
 
     @contextlib.asynccontextmanager
-    async def booth(
+    async def open_stream(
         self,
         source: Language,
         targets: Sequence[Language],
         context: str,
-        said: Callable[[str, Step | Exception], None],
         failed: Callable[[EngineError], None],
-    ) -> AsyncIterator[Booth]:
+    ) -> AsyncIterator[Stream]:
         """Open a stream on the engines of this process; ``failed`` is not used."""
-        yield cascade.build_booth(
-            self.resolved, self.engines(), source, targets, context=context, said=said
-        )
+        yield cascade.open_stream(self.resolved, self.engines(), source, targets, context)
 
     def engines(self) -> cascade.Engines:
         """Return the engines.

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from alignatt_agent.booth import BoothStep
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.serve.rooms import Message
+from alignatt_agent.stream import StreamStep
 from alignatt_agent.types import Judged, SpeechUpdate, Step, Word
 
 PROTOCOL = 1
@@ -27,7 +27,7 @@ DETAIL: dict[Detail, frozenset[str]] = {
 """Types of messages that a client of each detail gets."""
 
 
-def of_step(step: BoothStep, offset_s: float = 0.0) -> list[Message]:
+def of_step(step: StreamStep, offset_s: float = 0.0) -> list[Message]:
     """Return what one chunk gave.
 
     Args:

@@ -7,7 +7,6 @@ so one request to a replica can last as long as a talk.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
@@ -15,13 +14,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from alignatt_agent.booth import Booth, BoothStep
+from alignatt_agent.stream import Stream, StreamStep
 from alignatt_agent.types import (
     EngineError,
     FloatArray,
     Judged,
     SourceView,
-    Step,
     Word,
 )
 
@@ -31,10 +29,10 @@ RELEASE_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class RemoteCall:
-    """A call of a booth, or of one of its translators.
+    """A call of a stream, or of one of its translators.
 
     Attributes:
-        target: code of the language of the translator; ``None`` for the booth.
+        target: code of the language of the translator; ``None`` for the stream.
         method: its name.
         arguments: of the call.
     """
@@ -43,11 +41,11 @@ class RemoteCall:
     method: str
     arguments: tuple[Any, ...]
 
-    def do(self, booth: Booth) -> tuple[Any, Judged | None]:
+    def do(self, stream: Stream) -> tuple[Any, Judged | None]:
         """Return the result, and what the translator judged last."""
         if self.target is None:
-            return getattr(booth, self.method)(*self.arguments), None
-        translator = booth.interpreters[self.target].translator
+            return getattr(stream, self.method)(*self.arguments), None
+        translator = stream.targets[self.target].translator
         return getattr(translator, self.method)(*self.arguments), translator.judged
 
 
@@ -65,50 +63,40 @@ class CallResult:
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class LateStep:
-    """What a language said when it was ready (``schedule: async``)."""
-
-    target: str
-    found: Step | Exception
-
-
-Reply = Placed | CallResult | LateStep
+Reply = Placed | CallResult
 
 
 class RemoteStream:
-    """The end of a talk that asks; looks like a ``Booth``.
+    """The end of a talk that asks; looks like a ``Stream``.
 
     Args:
         targets: codes of the languages.
-        said: gets what ``schedule: async`` says.
         failed: is told when the talk cannot go on.
 
     Attributes:
-        interpreters: by code of the language, for clients that recognise speech themselves.
+        targets: by code of the language, for clients that recognise speech themselves.
         replica: who hears it, once it is placed.
     """
 
     def __init__(
         self,
         targets: Sequence[str],
-        said: Callable[[str, Step | Exception], None],
         failed: Callable[[EngineError], None],
     ) -> None:
-        self.interpreters: Mapping[str, Any] = {code: _Interpreter(self, code) for code in targets}
+        self.targets: Mapping[str, Any] = {code: _RemoteTarget(self, code) for code in targets}
         self.replica: str | None = None
-        self._said, self._failed = said, failed
+        self._failed = failed
         self._loop = asyncio.get_running_loop()
         self._works: asyncio.Queue[RemoteCall | None] = asyncio.Queue()
         self._asked: deque[Future[Any]] = deque()
         self._placed = asyncio.Event()
         self._over = False
 
-    def step(self, chunk: FloatArray) -> BoothStep:
+    def step(self, chunk: FloatArray) -> StreamStep:
         """Hear a chunk, ``[samples]``; from any thread but that of the event loop."""
         return self._step("step", chunk)
 
-    def finish(self) -> BoothStep:
+    def finish(self) -> StreamStep:
         """Translate everything that was said to its end."""
         return self._step("finish")
 
@@ -135,8 +123,6 @@ class RemoteStream:
                 if isinstance(reply, Placed):
                     self.replica = reply.replica
                     self._placed.set()
-                elif isinstance(reply, LateStep):
-                    self._said(reply.target, reply.found)
                 else:
                     _settle(self._asked.popleft(), reply.value)
         except asyncio.CancelledError:
@@ -161,9 +147,9 @@ class RemoteStream:
         self._over = True
         self._works.put_nowait(None)
 
-    def _step(self, method: str, *arguments: Any) -> BoothStep:
+    def _step(self, method: str, *arguments: Any) -> StreamStep:
         found, _ = self.ask(RemoteCall(None, method, arguments))
-        assert isinstance(found, BoothStep)
+        assert isinstance(found, StreamStep)
         return found
 
     def _ask(self, work: RemoteCall, answer: Future[Any]) -> None:
@@ -174,7 +160,7 @@ class RemoteStream:
             self._works.put_nowait(work)
 
 
-class _Interpreter:
+class _RemoteTarget:
     """Has a translator."""
 
     def __init__(self, talk: RemoteStream, target: str) -> None:
@@ -200,48 +186,31 @@ class _Translator:
 
 
 async def serve_calls(
-    booth: Booth,
+    stream: Stream,
     fetch: Callable[[], Awaitable[RemoteCall | None]],
     threads: Executor,
-    replies: asyncio.Queue[Reply | None],
     alive: Callable[[], bool],
 ) -> AsyncIterator[Reply]:
-    """The end of a talk that hears: do what is fetched, and yield the answers.
+    """Run the calls that ``fetch`` returns on a replica, and yield their results in order.
 
     Args:
-        booth: hears and translates.
-        fetch: returns the next work, ``None`` at the end.
-        threads: where it is done.
-        replies: what comes back; what ``schedule: async`` says may be put there, too.
+        stream: recognizes and translates.
+        fetch: returns the next call, ``None`` at the end.
+        threads: where calls run.
         alive: whether the engines can go on.
 
     Raises:
         EngineError: they cannot.
     """
-
-    async def working() -> None:
-        loop = asyncio.get_running_loop()
+    loop = asyncio.get_running_loop()
+    while (work := await fetch()) is not None:
         try:
-            while (work := await fetch()) is not None:
-                try:
-                    value: Any = await loop.run_in_executor(threads, partial(work.do, booth))
-                except Exception as error:
-                    value = error
-                if isinstance(value, EngineError) and not alive():
-                    raise value
-                replies.put_nowait(CallResult(value))
-        finally:
-            replies.put_nowait(None)
-
-    task = asyncio.ensure_future(working())
-    try:
-        while (reply := await replies.get()) is not None:
-            yield reply
-        await task
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError, Exception):
-            await task
+            value: Any = await loop.run_in_executor(threads, partial(work.do, stream))
+        except Exception as error:
+            value = error
+        if isinstance(value, EngineError) and not alive():
+            raise value
+        yield CallResult(value)
 
 
 def lost(cause: Exception) -> EngineError:

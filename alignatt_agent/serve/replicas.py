@@ -25,14 +25,13 @@ from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.serve.access import LATER, RefusedError
 from alignatt_agent.serve.engines import EngineLoader, EnginePool, SharedEngines
 from alignatt_agent.serve.remote import (
-    LateStep,
     Placed,
     RemoteCall,
     RemoteStream,
     Reply,
     serve_calls,
 )
-from alignatt_agent.types import EngineError, Step
+from alignatt_agent.types import EngineError
 
 LOGGER = logging.getLogger(__name__)
 
@@ -102,22 +101,15 @@ class Replica:
         self, key: int, source: str, targets: Sequence[str], context: str
     ) -> AsyncIterator[Reply]:
         """Hear a talk to its end."""
-        loop = asyncio.get_running_loop()
-        replies: asyncio.Queue[Reply | None] = asyncio.Queue()
-
-        def said(target: str, found: Step | Exception) -> None:
-            loop.call_soon_threadsafe(replies.put_nowait, LateStep(target, found))
 
         async def fetch() -> RemoteCall | None:
             work: RemoteCall | None = await self._pages.work.remote(key)
             return work
 
         spoken, wanted = language(source), [language(code) for code in targets]
-        async with self._engines.booth(spoken, wanted, context, said, lambda _: None) as booth:
+        async with self._engines.open_stream(spoken, wanted, context, lambda _: None) as stream:
             yield Placed(self._name)
-            async for reply in serve_calls(
-                booth, fetch, self._threads, replies, self._loader.alive
-            ):
+            async for reply in serve_calls(stream, fetch, self._threads, self._loader.alive):
                 yield reply
 
     def check_health(self) -> None:
@@ -159,17 +151,16 @@ class RemoteEngines(EnginePool):
         return self.state == "ok"
 
     @contextlib.asynccontextmanager
-    async def booth(
+    async def open_stream(
         self,
         source: Language,
         targets: Sequence[Language],
         context: str,
-        said: Callable[[str, Step | Exception], None],
         failed: Callable[[EngineError], None],
     ) -> AsyncIterator[RemoteStream]:
         """Open a stream on a replica with room, or on one that starts in time."""
         codes = [target.code for target in targets]
-        talk = RemoteStream(codes, said, lambda error: self._lost(talk, error, failed))
+        talk = RemoteStream(codes, lambda error: self._lost(talk, error, failed))
         self._opened += 1
         key = self._opened
         self.talks[key] = talk

@@ -138,14 +138,8 @@ class Service:
             source, targets = self.languages(request.source, request.targets)
             resampler = Resampler(sampling_rate(request.rate))
             context = await self.context(request.context, request.room or "")
-            booth = await opened.enter_async_context(
-                self.engines.booth(
-                    source,
-                    targets,
-                    context,
-                    lambda target, step: stream.said(target, step),
-                    lambda error: stream.fail(error),
-                )
+            talk = await opened.enter_async_context(
+                self.engines.open_stream(source, targets, context, lambda error: stream.fail(error))
             )
             room = self.rooms.take(request.room, request.session)
 
@@ -159,7 +153,7 @@ class Service:
 
             config = self.engines.resolved.config
             stream = SpeakerStream(
-                booth=booth,
+                stream=talk,
                 resampler=resampler,
                 chunk_ms=config.chunk_ms,
                 live=request.live,

@@ -13,13 +13,13 @@ from functools import partial
 import numpy as np
 
 from alignatt_agent.audio import Resampler
-from alignatt_agent.booth import Booth, BoothStep
 from alignatt_agent.serve import messages
 from alignatt_agent.serve.access import BROKEN, LATER, RefusedError
 from alignatt_agent.serve.remote import RemoteStream
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.stopwatch import STAGES
-from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray, Step
+from alignatt_agent.stream import Stream, StreamStep
+from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
 
 LOGGER = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class SpeakerStream:
     """One speaker's audio on its way through the cascade.
 
     Args:
-        booth: hears and translates.
+        stream: hears and translates.
         resampler: makes the client's audio 16 kHz.
         chunk_ms: audio per step.
         live: hear all audio that waits in one step, so that a slow machine takes longer steps
@@ -47,7 +47,7 @@ class SpeakerStream:
 
     def __init__(
         self,
-        booth: Booth | RemoteStream,
+        stream: Stream | RemoteStream,
         resampler: Resampler,
         chunk_ms: int,
         live: bool,
@@ -56,7 +56,7 @@ class SpeakerStream:
         healthy: Callable[[], bool],
         threads: Executor,
     ) -> None:
-        self._booth = booth
+        self._stream = stream
         self._resampler = resampler
         self._grid = chunk_ms * SAMPLE_RATE // 1000
         self._live = live
@@ -72,7 +72,6 @@ class SpeakerStream:
         self._failures = 0
         self._loop = asyncio.get_running_loop()
         self._failed: asyncio.Future[None] = self._loop.create_future()
-        self._later: asyncio.Queue[tuple[str, Step | Exception] | None] = asyncio.Queue()
         self._arrived, self._taken = asyncio.Event(), asyncio.Event()
 
     @property
@@ -109,10 +108,6 @@ class SpeakerStream:
         if not self._failed.done():
             self._failed.set_exception(_gone(error))
 
-    def said(self, target: str, found: Step | Exception) -> None:
-        """Pass on what a language said when it was ready (``schedule: async``); from any thread."""
-        self._loop.call_soon_threadsafe(self._later.put_nowait, (target, found))
-
     async def run(self) -> None:
         """Hear and translate until the end of the stream.
 
@@ -120,20 +115,13 @@ class SpeakerStream:
             RefusedError: the engines failed for good; what was said before stays.
         """
         running = asyncio.ensure_future(self._run())
-        passing = asyncio.ensure_future(self._pass_on())
         try:
-            first = {running, passing, self._failed}
-            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({running, self._failed}, return_when=asyncio.FIRST_COMPLETED)
             if self._failed.done() and not running.done():
                 self._failed.result()
-            if passing.done():
-                passing.result()
             await running
-            self._later.put_nowait(None)
-            await passing
         finally:
             running.cancel()
-            passing.cancel()
             if self._failed.done():
                 self._failed.exception()  # seen, if both happened at once
             else:
@@ -153,21 +141,10 @@ class SpeakerStream:
             if not self._waiting:
                 break
             chunk = self._take()
-            await self._attempt(partial(self._booth.step, chunk), chunk.size)
+            await self._attempt(partial(self._stream.step, chunk), chunk.size)
         for _ in range(ATTEMPTS):
-            if await self._attempt(self._booth.finish):
+            if await self._attempt(self._stream.finish):
                 break
-
-    async def _pass_on(self) -> None:
-        """Deliver what is said when it is ready."""
-        while (item := await self._later.get()) is not None:
-            target, found = item
-            if isinstance(found, Step):
-                await self._deliver(messages.of_target(target, found, self._offset_s))
-            elif self._healthy():
-                await self._deliver([messages.warning(found, target)])
-            else:
-                self.fail(EngineError(str(found)))
 
     def _take(self) -> FloatArray:
         """Return the audio of the next step."""
@@ -181,11 +158,11 @@ class SpeakerStream:
         self._taken.set()
         return chunk
 
-    async def _attempt(self, call: Callable[[], BoothStep], samples: int = 0) -> bool:
+    async def _attempt(self, call: Callable[[], StreamStep], samples: int = 0) -> bool:
         """Make one step and deliver what it gave; returns whether all of it succeeded."""
         begin = time.perf_counter()
         self._heard += samples
-        step: BoothStep | None = None
+        step: StreamStep | None = None
         failures: list[Exception] = []
         try:
             step = await self._loop.run_in_executor(self._threads, call)
@@ -210,14 +187,14 @@ class SpeakerStream:
         return not failures
 
     def _told(
-        self, step: BoothStep | None, failures: Sequence[Exception], gone: bool
+        self, step: StreamStep | None, failures: Sequence[Exception], gone: bool
     ) -> list[Message]:
         if step is None:
             return [] if gone else [messages.warning(failures[0])]
         found = messages.of_step(step, self._offset_s)
         return [message for message in found if not gone or message["type"] != "error"]
 
-    def _status(self, seconds: float, step: BoothStep | None) -> Message:
+    def _status(self, seconds: float, step: StreamStep | None) -> Message:
         heard_s = self._heard / SAMPLE_RATE
         steps = step.steps.values() if step is not None else ()
         return {

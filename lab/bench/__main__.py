@@ -156,7 +156,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if "streams" in arguments.only:
             good &= _streams(arguments, first, engines)
         if "booth" in arguments.only:
-            found = bench_booth.one_ear(first, engines, arguments.target, chosen)
+            found = bench_booth.shared_recognition(first, engines, arguments.target, chosen)
             _write(arguments.output / "booth.json", found)
             print(tabulate([found], "keys"))
             good &= found["identical"] and found["units"] > 0

@@ -1,4 +1,4 @@
-"""One ear and many tongues against a stream for each language, paired talk by talk."""
+"""One stream with several targets against a stream for each, paired talk by talk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from alignatt_agent.cascade import Engines, build_booth, build_session, chunks
+from alignatt_agent.cascade import Engines, chunks, open_stream
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.types import FloatArray, Step
@@ -16,31 +16,32 @@ from alignatt_agent.types import FloatArray, Step
 SPEECH = ("asr", "aligner")
 
 
-def one_ear(
+def shared_recognition(
     resolved: Resolved, engines: Engines, targets: Sequence[str], talks: Sequence[FloatArray]
 ) -> dict[str, Any]:
-    """Translate talks, ``[samples]`` each, into all targets: one by one, then by one booth.
+    """Translate talks, ``[samples]`` each, into all targets: one by one, then in one stream.
 
     Returns:
         Whether emissions are identical, the seconds of both ways, their ratio ``share``, and
-        ``share_of_stages``: what is left when speech is heard once and translated N times, by the
-        stage times of the streams, ``(speech + N translation) / (N step)``.
+        ``share_of_stages``: what is left when speech is recognized once and translated N times, by
+        the stage times of the streams, ``(speech + N translation) / (N step)``.
     """
     source = language(resolved.config.source_language)
     goals = [language(target) for target in targets]
     alone: list[Step] = []
     seconds_alone = seconds_together = 0.0
     identical = True
-    for talk in tqdm(talks, desc="one ear"):
+    for talk in tqdm(talks, desc="targets"):
         begin, said = time.perf_counter(), {}
         for goal in goals:
-            session = build_session(resolved, engines, source, goal)
-            steps = [*map(session.step, chunks(resolved, talk)), session.finish()]
+            stream = open_stream(resolved, engines, source, [goal])
+            found = [*map(stream.step, chunks(resolved, talk)), stream.finish()]
+            steps = [item.only() for item in found]
             said[goal.code] = [step.units for step in steps]
             alone += steps
         middle = time.perf_counter()
-        booth = build_booth(resolved, engines, source, goals)
-        heard = [*map(booth.step, chunks(resolved, talk)), booth.finish()]
+        stream = open_stream(resolved, engines, source, goals)
+        heard = [*map(stream.step, chunks(resolved, talk)), stream.finish()]
         seconds_together += time.perf_counter() - middle
         seconds_alone += middle - begin
         for code, units in said.items():

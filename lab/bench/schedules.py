@@ -15,12 +15,12 @@ from typing import Any, get_args
 
 import numpy as np
 
-from alignatt_agent.booth import BoothStep
-from alignatt_agent.cascade import Engines, build_booth, chunks
+from alignatt_agent.cascade import Engines, chunks, open_stream
 from alignatt_agent.config.agent_config import Schedule
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.types import SAMPLE_RATE, Step
+from alignatt_agent.stream import StreamStep
+from alignatt_agent.types import SAMPLE_RATE, SpeechUpdate, Step
 from lab.bench.streams import Job
 
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
@@ -112,35 +112,38 @@ def _translate(
     begin = time.perf_counter()
     steps: list[Step] = []
     said: list[tuple[float, float]] = []
-    errors: list[Exception] = []
 
-    def ready(_: str, step: Step | Exception) -> None:
-        if isinstance(step, Exception):
-            errors.append(step)
-            return
+    def ready(step: Step) -> None:
         now = time.perf_counter() - begin
         steps.append(step)
         said.extend((now, spoken.end) for spoken in step.times)
 
-    def called(done: BoothStep) -> None:
-        outcomes: dict[str, Step | Exception] = {**done.steps, **done.failures}
-        for name, step in outcomes.items():
-            ready(name, step)
+    def called(done: StreamStep) -> None:
+        step = done.only()
+        if schedule != "async":
+            ready(step)
 
-    booth = build_booth(
+    stream = open_stream(
         replace(resolved, config=config),
         engines,
         language(config.source_language),
         [language(target)],
-        said=ready,
     )
+    translating = stream.targets[target]
+    update = translating.update
+
+    def observed(heard: SpeechUpdate, audio_s: float) -> Step:
+        step = update(heard, audio_s)
+        ready(step)
+        return step
+
+    if schedule == "async":  # a call would return later what is ready before
+        translating.update = observed  # type: ignore[method-assign, assignment]
     heard = 0
     for chunk in chunks(resolved, audio):
         heard += len(chunk)
         if paced:
             time.sleep(max(0.0, begin + heard / SAMPLE_RATE - time.perf_counter()))
-        called(booth.step(chunk))
-    called(booth.finish())
-    if errors:
-        raise errors[0]
+        called(stream.step(chunk))
+    called(stream.finish())
     return steps, said

@@ -21,7 +21,7 @@ import numpy as np
 import soundfile
 from tqdm import tqdm
 
-from alignatt_agent.cascade import Engines, build_session, chunks, load_engines, shutdown
+from alignatt_agent.cascade import Engines, chunks, load_engines, open_stream, shutdown
 from alignatt_agent.config.agent_config import ConfigError, DebugConfig, load_config
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved, resolve
@@ -178,7 +178,8 @@ def _translate(
 ) -> _Translated:
     source, found = language(resolved.config.source_language), _Translated()
     for talk in heard:
-        translator = build_session(resolved, engines, source, language(target)).translator
+        stream = open_stream(resolved, engines, source, [language(target)])
+        translator = stream.targets[target].translator
         start = time.perf_counter()
         for update in talk:
             closed = [translator.complete(sentence).units for sentence in update.sentences]
@@ -286,15 +287,15 @@ def speak(
     """
     audio, target = job
     source = language(resolved.config.source_language)
-    session = build_session(resolved, engines, source, language(target))
+    stream = open_stream(resolved, engines, source, [language(target)])
     found, heard = Emitted(), 0
     for chunk in chunks(resolved, audio):
         heard += len(chunk)
         due = None if start is None else start + heard / SAMPLE_RATE
         if due is not None and (early := due - clock()) > 0:
             sleep(early)
-        found.units.append(session.step(chunk).units)
+        found.units.append(stream.step(chunk).only().units)
         if due is not None:
             found.lags.append(clock() - due)
-    found.units.append(session.finish().units)
+    found.units.append(stream.finish().only().units)
     return found

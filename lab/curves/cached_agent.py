@@ -77,16 +77,6 @@ class CachedAgent(AlignAttAgent):
         return cls._cached
 
     @classmethod
-    def _start_engines(cls, resolved: Resolved) -> Engines | None:
-        return cls._cached
-
-    _find_engines = _start_engines
-
-    @classmethod
-    def _check_contexts(cls, resolved: Resolved, contexts: Sequence[str] | None = None) -> None:
-        pass
-
-    @classmethod
     def shutdown(cls) -> None:
         """Close the cache and end the engines; a worker that is killed runs no exit handlers."""
         if cls.cache is not None:

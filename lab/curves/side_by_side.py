@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import soundfile
 from tqdm import tqdm
 
-from alignatt_agent.cascade import Engines, build_booth, chunks
+from alignatt_agent.cascade import Engines, chunks, open_stream
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import Talk
 from alignatt_agent.evaluation.plan import EvalRun
@@ -49,7 +49,7 @@ def _stream(runs: Sequence[EvalRun], talk: Talk, engines: Engines) -> None:
     assert choice is not None
     assert choice.resolved is not None
     resolved = choice.resolved
-    booth = build_booth(
+    stream = open_stream(
         resolved,
         engines,
         language(runs[0].source),
@@ -57,6 +57,6 @@ def _stream(runs: Sequence[EvalRun], talk: Talk, engines: Engines) -> None:
         context=resolved.config.speech.context_of(talk.name),
     )
     samples, _ = soundfile.read(talk.wav, dtype="float32")
-    for step in (*map(booth.step, chunks(resolved, samples)), booth.finish()):
+    for step in (*map(stream.step, chunks(resolved, samples)), stream.finish()):
         for failure in step.failures.values():
             raise failure

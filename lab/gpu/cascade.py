@@ -216,18 +216,18 @@ def _with_chunks(resolved: Any, chunk_ms: int) -> Any:
 
 def _stages(resolved: Any, engines: Any, job: Any) -> dict[str, Any]:
     """Return the seconds of each stage of a stream, and of each of its steps."""
-    from alignatt_agent.cascade import build_session
+    from alignatt_agent.cascade import open_stream
     from alignatt_agent.config.languages import language
     from lab.bench.streams import chunks as cut
 
     audio, target = job
     source = language(resolved.config.source_language)
-    session = build_session(resolved, engines, source, language(target))
+    stream = open_stream(resolved, engines, source, [language(target)])
     stages: dict[str, float] = defaultdict(float)
     steps = []
     for chunk in [*cut(resolved, audio), None]:
         begin = time.perf_counter()
-        step = session.finish() if chunk is None else session.step(chunk)
+        step = (stream.finish() if chunk is None else stream.step(chunk)).only()
         steps.append(time.perf_counter() - begin)
         for stage, seconds in step.seconds.items():
             stages[stage] += seconds

@@ -13,14 +13,6 @@ from alignatt_agent.types import EngineError
 from tests.fakes.agent import FakeEngines, talk, write_config
 
 
-class CascadeAgent(AlignAttAgent):
-    """The real agent and the real cache; only the recognizer's tokenizer is missing."""
-
-    @classmethod
-    def _check_contexts(cls, resolved, contexts=None):
-        pass
-
-
 @pytest.fixture
 def pool(monkeypatch):
     """An engine pool without models; ``asked`` counts how often engines were asked of it."""
@@ -46,6 +38,7 @@ def pool(monkeypatch):
     monkeypatch.setattr(cascade, "TimingModel", lambda model: model)
     monkeypatch.setattr(cascade, "_warm_up", lambda *_: None)
     monkeypatch.setattr(cascade, "_assembled", None)
+    monkeypatch.setattr("alignatt_agent.agent.check_requests", lambda _: None)
     return state
 
 
@@ -55,21 +48,21 @@ def written(folder, **changes):
 
 def test_a_dead_engine_is_started_again_by_load_model(pool, tmp_path):
     config = written(tmp_path)
-    CascadeAgent.load_model(config)
-    CascadeAgent.load_model(config)
+    AlignAttAgent.load_model(config)
+    AlignAttAgent.load_model(config)
     assert pool.asked == 1
     pool.alive = False
-    CascadeAgent.load_model(config)
+    AlignAttAgent.load_model(config)
     assert pool.asked == 2
 
 
 def test_another_recognizer_on_the_same_checkpoints_is_another_key(pool, tmp_path):
     config = written(tmp_path)
     whisper = written(tmp_path, speech={"recognizer": "whisper", "hold_back_ms": 0})
-    CascadeAgent.load_model(config)
-    CascadeAgent.load_model(whisper)
+    AlignAttAgent.load_model(config)
+    AlignAttAgent.load_model(whisper)
     assert pool.recognizers == ["qwen3-asr", "whisper"]
-    agent = CascadeAgent(config)
+    agent = AlignAttAgent(config)
     agent.set_target_language("de")
     with pytest.raises(EngineError, match="not loaded"):
         agent.process_chunk(talk(8))

@@ -190,7 +190,7 @@ def main() -> None:
         "quick start": quick_start(beginning),
         "server": web_socket_server(root),
         "failures": AlignAttAgent.failures,
-        "figures": measure(agent._find_engines(agent._resolved), DEVSET, 30),
+        "figures": measure(agent.engines(agent._resolved), DEVSET, 30),
     }
     result["one ear"] = one_ear(wav, root / "one-ear")
     out.write_text(json.dumps(result, ensure_ascii=False), encoding="utf-8")

@@ -64,7 +64,7 @@ def said(messages, target):
     ]
 
 
-def test_every_language_of_a_booth_says_what_a_direct_run_says(server, driven, short_talk):
+def test_every_target_of_a_stream_says_what_a_direct_run_says(server, driven, short_talk):
     _, address, _ = server
     data = samples(short_talk.wav)
     with connect(f"{address}/ws", proxy=None) as socket:

@@ -159,25 +159,17 @@ class FakeAgent(AlignAttAgent):
     starts = 0
 
     @classmethod
-    def _start_engines(cls, resolved):
+    def engines(cls, resolved, load=False):
         key = _engine_key(resolved)
-        if key not in cls._engines:
+        if load and key not in cls._engines:
             FakeAgent.starts += 1
             cls._engines.clear()
             cls._engines[key] = FakeEngines()
-        return cls._engines[key]
-
-    @classmethod
-    def _find_engines(cls, resolved):
-        return cls._engines.get(_engine_key(resolved))
+        return cls._engines.get(key)
 
     @classmethod
     def shutdown(cls):
         cls._engines.clear()
-
-    @classmethod
-    def _check_contexts(cls, resolved, contexts=None):
-        pass  # needs a recogniser's tokenizer
 
 
 def _engine_key(resolved):

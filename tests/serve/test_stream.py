@@ -13,14 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignatt_agent.audio import Resampler
-from alignatt_agent.booth import BoothStep
-from alignatt_agent.schedule import AsynchronousBooth
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.serve.service import sampling_rate
 from alignatt_agent.serve.stream import MAX_WAITING_S, SpeakerStream
+from alignatt_agent.stream import StreamStep
 from alignatt_agent.types import SAMPLE_RATE, EngineError, SourceView, SpeechUpdate
-from tests.agent.test_booth import SCRIPT, chunks, hearing, interpreter
-from tests.fakes.models import MonotoneEngine, PieceTokenizer
 
 
 def run(coroutine):
@@ -67,7 +64,7 @@ def test_sampling_rates_that_no_speech_comes_in(rate):
     assert refused.value.code == "sample-rate"
 
 
-class FakeBooth:
+class FakeStream:
     """Notes the length of each step; waits for a permission before it returns."""
 
     def __init__(self):
@@ -89,18 +86,18 @@ class FakeBooth:
             raise error
         self.heard = sum(self.sizes)
         update = SpeechUpdate((), SourceView((), 0))
-        return BoothStep(self.heard / SAMPLE_RATE, update, {}, {})
+        return StreamStep(self.heard / SAMPLE_RATE, update, {}, {})
 
 
 class Scene:
-    """A stream on a fake booth: 100 ms steps of 1600 samples."""
+    """A stream on a fake stream: 100 ms steps of 1600 samples."""
 
     def __init__(self, live, healthy=True, permitted=0):
-        self.booth, self.told, self.statuses, self.healthy = FakeBooth(), [], [], healthy
+        self.inner, self.told, self.statuses, self.healthy = FakeStream(), [], [], healthy
         for _ in range(permitted):
-            self.booth.permission.release()
+            self.inner.permission.release()
         self.stream = SpeakerStream(
-            booth=self.booth,
+            stream=self.inner,
             resampler=Resampler(SAMPLE_RATE),
             chunk_ms=100,
             live=live,
@@ -116,7 +113,7 @@ class Scene:
         self.statuses += [message for message in found if message["type"] == "status"]
 
     async def busy(self):
-        await asyncio.to_thread(self.booth.entered.wait, 10)
+        await asyncio.to_thread(self.inner.entered.wait, 10)
 
 
 def audio(samples):
@@ -134,14 +131,14 @@ def test_live_audio_that_waits_is_heard_in_one_step_and_files_keep_their_grid(li
         for _ in range(6):  # comes while the first step is computed
             await it.stream.feed(audio(1600))
         await it.stream.feed(audio(100))
-        it.booth.permission.release(20)
+        it.inner.permission.release(20)
         it.stream.end()
         await it.running
         return it
 
     it = run(scene())
-    assert it.booth.sizes == sizes
-    assert it.booth.finished == 1
+    assert it.inner.sizes == sizes
+    assert it.inner.finished == 1
     assert it.statuses[-1]["audio_s"] == round(sum(sizes) / SAMPLE_RATE, 2)
     assert it.statuses[0]["behind_s"] == 0.61
 
@@ -150,18 +147,18 @@ async def lags(live, minutes, step_s=0.15):
     """Lag after each step, by the clock of a speaker: steps of 100 ms that take ``step_s``."""
     it, now, fed, found = Scene(live), 0.1, 0, []
     while now < 60 * minutes:
-        while (fed + 1) * 0.1 <= now + 1e-9 and len(found) - len(it.booth.sizes) <= 0:
+        while (fed + 1) * 0.1 <= now + 1e-9 and len(found) - len(it.inner.sizes) <= 0:
             feeding = asyncio.ensure_future(it.stream.feed(audio(1600)))
             await asyncio.sleep(0)
             fed += 1
             if not feeding.done():  # too much waits: the speaker's computer keeps the rest
                 now += step_s
-                it.booth.permission.release()
+                it.inner.permission.release()
                 await feeding
         await it.busy()
-        it.booth.entered.clear()
+        it.inner.entered.clear()
         now += step_s
-        it.booth.permission.release()
+        it.inner.permission.release()
         steps = len(found) + 1
         while len(it.statuses) < steps:
             await asyncio.sleep(0)
@@ -189,24 +186,24 @@ def test_a_client_that_sends_too_fast_is_not_read():
         more = asyncio.create_task(it.stream.feed(second))
         await asyncio.sleep(0.05)
         assert not more.done()
-        it.booth.permission.release(20)
+        it.inner.permission.release(20)
         await more
         it.stream.end()
         await it.running
         return it
 
     it = run(scene())
-    assert sum(it.booth.sizes) == 7 * SAMPLE_RATE
-    assert max(it.booth.sizes) <= MAX_WAITING_S * SAMPLE_RATE
+    assert sum(it.inner.sizes) == 7 * SAMPLE_RATE
+    assert max(it.inner.sizes) <= MAX_WAITING_S * SAMPLE_RATE
 
 
 def test_a_step_that_fails_is_told_and_the_stream_goes_on():
     async def scene():
         it = Scene(live=True, permitted=9)
-        it.booth.errors = [None, EngineError("no memory"), None]
+        it.inner.errors = [None, EngineError("no memory"), None]
         for _ in range(3):
             await it.stream.feed(audio(1600))
-            while len(it.statuses) < len(it.booth.sizes) or not it.booth.sizes:
+            while len(it.statuses) < len(it.inner.sizes) or not it.inner.sizes:
                 await asyncio.sleep(0.001)
         it.stream.end()
         await it.running
@@ -224,11 +221,11 @@ def test_a_step_that_fails_is_told_and_the_stream_goes_on():
 def test_a_stream_on_engines_that_do_not_work_ends(healthy, failing, match):
     async def scene():
         it = Scene(live=False, healthy=healthy, permitted=9)
-        it.booth.errors = [EngineError("no memory")] * failing
+        it.inner.errors = [EngineError("no memory")] * failing
         await it.stream.feed(audio(8000))
         with pytest.raises(RefusedError, match=match):
             await it.running
-        return it.booth
+        return it.inner
 
     assert len(run(scene()).sizes) == failing
 
@@ -236,10 +233,10 @@ def test_a_stream_on_engines_that_do_not_work_ends(healthy, failing, match):
 def test_the_end_is_tried_again():
     async def scene():
         it = Scene(live=False)
-        it.booth.errors = [EngineError("no memory"), None]
+        it.inner.errors = [EngineError("no memory"), None]
         it.stream.end()
         await it.running
-        return it.booth.finished
+        return it.inner.finished
 
     assert run(scene()) == 2
 
@@ -256,38 +253,3 @@ def test_a_stream_ends_when_the_engines_are_gone_even_in_silence():
             await it.running
 
     run(scene())
-
-
-def test_asynchronous_stages_tell_everything_before_the_end():
-    """A real booth whose stages never wait: hearing is told at once, words when they are said."""
-    told = []
-
-    async def deliver(found):
-        told.extend(found)
-
-    async def scene():
-        booth = AsynchronousBooth(
-            hearing(error_rate=0)[0],
-            {"de": interpreter(engine=MonotoneEngine(PieceTokenizer()))},
-            lambda target, step: stream.said(target, step),
-        )
-        stream = SpeakerStream(
-            booth=booth,
-            resampler=Resampler(SAMPLE_RATE),
-            chunk_ms=500,
-            live=False,
-            offset_s=1.0,
-            deliver=deliver,
-            healthy=lambda: True,
-            threads=ThreadPoolExecutor(1),
-        )
-        for chunk in chunks():
-            stream._put(chunk)
-        stream.end()
-        await stream.run()
-
-    run(scene())
-    said = [unit for message in told if message["type"] == "said" for unit in message["units"]]
-    assert [text for text, _, _ in said] == [word.text.upper() for word in SCRIPT]
-    assert min(start for _, start, _ in said) >= 1.0
-    assert sum(message["type"] == "heard" for message in told) == len(chunks()) + 1

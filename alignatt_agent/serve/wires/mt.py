@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from alignatt_agent.booth import Follower
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.serve.service import Service
 from alignatt_agent.serve.wires.connection import Connection
+from alignatt_agent.target_stream import TargetSide
 from alignatt_agent.types import Emission, EngineError, SourceView, Word
 
 PATHS = ("/mt",)
@@ -82,11 +82,9 @@ async def serve(connection: Connection, service: Service) -> None:
                 "unsupported_direction", "the translation has to be another language"
             )
         context = await service.context(init.context_text)
-        # Only the interpreter is used: what was heard is the client's.
-        booth = await opened.enter_async_context(
-            service.engines.booth(
-                source, [target], context, lambda _, step: None, lambda error: None
-            )
+        # Only the translation side is used: the client recognizes speech itself.
+        stream = await opened.enter_async_context(
+            service.engines.open_stream(source, [target], context, lambda error: None)
         )
         await connection.send(
             {
@@ -98,7 +96,7 @@ async def serve(connection: Connection, service: Service) -> None:
                 "model": service.engines.resolved.config.models.translation.path,
             }
         )
-        utterance = _Utterance(booth.interpreters[target.code].translator, target.spaced)
+        utterance = _Utterance(stream.targets[target.code].translator, target.spaced)
         while True:
             update = _parse(await connection.receive())
             if not isinstance(update, Update):
@@ -131,7 +129,7 @@ class _Utterance:
         spaced: whether the target language separates words by white space.
     """
 
-    def __init__(self, translator: Follower, spaced: bool) -> None:
+    def __init__(self, translator: TargetSide, spaced: bool) -> None:
         self._translator = translator
         self._space = " " if spaced else ""
         self._text = ""

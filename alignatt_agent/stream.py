@@ -1,0 +1,146 @@
+"""One stream: audio chunks in, append-only translations out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy.typing as npt
+
+from alignatt_agent.speech.live_tail import LiveTail
+from alignatt_agent.stopwatch import Stopwatch, added
+from alignatt_agent.target_stream import TargetStream
+from alignatt_agent.types import Emission, SourceView, SpeechUpdate, Step
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStep:
+    """What a chunk became in every target language; each is in ``steps`` or in ``failures``.
+
+    Attributes:
+        audio_s: seconds of audio since the start of the stream.
+        heard: what the chunk gave on the speech side, the same for all targets.
+        steps: by target; the seconds of the speech side count in each.
+        failures: errors of targets that could not translate this chunk. What such a target had
+            decided before comes with its next step, and it tries again then.
+    """
+
+    audio_s: float
+    heard: SpeechUpdate
+    steps: Mapping[str, Step]
+    failures: Mapping[str, Exception]
+
+    def only(self) -> Step:
+        """Return the step of a stream with one target.
+
+        Raises:
+            Exception: that target failed.
+        """
+        for error in self.failures.values():
+            raise error
+        (step,) = self.steps.values()
+        return step
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechStep:
+    """What a chunk gave on the speech side, and the seconds of each stage that it took."""
+
+    audio_s: float
+    heard: SpeechUpdate
+    seconds: Mapping[str, float]
+
+
+class Stream:
+    """A live tail and the target streams that translate its words.
+
+    The targets share one recognition. They translate in parallel, each in a thread, and each emits
+    what it would emit alone. A target that fails never stops the others. After an error of the
+    speech side the stream can go on: the audio waits for the next call.
+
+    Args:
+        live_tail: the speech side.
+        targets: by code of the language.
+        watch: the clock of the live tail.
+
+    Attributes:
+        targets: by code of the language.
+    """
+
+    drafts_ahead: ClassVar[bool] = True
+    """Whether targets may draft while words are aligned: only if nothing translates meanwhile."""
+
+    def __init__(
+        self,
+        live_tail: LiveTail,
+        targets: Mapping[str, TargetStream],
+        watch: Stopwatch | None = None,
+    ) -> None:
+        self._live_tail = live_tail
+        self.targets = dict(targets)
+        self._watch = watch or Stopwatch()
+        self._threads = ThreadPoolExecutor(len(self.targets) + 1)
+        if self.drafts_ahead:
+            live_tail.foresee = self._draft_ahead
+        live_tail.reset()
+
+    def reset(self) -> None:
+        """Forget the stream."""
+        self._live_tail.reset()
+        for target in self.targets.values():
+            target.reset()
+
+    def step(self, chunk: npt.NDArray[Any]) -> StreamStep:
+        """Recognize a chunk, ``[samples]``, and translate what it allows.
+
+        Raises:
+            ValueError: the chunk is not a mono waveform of floating-point samples.
+            EngineError: recognition failed; the audio is recognized with the next chunk.
+        """
+        return self._translate(self._recognize(lambda: self._live_tail.push(chunk)))
+
+    def finish(self) -> StreamStep:
+        """Translate everything that was said to its end; may be repeated after failures.
+
+        Raises:
+            EngineError: recognition failed; the call may be repeated.
+        """
+        return self._translate(self._recognize(self._live_tail.finish))
+
+    def drain(self, code: str) -> Emission:
+        """Return units of a target that a failed call decided but could not deliver."""
+        return self.targets[code].drain()
+
+    def _recognize(self, recognize: Callable[[], SpeechUpdate]) -> SpeechStep:
+        self._watch.start()
+        heard = recognize()
+        return SpeechStep(self._live_tail.now, heard, self._watch.read())
+
+    def _draft_ahead(self, view: SourceView) -> None:
+        for target in self.targets.values():
+            target.draft_ahead(view, self._threads)
+
+    def _translate(self, speech: SpeechStep) -> StreamStep:
+        several = len(self.targets) > 1
+        found = (self._threads.map if several else map)(
+            lambda target: attempt(target, speech), self.targets.values()
+        )
+        steps: dict[str, Step] = {}
+        failures: dict[str, Exception] = {}
+        for code, outcome in zip(self.targets, found, strict=True):
+            if isinstance(outcome, Step):
+                steps[code] = outcome
+            else:
+                failures[code] = outcome
+        return StreamStep(speech.audio_s, speech.heard, steps, failures)
+
+
+def attempt(target: TargetStream, speech: SpeechStep) -> Step | Exception:
+    """Translate; return the step with the seconds of the speech side added, or the error."""
+    try:
+        step = target.update(speech.heard, speech.audio_s)
+    except Exception as error:
+        return error
+    return replace(step, seconds=added(step.seconds, speech.seconds))

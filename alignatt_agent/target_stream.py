@@ -1,0 +1,157 @@
+"""One target language of a stream: what was recognized becomes units, append-only."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future
+from typing import Protocol
+
+from alignatt_agent.speech.hypothesis import seen
+from alignatt_agent.stopwatch import Stopwatch
+from alignatt_agent.types import Access, Emission, Judged, SourceView, SpeechUpdate, Step, Word
+
+
+class TargetSide(Protocol):
+    """Makes units of what was recognized: a translator, or captions of the speech itself.
+
+    Attributes:
+        judged: the draft that the latest update gated and its decision, if any.
+        emitted: tokens emitted so far.
+    """
+
+    judged: Judged | None
+    emitted: int
+
+    @property
+    def steps(self) -> int:
+        """Forward passes so far."""
+
+    def reset(self) -> None:
+        """Forget the open utterance."""
+
+    def prepare(self, view: SourceView) -> None:
+        """Draft ahead what ``update`` will probably need; changes nothing that is emitted."""
+
+    def update(self, view: SourceView) -> Emission:
+        """Emit what the open utterance allows."""
+
+    def complete(self, words: Sequence[Word]) -> Emission:
+        """Emit the rest of a closed sentence."""
+
+
+class TargetStream:
+    """Follows the speech side in one target language.
+
+    After an exception of an engine the stream can go on: closed sentences wait for the next call,
+    and units that were decided before the failure come with its step, or with ``drain``.
+
+    Args:
+        translator: makes units.
+        watch: the clock of the translator.
+        access: when words may be relied on, if the target differs from the live tail.
+
+    Attributes:
+        translator: makes units.
+    """
+
+    def __init__(
+        self,
+        translator: TargetSide,
+        watch: Stopwatch | None = None,
+        access: Access | None = None,
+    ) -> None:
+        self.translator = translator
+        self._watch = watch or Stopwatch()
+        self._access = access
+        self._ahead: Future[None] | None = None
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the stream."""
+        self._await_ahead()
+        self.translator.reset()
+        self._passes = self.translator.steps
+        self._sentences: deque[tuple[Word, ...]] = deque()
+        self._retried = False
+        self._undelivered = Emission()
+
+    def update(self, heard: SpeechUpdate, audio_s: float = 0.0) -> Step:
+        """Translate what was recognized; the step's seconds are those of the translation alone.
+
+        Args:
+            heard: the next update; every one has to come once, in order.
+            audio_s: seconds of audio since the start of the stream.
+
+        Raises:
+            EngineError: an engine failed; the stream may go on with the next update.
+        """
+        translator = self.translator
+        emitted = translator.emitted
+        if self._access is not None:
+            heard = seen(heard, self._access)
+        begin = self._watch.now()
+        if self._await_ahead():
+            self._watch.shorten("draft", begin)
+        else:
+            self._watch.start()
+        self._sentences += heard.sentences
+        while self._sentences:
+            self._undelivered += self._complete(self._sentences[0])
+            self._sentences.popleft()
+        self._undelivered += translator.update(heard.live)
+        emission = self.drain()
+        before, self._passes = self._passes, translator.steps
+        return Step(
+            audio_s=audio_s,
+            heard=heard,
+            judged=translator.judged,
+            units=emission.units,
+            accepted=translator.emitted - emitted,
+            passes=self._passes - before,
+            seconds=self._watch.read(),
+            times=emission.times,
+        )
+
+    def draft_ahead(self, view: SourceView, threads: Executor) -> None:
+        """Begin what the next update will probably need while the words are still being aligned.
+
+        Args:
+            view: the words that were just recognized, and how many will probably be accessible.
+            threads: where it runs.
+        """
+        self._await_ahead()
+        if not self._sentences:  # else the live words follow on a sentence that still waits
+            self._watch.start()
+            self._ahead = threads.submit(self.translator.prepare, view)
+
+    def _await_ahead(self) -> bool:
+        waiting, self._ahead = self._ahead, None
+        if waiting is None:
+            return False
+        error = waiting.exception()  # shows again when the update needs the same
+        if error is not None and not isinstance(error, Exception):
+            raise error
+        return True
+
+    def drain(self) -> Emission:
+        """Return units that a failed call decided but could not deliver."""
+        emission, self._undelivered = self._undelivered, Emission()
+        return emission
+
+    def keep(self, emission: Emission) -> None:
+        """Take back units that could not be passed on; they come first with the next step."""
+        self._undelivered = emission + self._undelivered
+
+    def _complete(self, sentence: tuple[Word, ...]) -> Emission:
+        """Finish a sentence; one that fails twice is given up, so that the stream can go on."""
+        try:
+            emission = self.translator.complete(sentence)
+        except Exception:
+            if self._retried:
+                self._sentences.popleft()
+                self.translator.reset()
+            self._retried = not self._retried
+            raise
+        self._retried = False
+        return emission

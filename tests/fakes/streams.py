@@ -1,0 +1,92 @@
+"""Streams over fake engines: a scripted recognizer and translators into upper case or noise."""
+
+from __future__ import annotations
+
+import random
+
+from alignatt_agent.policy import AlignAtt
+from alignatt_agent.speech.live_tail import LiveTail
+from alignatt_agent.stream import Stream
+from alignatt_agent.target_stream import TargetStream
+from alignatt_agent.translation.translator import Translator
+from alignatt_agent.types import SAMPLE_RATE, EngineError, Word
+from tests.fakes.models import (
+    READOUT,
+    MonotoneEngine,
+    PieceTokenizer,
+    Prompts,
+    RandomEngine,
+    ScriptAligner,
+    ScriptRecognizer,
+    Settings,
+    clock_audio,
+)
+
+TALK = "we show it. then we read the long paper and leave. good bye"
+SCRIPT = [Word(text, 0.3 + 0.5 * i, 0.3 + 0.5 * i + 0.4) for i, text in enumerate(TALK.split())]
+TRANSLATION = [word.text.upper() for word in SCRIPT]
+SECONDS = 8.0
+
+
+def speech_side(seed=0, error_rate=0.0, script=SCRIPT, watch=None, ahead=False, **settings):
+    recognizer = ScriptRecognizer(script, random.Random(seed), error_rate)
+    aligner, config = ScriptAligner(recognizer), Settings(**settings)
+    return LiveTail(recognizer, aligner, "en", config, watch, draft_ahead=ahead)
+
+
+def monotone():
+    return MonotoneEngine(PieceTokenizer())
+
+
+def target_stream(engine, pieces=(" a", "b", ".", " c", "字"), watch=None, access=None):
+    """Translate with an engine that knows its tokens, or with random ones of ``pieces``."""
+    known = isinstance(engine, MonotoneEngine)
+    translator = Translator(
+        engine=engine,
+        prompt_builder=engine if known else Prompts(),
+        tokenizer=engine.tokenizer if known else PieceTokenizer(list(pieces)),
+        readout=READOUT,
+        policy=AlignAtt(border_margin=0, normalize="none", median_width=1),
+        spaced=True,
+        max_draft_tokens=16 if known else 8,
+        watch=watch,
+    )
+    return TargetStream(translator, watch, access)
+
+
+def noisy(seed, failure_rate=0.0, access=None):
+    return target_stream(RandomEngine(5, seed, failure_rate), access=access)
+
+
+def build(engine=None, kind=Stream, watch=None, **speech):
+    """Return a stream with the one target ``a``, its recognizer and its engine."""
+    engine = engine or monotone()
+    tail = speech_side(watch=watch, **speech)
+    stream = kind(tail, {"a": target_stream(engine, watch=watch)}, watch)
+    return stream, tail._recognizer, engine
+
+
+def chunks(seconds=SECONDS, chunk=0.5):
+    total, size = int(seconds * SAMPLE_RATE), int(chunk * SAMPLE_RATE)
+    return [clock_audio(i, min(total, i + size)) for i in range(0, total, size)]
+
+
+def calls(stream, seconds=SECONDS, chunk=0.5):
+    """Every call of a stream; the end is repeated, as after failures."""
+    audio = chunks(seconds, chunk)
+    return [*((stream.step, piece) for piece in audio), *[(stream.finish,)] * 6]
+
+
+def emitted(stream, seconds=SECONDS, chunk=0.5):
+    """Return the units of every call; a call that fails emits nothing."""
+    found = []
+    for call, *audio in calls(stream, seconds, chunk):
+        try:
+            found.append(call(*audio).only().units)
+        except EngineError:
+            found.append(())
+    return found
+
+
+def joined(outputs):
+    return [unit for units in outputs for unit in units]
