@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alignatt_agent import cli
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import AttentionRows, Draft, Prompt, Readout
 from lab.bench import __main__ as bench
 from lab.bench import contenders as bench_contenders
 from lab.bench import streams as bench_streams
+from lab.bench.__main__ import main
 from lab.bench.contenders import CAPTURE, EAGER_HF, EARLY, IDLE, PLAIN, Contender
 from lab.bench.rounds import (
     COLD,
@@ -246,8 +246,8 @@ def test_the_engine_is_measured_over_several_starts(monkeypatch, capsys, tmp_pat
     monkeypatch.setattr(bench_contenders, "micro", lambda: micro)
     monkeypatch.setattr(bench_contenders, "free_memory", lambda: 8 * 2**30)
     monkeypatch.setattr(bench, "contenders", contenders)
-    words = ["bench", "--output", str(tmp_path), "--only", "engine", "--quick", "--requests", "120"]
-    assert cli.main(words) == 0
+    words = ["--output", str(tmp_path), "--only", "engine", "--quick", "--requests", "120"]
+    assert main(words) == 0
     assert starts == [micro] * 2
     report = json.loads((tmp_path / "engine.json").read_text())
     assert report["sizes"]["micro"]["turns"] == [3, 3]
@@ -261,7 +261,7 @@ def test_a_bench_that_would_swap_is_not_started(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(bench_contenders, "free_memory", lambda: 8 * 2**30)
     bench_contenders.check_memory(bench_contenders.micro())
     monkeypatch.setattr(bench_contenders, "free_memory", lambda: 2**30)
-    assert cli.main(["bench", "--output", str(tmp_path), "--quick"]) == 1
+    assert main(["--output", str(tmp_path), "--quick"]) == 1
     assert "needs 5.1 GiB of free memory for 5 engines" in capsys.readouterr().err
     assert not (tmp_path / "engine.json").exists()
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from alignatt_agent import cli
 from alignatt_agent.cascade import SCHEDULES
-from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.stream import Stream
 from alignatt_agent.types import AttentionRows
 from lab.bench import streams as bench_streams
+from lab.bench.__main__ import main
 from tests.fakes import agent as fakes
 from tests.fakes.models import StoppingEngine
 
@@ -61,9 +61,9 @@ def bench(tmp_path, monkeypatch):
     devset = fakes.write_devset(tmp_path / "devset")
 
     def run(*options):
-        words = ["bench", "--output", tmp_path / "out", "--only", "early-stop", "streams"]
+        words = ["--output", tmp_path / "out", "--only", "early-stop", "streams"]
         words += ["--config", config, "--target", "de", "--devset", devset, *options]
-        status = cli.main([str(word) for word in words])
+        status = main([str(word) for word in words])
         assert ended.pop()
         found = [tmp_path / "out" / f"{name}.json" for name in ("early_stop", "streams")]
         return status, *(json.loads(path.read_text()) for path in found if path.is_file())
@@ -151,9 +151,9 @@ def test_an_early_stop_that_changes_what_is_emitted_fails(bench):
     assert not rows[0]["identical"]
 
 
-def test_configurations_of_other_models_are_refused(tmp_path, capsys):
+def test_configurations_of_other_models_are_refused(tmp_path):
     first, second = (tmp_path / name for name in "ab")
     configs = [str(fakes.write_config(folder)) for folder in (first, second) if not folder.mkdir()]
-    words = ["bench", "--output", str(tmp_path), "--only", "streams", "--target", "de"]
-    assert cli.main([*words, "--config", *configs]) == 2
-    assert "name different models; measure them one by one" in capsys.readouterr().err
+    words = ["--output", str(tmp_path), "--only", "streams", "--target", "de"]
+    with pytest.raises(ConfigError, match="name different models; measure them one by one"):
+        main([*words, "--config", *configs])

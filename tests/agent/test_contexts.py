@@ -114,7 +114,8 @@ def test_processors_side_by_side_hear_of_their_own_talks(tmp_path):
     assert fakes.FakeRecognizer.contexts[-1] == ""
 
 
-def test_a_stream_can_be_given_its_own_context(tmp_path):
+def test_a_stream_can_be_given_its_own_context(tmp_path, monkeypatch):
+    monkeypatch.setattr("alignatt_agent.agent.check_contexts", lambda *_, **__: None)
     agent = start(["AlignAtt", "vLLM"], tmp_path)
 
     def given():
