@@ -128,11 +128,10 @@ def test_overlapped_stages_say_the_same_one_chunk_later(tmp_path):
     assert [unit for units in plain for unit in units] == expected(20)
 
 
-def test_asynchronous_stages_are_refused(tmp_path):
-    config = yaml_config(str(write_config(tmp_path / "async", schedule="async")))
-    for start in (FakeAgent.load_model, FakeAgent):
-        with pytest.raises(ConfigError, match=r"schedule: async .* alignatt serve"):
-            start(config)
+def test_asynchronous_stages_lose_nothing(tmp_path):
+    config = yaml_config(str(write_config(tmp_path, schedule="async")))
+    FakeAgent.load_model(config)
+    assert stream(FakeAgent(config), talk(20), "de") == expected(20)
 
 
 def test_one_sample_last_chunk(agent):
