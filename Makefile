@@ -12,7 +12,7 @@ STAMP := .venv/.ready-$(EXTRA)
 OUTPUT = outputs/$(if $(filter micro,$(MODELS)),,$(MODELS)-)dev-
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev-low dev-high test test-lab lint measure parity rehearse bench doctor curves submission setup-comet setup-browser film micro-models micro-heads clean
+.PHONY: help setup dev-low dev-high test test-lab lint measure parity rehearse bench results doctor curves submission setup-comet setup-browser film micro-models micro-heads clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -57,6 +57,9 @@ rehearse: $(STAMP) ## run every configuration of real models on random stand-ins
 bench: $(STAMP) ## time the engine against its alternatives; leave the machine alone meanwhile
 	@$(BIN)/python -m lab.bench --output outputs/bench \
 		--config $(MODELS)-low $(MODELS)-high --target $(TARGETS) --devset $(DEVSET)
+
+results: $(STAMP) ## write docs/results and the table of README from lab/results
+	@$(BIN)/python -m lab.results_pages
 
 doctor: $(STAMP) ## check this machine: versions, models, exactness and speed of the engine
 	@$(BIN)/alignatt doctor --config $(MODELS)-low

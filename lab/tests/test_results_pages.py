@@ -1,0 +1,62 @@
+"""Pages of results: what is committed is what the command writes from the JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lab import results_pages
+
+
+def test_the_committed_pages_are_those_of_the_json():
+    for path, text in results_pages.pages().items():
+        assert path.read_text() == text, f"{path}: run `make results`"
+
+
+@pytest.fixture
+def folders(tmp_path, monkeypatch):
+    for name in ("RESULTS", "DOCS"):
+        (tmp_path / name).mkdir()
+        monkeypatch.setattr(results_pages, name, tmp_path / name)
+    return tmp_path
+
+
+def test_new_figures_get_commit_and_date(folders):
+    (folders / "early_stop.json").write_text("[1, 2]")
+    results_pages.add(folders / "early_stop.json", "early_stop")
+    found = json.loads((folders / "RESULTS/early_stop.json").read_text())
+    assert found["rows"] == [1, 2]
+    assert found["recorded"].keys() == {"commit", "date"}
+    found["recorded"] = {"commit": "older"}
+    (folders / "early_stop.json").write_text(json.dumps(found))
+    results_pages.add(folders / "early_stop.json", "early_stop")
+    found = json.loads((folders / "RESULTS/early_stop.json").read_text())
+    assert found["recorded"]["commit"] != "older"
+
+
+@pytest.mark.parametrize("untimed", [False, True])
+def test_scores_of_the_dev_set_are_collected(folders, untimed):
+    scores = {
+        "bleu": 76.3, "chrf": 88.4, "longyaal_cu_ms": 1774.0, "longyaal_ca_ms": 1840.0,
+        "rtf": 0.12, "stream_laal_cu_ms": 1784.0, "transcript": {"wer": 4.2},
+        "signature": {"config": "micro-low", "target": "de", "versions": {}, "device": "cpu",
+                      "audio": "297 s"},
+    }  # fmt: skip
+    folder = folders / "outputs/dev-low/de"
+    folder.mkdir(parents=True)
+    (folder / "scores.json").write_text(json.dumps(scores))
+    results_pages.add_devset(folders / "outputs", untimed)
+    data = json.loads((folders / "RESULTS/devset.json").read_text())
+    (row,) = results_pages.tables.readme(data)
+    times = ("-", "-") if untimed else ("1.84 s", "0.12")
+    assert row == ("`make dev-low`", "de", "76.3", "88.4", "1.77 s", *times)
+    with pytest.raises(SystemExit, match="run make dev-low first"):
+        results_pages.add_devset(folders / "nothing", untimed)
+
+
+def test_a_readme_without_marks_is_refused(monkeypatch, tmp_path):
+    (tmp_path / "README.md").write_text("# Title")
+    monkeypatch.setattr(results_pages, "README", tmp_path / "README.md")
+    with pytest.raises(SystemExit, match="lacks the lines"):
+        results_pages.pages()
