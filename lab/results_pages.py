@@ -1,12 +1,15 @@
 """Write docs/results/*.md and the table of README.md from the JSON files in lab/results.
 
-  python -m lab.results_pages                                         write the pages
-  python -m lab.results_pages --add outputs/bench/engine.json engine  take new figures over first
-  python -m lab.results_pages --devset outputs                        the same of the dev set
+Examples:
+  write the pages:
+    python -m lab.results_pages
+  take over new figures of the engine first:
+    python -m lab.results_pages --add outputs/bench/engine.json engine
+  those of the embedded dev set:
+    python -m lab.results_pages --devset outputs
 
-New figures get the commit and date of today. Those of the dev set are the runs dev-low, dev-high,
-micro-follows-dev-low, micro-follows-dev-high (`make dev-low`), offline and micro-follows-offline
-(`alignatt offline`) of OUTPUTS. The rows of a table are made by ``lab.results_tables``.
+The runs of the dev set are dev-low, dev-high, micro-follows-dev-low and micro-follows-dev-high of
+`make`, offline and micro-follows-offline of `alignatt offline`.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from typing import Any
 
 from tabulate import tabulate
 
+from alignatt_agent.command_line import page
 from lab import results_tables as tables
 from lab.results_tables import ResultTable
 
@@ -86,7 +90,7 @@ PAGES: dict[str, tuple[str, tuple[ResultTable, ...]]] = {
         ResultTable(
             "The gate with one setting changed at a time",
             ("ablation-finishes-de.json", "ablation-follows-de.json"),
-            "python -m lab.curves --targets de --points quick --streams 14 "
+            "python -m lab.curves --target de --points quick --streams 14 "
             "--devset outputs/tuning/devset --output outputs/ablation",
             ("setting", "peak accuracy %", "completes: BLEU, CU", "follows: BLEU, CU"),
             tables.ablation, "German, 363 sentences. Peak accuracy: aligned tokens of gold "
@@ -264,15 +268,21 @@ def _write(name: str, content: dict[str, Any]) -> None:
     (RESULTS / name).write_text(text + "\n", encoding="utf-8")
 
 
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
+    parser = argparse.ArgumentParser("lab.results_pages", **page(__doc__))
+    add = parser.add_argument
+    text = "take over new figures as lab/results/NAME.json, with the commit and date of today"
+    add("--add", nargs=2, action="append", default=[], metavar=("FILE", "NAME"), help=text)
+    add("--devset", type=Path, metavar="OUTPUTS", help="take over the runs of the dev set")
+    text = "with --devset: leave times out, because other processes used the cores"
+    add("--untimed", action="store_true", help=text)
+    return parser
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser("lab.results_pages", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--add", nargs=2, action="append", default=[], metavar=("FILE", "NAME"))
-    parser.add_argument("--devset", type=Path, metavar="OUTPUTS")
-    text = "with --devset: leave times out, because other processes used the cores"
-    parser.add_argument("--untimed", action="store_true", help=text)
-    arguments = parser.parse_args(argv)
+    arguments = build_parser().parse_args(argv)
     for path, name in arguments.add:
         add(Path(path), name)
     if arguments.devset:

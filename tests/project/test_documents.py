@@ -19,7 +19,7 @@ from lab.tests.test_gpu_scripts import load_script
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),
-    *sorted(ROOT.glob("docs/*.md")),
+    *sorted(ROOT.glob("docs/**/*.md")),
     ROOT / "lab" / "gpu" / "README.md",
 ]
 ELSEWHERE = (
