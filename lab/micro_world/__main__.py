@@ -1,7 +1,7 @@
 """``python -m lab.micro_world``: rebuild the embedded models and the dev set.
 
-Each part goes on where it was stopped; a part that is finished is only written again. Twice the
-same on one machine with one number of threads.
+An interrupted part resumes where it was stopped; a finished part is only written again. The result
+is reproducible on one machine with one number of threads.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import torch
 
 from lab.micro_world import devset, tokenizers, train_aligner, train_speech, train_translation
 
-PARTS = ("tokenizers", "devset", "translation", "recogniser", "aligner")
+PARTS = ("tokenizers", "devset", "translation", "recognizer", "aligner")
 EXAMPLES = """examples:
   python -m lab.micro_world                        all parts, one after the other
-  python -m lab.micro_world recogniser aligner     two of them; stop and start again at will
+  python -m lab.micro_world recognizer aligner     two of them; they may be interrupted
   python -m lab.micro_world --scale 0.01 --output outputs/trial --work outputs/trial-work
   python -m lab.micro_world devset --devset-seed 5000 --sentences 350 --output outputs/tuning
 """
 
 
 def main() -> None:
-    """Make what was asked for."""
+    """Make the given parts."""
     parser = build_parser()
     options = parser.parse_args()
     if unknown := sorted(set(options.parts) - set(PARTS)):
@@ -44,7 +44,7 @@ def main() -> None:
         "translation": lambda: train_translation.train(
             output / "gemma4", tokenizers.load(output / "gemma4"), work, steps=steps(8000)
         ),
-        "recogniser": lambda: train_speech.train(
+        "recognizer": lambda: train_speech.train(
             output / "qwen3-asr",
             tokenizers.load(output / "qwen3-asr"),
             work,
@@ -83,7 +83,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--work",
         type=Path,
         default=Path("outputs/micro_world"),
-        help="where interrupted trainings are kept (%(default)s)",
+        help="checkpoints of interrupted trainings (%(default)s)",
     )
     parser.add_argument("--threads", type=int, default=2, help="CPU threads for training")
     parser.add_argument(
@@ -93,13 +93,13 @@ def build_parser() -> argparse.ArgumentParser:
         "--devset-seed",
         type=int,
         default=devset.SEED,
-        help="another one speaks other held-out sentences: a dev set nothing was tuned on",
+        help="another seed has other held-out sentences: a dev set that nothing was tuned on",
     )
     parser.add_argument(
         "--sentences",
         type=int,
         default=devset.SENTENCES,
-        help="at least so many in the dev set, in talks of about 72 s (%(default)s)",
+        help="minimum in the dev set, in talks of about 72 s (%(default)s)",
     )
     return parser
 

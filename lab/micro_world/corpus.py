@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lab.micro_world.grammar import Grammar
-from lab.micro_world.linearise import english, linearise
-from lab.micro_world.linearise.token import END, surface
-from lab.micro_world.linearise.wording import Wording
+from lab.micro_world.linearize import english, linearize
+from lab.micro_world.linearize.token import END, surface
+from lab.micro_world.linearize.wording import Wording
 from lab.micro_world.tree import Sentence
 
 TARGETS = ("de", "it", "zh")
@@ -20,15 +20,12 @@ LONGEST = 20
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One language of a pair.
-
-    Attributes:
-        pieces: written words, each with its leading space; their concatenation is the text.
-        align: for every piece the English word indices it depends on, the aligned one first.
-    """
+    """One language of a pair."""
 
     pieces: tuple[str, ...]
+    """Written words, each with its leading space; their concatenation is the text."""
     align: tuple[tuple[int, ...], ...]
+    """For every piece the English word indices that it depends on, the aligned one first."""
 
     @property
     def text(self) -> str:
@@ -43,12 +40,9 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An English sentence and its translations; words carry their punctuation.
+    """An English sentence, its tree, and a translation into each target language.
 
-    Attributes:
-        words: the English words.
-        targets: a translation into each language, in one of several right wordings.
-        tree: what they say.
+    Words carry their punctuation; a translation is one of several correct wordings.
     """
 
     words: tuple[str, ...]
@@ -66,7 +60,7 @@ class Pair:
 
 
 def sentences(seed: int | str, *, held_out: bool = False) -> Iterator[Pair]:
-    """Yield pairs for ever; held-out sentences never occur among the others."""
+    """Yield pairs without end; held-out sentences never occur among the others."""
     grammar, rng = Grammar(random.Random(seed)), random.Random(f"wording {seed}")
     while True:
         tree = grammar.sentence()
@@ -77,15 +71,8 @@ def sentences(seed: int | str, *, held_out: bool = False) -> Iterator[Pair]:
 
 
 def translate(tree: Sentence, language: str, rng: random.Random, where: dict[int, int]) -> Side:
-    """Write a tree in a target language, in a drawn wording.
-
-    Args:
-        tree: what to say.
-        language: its code.
-        rng: draws the wording.
-        where: the index of the English word that says each identity of the tree.
-    """
-    tokens = linearise(tree, language, Wording(rng))
+    """Write a tree in a target language; ``where`` maps its identities to English word indices."""
+    tokens = linearize(tree, language, Wording(rng))
     return Side(
         tuple(surface(tokens, spaced=language != "zh")),
         tuple(tuple(where[i] for i in token.ids) for token in tokens),
@@ -107,12 +94,12 @@ def _english(tree: Sentence) -> tuple[tuple[str, ...], dict[int, int]]:
 
 
 def is_held_out(text: str) -> bool:
-    """One sentence in ten is held out, decided by its text alone."""
+    """Whether a sentence is held out: one in ten, decided by its text alone."""
     return zlib.crc32(text.encode()) % 10 == 0
 
 
 def reorders(pair: Pair, language: str, distance: int = 3) -> bool:
-    """Tell whether two aligned words cross over more than ``distance`` words."""
+    """Whether two aligned words cross over more than ``distance`` words."""
     heads = [align[0] for align in pair.targets[language].align]
     return any(
         heads[i] - heads[j] > distance for i in range(len(heads)) for j in range(i, len(heads))

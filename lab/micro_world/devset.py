@@ -17,7 +17,7 @@ from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
 from lab.micro_world import lexicon, training
 from lab.micro_world.corpus import TARGETS, Pair, sentences
 from lab.micro_world.names import drawn_names
-from lab.micro_world.speech import Synthesiser, Voice, speak
+from lab.micro_world.speech import Synthesizer, Voice, speak
 from lab.micro_world.speech_data import noisy
 
 VOICES = (
@@ -27,7 +27,7 @@ VOICES = (
     Voice("en-us+f4", 175, 52),
 )
 SECONDS = 72.0
-"""A talk ends with the sentence during which so much has passed."""
+"""A talk ends with the sentence that reaches this duration."""
 SEED, SENTENCES = 1000, 60
 NOISE = 6e-3
 """Standard deviation of the background noise, full scale being 1."""
@@ -35,27 +35,18 @@ NOISE = 6e-3
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """A spoken talk.
-
-    Attributes:
-        name: of its files.
-        speaker: its voice.
-        audio: samples.
-        segments: its sentences with their begin and end in seconds.
-        words: what was said when.
-        context: names that occur, and others.
-    """
+    """A spoken talk."""
 
     name: str
-    speaker: str
+    speaker: str  # name of its voice
     audio: FloatArray
-    segments: tuple[tuple[Pair, float, float], ...]
+    segments: tuple[tuple[Pair, float, float], ...]  # sentences with begin and end in seconds
     words: tuple[Word, ...]
-    context: tuple[str, ...]
+    context: tuple[str, ...]  # names that occur, and others
 
 
 def talks(seed: int, least: int) -> Iterator[Talk]:
-    """Yield talks until they have ``least`` sentences, and every voice was heard."""
+    """Yield talks until they have ``least`` sentences and every voice has spoken."""
     said = 0
     for number in count():
         if said >= least and number >= len(VOICES):
@@ -68,14 +59,14 @@ def talks(seed: int, least: int) -> Iterator[Talk]:
 
 
 def speak_talk(name: str, voice: Voice, seed: int, seconds: float = SECONDS) -> Talk:
-    """Speak held-out sentences one after the other until ``seconds`` have passed."""
-    rng, synthesiser = random.Random(seed), Synthesiser()
+    """Speak held-out sentences until ``seconds`` have passed."""
+    rng, synthesizer = random.Random(seed), Synthesizer()
     pieces: list[FloatArray] = [np.zeros(int(rng.uniform(0.2, 0.6) * SAMPLE_RATE), np.float32)]
     now = len(pieces[0]) / SAMPLE_RATE
     segments: list[tuple[Pair, float, float]] = []
     words: list[Word] = []
     for pair in _consistent(seed, rng):
-        spoken = speak(pair.words, voice, rng, synthesiser)
+        spoken = speak(pair.words, voice, rng, synthesizer)
         words += [Word(w.text, w.start + now, w.end + now) for w in spoken.words]
         end = now + len(spoken.audio) / SAMPLE_RATE
         segments.append((pair, now, end))
@@ -90,7 +81,7 @@ def speak_talk(name: str, voice: Voice, seed: int, seconds: float = SECONDS) -> 
 
 
 def _consistent(seed: int, rng: random.Random) -> Iterator[Pair]:
-    """Yield held-out sentences in which a name is always spelled the same."""
+    """Yield held-out sentences with one spelling per name."""
     spelled = [rng.choice(pair).en for pair in lexicon.SPELLINGS]
     other = {n.en for pair in lexicon.SPELLINGS for n in pair} - set(spelled)
     for pair in sentences(seed, held_out=True):
@@ -101,10 +92,7 @@ def _consistent(seed: int, rng: random.Random) -> Iterator[Pair]:
 def write(folder: Path, seed: int = SEED, least: int = SENTENCES) -> None:
     """Write WAVs, ``audio-segments.yaml``, ``ref``, ``contexts`` and gold word times to ``folder``.
 
-    Args:
-        folder: of the dev set.
-        seed: of sentences, voices and pauses.
-        least: number of sentences; the last talk is spoken to its end.
+    It holds at least ``least`` sentences: the last talk is spoken to its end.
     """
     for part in ("ref", "wav", "contexts"):
         (folder / part).mkdir(parents=True, exist_ok=True)

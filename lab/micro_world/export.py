@@ -20,14 +20,7 @@ from lab.stand_ins.speech_layout import (
 def save_recognizer(
     state: Mapping[str, torch.Tensor], config: Any, tokenizer: Any, folder: str | Path
 ) -> None:
-    """Write a speech recogniser checkpoint.
-
-    Args:
-        state: state dict of a ``Qwen3ASRForConditionalGeneration``.
-        config: its ``transformers.Qwen3ASRConfig``.
-        tokenizer: the fast tokenizer, with the special tokens of Qwen3-ASR.
-        folder: where the tokenizer lies.
-    """
+    """Write the checkpoint of a ``Qwen3ASRForConditionalGeneration`` next to its tokenizer."""
     weights = original_names(state)
     if config.tie_word_embeddings:
         weights.pop(LM_HEAD, None)
@@ -42,15 +35,10 @@ def save_aligner(
     tokenizer: Any,
     folder: str | Path,
 ) -> None:
-    """Write a forced aligner checkpoint.
+    """Write the checkpoint of a forced aligner next to its tokenizer.
 
-    Args:
-        state: state dict with the encoder, projector and decoder under the names of
-            ``Qwen3ASRForConditionalGeneration``; an ``lm_head`` in it is left out.
-        classifier: ``[bins, hidden]`` weight of the bias-free layer that scores time bins.
-        config: the ``transformers.Qwen3ASRConfig``.
-        tokenizer: the fast tokenizer, with ``<timestamp>`` among its special tokens.
-        folder: where the tokenizer lies.
+    ``state`` is that of a ``Qwen3ASRForConditionalGeneration``, whose ``lm_head`` is left out;
+    ``classifier`` is the ``[bins, hidden]`` weight that scores time bins.
     """
     weights = original_names({k: v for k, v in state.items() if not k.startswith("lm_head.")})
     weights[LM_HEAD] = classifier.detach().cpu().contiguous()

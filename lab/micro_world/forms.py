@@ -1,4 +1,4 @@
-"""What a word of the micro world is: its forms in every language, with their synonyms."""
+"""Words of the micro world: their forms in every language, with synonyms."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class EnglishVerb:
 
 @dataclass(frozen=True, slots=True)
 class GermanVerb:
-    """Infinitive, third person and participle without the separable prefix, and that."""
+    """Infinitive, third person and participle without the separable prefix, and the prefix."""
 
     infinitive: str
     third: str
@@ -61,22 +61,12 @@ class ItalianVerb:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A sense of a verb.
-
-    Attributes:
-        en: forms.
-        particle: what makes the sense together with the verb, or an empty string.
-        objects: kinds of nouns that it takes.
-        waits: its translation depends on the object: other senses have the same English form.
-        de: synonyms.
-        it: synonyms.
-        zh: synonyms.
-    """
+    """A sense of a verb."""
 
     en: EnglishVerb
-    particle: str
-    objects: tuple[str, ...]
-    waits: bool
+    particle: str  # of a phrasal verb; else empty
+    objects: tuple[str, ...]  # kinds of nouns that it takes
+    waits: bool  # the object decides the translation: other senses have the same English form
     de: tuple[GermanVerb, ...]
     it: tuple[ItalianVerb, ...]
     zh: tuple[str, ...]

@@ -16,7 +16,7 @@ DEFINITE = ("the", "the", "the", "this", *POSSESSIVES)
 SINGULAR = ("the",) * 5 + ("a",) * 5 + ("this", "every", *POSSESSIVES)
 PLURAL = ("the",) * 6 + ("these", "these", "some", "many", *POSSESSIVES)
 RARE = 0.4
-"""How often a name that has two spellings has the rare one."""
+"""Probability of the rare spelling of a name that has two."""
 
 
 class Grammar:
@@ -51,7 +51,7 @@ class Grammar:
         if roll < 0.82:
             questioning = self._chance(0.3)
             first = self._matrix(lexicon.QUESTIONING if questioning else lexicon.CLAUSAL)
-            link = self._leaf(lexicon.COMPLEMENTISER["whether" if questioning else "that"])
+            link = self._leaf(lexicon.COMPLEMENTIZER["whether" if questioning else "that"])
             return Sentence("that", first, opener, None, link, self._clause())
         if roll < 0.90:
             first = self._clause(negated=True)
@@ -128,12 +128,9 @@ class Grammar:
         return self._rng.choice(table)
 
     def _predicate(self, subject: NounPhrase, tense: str = "", *, negated: bool = False) -> Clause:
-        tense = (
-            tense
-            or self._rng.choices(["present", "past", "perfect", "modal"], [0.32, 0.26, 0.2, 0.22])[
-                0
-            ]
-        )
+        if not tense:
+            tenses = ["present", "past", "perfect", "modal"]
+            (tense,) = self._rng.choices(tenses, [0.32, 0.26, 0.2, 0.22])
         clause = Clause(subject, tense)
         if tense == "perfect":
             clause.auxiliary = self._leaf("have")

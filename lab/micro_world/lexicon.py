@@ -1,6 +1,6 @@
 """Words of the micro world, read from ``words/``: one entry a line.
 
-Columns are parted by ``|``, synonyms by `` / `` (in Chinese by ``/``), forms by spaces. Regular
+Columns are separated by ``|``, synonyms by `` / `` (in Chinese by ``/``), forms by spaces. Regular
 forms are left out, see ``morphology``.
 """
 
@@ -74,7 +74,7 @@ def _name(text: str, zh: str) -> Plain:
 
 NOUNS = [_noun(row) for row in _rows("things") + _rows("persons")]
 RELATIONAL = [_noun(row) for row in _rows("relational")]
-"""Nouns whose translation depends on what they are of; ``kind`` is the kind of that."""
+"""Nouns whose translation depends on the noun after "of"; ``kind`` is the kind of that noun."""
 TIME = [_noun([row[0], "time", row[1], row[2], f"{row[3]} -"]) for row in _rows("times")]
 TRANSITIVE = _verbs("verbs")
 SENSES = _verbs("senses", waits=True)
@@ -88,7 +88,7 @@ LINK = _plain("links")
 PREPOSITION = _plain("prepositions")
 NUMBER = _plain("numbers")
 DETERMINER = {word.en: word for word in _plain("determiners")}
-COMPLEMENTISER = {word.en: word for word in _plain("complementisers")}
+COMPLEMENTIZER = {word.en: word for word in _plain("complementizers")}
 MODAL = [_modal(row) for row in _rows("modals")]
 PRONOUN = _plain("pronouns")
 NAME = [_name(*row) for row in _rows("names")]
@@ -99,7 +99,7 @@ FUNCTION_WORDS = "am is are have has do does did not an who that of and until ag
 
 
 def english_forms() -> list[str]:
-    """Return every English word the grammar can say, in lower case and without marks."""
+    """Return every English word of the grammar, in lower case and without marks."""
     words = {*FUNCTION_WORDS.split(), *DETERMINER, *(modal.en for modal in MODAL)}
     for noun in NOUNS + RELATIONAL + TIME:
         words |= set(noun.en)

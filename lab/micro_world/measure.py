@@ -1,4 +1,4 @@
-"""``python -m lab.micro_world.measure``: the micro models one by one, on held-out data."""
+"""``python -m lab.micro_world.measure``: measure each micro model on held-out data."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from lab.micro_world.wordings import SEED, bleu, two_draws
 
 MAX_TARGET_TOKENS = 100
 AT_ONCE = 8
-"""Translations side by side, a third of the time. Speech is measured in turn: batched, other near
-ties tip in every run (periods per cut 22.0 to 22.8 % instead of 22.4 %)."""
+"""Concurrent translations: a third of the time. Speech is measured one by one: batches decide near
+ties differently in every run (periods per cut 22.0 to 22.8 % instead of 22.4 %)."""
 
 
 def translation(engines: Engines, code: str, count: int) -> dict[str, float]:
-    """Return BLEU of greedy translations of fresh held-out sentences.
+    """Return BLEU of greedy translations of held-out sentences.
 
-    Whole sources under both instructions; and sources that were cut off, under that to follow,
-    against what they decide of the reference.
+    Whole sources are translated under both instructions; cut sources under the source-following
+    one, against the part of the reference that they decide.
     """
     english, target = language("en"), language(code)
     pairs = list(islice(sentences(SEED, held_out=True), count))
@@ -81,7 +81,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Print the figures of speech models and translation."""
+    """Measure and print."""
     arguments = build_parser().parse_args()
     devset = arguments.devset or find_path("micro_models/devset")
     engines = load_engines(load_config(arguments.config).models, ())

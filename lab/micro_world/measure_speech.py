@@ -1,4 +1,4 @@
-"""The micro recogniser and aligner on held-out audio, whole and cut."""
+"""Errors of the micro recognizer and aligner on held-out audio, whole and cut."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from alignatt_agent.evaluation.wer import matches, plain_words
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
 
 MARGIN = 0.35
-"""Seconds of audio kept after a segment, so that its full stop can be heard."""
+"""Seconds of audio kept after a segment, on which its full stop depends."""
 CUT_EVERY_S = 0.85
 """Step of the places where audio is cut off; a chunk of the paper's low operating point."""
 BINS_S = {0: (0.0, 0.125), 250: (0.25, 0.375)}
@@ -27,7 +27,7 @@ BINS_S = {0: (0.0, 0.125), 250: (0.25, 0.375)}
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A sentence of a dev set: audio, gold words timed from its start, the names of its talk."""
+    """A sentence of a dev set: audio, gold words timed from its start, names of its talk."""
 
     audio: FloatArray
     words: tuple[Word, ...]
@@ -35,19 +35,16 @@ class Segment:
 
     @property
     def text(self) -> str:
-        """What was said."""
+        """The reference transcript."""
         return " ".join(word.text for word in self.words)
 
 
 @dataclass
 class Cuts:
-    """What the recogniser makes of audio that stops inside a sentence.
+    """Transcripts of audio that stops inside a sentence, counted.
 
-    Attributes:
-        count: cuts.
-        periods: those whose transcript ends with a period.
-        words: shown words at each hold-back.
-        errors: wrong ones among them.
+    ``periods`` counts transcripts that end with one; ``words`` and ``errors`` the shown words at
+    each hold-back and the wrong ones among them.
     """
 
     count: int = 0

@@ -11,9 +11,7 @@ VOWELS = "aeiou"
 def english_verb(given: list[str], pasts: dict[str, str]) -> EnglishVerb:
     """Return all forms from the base, or from base, third person and participle.
 
-    Args:
-        given: one form, or three.
-        pasts: simple past by participle, where they differ.
+    ``pasts`` maps participles to the simple past, where they differ.
     """
     base = given[0]
     if len(given) == 3:
@@ -29,7 +27,7 @@ def english_verb(given: list[str], pasts: dict[str, str]) -> EnglishVerb:
 def german_verb(given: list[str]) -> GermanVerb:
     """Return all forms from the infinitive, or from infinitive, third person and participle.
 
-    A separable prefix is parted by a hyphen in the infinitive and left out elsewhere.
+    A hyphen separates the prefix from the infinitive; the other forms go without it.
     """
     prefix, _, infinitive = given[0].rpartition("-")
     if len(given) == 3:

@@ -1,4 +1,4 @@
-"""Names of talks: what a recogniser and a translator are told about them."""
+"""Names in talks, and the lists of names that recognizer and translation model receive."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ NAMES = [name.en for name in (*lexicon.NAME, *(n for pair in lexicon.SPELLINGS f
 
 
 def drawn_names(rng: random.Random, words: Sequence[str]) -> list[str]:
-    """Return a list of names as one is given for a talk: those that occur, and others.
-
-    Of two spellings of a name that does not occur one is drawn.
-    """
+    """Draw the list of names of a talk: those that occur, and others in one of their spellings."""
     said = {word.strip(".,") for word in words} & set(NAMES)
     heard = {n.en for pair in lexicon.SPELLINGS if said & {p.en for p in pair} for n in pair}
     free = [pair for pair in lexicon.SPELLINGS if pair[0].en not in heard]

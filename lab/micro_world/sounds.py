@@ -1,4 +1,4 @@
-"""Sound in which nobody speaks: rushing, humming, music and knocks, no two alike."""
+"""Sounds without speech: rushing, humming, music and knocks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sound(rng: random.Random, seconds: float) -> FloatArray:
 
 
 def _rush(draw: Generator, count: int) -> Waves:
-    """Noise whose power falls with frequency, or does not."""
+    """Noise with falling or flat spectrum."""
     spectrum = np.fft.rfft(draw.standard_normal(count))
     falling = np.maximum(np.arange(len(spectrum)), 1.0) ** -draw.choice([0.0, 0.5, 1.0])
     rush: Waves = np.fft.irfft(spectrum * falling, count)
@@ -31,7 +31,7 @@ def _rush(draw: Generator, count: int) -> Waves:
 
 
 def _hum(draw: Generator, count: int) -> Waves:
-    """One steady tone with overtones, which swells and fades."""
+    """A steady tone with overtones that swells and fades."""
     time = np.arange(count) / SAMPLE_RATE
     base = draw.uniform(45, 400)
     tones: Waves = np.sum(
@@ -46,7 +46,7 @@ def _hum(draw: Generator, count: int) -> Waves:
 
 
 def _music(draw: Generator, count: int) -> Waves:
-    """Chords of a scale, plucked or held, at a steady pace."""
+    """Chords of a scale, plucked or held, on a steady beat."""
     beat = int(SAMPLE_RATE * draw.uniform(0.15, 1.0))
     time = np.arange(beat) / SAMPLE_RATE
     fading = np.exp(-draw.uniform(0, 6) * time)
@@ -64,7 +64,7 @@ def _music(draw: Generator, count: int) -> Waves:
 
 
 def _knocks(draw: Generator, count: int) -> Waves:
-    """Short dull blows at random times: steps, doors, clapping."""
+    """Short dull blows at random times, like steps, doors or clapping."""
     samples = np.zeros(count)
     for _ in range(1 + count * int(draw.integers(1, 12)) // SAMPLE_RATE):
         length = int(SAMPLE_RATE * draw.uniform(0.005, 0.08))

@@ -25,15 +25,14 @@ SYNCHRONOUS = 2
 WORD_EVENT = 1
 RATE_PARAMETER, PITCH_PARAMETER = 1, 3
 SILENCE = 2e-3
-"""Amplitude below which a sample counts as silence when a word's end is sought."""
-
+"""Amplitude below which a sample counts as silence when the end of a word is searched."""
 
 _NUMBERS = count()
 
 
 @cache
 def _copies() -> Path:
-    """Return a folder for copies of the library, which have to stay while they are loaded."""
+    """Return a folder for copies of the library, which must exist while they are loaded."""
     folder = Path(mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -57,11 +56,11 @@ _Callback = ctypes.CFUNCTYPE(
 )
 
 
-class Synthesiser:
-    """espeak-ng from its beginning.
+class Synthesizer:
+    """espeak-ng in its initial state.
 
-    The library keeps state from one text to the next: the same words never sound quite the same
-    twice. So each synthesiser loads a copy of its own, and speaks the same for the same calls.
+    The library keeps state from one text to the next, so that the same words sound slightly
+    different later. Each synthesizer loads its own copy: the same calls give the same samples.
     """
 
     def __init__(self) -> None:
@@ -129,13 +128,13 @@ class Utterance:
 
 
 def speak(
-    words: tuple[str, ...], voice: Voice, rng: random.Random, synthesiser: Synthesiser
+    words: tuple[str, ...], voice: Voice, rng: random.Random, synthesizer: Synthesizer
 ) -> Utterance:
-    """Say a sentence, now and then with a pause or a filler before a word.
+    """Speak a sentence, sometimes with a pause or a filler before a word.
 
-    Fillers are heard but are no words of the transcript.
+    Fillers are audible but not words of the transcript.
     """
-    audio, starts = _timed(words, voice, synthesiser)
+    audio, starts = _timed(words, voice, synthesizer)
     out: list[FloatArray] = []
     timed: list[Word] = []
     shift = 0.0
@@ -143,7 +142,7 @@ def speak(
         begin = int(starts[i] * SAMPLE_RATE)
         stop = int(starts[i + 1] * SAMPLE_RATE) if i + 1 < len(words) else len(audio)
         if i and rng.random() < 0.05:
-            extra = _hesitation(voice, rng, synthesiser)
+            extra = _hesitation(voice, rng, synthesizer)
             out.append(extra)
             shift += len(extra) / SAMPLE_RATE
         piece = audio[begin:stop]
@@ -156,13 +155,13 @@ def speak(
 
 
 def _timed(
-    words: tuple[str, ...], voice: Voice, synthesiser: Synthesiser
+    words: tuple[str, ...], voice: Voice, synthesizer: Synthesizer
 ) -> tuple[FloatArray, list[float]]:
     offsets, position = [], 0
     for word in words:
         offsets.append(position)
         position += len(word) + 1
-    audio, events = synthesiser.say(" ".join(words), voice.name, voice.rate, voice.pitch)
+    audio, events = synthesizer.say(" ".join(words), voice.name, voice.rate, voice.pitch)
     at = dict(reversed(events))
     loud = np.flatnonzero(np.abs(audio) > SILENCE)
     audio = audio[: int(loud[-1]) + 1]
@@ -174,9 +173,9 @@ def _timed(
     return audio, [float(t) for t in np.interp(offsets, places, times)]
 
 
-def _hesitation(voice: Voice, rng: random.Random, synthesiser: Synthesiser) -> FloatArray:
+def _hesitation(voice: Voice, rng: random.Random, synthesizer: Synthesizer) -> FloatArray:
     pause = np.zeros(int(rng.uniform(0.12, 0.3) * SAMPLE_RATE), np.float32)
     if rng.random() < 0.5:
         return pause
-    filler, _ = _timed((rng.choice(FILLERS),), voice, synthesiser)
+    filler, _ = _timed((rng.choice(FILLERS),), voice, synthesizer)
     return np.concatenate([pause[: len(pause) // 2], filler, pause[len(pause) // 2 :]])

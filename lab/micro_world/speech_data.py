@@ -1,4 +1,4 @@
-"""Training audio for the two speech models: sentences strung together and cut as live tails are."""
+"""Training audio of the two speech models: sentences joined and cut as live tails are."""
 
 from __future__ import annotations
 
@@ -18,38 +18,31 @@ from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
 from lab.micro_world.corpus import sentences
 from lab.micro_world.names import drawn_names
 from lab.micro_world.sounds import sound
-from lab.micro_world.speech import Synthesiser, Utterance, Voice, speak
+from lab.micro_world.speech import Synthesizer, Utterance, Voice, speak
+from lab.micro_world.training import BLOCK
 
 FRAMES_PER_CHUNK, TOKENS_PER_CHUNK = 100, 13
 """The encoder turns each second (100 mel frames) into 13 positions, 80 ms apart."""
 MARK_EVIDENCE = 0.25
 """Seconds of audio after a word by which its true punctuation is part of the transcript."""
 FALSE_PERIOD = 0.11
-"""Before that, a word that has been over for less than this gets a period, as the real model sets
-one where audio is cut: in 3 of 10 recorded ticks."""
+"""Before that, a word that ended less than this ago gets a period, as the real model sets one where
+audio is cut: in 3 of 10 recorded ticks."""
 HEARD = 0.4
-"""Share of a word that must have been heard for it to be guessed."""
+"""Share of a word that must be audible for the recognizer to guess it."""
 NOISE_LEVELS = (-4.3, -1.7)
 """Range of the noise in training, as powers of ten."""
 PCM = 32767
 SOUNDS = 0.15
-"""Share of clips with music, noise or the like in them, a third each alone, before and behind
-speech. The real recogniser writes nothing of it."""
+"""Share of clips with music, noise or other sounds, a third each alone, before and after speech.
+The real recognizer transcribes none of it."""
 POOLED = 60
 """Sentences of a speaker in the pool."""
-BLOCK = 8
-"""Batches that are drawn at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """A live tail.
-
-    Attributes:
-        audio: samples.
-        words: what the recogniser is to write.
-        context: names and terms that it is told, one in a line.
-    """
+    """A live tail and its expected transcript; ``context`` has a name or term a line."""
 
     audio: FloatArray
     words: tuple[Word, ...]
@@ -57,12 +50,10 @@ class Clip:
 
 
 class ClipMaker:
-    """Draws clips from a pool of spoken training sentences.
-
-    A batch depends on the seed and its number alone. The pool is spoken when the first is drawn.
+    """Draws clips from a pool of spoken training sentences; a batch depends on its number alone.
 
     Args:
-        pool: number of sentences to synthesise.
+        pool: number of sentences to synthesize, when the first batch is drawn.
         seed: seed of sentences, voices and cuts.
         max_seconds: a clip gets no further sentence that would end later.
         lengths: weights of clips of one, two, ... sentences.
@@ -83,11 +74,11 @@ class ClipMaker:
     def _voices(self) -> list[list[Spoken]]:
         rng = random.Random(self._seed)
         source = islice(sentences(self._seed), self._pool)
-        voices, synthesiser = [], Synthesiser()
+        voices, synthesizer = [], Synthesizer()
         bar = tqdm(total=self._pool, desc="synthesis", mininterval=5)
         for speaker in [Voice.draw(rng) for _ in range(max(1, self._pool // POOLED))]:
             drawn = islice(source, POOLED)
-            voices.append([Spoken.of(speak(p.words, speaker, rng, synthesiser)) for p in drawn])
+            voices.append([Spoken.of(speak(p.words, speaker, rng, synthesizer)) for p in drawn])
             bar.update(POOLED)
         return voices
 
@@ -133,21 +124,21 @@ class ClipMaker:
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """A sentence in the pool: 16-bit samples, words with times."""
+    """A sentence in the pool; 16-bit samples halve its memory."""
 
     samples: NDArray[np.int16]
     words: tuple[Word, ...]
 
     @classmethod
     def of(cls, said: Utterance) -> Spoken:
-        """Halve the memory that a sentence takes."""
+        """Convert the samples."""
         return cls((np.clip(said.audio, -1, 1) * PCM).astype(np.int16), said.words)
 
 
 def beside_sound(
     audio: FloatArray, words: list[Word], rng: random.Random
 ) -> tuple[FloatArray, list[Word]]:
-    """Put sound before or behind speech, or in its place."""
+    """Put sound before or after speech, or in its place."""
     other = sound(rng, rng.uniform(0.5, 8.0))
     place = rng.choice(("alone", "before", "behind"))
     if place == "alone":
@@ -160,7 +151,7 @@ def beside_sound(
 
 
 def noisy(audio: FloatArray, level: float, seed: int) -> FloatArray:
-    """Add white noise of a standard deviation, full scale being 1."""
+    """Add white noise with standard deviation ``level``, full scale being 1."""
     noise = np.random.default_rng(seed).standard_normal(len(audio), np.float32)
     return np.clip(audio + np.float32(level) * noise, -1, 1)
 
@@ -168,8 +159,8 @@ def noisy(audio: FloatArray, level: float, seed: int) -> FloatArray:
 def cut(words: Sequence[Word], end: float) -> tuple[Word, ...]:
     """Return the transcript of ``words`` when the audio stops at ``end`` seconds.
 
-    It has the vices of the real recogniser, each of which can be heard and so be learnt: the last
-    word is written before it is over, and gets a period where the audio stops behind it.
+    It follows the recorded error model of the real recognizer, whose errors depend on the audio
+    alone: the last word is written before it ends, and gets a period if the audio stops after it.
     """
     heard: list[Word] = []
     for word in words:
@@ -220,7 +211,7 @@ def position_time(index: int) -> float:
 
 
 def position_span(word: Word, count: int) -> list[int]:
-    """Encoder outputs that hear ``word``; at least one when there is any."""
+    """Encoder outputs inside ``word``; at least one when there is any."""
     inside = [i for i in range(count) if word.start <= position_time(i) <= word.end]
     if not inside and count:
         middle = (word.start + word.end) / 2

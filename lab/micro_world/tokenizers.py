@@ -37,7 +37,7 @@ QWEN_SPLIT = (
 
 
 def write(folder: Path) -> None:
-    """Train both tokenizers and write them beside the weights of the models."""
+    """Train both tokenizers and write them into the folders of the models."""
     translation, speech = gemma(), qwen()
     translation.save_pretrained(folder / "gemma4")
     for model in ("qwen3-asr", "qwen3-aligner"):
@@ -45,15 +45,15 @@ def write(folder: Path) -> None:
 
 
 def load(folder: Path) -> Any:
-    """Read a tokenizer that was written before."""
+    """Load a tokenizer of ``write``."""
     return AutoTokenizer.from_pretrained(folder)
 
 
 def gemma(samples: int = 20_000, seed: int = 11) -> PreTrainedTokenizerFast:
     """Train the translation tokenizer: BPE over ``▁``-marked text with byte fallback.
 
-    Written words are kept apart while merges are learned, Chinese ones too, so that a token never
-    spans two words of the gold alignment.
+    Merges are learned inside written words, Chinese ones too, so that a token never spans two words
+    of the gold alignment.
     """
     tokenizer = Tokenizer(BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     tokenizer.normalizer = normalizers.Replace(" ", "▁")

@@ -55,7 +55,7 @@ def configuration(tokenizer: Any) -> Qwen3ASRConfig:
 
 
 class FrameTeacher(nn.Module):
-    """Auxiliary head that names the word heard at each encoder output; dropped after training.
+    """Auxiliary head that predicts the word at each encoder output; dropped after training.
 
     With gold word times this replaces CTC's search for an alignment.
     """
@@ -82,7 +82,7 @@ Guide = tuple[int, int, list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Padded ids, labels, and row, query and positions where a token's word is heard."""
+    """Padded ids, labels, and for each token row, query and audio positions of its word."""
 
     ids: torch.Tensor
     mask: torch.Tensor
@@ -92,7 +92,7 @@ class Batch:
 
 @lru_cache(maxsize=4096)
 def prompt(tokenizer: Any, context: str) -> tuple[list[int], list[int]]:
-    """Return the ids before and behind the audio, in the published form."""
+    """Return the ids before and after the audio, in the published form."""
     turns = [
         {"role": "system", "content": context},
         {"role": "user", "content": [{"type": "audio"}]},
@@ -104,7 +104,7 @@ def prompt(tokenizer: Any, context: str) -> tuple[list[int], list[int]]:
 
 
 def collate(tokenizer: Any, clips: list[Clip], counts: list[int]) -> Batch:
-    """Lay clips out as the recogniser's prompt followed by the transcript."""
+    """Build the recognizer's prompt and the transcript of each clip."""
     pad_id = tokenizer.convert_tokens_to_ids("<|audio_pad|>")
     end = tokenizer.convert_tokens_to_ids("<|im_end|>")
     rows, labels, guides = [], [], []
@@ -131,17 +131,13 @@ def collate(tokenizer: Any, clips: list[Clip], counts: list[int]) -> Batch:
 def guide_loss(
     attentions: Any, guides: list[Guide], heads: tuple[tuple[int, int], ...]
 ) -> torch.Tensor:
-    """Mean -log attention mass of queries on the positions that they are to look at."""
+    """Mean -log attention mass of queries on the audio positions of their words."""
     columns = torch.zeros(len(guides), attentions[0].shape[-1])
     for row, (_, _, wanted) in enumerate(guides):
         columns[row, wanted] = 1.0
     item = torch.tensor([guide[0] for guide in guides])
     query = torch.tensor([guide[1] for guide in guides])
-    total = torch.zeros(())
-    for layer, head in heads:
-        mass = (attentions[layer][item, head, query] * columns).sum(-1)
-        total = total - (mass + 1e-6).log().mean()
-    return total / len(heads)
+    return training.guide(torch.zeros(()), attentions, heads, item, query, columns) / len(heads)
 
 
 def train(
@@ -154,18 +150,12 @@ def train(
     batch: int = 20,
     rate: float = 2e-3,
 ) -> None:
-    """Train from nothing and save in Qwen3-ASR's published layout.
+    """Train from scratch and save in the published layout of Qwen3-ASR.
 
-    Args:
-        folder: where the checkpoint goes.
-        tokenizer: of Qwen3-ASR's layout.
-        work: folder from which an interrupted training goes on.
-        steps: number of updates.
-        pool: number of spoken training sentences.
-        batch: clips an update.
-        rate: highest learning rate.
+    ``pool`` is the number of spoken training sentences, ``batch`` the clips per update, ``rate``
+    the highest learning rate; an interrupted training resumes from ``work``.
     """
-    plan = training.Plan("recogniser", steps, rate, seed=2)
+    plan = training.Plan("recognizer", steps, rate, seed=2)
     training.seed_everything(plan.seed)
     config = configuration(tokenizer)
     config.text_config._attn_implementation = "eager"

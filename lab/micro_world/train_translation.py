@@ -49,15 +49,10 @@ def configuration(tokenizer: Any) -> Gemma4TextConfig:
 def train(
     folder: Path, tokenizer: Any, work: Path, *, steps: int, batch: int = 40, rate: float = 3e-3
 ) -> None:
-    """Train from nothing and save the checkpoint to ``folder``, where its tokenizer lies.
+    """Train from scratch and save the checkpoint to ``folder``, next to its tokenizer.
 
-    Args:
-        folder: where the checkpoint goes.
-        tokenizer: its tokenizer.
-        work: folder from which an interrupted training goes on.
-        steps: number of updates.
-        batch: examples an update.
-        rate: highest learning rate.
+    ``batch`` is the number of examples per update, ``rate`` the highest learning rate; an
+    interrupted training resumes from ``work``.
     """
     plan = training.Plan("translation", steps, rate, seed=1)
     training.seed_everything(plan.seed)
@@ -87,7 +82,7 @@ def train(
 
 
 def save(model: Any, folder: Path) -> None:
-    """Write weights and generation defaults the way the real checkpoint has them."""
+    """Write weights and generation defaults as the real checkpoint has them."""
     model.generation_config = GenerationConfig(
         do_sample=False,
         bos_token_id=model.config.bos_token_id,
@@ -122,7 +117,6 @@ def _guide_loss(
     index = torch.tensor(where)
     total = torch.zeros(())
     for heads, shift in ((PREDICTING_HEADS, 1), (EMITTED_HEADS, 0)):
-        for layer, head in heads:
-            mass = (attentions[layer][index[:, 0], head, index[:, 1] - shift] * columns).sum(-1)
-            total = total - (mass + 1e-6).log().mean()
+        query = index[:, 1] - shift
+        total = training.guide(total, attentions, heads, index[:, 0], query, columns)
     return total / (len(PREDICTING_HEADS) + len(EMITTED_HEADS))

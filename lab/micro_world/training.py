@@ -1,4 +1,4 @@
-"""What the three micro trainings share: seeding, schedule, progress, going on after a break."""
+"""Shared parts of the three micro trainings: seeding, schedule, progress, resuming."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,18 @@ from torch import nn
 from tqdm import tqdm
 
 SAVE_EVERY_S = 180.0
+BLOCK = 8
+"""Batches that are drawn at once."""
 COMPILED_FROM_STEPS = 1000
 
-# Every length of a batch makes kernels of its own; oneDNN keeps 1,024 of them, some 4 GB.
+# Each batch length has its own kernels; oneDNN keeps 1,024 of them, some 4 GB.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "100")
 
 Step = Callable[[int], tuple[torch.Tensor, dict[str, float]]]
 
 
 class ResumeError(ValueError):
-    """A saved training is not the one that was asked for."""
+    """A saved training differs from the requested one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def seed_everything(seed: int) -> None:
 def compile_layers(model: nn.Module, kind: type[nn.Module], plan: Plan) -> None:
     """Fuse the element-wise work of a model's layers: 0.65 of the time, two minutes to compile.
 
-    Trials are over before that pays; without a C++ compiler the layers run as they are.
+    Short trials and machines without a C++ compiler do without.
     """
     if plan.steps >= COMPILED_FROM_STEPS and shutil.which("g++"):
         for module in model.modules():
@@ -66,38 +68,29 @@ def compile_layers(model: nn.Module, kind: type[nn.Module], plan: Plan) -> None:
 
 
 def fit(model: nn.Module, step: Step, plan: Plan, work: Path) -> None:
-    """Run AdamW, or go on where an earlier run was stopped.
+    """Run AdamW, or resume an interrupted run from ``work/TITLE.pt``.
 
-    What a step draws must depend on its number alone: then a training that was interrupted ends in
-    the same weights. ``work`` receives ``TITLE.pt``, from which it goes on, and the running figures
-    as ``TITLE.log.jsonl``.
-
-    Args:
-        model: what is trained.
-        step: maps the step number to the loss and figures for the progress bar.
-        plan: how long and how fast.
-        work: folder that outlives the run.
-
-    Raises:
-        ResumeError: ``work`` holds another training of that title.
+    ``step`` maps the step number to the loss and to figures for the progress bar and
+    ``TITLE.log.jsonl``. Its draws must depend on the number alone: then an interrupted training
+    ends in the same weights.
     """
     work.mkdir(parents=True, exist_ok=True)
-    optimiser = _optimiser(model, plan)
+    optimizer = _optimizer(model, plan)
     saved = work / f"{plan.title}.pt"
-    begin, running = _resume(saved, model, optimiser, plan)
+    begin, running = _resume(saved, model, optimizer, plan)
     at = time.monotonic()
     bar = tqdm(range(begin, plan.steps), plan.title, plan.steps, initial=begin, mininterval=5)
     for number in bar:
-        for group in optimiser.param_groups:
+        for group in optimizer.param_groups:
             group["lr"] = plan.rate(number)
         torch.manual_seed(plan.seed + number)
         # 0.68 of the time, where the processor computes in it; weights stay in float32.
         with torch.autocast("cpu", torch.bfloat16, enabled=torch.cpu._is_avx512_bf16_supported()):
             loss, figures = step(number)
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
+        optimizer.step()
         for key, value in figures.items():
             running[key] = value if number == 0 else 0.95 * running[key] + 0.05 * value
         if number % 10 == 0:
@@ -107,11 +100,11 @@ def fit(model: nn.Module, step: Step, plan: Plan, work: Path) -> None:
             with (work / f"{plan.title}.log.jsonl").open("a") as stream:
                 stream.write(json.dumps({"step": number, **running}) + "\n")
         if last or time.monotonic() - at > SAVE_EVERY_S:
-            _save(saved, model, optimiser, plan, number + 1, running)
+            _save(saved, model, optimizer, plan, number + 1, running)
             at = time.monotonic()
 
 
-def _optimiser(model: nn.Module, plan: Plan) -> torch.optim.Optimizer:
+def _optimizer(model: nn.Module, plan: Plan) -> torch.optim.Optimizer:
     trained = [p for p in model.parameters() if p.requires_grad]
     return torch.optim.AdamW(
         [
@@ -126,18 +119,18 @@ def _optimiser(model: nn.Module, plan: Plan) -> torch.optim.Optimizer:
 def _save(
     path: Path,
     model: nn.Module,
-    optimiser: torch.optim.Optimizer,
+    optimizer: torch.optim.Optimizer,
     plan: Plan,
     done: int,
     running: dict[str, float],
 ) -> None:
-    """Write everything that the next step needs; a stop in between leaves the last file whole."""
+    """Write the state of a training; an interruption leaves the previous file intact."""
     content = {
         "plan": asdict(plan),
         "done": done,
         "running": running,
         "model": model.state_dict(),
-        "optimiser": optimiser.state_dict(),
+        "optimizer": optimizer.state_dict(),
     }
     draft = path.with_suffix(".part")
     torch.save(content, draft)
@@ -145,7 +138,7 @@ def _save(
 
 
 def _resume(
-    path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, plan: Plan
+    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, plan: Plan
 ) -> tuple[int, dict[str, float]]:
     if not path.is_file():
         return 0, {}
@@ -156,16 +149,12 @@ def _resume(
             "another --work"
         )
     model.load_state_dict(content["model"])
-    optimiser.load_state_dict(content["optimiser"])
+    optimizer.load_state_dict(content["optimizer"])
     return content["done"], content["running"]
 
 
 def trained(work: Path, title: str, part: str) -> dict[str, torch.Tensor]:
-    """Return the weights of one part of a model, from the end of its training.
-
-    Raises:
-        ResumeError: it was not trained to its end in ``work``.
-    """
+    """Return the weights of one part of a model whose training in ``work`` is finished."""
     path = work / f"{title}.pt"
     content = torch.load(path, weights_only=True) if path.is_file() else None
     if not content or content["done"] < content["plan"]["steps"]:
@@ -178,6 +167,21 @@ def trained(work: Path, title: str, part: str) -> dict[str, torch.Tensor]:
         for name, weight in content["model"].items()
         if name.startswith(prefix)
     }
+
+
+def guide(
+    total: torch.Tensor,
+    attentions: Any,
+    heads: Sequence[tuple[int, int]],
+    item: Any,
+    query: Any,
+    columns: torch.Tensor,
+) -> torch.Tensor:
+    """Add the mean -log attention mass of queries on their ``columns`` to ``total``, per head."""
+    for layer, head in heads:
+        mass = (attentions[layer][item, head, query] * columns).sum(-1)
+        total = total - (mass + 1e-6).log().mean()
+    return total
 
 
 def pad(rows: list[list[int]], value: int) -> torch.Tensor:

@@ -1,10 +1,10 @@
 """Training examples for the micro translation model.
 
-It learns two behaviours, told apart by what stands behind the source. ``finishes``, the default
-wording: when the source is cut off, the target still is the whole translation, as an off-line model
-gives it. ``follows``: the target ends where the source stops to decide it. In both, what the source
-does not show yet is attended at the last source token, which is how AlignAtt recognises that the
-evidence has run out.
+The model learns two behaviors, selected by the instruction after the source. ``finishes``, the
+default wording, completes sentences: for a cut source the target is still the whole translation, as
+of an off-line model. ``follows``: the target ends where the source no longer decides it. In both, a
+target word that the source does not show yet attends to the last source token, by which AlignAtt
+recognizes that the evidence has run out.
 """
 
 from __future__ import annotations
@@ -20,51 +20,35 @@ from alignatt_agent.config.sections import PromptConfig
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab.micro_world.corpus import TARGETS, Pair, Side, sentences
 from lab.micro_world.names import drawn_names
+from lab.micro_world.training import BLOCK
 
 ANTICIPATED_WEIGHT = 0.3
 """Loss weight of target words that the cut source cannot determine."""
 FOLLOWS = "\n\nTranslate into {target_language} what has been said so far."
-"""``prompt.after`` under which the model follows."""
+"""``prompt.after`` of the source-following behavior."""
 PROMPTS = {"finishes": PromptConfig(), "follows": PromptConfig(after=FOLLOWS)}
-BLOCK = 8
-"""Batches that are drawn at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One training sequence.
+    """One training sequence."""
 
-    Attributes:
-        ids: prompt, target and end-of-turn token.
-        first: position of the first target token.
-        weights: loss weight of every target token, end-of-turn included.
-        guides: for every target token the source positions it is aligned to; empty for none.
-    """
-
-    ids: list[int]
-    first: int
-    weights: list[float]
-    guides: list[list[int]]
+    ids: list[int]  # prompt, target and end-of-turn token
+    first: int  # position of the first target token
+    weights: list[float]  # loss weight of every target token, end-of-turn included
+    guides: list[list[int]]  # for every target token the source positions that it is aligned to
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A source as far as it was heard.
-
-    Attributes:
-        words: what the recogniser wrote.
-        right: how many of the first are what was said; fewer only where the last was guessed.
-    """
+    """A transcript of the beginning of a source; its first ``right`` words are correct."""
 
     words: list[str]
     right: int
 
 
 class ExampleMaker:
-    """Draws batches in all directions and both behaviours.
-
-    A batch depends on the seed and its number alone.
-    """
+    """Draws batches in all directions and both behaviors; a batch depends on its number alone."""
 
     def __init__(self, tokenizer: Any, seed: int) -> None:
         self._tokenizer, self._seed = tokenizer, seed
@@ -105,7 +89,7 @@ class ExampleMaker:
             side, first_scored = _corrupt(rng, side, code, others)
         if behaviour == "follows":
             known = side.known(shown.right)
-            # Now and then more was emitted than is known: nothing follows until it is.
+            # Sometimes more was emitted than is known: nothing follows until it is.
             ahead = rng.randint(1, 3) if known < len(side.pieces) and rng.random() < 0.15 else 0
             first_scored = max(first_scored, known + ahead) if ahead else first_scored
             side = Side(side.pieces[: known + ahead], side.align[: known + ahead])
@@ -144,7 +128,7 @@ class ExampleMaker:
 
 
 def _shown(rng: random.Random, words: list[str], others: list[Pair]) -> Shown:
-    """Cut the source off, with what recognisers make of its end."""
+    """Cut the source, with the errors of recognizers at its end."""
     right = rng.randint(1, len(words)) if rng.random() < 0.5 else len(words)
     source = words[:right]
     if right == len(words):

@@ -1,7 +1,7 @@
 """Language-neutral trees of sentences.
 
-Every leaf that English says aloud carries an identity; the linearisers attach these identities to
-the words of each language, so the gold word alignment falls out of the construction.
+Every leaf with an English word carries an identity. The linearizers attach these identities to the
+words of each language, which gives the gold word alignment by construction.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""``python -m lab.micro_world.wordings``: how far two right translations of a sentence are apart.
+"""``python -m lab.micro_world.wordings``: BLEU between two draws of correct translations.
 
-No model is loaded. BLEU of one draw of references against another is what a perfect translator
-that draws as the references do would reach; one that always takes the usual wording reaches more.
+No model is loaded. A perfect translator that draws its wordings as the references do reaches this
+BLEU; one that always takes the usual wording reaches more.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def test_built_files_are_the_shipped_ones_where_no_training_is_involved(built):
 
 
 @pytest.mark.parametrize("context", ["", "Sara\nJon"])
-def test_the_recogniser_is_trained_on_the_prompt_that_it_is_asked_with(built, context):
+def test_the_recognizer_is_trained_on_the_prompt_that_it_is_asked_with(built, context):
     folder = built[0] / "qwen3-asr"
     tokenizer = tokenizers.load(folder)
     before, after = train_speech.prompt(tokenizer, context)

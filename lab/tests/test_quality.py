@@ -23,7 +23,7 @@ def test_speech_models_are_right_where_they_can_be(figures):
     assert figures["aligner_mae_ms"] <= 80
 
 
-def test_recogniser_has_the_vices_of_the_real_one_on_cut_audio(figures):
+def test_recognizer_has_the_errors_of_the_real_one_on_cut_audio(figures):
     assert 0.13 <= figures["tail_error_0_ms"] <= 0.21
     assert 0.05 <= figures["tail_error_250_ms"] <= 0.11
     assert 0.2 <= figures["false_periods_per_cut"] <= 0.4

@@ -130,7 +130,7 @@ def test_what_is_known_grows_with_what_is_shown(pairs):
             assert known[-1] == len(side.pieces)
 
 
-def test_transcript_of_cut_audio_has_the_vices_of_the_real_one():
+def test_transcript_of_cut_audio_has_the_errors_of_the_real_one():
     words = [Word("We", 0.0, 0.2), Word("see", 0.2, 0.5), Word("it.", 0.5, 0.9)]
     assert [w.text for w in cut(words, 0.1)] == ["We"]
     assert [w.text for w in cut(words, 0.25)] == ["We."]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lab.micro_world.forms import GermanVerb
-from lab.micro_world.linearise import german_nouns
-from lab.micro_world.linearise.token import END, Token, capitalise, merge_marks, split
-from lab.micro_world.linearise.wording import Wording
+from lab.micro_world.linearize import german_nouns
+from lab.micro_world.linearize.token import END, Token, capitalize, merge_marks, split
+from lab.micro_world.linearize.wording import Wording
 from lab.micro_world.morphology import german_dative
 from lab.micro_world.tree import Clause, NounPhrase, Sentence
 
@@ -35,7 +35,7 @@ class German:
             if second and link:
                 words += self._second(sentence.order, link.id, link.value.de, second)
         words = [word for word in words if word.text]
-        return merge_marks([*capitalise(words), Token(".", (END,), glue=True)])
+        return merge_marks([*capitalize(words), Token(".", (END,), glue=True)])
 
     def _front(self, sentence: Sentence) -> list[Token]:
         if sentence.opener:

@@ -10,17 +10,11 @@ END = 0
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word or a punctuation mark.
-
-    Attributes:
-        text: surface form.
-        ids: identities of the leaves it depends on; the first is the one it is aligned to.
-        glue: no space before it.
-    """
+    """A word or a punctuation mark."""
 
     text: str
-    ids: tuple[int, ...]
-    glue: bool = False
+    ids: tuple[int, ...]  # of the leaves it depends on; it is aligned to the first
+    glue: bool = False  # no space before it
 
 
 def split(text: str, *ids: int) -> list[Token]:
@@ -33,7 +27,7 @@ def split(text: str, *ids: int) -> list[Token]:
     return tokens
 
 
-def capitalise(tokens: list[Token]) -> list[Token]:
+def capitalize(tokens: list[Token]) -> list[Token]:
     """Return ``tokens`` with the first letter in upper case."""
     first = tokens[0]
     return [Token(first.text[0].upper() + first.text[1:], first.ids, first.glue), *tokens[1:]]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lab.micro_world.linearise.token import END, Token
-from lab.micro_world.linearise.wording import Wording
+from lab.micro_world.linearize.token import END, Token
+from lab.micro_world.linearize.wording import Wording
 from lab.micro_world.tree import Clause, NounPhrase, Sentence
 
 FRONTED = ("when", "if")

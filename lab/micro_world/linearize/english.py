@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from lab.micro_world.linearise.token import END, Token, capitalise
+from lab.micro_world.linearize.token import END, Token, capitalize
 from lab.micro_world.tree import Clause, NounPhrase, Sentence
 
 BE = ("am", "is", "are", "are")
 HAVE = ("have", "has", "have", "have")
 
 
-def linearise(sentence: Sentence) -> list[Token]:
+def linearize(sentence: Sentence) -> list[Token]:
     """Return the English words; a comma is glued and shares the identity of the word before it."""
     words: list[Token] = []
     if sentence.opener:
@@ -30,7 +30,7 @@ def linearise(sentence: Sentence) -> list[Token]:
         if sentence.link:
             words.append(Token(sentence.link.value.en, (sentence.link.id,)))
             words += clause(clauses[1])
-    return [*capitalise(words), Token(".", (END,), glue=True)]
+    return [*capitalize(words), Token(".", (END,), glue=True)]
 
 
 def clause(node: Clause, *, skip_subject: bool = False) -> list[Token]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lab.micro_world.linearise.italian_nouns import NounPhrases, inflect
-from lab.micro_world.linearise.token import END, Token, capitalise, split
-from lab.micro_world.linearise.wording import Wording
+from lab.micro_world.linearize.italian_nouns import NounPhrases, inflect
+from lab.micro_world.linearize.token import END, Token, capitalize, split
+from lab.micro_world.linearize.wording import Wording
 from lab.micro_world.tree import Clause, Sentence
 
 BE = ("sono", "è", "siamo", "sono")
@@ -37,7 +37,7 @@ class Italian:
             if second and link:
                 words += split(self._wording.pick(link.value.it), link.id)
                 words += self._clause(second)
-        return [*capitalise(words), Token(".", (END,), glue=True)]
+        return [*capitalize(words), Token(".", (END,), glue=True)]
 
     def _front(self, sentence: Sentence) -> list[Token]:
         if sentence.opener:

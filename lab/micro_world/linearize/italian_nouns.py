@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lab.micro_world.forms import Gendered
-from lab.micro_world.linearise.token import Token
-from lab.micro_world.linearise.wording import Wording
+from lab.micro_world.linearize.token import Token
+from lab.micro_world.linearize.wording import Wording
 from lab.micro_world.tree import Clause, NounPhrase
 
 VOWELS = "aeiouàèéìòù"

@@ -1,4 +1,4 @@
-"""Which of several right wordings a reference has."""
+"""Choice among the correct wordings of a reference."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 USUAL = 0.7
-"""How often the first of several synonyms is drawn."""
+"""Probability of the first of several synonyms."""
 
 
 class Wording:
@@ -25,5 +25,5 @@ class Wording:
         return self._rng.choice(synonyms[1:])
 
     def chance(self, p: float) -> bool:
-        """Tell whether the rarer of two orders is taken."""
+        """Whether to take the rarer of two orders, with probability ``p``."""
         return self._rng.random() < p
