@@ -23,7 +23,7 @@ class HeadSet:
         name: file name without its suffix.
         model: model the heads were calibrated on, as ``models.translation.path`` names it.
         revision: revision of that model; ``None`` for embedded checkpoints.
-        direction: e.g. ``"en-de"``, or ``"en-de+en-it"`` for a set that serves several.
+        direction: e.g. ``"en-de"``.
         row: which query the scores were measured at (see ``types.Readout``).
         heads: ``(layer, head)`` pairs, best first.
         ts: Translation Score of each head.
@@ -45,11 +45,6 @@ class HeadSet:
     num_heads: int
     provisional: bool = False
     prompt_sha256: str | None = None
-
-    @property
-    def directions(self) -> tuple[str, ...]:
-        """Directions that the set serves."""
-        return tuple(self.direction.split("+"))
 
     def top(self, k: int) -> tuple[tuple[int, int], ...]:
         """Return the ``k`` best heads; a set that holds fewer is refused."""
@@ -85,7 +80,7 @@ class HeadSet:
         differences = [
             ("model", self.model, model, same_model),
             ("revision", self.revision, revision, None in (self.revision, revision)),
-            ("direction", self.direction, direction, direction in self.directions),
+            ("direction", self.direction, direction, False),
             ("number of layers", self.num_layers, num_layers, num_layers is None),
             ("number of heads", self.num_heads, num_heads, num_heads is None),
         ]

@@ -17,9 +17,16 @@ from transformers import Qwen3ASRForConditionalGeneration
 from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRFeatureExtractor
 
 from alignatt_agent.types import SAMPLE_RATE, Word
-from lab.micro_world import export, train_speech, training
+from lab.micro_world import train_speech, training
 from lab.micro_world.speech_data import Clip, ClipMaker, features, position_span, position_time
-from lab.stand_ins.speech_layout import TIMESTAMP_MS
+from lab.stand_ins.speech_layout import (
+    LM_HEAD,
+    TIMESTAMP_MS,
+    as_aligner,
+    original_names,
+    save_model,
+    thinker_config,
+)
 
 BINS = 400
 """Number of time bins: 32 seconds of 80 ms."""
@@ -126,7 +133,11 @@ def train(folder: Path, tokenizer: Any, work: Path, *, scale: float = 1.0, pool:
         plan = training.Plan(f"aligner-{number}", steps, round_.rate, round_.seed)
         maker = ClipMaker(pool, round_.seed, max_seconds=20.0, lengths=CLIP_LENGTHS)
         training.fit(both, partial(_step, update, maker), plan, work)
-    export.save_aligner(model.state_dict(), classifier.weight, config, tokenizer, folder)
+    parts = model.state_dict().items()
+    weights = original_names({k: v for k, v in parts if not k.startswith("lm_head.")})
+    weights[LM_HEAD] = classifier.weight.detach().cpu().contiguous()
+    ids = tokenizer.get_vocab()
+    save_model(weights, as_aligner(thinker_config(config, ids), BINS, ids), ids, folder)
 
 
 def _step(

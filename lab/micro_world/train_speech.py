@@ -14,8 +14,9 @@ from torch.nn import functional
 from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
 from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRFeatureExtractor
 
-from lab.micro_world import export, lexicon, training
+from lab.micro_world import lexicon, training
 from lab.micro_world.speech_data import Clip, ClipMaker, features, position_span
+from lab.stand_ins.speech_layout import LM_HEAD, original_names, save_model, thinker_config
 
 GUIDED_HEADS = ((1, 0), (2, 1))
 FRAME_WEIGHT, GUIDE_WEIGHT = 0.5, 0.1
@@ -191,4 +192,6 @@ def train(
     model.train()
     both = nn.ModuleDict({"model": model, "teacher": teacher})
     training.fit(both, step, plan, work)
-    export.save_recognizer(model.state_dict(), config, tokenizer, folder)
+    weights, ids = original_names(model.state_dict()), tokenizer.get_vocab()
+    weights.pop(LM_HEAD, None)  # it is tied to the embeddings
+    save_model(weights, thinker_config(config, ids), ids, folder)
