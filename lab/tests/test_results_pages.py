@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from lab import results_pages
+from lab.results_pages import __main__ as results_pages
+from lab.results_pages import rows
 
 
 def test_the_committed_pages_are_those_of_the_json():
@@ -48,7 +49,7 @@ def test_scores_of_the_dev_set_are_collected(folders, untimed):
     (folder / "scores.json").write_text(json.dumps(scores))
     results_pages.add_devset(folders / "outputs", untimed)
     data = json.loads((folders / "RESULTS/devset.json").read_text())
-    (row,) = results_pages.tables.readme(data)
+    (row,) = rows.readme(data)
     times = ("-", "-") if untimed else ("1.84 s", "0.12")
     assert row == ("`make dev-low`", "de", "76.3", "88.4", "1.77 s", *times)
     with pytest.raises(SystemExit, match="run make dev-low first"):

@@ -1,9 +1,8 @@
-"""What the pages in docs/results show: for every table its JSON files, columns and command."""
+"""Rows of the tables of results, from the content of their JSON files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from statistics import median
 from typing import Any
@@ -11,18 +10,6 @@ from typing import Any
 Data = dict[str, Any]
 Row = Sequence[str]
 TARGETS = ("de", "it", "zh")
-
-
-@dataclass(frozen=True, slots=True)
-class ResultTable:
-    """A table of JSON files in lab/results, with the command that measures them."""
-
-    title: str
-    files: tuple[str, ...]
-    command: str
-    head: tuple[str, ...]
-    rows: Callable[..., Iterable[Row]]
-    note: str = ""
 
 
 def number(value: float | None, form: str = ".2f") -> str:
@@ -140,6 +127,16 @@ def ablation(finishes: Data, follows: Data) -> Iterator[Row]:
             for item in (one, two)
         )
         yield one["label"], accuracy, *scores
+
+
+def head_sets(*files: Data) -> Iterator[Row]:
+    """Translation Scores of head sets, on pairs that no head was selected on."""
+    for data in files:
+        held_out, count = data["held_out"], str(len(data["heads"]))
+        scores = (
+            with_interval(held_out[key]["micro"], ".1f", 100) for key in ("head_set", "all_heads")
+        )
+        yield data["file"], data["direction"], count, str(held_out["n_pairs"]), *scores
 
 
 def race(data: Data) -> Iterator[Row]:
