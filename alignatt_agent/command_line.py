@@ -9,12 +9,12 @@ from typing import Any
 
 from alignatt_agent.config.resources import known_resources
 
+CONFIG_HELP = (
+    f"name ({', '.join(known_resources('agent_configs', '.yaml'))}) or path of a YAML configuration"
+)
+
 _SHARED: dict[str, dict[str, Any]] = {
-    "config": {
-        "metavar": "CONFIG",
-        "help": f"name ({', '.join(known_resources('agent_configs', '.yaml'))}) or path of a YAML "
-        "configuration",
-    },
+    "config": {"metavar": "CONFIG", "help": CONFIG_HELP},
     "set": {
         "action": "append",
         "default": [],

@@ -19,7 +19,7 @@ from alignatt_agent.calibration.pairs_file import read_pairs
 from alignatt_agent.calibration.row_reader import ENGINES, open_reader
 from alignatt_agent.calibration.select_heads import CalibrationPlan, calibrate, print_report
 from alignatt_agent.calibration.translation_score import ROWS
-from alignatt_agent.command_line import page, refuse_renamed
+from alignatt_agent.command_line import page, refuse_renamed, shared_options
 from alignatt_agent.config.agent_config import (
     AgentConfig,
     ConfigError,
@@ -83,13 +83,15 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
 def _explain_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("text", help="source sentence as transcribed so far")
-    add("--config", required=True, help="name or path of a YAML configuration")
-    add("--target", required=True, metavar="CODE", help="target language")
+    shared_options(
+        parser,
+        "set",
+        config={"required": True},
+        target={"required": True, "nargs": None, "help": "target language, code or name"},
+    )
     text = "leading words that the policy may rely on; default: all"
     add("--accessible", type=int, metavar="N", help=text)
     add("--prefix", default="", metavar="TEXT", help="translation that is already emitted")
-    text = "override a key of the configuration, e.g. policy.border_margin=0; repeatable"
-    add("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help=text)
     add("--engine", choices=ENGINES, default="transformers")
     add("--figure", type=Path, metavar="STEM", help="draw it to STEM.png and STEM.svg")
 

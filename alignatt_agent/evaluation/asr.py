@@ -29,7 +29,7 @@ from typing import Any
 import yaml
 from tabulate import tabulate
 
-from alignatt_agent.command_line import page
+from alignatt_agent.command_line import page, shared_options
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
 from alignatt_agent.evaluation.plots import FigureError, tail_error_plot
@@ -174,9 +174,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("alignatt asr", **page(__doc__))
     add = parser.add_argument
     add("run", type=Path, metavar="RUN", help="target folder of simulstream-eval")
-    add("--devset", type=Path, required=True, metavar="DIR", help="its dev set")
-    add("--source", default="en", metavar="CODE", help="spoken language; default %(default)s")
-    add("--output", type=Path, required=True, metavar="OUT", help="output folder")
+    needed = {"required": True}
+    spoken = {"default": "en", "help": "spoken language; default %(default)s"}
+    shared_options(parser, source=spoken, devset=needed, output=needed)
     return parser
 
 

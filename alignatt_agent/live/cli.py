@@ -48,12 +48,12 @@ from tqdm import tqdm
 
 from alignatt_agent import cascade
 from alignatt_agent.audio import AudioError
-from alignatt_agent.command_line import page, refuse_renamed
+from alignatt_agent.command_line import CONFIG_HELP, page, refuse_renamed, shared_options
 from alignatt_agent.config.agent_config import AgentConfig, load_config, parse_overrides
 from alignatt_agent.config.checkpoints import EMBEDDED, CheckpointError, is_embedded
 from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved, resolve
-from alignatt_agent.config.resources import find_path, known_resources
+from alignatt_agent.config.resources import find_path
 from alignatt_agent.contexts import check_requests
 from alignatt_agent.live import sources
 from alignatt_agent.live.outputs import FORMATS, Output, build_output
@@ -82,9 +82,15 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     text = "recording of any kind, address that FFmpeg opens, mic, or - for standard input"
     add("input", metavar="FILE|URL|mic|-", help=text)
-    text = "languages, codes or names; the spoken one gives captions of the speech itself"
-    add("--target", nargs="+", required=True, metavar="LANG", help=text)
-    add("--source", metavar="LANG", help="spoken language; default: that of the configuration")
+    captions = "target languages; the spoken one gives captions of the speech itself"
+    shared_options(
+        parser,
+        "set",
+        "source",
+        config={"help": f"{CONFIG_HELP}; default {REAL}"},
+        target={"required": True, "help": captions},
+        output={"metavar": "STEM", "help": "write to STEM.CODE.FORMAT instead of the terminal"},
+    )
     refuse_renamed(parser, {"--to": "--target", "--from": "--source"})
     add("--format", choices=FORMATS, default="txt", help="default %(default)s, see below")
     text = (
@@ -92,13 +98,6 @@ def build_parser() -> argparse.ArgumentParser:
         "default %(default)s"
     )
     add("--times", choices=("spoken", "said"), default="spoken", help=text)
-    text = "write to STEM.LANG.FORMAT instead of the terminal"
-    add("--output", type=Path, metavar="STEM", help=text)
-    names = ", ".join(known_resources("agent_configs", ".yaml"))
-    text = f"name ({names}) or path of a YAML configuration; default {REAL}"
-    add("--config", metavar="CONFIG", help=text)
-    text = "override a key of the configuration, e.g. policy.drafts=1; repeatable"
-    add("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help=text)
     text = "names and terms of the talk: a file, or the terms themselves"
     add("--context", metavar="FILE|TERMS", help=text)
     text = "the input is raw 16-bit mono samples of this rate, in Hz"

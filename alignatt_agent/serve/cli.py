@@ -41,22 +41,18 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from alignatt_agent.cluster.connection import ClusterOptions, add_options, options_of
-from alignatt_agent.command_line import page
+from alignatt_agent.command_line import page, shared_options
 from alignatt_agent.config.agent_config import load_config, parse_overrides
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.resolved import Resolved, resolve
-from alignatt_agent.config.resources import known_resources
 from alignatt_agent.serve.access import LOCAL_HOSTS, Limits, is_loopback
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    names = ", ".join(known_resources("agent_configs", ".yaml"))
     parser = argparse.ArgumentParser("alignatt serve", **page(__doc__))
     add = parser.add_argument
-    add("--config", required=True, help=f"name ({names}) or path of a YAML configuration")
-    text = "override a key of the configuration, e.g. policy.name=none; repeatable"
-    add("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help=text)
+    shared_options(parser, "set", config={"required": True})
     text = "address to listen on; others than this machine's own need --token; default %(default)s"
     add("--host", default="127.0.0.1", help=text)
     add("--port", type=int, default=8080, help="default %(default)s")

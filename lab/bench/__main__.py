@@ -60,7 +60,7 @@ from transformers.utils import logging
 
 from alignatt_agent.cascade import Engines
 from alignatt_agent.cli import report_errors
-from alignatt_agent.command_line import page
+from alignatt_agent.command_line import page, shared_options
 from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.doctor.config_checks import weight_bytes
@@ -105,7 +105,7 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser("python -m lab.bench", **page(__doc__))
     add = parser.add_argument
-    add("--output", type=Path, required=True, metavar="OUT", help="output folder")
+    shared_options(parser, output={"required": True})
     text = f"parts to run, of: {', '.join(PARTS)}; default all"
     add("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=text)
     add("--quick", action="store_true", help="less of everything: to see that it works")
@@ -114,11 +114,15 @@ def build_parser() -> argparse.ArgumentParser:
     add("--sizes", nargs="+", choices=("micro", "larger"), help=text)
     text = "requests that must leave nothing behind; default 1000, with --quick 100"
     add("--requests", type=int, metavar="N", help=text)
-    add = parser.add_argument_group("early-stop, streams, booth, schedules").add_argument
+    group = parser.add_argument_group("early-stop, streams, booth, schedules")
+    add = group.add_argument
     text = "of the same models; other parts than early-stop take the first; default %(default)s"
-    add("--config", nargs="+", default=["micro-low", "micro-high"], help=text)
-    add("--target", nargs="+", default=["de", "it", "zh"], help="languages")
-    add("--devset", type=Path, default=Path("micro_models/devset"))
+    shared_options(
+        group,
+        config={"nargs": "+", "default": ["micro-low", "micro-high"], "help": text},
+        target={"default": ["de", "it", "zh"]},
+        devset={"default": Path("micro_models/devset")},
+    )
     text = "how many at once, one number after the other; default %(default)s"
     add("--streams", type=int, nargs="+", default=[16], metavar="N", help=text)
     text = "deliver the audio by the clock and measure the lag of what is emitted"

@@ -46,7 +46,6 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from tabulate import tabulate
@@ -54,7 +53,7 @@ from tqdm import tqdm
 from transformers.utils import logging
 
 from alignatt_agent.cli import report_errors
-from alignatt_agent.command_line import page
+from alignatt_agent.command_line import page, shared_options
 from alignatt_agent.config.machine import device, versions
 from alignatt_agent.engine.options import engine_environment, on_cpu
 from lab.parity.cases import CUDA_MODES, DTYPES, MODES, OTHERS, SUBJECTS, subject
@@ -71,7 +70,7 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser("python -m lab.parity", **page(__doc__))
     add = parser.add_argument
-    add("--output", type=Path, required=True, metavar="OUT", help="output folder")
+    shared_options(parser, output={"required": True})
     text = f"models to run, of: {', '.join(SUBJECTS)}; default all; and {', '.join(OTHERS)}"
     names, common = SUBJECTS + OTHERS, list(SUBJECTS)
     add("--only", nargs="+", choices=names, default=common, metavar="MODEL", help=text)
