@@ -84,15 +84,17 @@ def open_stream(
         watch,
         context,
         verify=config.debug.verify_transcripts,
-        draft_ahead=config.debug.draft_ahead,
     )
-    streams = {
+    target_streams = {
         target.code: TargetStream(Captions())
         if target.code == source.code
         else _target_stream(resolved, engines, source, target, context)
         for target in targets
     }
-    return SCHEDULES[config.schedule](tail, streams, watch)
+    stream = SCHEDULES[config.schedule](tail, target_streams, watch)
+    if config.debug.draft_ahead and config.schedule == "sync":
+        tail.on_hypothesis = stream.draft_ahead  # no other chunk is being translated then
+    return stream
 
 
 def _target_stream(

@@ -26,8 +26,6 @@ class OverlappedStream(Stream):
     end returns what the last chunk became and the rest together.
     """
 
-    drafts_ahead = False
-
     _translating: Future[StreamStep] | None = None
 
     def reset(self) -> None:
@@ -73,8 +71,6 @@ class AsynchronousStream(Stream):
     but no closed sentence. Every call returns what became ready since the last one, and the end
     waits for the rest.
     """
-
-    drafts_ahead = False
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

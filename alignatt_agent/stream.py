@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy.typing as npt
 
@@ -69,9 +69,6 @@ class Stream:
         targets: by code of the language.
     """
 
-    drafts_ahead: ClassVar[bool] = True
-    """Whether targets may draft while words are aligned: only if nothing translates meanwhile."""
-
     def __init__(
         self,
         live_tail: LiveTail,
@@ -82,8 +79,6 @@ class Stream:
         self.targets = dict(targets)
         self._watch = watch or Stopwatch()
         self._threads = ThreadPoolExecutor(len(self.targets) + 1)
-        if self.drafts_ahead:
-            live_tail.foresee = self._draft_ahead
         live_tail.reset()
 
     def reset(self) -> None:
@@ -113,14 +108,15 @@ class Stream:
         """Return units of a target that a failed call decided but could not deliver."""
         return self.targets[code].drain()
 
+    def draft_ahead(self, view: SourceView) -> None:
+        """Let the targets draft while the words are still being aligned, see ``on_hypothesis``."""
+        for target in self.targets.values():
+            target.draft_ahead(view, self._threads)
+
     def _recognize(self, recognize: Callable[[], SpeechUpdate]) -> SpeechStep:
         self._watch.start()
         heard = recognize()
         return SpeechStep(self._live_tail.now, heard, self._watch.read())
-
-    def _draft_ahead(self, view: SourceView) -> None:
-        for target in self.targets.values():
-            target.draft_ahead(view, self._threads)
 
     def _translate(self, speech: SpeechStep) -> StreamStep:
         several = len(self.targets) > 1

@@ -9,18 +9,18 @@ from typing import Protocol
 
 from alignatt_agent.speech.hypothesis import seen
 from alignatt_agent.stopwatch import Stopwatch
-from alignatt_agent.types import Access, Emission, Judged, SourceView, SpeechUpdate, Step, Word
+from alignatt_agent.types import Access, Emission, GatedDraft, SourceView, SpeechUpdate, Step, Word
 
 
 class TargetSide(Protocol):
     """Makes units of what was recognized: a translator, or captions of the speech itself.
 
     Attributes:
-        judged: the draft that the latest update gated and its decision, if any.
+        gated: the draft that the latest update gated and its decision, if any.
         emitted: tokens emitted so far.
     """
 
-    judged: Judged | None
+    gated: GatedDraft | None
     emitted: int
 
     @property
@@ -30,7 +30,7 @@ class TargetSide(Protocol):
     def reset(self) -> None:
         """Forget the open utterance."""
 
-    def prepare(self, view: SourceView) -> None:
+    def draft_ahead(self, view: SourceView) -> None:
         """Draft ahead what ``update`` will probably need; changes nothing that is emitted."""
 
     def update(self, view: SourceView) -> Emission:
@@ -105,7 +105,7 @@ class TargetStream:
         return Step(
             audio_s=audio_s,
             heard=heard,
-            judged=translator.judged,
+            gated=translator.gated,
             units=emission.units,
             accepted=translator.emitted - emitted,
             passes=self._passes - before,
@@ -123,7 +123,7 @@ class TargetStream:
         self._await_ahead()
         if not self._sentences:  # else the live words follow on a sentence that still waits
             self._watch.start()
-            self._ahead = threads.submit(self.translator.prepare, view)
+            self._ahead = threads.submit(self.translator.draft_ahead, view)
 
     def _await_ahead(self) -> bool:
         waiting, self._ahead = self._ahead, None

@@ -262,7 +262,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class SourceSpan:
     """When what a unit translates was spoken.
 
     Attributes:
@@ -282,14 +282,14 @@ class Emission:
     """Append-only output of one chunk: stability units, ready for the harness, and their times."""
 
     units: tuple[str, ...] = ()
-    times: tuple[Spoken, ...] = ()
+    times: tuple[SourceSpan, ...] = ()
 
     def __add__(self, other: Emission) -> Emission:
         return Emission(self.units + other.units, self.times + other.times)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class GatedDraft:
     """A draft for the open utterance and what the policy made of it.
 
     Attributes:
@@ -318,7 +318,7 @@ class Step:
     Attributes:
         audio_s: seconds of audio heard since the start of the stream.
         heard: what the chunk gave on the speech side.
-        judged: the draft and its decision; ``None`` where nothing had to be decided again.
+        gated: the draft and its decision; ``None`` where nothing had to be decided again.
         units: stability units that were emitted, those of an earlier failed chunk included.
         accepted: tokens that were emitted.
         passes: forward passes that all drafts of the chunk took.
@@ -328,12 +328,12 @@ class Step:
 
     audio_s: float
     heard: SpeechUpdate
-    judged: Judged | None
+    gated: GatedDraft | None
     units: tuple[str, ...]
     accepted: int
     passes: int
     seconds: Mapping[str, float]
-    times: tuple[Spoken, ...] = ()
+    times: tuple[SourceSpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

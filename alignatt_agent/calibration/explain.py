@@ -133,7 +133,7 @@ def explain(
     )
     translator.resume(prefix)
     translator.update(SourceView(tuple(Word(text, 0.0, 0.0) for text in source), accessible))
-    judged, prompt, draft = translator.judged, recorder.prompt, recorder.last
+    judged, prompt, draft = translator.gated, recorder.prompt, recorder.last
     assert judged is not None
     frontier = sum(word < accessible for word in prompt.token_word)
     units = UnitDecoder(tokenizer, spaced)

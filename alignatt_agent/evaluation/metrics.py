@@ -85,8 +85,8 @@ def cascade_figures(records: Iterable[TalkStep]) -> dict[str, Any]:
         audio[record.talk] = record.audio_s
         for stage in STAGES:
             seconds[stage] += record.seconds[stage]
-        if record.judged is not None:
-            reasons[record.judged.decision.reason] += 1
+        if record.gated is not None:
+            reasons[record.gated.decision.reason] += 1
         steps += record.passes
         accepted += record.accepted
         transcripts += record.heard.transcripts.count

@@ -10,10 +10,10 @@ from typing import Any
 
 from alignatt_agent.types import (
     Decision,
-    Judged,
+    GatedDraft,
+    SourceSpan,
     SourceView,
     SpeechUpdate,
-    Spoken,
     Step,
     Transcripts,
     Word,
@@ -43,7 +43,7 @@ class Recorder:
 
     def __call__(self, step: Step) -> None:
         """Write one chunk."""
-        heard, judged = step.heard, step.judged
+        heard, gated = step.heard, step.gated
         line = {
             "talk": self.talk,
             "audio_s": round(step.audio_s, 4),
@@ -53,8 +53,8 @@ class Recorder:
             "accessible": heard.live.accessible,
             "settled": heard.settled,
             "stable": heard.stable,
-            "reason": judged.decision.reason if judged else None,
-            "draft": _draft(judged) if judged else None,
+            "reason": gated.decision.reason if gated else None,
+            "draft": _draft(gated) if gated else None,
             "transcripts": list(astuple(heard.transcripts)),
             "steps": step.passes,
             "accepted": step.accepted,
@@ -80,37 +80,37 @@ def read_steps(path: Path) -> Iterator[TalkStep]:
                     line["stable"],
                     Transcripts(*line["transcripts"]),
                 ),
-                judged=_judged(line["draft"], line["reason"]) if line["draft"] else None,
+                gated=_gated(line["draft"], line["reason"]) if line["draft"] else None,
                 units=tuple(line["units"]),
                 accepted=line["accepted"],
                 passes=line["steps"],
                 seconds=line["seconds"],
-                times=tuple(Spoken(*item) for item in line["times"]),
+                times=tuple(SourceSpan(*item) for item in line["times"]),
             )
 
 
-def _draft(judged: Judged) -> dict[str, Any]:
-    decision = judged.decision
+def _draft(gated: GatedDraft) -> dict[str, Any]:
+    decision = gated.decision
     return {
-        "after": judged.accepted,
-        "tokens": list(judged.tokens),
+        "after": gated.accepted,
+        "tokens": list(gated.tokens),
         "accepted": decision.accepted,
         "closed": decision.closed,
-        "words": list(judged.words),
+        "words": list(gated.words),
         "masses": [round(mass, 4) for mass in decision.accessible_mass],
-        "edge": judged.edge,
-        "emitted": judged.emitted,
+        "edge": gated.edge,
+        "emitted": gated.emitted,
     }
 
 
-def _judged(draft: dict[str, Any], reason: str) -> Judged:
+def _gated(draft: dict[str, Any], reason: str) -> GatedDraft:
     decision = Decision(
         draft["accepted"],
         reason,
         accessible_mass=tuple(draft["masses"]),
         closed=draft["closed"],
     )
-    return Judged(
+    return GatedDraft(
         draft["after"],
         tuple(draft["tokens"]),
         tuple(draft["words"]),
@@ -120,7 +120,7 @@ def _judged(draft: dict[str, Any], reason: str) -> Judged:
     )
 
 
-def _span(time: Spoken) -> list[float | bool]:
+def _span(time: SourceSpan) -> list[float | bool]:
     span: list[float | bool] = [round(time.start, 3), round(time.end, 3)]
     return [*span, True] if time.interpolated else span
 

@@ -14,7 +14,7 @@ from html import escape
 from itertools import chain
 
 from alignatt_agent.translation.units import CLOSING, QUOTES, ends_clause, is_punctuation
-from alignatt_agent.types import Spoken
+from alignatt_agent.types import SourceSpan
 
 LINES = 2
 SHORTEST_S, LONGEST_S = 5 / 6, 7.0
@@ -36,7 +36,7 @@ class Said:
     """
 
     text: str
-    spoken: Spoken
+    spoken: SourceSpan
     at: float
 
 
@@ -170,7 +170,7 @@ def _atoms(units: Iterable[Said], form: Layout, live: bool = False) -> Iterator[
             if width(joined) <= form.columns:
                 start = min(held.spoken.start, unit.spoken.start)
                 end = max(held.spoken.end, unit.spoken.end)
-                held = Said(joined, Spoken(start, end), unit.at)
+                held = Said(joined, SourceSpan(start, end), unit.at)
                 continue
         if held is not None:
             yield held

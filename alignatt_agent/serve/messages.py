@@ -12,7 +12,7 @@ from typing import Literal
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.stream import StreamStep
-from alignatt_agent.types import Judged, SpeechUpdate, Step, Word
+from alignatt_agent.types import GatedDraft, SpeechUpdate, Step, Word
 
 PROTOCOL = 1
 """Version of our own messages."""
@@ -45,8 +45,8 @@ def of_step(step: StreamStep, offset_s: float = 0.0) -> list[Message]:
 def of_target(target: str, step: Step, offset_s: float = 0.0) -> list[Message]:
     """Return what one language made of what was heard."""
     found = []
-    if step.judged is not None:
-        found.append(_draft(target, step.judged))
+    if step.gated is not None:
+        found.append(_draft(target, step.gated))
     if step.units:
         found.append(_said(target, step, round(step.audio_s + offset_s, 2), offset_s))
     return found
@@ -88,8 +88,8 @@ def _state(place: int, heard: SpeechUpdate) -> str:
     return "stable" if place < heard.stable else "new"
 
 
-def _draft(target: str, judged: Judged) -> Message:
-    decision = judged.decision
+def _draft(target: str, gated: GatedDraft) -> Message:
+    decision = gated.decision
     mass = decision.accessible_mass
     return {
         "type": "draft",
@@ -97,15 +97,15 @@ def _draft(target: str, judged: Judged) -> Message:
         "tokens": [
             [
                 text,
-                judged.words[k] if k < len(judged.words) else None,
+                gated.words[k] if k < len(gated.words) else None,
                 round(float(mass[k]), 3) if k < len(mass) else None,
             ]
-            for k, text in enumerate(judged.tokens)
+            for k, text in enumerate(gated.tokens)
         ],
-        "said": judged.emitted,
+        "said": gated.emitted,
         "accepted": decision.accepted,
         "reason": decision.reason,
-        "edge": judged.edge,
+        "edge": gated.edge,
     }
 
 

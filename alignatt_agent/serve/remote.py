@@ -18,7 +18,7 @@ from alignatt_agent.stream import Stream, StreamStep
 from alignatt_agent.types import (
     EngineError,
     FloatArray,
-    Judged,
+    GatedDraft,
     SourceView,
     Word,
 )
@@ -41,12 +41,12 @@ class RemoteCall:
     method: str
     arguments: tuple[Any, ...]
 
-    def do(self, stream: Stream) -> tuple[Any, Judged | None]:
-        """Return the result, and what the translator judged last."""
+    def do(self, stream: Stream) -> tuple[Any, GatedDraft | None]:
+        """Return the result, and the latest draft that the translator gated."""
         if self.target is None:
             return getattr(stream, self.method)(*self.arguments), None
         translator = stream.targets[self.target].translator
-        return getattr(translator, self.method)(*self.arguments), translator.judged
+        return getattr(translator, self.method)(*self.arguments), translator.gated
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class RemoteStream:
         """Translate everything that was said to its end."""
         return self._step("finish")
 
-    def ask(self, work: RemoteCall) -> tuple[Any, Judged | None]:
+    def ask(self, work: RemoteCall) -> tuple[Any, GatedDraft | None]:
         """Have something done and wait for it.
 
         Raises:
@@ -108,7 +108,7 @@ class RemoteStream:
         """
         answer: Future[Any] = Future()
         self._loop.call_soon_threadsafe(self._ask, work, answer)
-        found: tuple[Any, Judged | None] = answer.result()
+        found: tuple[Any, GatedDraft | None] = answer.result()
         return found
 
     async def work(self) -> RemoteCall | None:
@@ -172,7 +172,7 @@ class _Translator:
 
     def __init__(self, talk: RemoteStream, target: str) -> None:
         self._talk, self._target = talk, target
-        self.judged: Judged | None = None
+        self.gated: GatedDraft | None = None
 
     def update(self, view: SourceView) -> Any:
         return self._ask("update", view)
@@ -181,7 +181,7 @@ class _Translator:
         return self._ask("complete", words)
 
     def _ask(self, method: str, *arguments: Any) -> Any:
-        found, self.judged = self._talk.ask(RemoteCall(self._target, method, arguments))
+        found, self.gated = self._talk.ask(RemoteCall(self._target, method, arguments))
         return found
 
 

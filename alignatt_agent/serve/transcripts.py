@@ -10,7 +10,7 @@ from alignatt_agent.live.subtitles import Said, layout, spoken_cues, srt, vtt
 from alignatt_agent.running_text import join_words
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.serve.rooms import Room
-from alignatt_agent.types import Spoken
+from alignatt_agent.types import SourceSpan
 
 FORMATS = {
     "srt": "application/x-subrip",
@@ -48,7 +48,7 @@ def _said(room: Room, target: str) -> Iterator[Said]:
     for message in room.messages():
         if message["type"] == "said" and message["target"] == target:
             for text, start, end in message["units"]:
-                yield Said(text, Spoken(start, end), message["audio_s"])
+                yield Said(text, SourceSpan(start, end), message["audio_s"])
 
 
 def _line(target: str, unit: Said) -> str:

@@ -79,7 +79,7 @@ def _paused(tail: Hypothesis, word: int) -> bool:
     return over >= PAUSE_S - ROUNDING_S and agreed >= AGREED_S - ROUNDING_S
 
 
-def forced(tail: Hypothesis, hold_back_s: float, old: float) -> int:
+def overflow_commit(tail: Hypothesis, hold_back_s: float, old: float) -> int:
     """Return how many leading words of a tail that is too long are committed unfinished.
 
     Those that two hypotheses agree on, and those that were over at ``old`` anyway. The last word is

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from alignatt_agent.config.sections import SpeechConfig
 from alignatt_agent.running_text import join_words, split_words
-from alignatt_agent.speech.commits import SILENT_S, committed, forced
+from alignatt_agent.speech.commits import SILENT_S, committed, overflow_commit
 from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis, common_prefix, seen
 from alignatt_agent.speech.sentences import last_sentence_end, split_sentences
 from alignatt_agent.speech.waveform import (
@@ -67,14 +67,13 @@ class LiveTail:
         watch: counts the time of recogniser and aligner.
         context: names and terms of the talk.
         verify: let the recognizer verify the last transcript, see ``DebugConfig``.
-        draft_ahead: call ``foresee``.
 
     Attributes:
-        foresee: gets the words that were just recognised, before they are timed and anything of
-            them is committed, and how many of them will probably be accessible.
+        on_hypothesis: gets the words that were just recognized, before they are timed or committed,
+            and how many of them will probably be accessible.
     """
 
-    foresee: Callable[[SourceView], None] | None = None
+    on_hypothesis: Callable[[SourceView], None] | None = None
 
     def __init__(
         self,
@@ -85,14 +84,13 @@ class LiveTail:
         watch: Stopwatch | None = None,
         context: str = "",
         verify: bool = True,
-        draft_ahead: bool = False,
     ) -> None:
         self._recognizer = recognizer
         self._aligner = aligner
         self._language = language
         self._context = context
         self._config = config
-        self._verify, self._draft_ahead = verify, draft_ahead
+        self._verify = verify
         self._watch = watch or Stopwatch()
         # The paper's rule knows no pause.
         self._pause_s = SILENT_S - ROUNDING_S if config.commit == "ended" else math.inf
@@ -224,15 +222,15 @@ class LiveTail:
         The last one probably goes on, unless it had been said before and only got its mark.
         """
         before = self._tail.texts
-        news = self._draft_ahead and texts != before
-        if not news or self.foresee is None or last_sentence_end(texts, len(texts) - 1):
+        closes = last_sentence_end(texts, len(texts) - 1)
+        if self.on_hypothesis is None or texts == before or closes:
             return
         over = bool(before) and _MARKS.sub("", before[-1]) == _MARKS.sub("", texts[-1])
         ready = len(texts) - (not over)
         if self._config.stable_only:
             ready = min(ready, common_prefix(before, texts))
         words = [Word(text, self.now, self.now) for text in texts]
-        self.foresee(SourceView((*self._open, *words), len(self._open) + ready))
+        self.on_hypothesis(SourceView((*self._open, *words), len(self._open) + ready))
 
     def _heard_in(self, audio: FloatArray) -> str | None:
         expected = join_words(self._tail.texts) if self._verify else ""
@@ -258,7 +256,7 @@ class LiveTail:
         count = committed(tail, self._config.commit, hold_back_s)
         rest = tail.words[count - 1].end if count else self._start
         if self.now - rest > limit:
-            count = max(count, forced(tail, hold_back_s, self.now - limit / 2))
+            count = max(count, overflow_commit(tail, hold_back_s, self.now - limit / 2))
         if count:
             self._settle(count)
 

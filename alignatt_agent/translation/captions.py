@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from alignatt_agent.types import Emission, Judged, SourceView, Spoken, Word
+from alignatt_agent.types import Emission, GatedDraft, SourceSpan, SourceView, Word
 
 
 class Captions:
@@ -13,15 +13,15 @@ class Captions:
     The open utterance is not said: the recogniser may still change it, and what was said stays.
     """
 
-    judged: Judged | None = None
+    gated: GatedDraft | None = None
     steps = 0
     emitted = 0
 
     def reset(self) -> None:
         """Nothing is kept."""
 
-    def prepare(self, view: SourceView) -> None:
-        """There is nothing to prepare."""
+    def draft_ahead(self, view: SourceView) -> None:
+        """There is nothing to draft."""
 
     def update(self, view: SourceView) -> Emission:
         """Say nothing yet."""
@@ -29,5 +29,5 @@ class Captions:
 
     def complete(self, words: Sequence[Word]) -> Emission:
         """Say the words of a sentence."""
-        times = tuple(Spoken(word.start, word.end) for word in words)
+        times = tuple(SourceSpan(word.start, word.end) for word in words)
         return Emission(tuple(word.text for word in words), times)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alignatt_agent.stopwatch import Stopwatch
 from alignatt_agent.translation.prompt import PromptMaker
-from alignatt_agent.translation.unit_times import looked_at
+from alignatt_agent.translation.unit_times import source_words
 from alignatt_agent.types import Draft, Gate, Prompt, Readout, TranslationEngine
 
 
@@ -101,6 +101,6 @@ class Drafter:
             room = 2 * len(prompt.token_word) + 32 - len(produced)
             draft = self.draft(prompt, kept + produced, min(max_tokens, room), readout)
             produced += draft.token_ids
-            sources += looked_at(prompt, draft)
+            sources += source_words(prompt, draft)
             if draft.ended or not draft.token_ids or len(draft.token_ids) >= room:
                 return produced, sources

@@ -11,14 +11,14 @@ from alignatt_agent.translation.borders import first_of_next, repeated_of
 from alignatt_agent.translation.drafter import Drafter
 from alignatt_agent.translation.prompt import PromptMaker
 from alignatt_agent.translation.revision import carry_over
-from alignatt_agent.translation.unit_times import looked_at, spans, spread
+from alignatt_agent.translation.unit_times import source_words, spans, spread
 from alignatt_agent.translation.units import Tokenizer, UnitDecoder, ends_clause, is_punctuation
 from alignatt_agent.types import (
     Decision,
     Draft,
     DraftContext,
     Emission,
-    Judged,
+    GatedDraft,
     Prompt,
     Readout,
     SourceView,
@@ -35,7 +35,7 @@ class _Drafted:
     """A draft with the state it continues, kept to be gated again when the frontier moves.
 
     ``earlier`` holds the whole translations that earlier sources of the utterance were drafted
-    to, latest first, and ``judged`` counts the drafted tokens that the policy looked at.
+    to, latest first, and ``scanned`` counts the drafted tokens that the policy looked at.
     """
 
     source: tuple[str, ...]
@@ -43,12 +43,12 @@ class _Drafted:
     prompt: Prompt
     draft: Draft
     earlier: tuple[tuple[int, ...], ...] = ()
-    judged: int = 0
+    scanned: int = 0
 
     @property
     def translation(self) -> tuple[int, ...]:
-        """Accepted tokens, and drafted ones as far as they were judged."""
-        return self.prefix + self.draft.token_ids[: self.judged]
+        """Accepted tokens, and drafted ones as far as they were scanned."""
+        return self.prefix + self.draft.token_ids[: self.scanned]
 
 
 class Translator:
@@ -74,7 +74,7 @@ class Translator:
         watch: counts the time of drafts.
 
     Attributes:
-        judged: the draft that the latest update judged and its decision, if it judged any.
+        gated: the draft that the latest update gated and its decision, if it gated any.
         emitted: tokens emitted so far.
     """
 
@@ -108,7 +108,7 @@ class Translator:
 
     def reset(self) -> None:
         """Forget the open utterance."""
-        self.judged: Judged | None = None
+        self.gated: GatedDraft | None = None
         self._told = 0.0  # end of the speech whose units have times
         self._open((), (), ())
 
@@ -134,7 +134,7 @@ class Translator:
         Raises:
             EngineError: the engine failed; nothing changed and the call may be repeated.
         """
-        self.judged = None
+        self.gated = None
         source = tuple(word.text for word in view.words)
         if not source:
             # The recogniser took back every word: what they were translated to stays emitted,
@@ -144,14 +144,14 @@ class Translator:
         accessible = min(view.accessible, len(source))
         if accessible <= 0 or (self._drafted_for(source) and accessible == self._accessible):
             return Emission()
-        drafted, decision = self._judged(source, accessible)
+        drafted, decision = self._gate(source, accessible)
         self._follow(source)
         self._drafted, self._ahead, self._accessible = drafted, None, accessible
         emission = self._accept(drafted, decision, accessible == len(source), view.words)
-        self.judged = self._trace(drafted, decision, accessible)
+        self.gated = self._trace(drafted, decision, accessible)
         return emission
 
-    def prepare(self, view: SourceView) -> None:
+    def draft_ahead(self, view: SourceView) -> None:
         """Draft ahead what ``update`` will need if it gets the same words, and keep it.
 
         ``view.accessible`` may be wrong: the draft goes on, or its end is not looked at.
@@ -162,7 +162,7 @@ class Translator:
         source = tuple(word.text for word in view.words)
         accessible = min(view.accessible, len(source))
         if accessible > 0 and not self._drafted_for(source):
-            self._ahead, _ = self._judged(source, accessible)
+            self._ahead, _ = self._gate(source, accessible)
 
     def complete(self, words: Sequence[Word]) -> Emission:
         """Translate a closed sentence to its end and open the next utterance.
@@ -222,7 +222,7 @@ class Translator:
     def _drafted_for(self, source: tuple[str, ...]) -> bool:
         return self._drafted is not None and self._drafted.source == source
 
-    def _judged(self, source: tuple[str, ...], accessible: int) -> tuple[_Drafted, Decision]:
+    def _gate(self, source: tuple[str, ...], accessible: int) -> tuple[_Drafted, Decision]:
         """Return the draft for ``source``, the last one where it still holds, and its decision."""
         drafted = self._drafted
         if self._ahead is not None and self._ahead.source == source:
@@ -239,8 +239,8 @@ class Translator:
             decision = self._policy.decide(draft, frontier, self._context(drafted, accessible))
             done = not draft.cut or len(draft.token_ids) >= self._max_draft_tokens
             if done or decision.closed:
-                judged = len(decision.peaks) or len(draft.token_ids)
-                return replace(drafted, judged=judged), decision
+                scanned = len(decision.peaks) or len(draft.token_ids)
+                return replace(drafted, scanned=scanned), decision
             # The gate has opened since the engine stopped at it, or nothing is drafted yet.
             draft = self._drafter.draft(
                 drafted.prompt,
@@ -252,12 +252,12 @@ class Translator:
             )
             drafted = replace(drafted, draft=draft)
 
-    def _trace(self, drafted: _Drafted, decision: Decision, accessible: int) -> Judged:
+    def _trace(self, drafted: _Drafted, decision: Decision, accessible: int) -> GatedDraft:
         words = drafted.prompt.token_word
         border = sum(word < accessible for word in words)
         if gate := self._policy.gate(border):
             border = max(0, border + int(gate.settings["border_margin"]))
-        return Judged(
+        return GatedDraft(
             accepted=self._units.text(drafted.prefix),
             tokens=tuple(self._units.text((token,)) for token in drafted.draft.token_ids),
             words=tuple(words[peak] for peak in decision.peaks),
@@ -304,7 +304,7 @@ class Translator:
         if whole <= taken:
             return Emission()
         added = draft.token_ids[taken:whole]
-        sources = looked_at(drafted.prompt, draft)[taken:whole]
+        sources = source_words(drafted.prompt, draft)[taken:whole]
         emission = self._emission(self._accepted, added, sources, words)
         peaks = decision.peaks[taken:whole]
         aligned = tuple(drafted.prompt.token_word[peak] for peak in peaks)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from alignatt_agent.policy.rows import head_mean
-from alignatt_agent.types import Draft, Prompt, Spoken, Word
+from alignatt_agent.types import Draft, Prompt, SourceSpan, Word
 
 
-def looked_at(prompt: Prompt, draft: Draft) -> tuple[int, ...]:
+def source_words(prompt: Prompt, draft: Draft) -> tuple[int, ...]:
     """Return the source word at the attention peak of each drafted token; none without rows.
 
     The heads are averaged and nothing else: a filter that normalises by earlier rows has none for
@@ -22,7 +22,7 @@ def looked_at(prompt: Prompt, draft: Draft) -> tuple[int, ...]:
 
 def spans(
     owners: Sequence[Sequence[int]], places: Sequence[int], words: Sequence[Word]
-) -> tuple[Spoken, ...]:
+) -> tuple[SourceSpan, ...]:
     """Return for each unit the time from its first source word to its last one.
 
     Args:
@@ -32,11 +32,12 @@ def spans(
     """
     mine = [[words[places[token]] for token in tokens] for tokens in owners]
     return tuple(
-        Spoken(min(word.start for word in found), max(word.end for word in found)) for found in mine
+        SourceSpan(min(word.start for word in found), max(word.end for word in found))
+        for found in mine
     )
 
 
-def spread(count: int, begin: float, end: float) -> tuple[Spoken, ...]:
+def spread(count: int, begin: float, end: float) -> tuple[SourceSpan, ...]:
     """Return ``count`` equal parts of the time from ``begin`` to ``end``."""
     step = max(0.0, end - begin) / max(1, count)
-    return tuple(Spoken(begin + k * step, begin + (k + 1) * step, True) for k in range(count))
+    return tuple(SourceSpan(begin + k * step, begin + (k + 1) * step, True) for k in range(count))

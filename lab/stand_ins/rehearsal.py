@@ -47,7 +47,7 @@ class Rehearsal:
         model: the translation model.
         refused: result of the configuration with its own models.
         chunks: steps of the stream, including its end.
-        drafts_with_rows: drafts that a gate judged by attention.
+        drafts_with_rows: drafts that the gate decided by attention.
         largest: largest difference of an attention weight to Transformers; ``None`` without rows.
         seconds: including the start of the engines.
     """
@@ -189,7 +189,7 @@ def stream(found: Rehearsal, config: SimpleNamespace, audio: FloatArray, gated: 
     found.tokens = sum(step.accepted for step in steps)
     closed = [sentence for step in steps for sentence in step.heard.sentences]
     found.sentences = len(closed)
-    found.drafts_with_rows = len([step for step in steps if step.judged and step.judged.words])
+    found.drafts_with_rows = len([step for step in steps if step.gated and step.gated.words])
     found.problems += AlignAttAgent.failures[failures:]
     found.problems += _lost(steps, units, outputs, language(found.target))
     if gated and not found.drafts_with_rows:

@@ -34,7 +34,7 @@ from tests.fakes.streams import (
 def results(stream, code):
     """Return what each call gives a target; ``None`` where it fails."""
     found = [call(*audio).steps.get(code) for call, *audio in calls(stream)]
-    return [step and (step.units, step.accepted, step.judged) for step in found]
+    return [step and (step.units, step.accepted, step.gated) for step in found]
 
 
 def test_a_talk_is_translated_as_it_is_spoken():
@@ -90,18 +90,18 @@ def test_a_step_traces_recognition_draft_decision_and_seconds():
     stream, _, _ = build(watch=Stopwatch(lambda: float(next(ticks))), min_start_s=2.0)
     spans = (0, 16_000), (16_000, 48_000)
     early, step = (stream.step(clock_audio(*span)).only() for span in spans)
-    assert (early.audio_s, early.judged, early.units, early.heard.live.words) == (1.0, None, (), ())
+    assert (early.audio_s, early.gated, early.units, early.heard.live.words) == (1.0, None, (), ())
     assert step.audio_s == 3.0
     words = [word.text for word in step.heard.live.words]
     assert words == ["we", "show", "it.", "then", "we", "read"]
     assert (step.heard.settled, step.heard.stable) == (0, 0)  # one hypothesis so far
     assert step.heard.live.accessible == 5  # "read" goes on
-    judged = step.judged
-    assert judged.accepted == ""
-    assert "".join(judged.tokens) == " WE SHOW IT. THEN WE READ"
-    assert judged.words == (0, 1, 1, 2, 2, 3, 3, 4, 5)
-    assert (judged.decision.accepted, judged.decision.reason) == (8, StopReason.SOURCE_FRONTIER)
-    assert (judged.edge, judged.emitted) == (5, 8)
+    gated = step.gated
+    assert gated.accepted == ""
+    assert "".join(gated.tokens) == " WE SHOW IT. THEN WE READ"
+    assert gated.words == (0, 1, 1, 2, 2, 3, 3, 4, 5)
+    assert (gated.decision.accepted, gated.decision.reason) == (8, StopReason.SOURCE_FRONTIER)
+    assert (gated.edge, gated.emitted) == (5, 8)
     assert step.units == ("WE", "SHOW", "IT.", "THEN", "WE")
     assert (step.accepted, step.passes) == (8, 0)
     # Every reading of the clock is a second later; each engine is called once.
@@ -241,7 +241,7 @@ def test_each_target_emits_what_it_emits_alone(seed, failure_rate):
     for code, own in codes.items():
         steps = [found.steps.get(code) for found in together]
         alone = Stream(speech_side(seed, 0.5), {code: noisy(own, failure_rate)})
-        assert [s and (s.units, s.accepted, s.judged) for s in steps] == results(alone, code)
+        assert [s and (s.units, s.accepted, s.gated) for s in steps] == results(alone, code)
 
 
 @settings(max_examples=40, deadline=None)
@@ -263,7 +263,7 @@ def test_a_target_may_wait_longer_on_the_shared_recognition(seed, hold_back, sta
     for code, options in {"de": {}, "zh": waits}.items():
         steps = [found.steps[code] for found in together]
         alone = results(Stream(tail(**options), {code: noisy(seed)}), code)
-        assert [(step.units, step.accepted, step.judged) for step in steps] == alone
+        assert [(step.units, step.accepted, step.gated) for step in steps] == alone
         for step, found in zip(steps, together, strict=True):
             assert step.heard.live.words == found.heard.live.words
 

@@ -59,10 +59,10 @@ def traced(agent, audio):
     AlignAttAgent.observer = steps.append
     emitted = stream(agent, audio)
     AlignAttAgent.observer = None
-    judged = [step.judged for step in steps if step.judged is not None]
+    gated = [step.gated for step in steps if step.gated is not None]
     return emitted, [
         [item.tokens, item.decision.accepted, item.decision.reason.value, item.edge]
-        for item in judged
+        for item in gated
     ]
 
 

@@ -27,7 +27,7 @@ from alignatt_agent.live.subtitles import (
     vtt,
     width,
 )
-from alignatt_agent.types import Spoken
+from alignatt_agent.types import SourceSpan
 from tests.e2e.conftest import ROOT, TARGETS
 
 BIN = Path(sys.executable).parent
@@ -141,7 +141,7 @@ def test_sentences_start_when_they_were_spoken(driven, short_talk):
 def test_cues_of_a_talk_can_be_shown(driven, target):
     form = layout(target != "zh")
     units = [
-        Said(line["text"], Spoken(line["start"], line["end"]), line["emission_time"])
+        Said(line["text"], SourceSpan(line["start"], line["end"]), line["emission_time"])
         for line in driven["one ear"][target]
     ]
     for cut in (spoken_cues, said_cues):

@@ -28,10 +28,9 @@ TRANSLATION = [word.text.upper() for word in SCRIPT]
 SECONDS = 8.0
 
 
-def speech_side(seed=0, error_rate=0.0, script=SCRIPT, watch=None, ahead=False, **settings):
+def speech_side(seed=0, error_rate=0.0, script=SCRIPT, watch=None, **settings):
     recognizer = ScriptRecognizer(script, random.Random(seed), error_rate)
-    aligner, config = ScriptAligner(recognizer), Settings(**settings)
-    return LiveTail(recognizer, aligner, "en", config, watch, draft_ahead=ahead)
+    return LiveTail(recognizer, ScriptAligner(recognizer), "en", Settings(**settings), watch)
 
 
 def monotone():
@@ -58,11 +57,13 @@ def noisy(seed, failure_rate=0.0, access=None):
     return target_stream(RandomEngine(5, seed, failure_rate), access=access)
 
 
-def build(engine=None, kind=Stream, watch=None, **speech):
+def build(engine=None, kind=Stream, watch=None, ahead=False, **speech):
     """Return a stream with the one target ``a``, its recognizer and its engine."""
     engine = engine or monotone()
     tail = speech_side(watch=watch, **speech)
     stream = kind(tail, {"a": target_stream(engine, watch=watch)}, watch)
+    if ahead:
+        tail.on_hypothesis = stream.draft_ahead
     return stream, tail._recognizer, engine
 
 

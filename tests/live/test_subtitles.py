@@ -24,7 +24,7 @@ from alignatt_agent.live.subtitles import (
     vtt,
     width,
 )
-from alignatt_agent.types import Spoken
+from alignatt_agent.types import SourceSpan
 
 MS = 1e-3
 
@@ -32,7 +32,7 @@ MS = 1e-3
 def words(text, start=0.0, step=0.3, spaced=True):
     parts = text.split() if spaced else list(text)
     return [
-        Said(part, Spoken(start + k * step, start + (k + 0.9) * step), start + k * step + 1)
+        Said(part, SourceSpan(start + k * step, start + (k + 0.9) * step), start + k * step + 1)
         for k, part in enumerate(parts)
     ]
 
@@ -55,7 +55,7 @@ def talks(draw):
         time += draw(st.sampled_from([0.0, 0.1, 0.3, 0.5, 2.0, 9.0]))
         at += draw(st.sampled_from([0.0, 0.0, 0.25, 3.0]))
         start = max(0.0, time + draw(st.sampled_from([-2.0, 0.0, 0.0, 1.0])))
-        spoken = Spoken(start, start + draw(st.sampled_from([0.0, 0.2, 1.0, 8.0])))
+        spoken = SourceSpan(start, start + draw(st.sampled_from([0.0, 0.2, 1.0, 8.0])))
         units.append(Said(text, spoken, at))
     return form, units
 
@@ -130,9 +130,9 @@ def test_a_run_of_latin_letters_is_not_torn():
 
 def test_a_cue_begins_with_its_earliest_word_and_ends_with_its_latest():
     units = [
-        Said("Heute", Spoken(3.0, 3.4), 5.0),
-        Said("kommt", Spoken(4.4, 4.9), 5.2),
-        Said("er.", Spoken(2.5, 2.9), 5.3),
+        Said("Heute", SourceSpan(3.0, 3.4), 5.0),
+        Said("kommt", SourceSpan(4.4, 4.9), 5.2),
+        Said("er.", SourceSpan(2.5, 2.9), 5.3),
     ]
     (cue,) = spoken_cues(units, SPACED)
     assert (cue.start, cue.end, cue.lines) == (2.5, 4.9, ("Heute kommt er.",))
@@ -151,7 +151,7 @@ def test_cues_above_the_reading_speed_are_counted():
 
 
 def test_captions_roll_up():
-    units = [Said(f"{'wort' * 4}{k}", Spoken(0, 1), k / 2) for k in range(5)]
+    units = [Said(f"{'wort' * 4}{k}", SourceSpan(0, 1), k / 2) for k in range(5)]
     cues = said_cues(units, SPACED)
     a, b, c, d, e = (unit.text for unit in units)
     assert [cue.lines for cue in cues] == [

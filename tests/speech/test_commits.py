@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignatt_agent.speech import commits
-from alignatt_agent.speech.commits import PAUSE_S, committed, forced
+from alignatt_agent.speech.commits import PAUSE_S, committed, overflow_commit
 from alignatt_agent.speech.hypothesis import Hypothesis
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.types import SAMPLE_RATE, AlignedItem, Transcript, Word
@@ -87,9 +87,9 @@ def test_the_hold_back_holds_for_commits():
 
 def test_forced_commits_leave_the_word_that_may_go_on():
     tail = heard("one two three", (1.0, 2.0, 2.96), at=3.0)
-    assert forced(tail, 0.0, old=0.0) == 2
-    assert forced(tail, 1.5, old=0.0) == 1
-    assert forced(tail, 1.5, old=2.5) == 2
+    assert overflow_commit(tail, 0.0, old=0.0) == 2
+    assert overflow_commit(tail, 1.5, old=0.0) == 1
+    assert overflow_commit(tail, 1.5, old=2.5) == 2
 
 
 @settings(max_examples=40, deadline=None)

@@ -72,7 +72,7 @@ def test_only_the_accessible_part_is_emitted():
     t = Scripted()
     t.will_draft("the house is", [" das", " Haus", " ist", " rot"], [0, 1, 2, 2])
     assert t.update("the house is", 2) == ["das", "Haus"]
-    assert t.translator.judged.decision.reason is StopReason.SOURCE_FRONTIER
+    assert t.translator.gated.decision.reason is StopReason.SOURCE_FRONTIER
     prompt, max_tokens, readout = t.engine.calls[0]
     assert (max_tokens, readout) == (16, READOUT)
     assert prompt.token_ids[prompt.source_end :] == ()
@@ -524,8 +524,8 @@ def test_an_engine_that_stops_early_changes_nothing(
         view = SourceView(words, rng.randint(0, len(words)))
         assert early.update(view) == whole.update(view)
         assert early.accepted == whole.accepted
-        judged = [item.judged and item.judged.decision for item in (early, whole)]
-        assert judged[0] == judged[1]
+        gated = [item.gated and item.gated.decision for item in (early, whole)]
+        assert gated[0] == gated[1]
         if rng.random() < 0.15:
             assert early.complete(words) == whole.complete(words)
 

@@ -166,8 +166,8 @@ class _Utterance:
         return self._translator.update(SourceView(words + tail, len(words)))
 
     def _covered(self) -> int | None:
-        judged = self._translator.judged
-        looked = judged.words[: judged.emitted] if judged else ()
+        gated = self._translator.gated
+        looked = gated.words[: gated.emitted] if gated else ()
         return 1 + max(looked) if looked else None
 
 
