@@ -203,6 +203,8 @@ class PromptWording(Strict):
         chat: whether the chat template writes the turn; ``false`` for models that were trained on
             bare text: then there is no system turn, and a token that begins texts has to be part
             of ``before``.
+        template_arguments: variables of the chat template, e.g. ``{thinking: false}`` or a fixed
+            ``date_string``; ``enable_thinking`` is false where it is not given.
     """
 
     system: str | None = SYSTEM
@@ -210,6 +212,7 @@ class PromptWording(Strict):
     after: str = INSTRUCTION
     names: dict[str, str] = Field(default_factory=dict)
     chat: bool = True
+    template_arguments: dict[str, str | bool | int | float] = Field(default_factory=dict)
 
     @field_validator("system", "before", "after")
     @classmethod
@@ -267,4 +270,6 @@ class PromptConfig(PromptWording):
             content += [wording.names.get(source), wording.names.get(target)]
         if not wording.chat:
             content += ["bare text"]
+        if wording.template_arguments:
+            content += [json.dumps(wording.template_arguments, sort_keys=True)]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]

@@ -18,6 +18,7 @@ from alignatt_agent.config.checkpoints import is_embedded
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.resolved import Resolved, resolve
+from alignatt_agent.contexts import prompt_date
 from alignatt_agent.evaluation.devset import DevSet
 
 GROUP = "simulstream.agents"
@@ -84,6 +85,8 @@ class AgentChoice:
         if head_set is not None:
             provisional = " (provisional)" if head_set.provisional else ""
             signature["head_set"] = head_set.name + provisional
+        if date := prompt_date(self.resolved, target):
+            signature["prompt_date"] = date
         if self.micro:
             signature["label"] = MICRO_LABEL
         return signature

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
+from jinja2 import TemplateError
 
 from alignatt_agent.config.languages import Language, LanguageError
 from alignatt_agent.config.languages import language as find_language
@@ -218,12 +219,18 @@ class GemmaPrompt:
         terms = ", ".join(context.split("\n"))
         names = f" Names and terms that may occur: {terms}." if context else ""
         asked = f"Write down what is said, in {language} and word for word, nothing else.{names}\n"
-        text = self._tokenizer.apply_chat_template(
-            [{"role": "user", "content": asked + self._audio}],
-            tokenize=False,
-            add_generation_prompt=True,
-            enable_thinking=False,
-        )
+        try:
+            text = self._tokenizer.apply_chat_template(
+                [{"role": "user", "content": asked + self._audio}],
+                tokenize=False,
+                add_generation_prompt=True,
+                enable_thinking=False,
+            )
+        except (TemplateError, TypeError, ValueError) as error:
+            raise ChatTemplateError(
+                f"{self._name}: its chat template refuses the user turn: {error}; choose another "
+                "speech.recognizer"
+            ) from error
         if text.count(self._audio) != 1:
             raise ChatTemplateError(
                 f"{self._name}: its chat template writes {self._audio} {text.count(self._audio)} "

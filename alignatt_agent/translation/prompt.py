@@ -6,10 +6,14 @@ same ids, so the map from tokens to words cannot drift from what the engine sees
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from datetime import datetime
+from itertools import takewhile
 from typing import Any, Protocol
 
-from jinja2 import TemplateError
+from jinja2 import Environment, TemplateError
+from jinja2.meta import find_undeclared_variables
 
 from alignatt_agent.config.languages import Language
 from alignatt_agent.config.sections import PromptConfig, PromptWording
@@ -17,24 +21,32 @@ from alignatt_agent.running_text import gaps, join_words
 from alignatt_agent.types import AlignAttError, Prompt
 
 DEFAULT = PromptWording()
-"""The wording of a configuration that says nothing about it."""
+"""The wording of a configuration that has none."""
 
-_MARKER = "\u2063source\u2063"
+_MARKER, _ANSWER = "\u2063source\u2063", "\u2063answer\u2063"
+
+_CLOSED = re.compile(
+    r"(<think>\s*)?</think>|<\|channel>thought\s*<channel\|>|\[THINK\]\s*\[/THINK\]"
+    r"|(Reasoning Mode: )?/no_?think"
+)
+"""How templates close a reasoning turn at once, or turn reasoning off."""
+
+_THOUGHTS = re.compile(r"(?i)(?<![a-z])(think(ing)?|reason(s|ing)?|thoughts?)(?![a-z]).{,20}")
 
 
 class PromptError(AlignAttError, ValueError):
-    """A prompt cannot be serialised for a model; the message says why and what to change."""
+    """A prompt cannot be serialized for a model; the message says why and what to change."""
 
 
 class PromptMaker(Protocol):
-    """Serialises a source and an accepted translation."""
+    """Serializes a source and an accepted translation."""
 
     def build(self, words: Sequence[str], accepted: Sequence[int] = ()) -> Prompt:
         """Return the prompt for ``words`` continued after ``accepted``."""
 
 
 class PromptBuilder:
-    """Serialises requests for one language direction with the model's own chat template.
+    """Serializes requests for one language direction with the model's own chat template.
 
     Args:
         tokenizer: a fast Transformers tokenizer with a chat template.
@@ -43,10 +55,15 @@ class PromptBuilder:
         wording: what stands around the source.
         context: what ``{context}`` in the wording stands for; ``""`` for nothing.
 
+    Attributes:
+        dated: whether the template writes today's date.
+
     Raises:
-        PromptError: the template refuses the turns, or alters the source text, so that its span
-            cannot be marked; or the tokenizer does not tell which characters a token covers.
+        PromptError: the template refuses the turns, opens a reasoning turn, or alters the source
+            text, so that its span cannot be marked; or the tokenizer has no character offsets.
     """
+
+    dated = False
 
     def __init__(
         self,
@@ -74,22 +91,38 @@ class PromptBuilder:
         turns = [{"role": "user", "content": before + _MARKER + after}]
         if wording.system is not None:
             turns.insert(0, {"role": "system", "content": wording.system.format(**names)})
-        try:
-            text = tokenizer.apply_chat_template(
-                turns, tokenize=False, add_generation_prompt=True, enable_thinking=False
-            )
-        except (TemplateError, ValueError) as error:
-            hint = "; set prompt.system to null for a model without a system turn"
-            raise PromptError(
-                f"the chat template of {model} refuses the prompt: {error}"
-                + (hint if wording.system is not None else "")
-            ) from error
+        text = self._rendered(turns, wording, add_generation_prompt=True)
         if text.count(_MARKER) != 1:
             raise PromptError(
                 f"the chat template of {model} does not reproduce the user turn; the source span "
                 "cannot be marked"
             )
+        finished = [*turns, {"role": "assistant", "content": _ANSWER}]
+        ours = [turn["content"] for turn in turns]
+        _refuse_reasoning(tokenizer, text, self._rendered(finished, wording), ours)
         self._before, self._after = text.split(_MARKER)
+
+    def _rendered(self, turns: list[dict[str, str]], wording: PromptWording, **options: Any) -> str:
+        dates = []
+
+        def today(form: str) -> str:
+            dates.append(datetime.now().strftime(form))
+            return dates[-1]
+
+        options = {"enable_thinking": False, **wording.template_arguments, **options}
+        try:
+            text: str = self._tokenizer.apply_chat_template(
+                turns, tokenize=False, strftime_now=today, **options
+            )
+        except (TemplateError, ValueError, TypeError) as error:
+            hint = "; set prompt.system to null for a model without a system turn"
+            raise PromptError(
+                f"the chat template of {self._tokenizer.name_or_path} refuses the turns "
+                f"{', '.join(turn['role'] for turn in turns)}: {error}"
+                + (hint if wording.system is not None else "")
+            ) from error
+        self.dated = any(date in text for date in dates)
+        return text
 
     @classmethod
     def of(
@@ -100,25 +133,13 @@ class PromptBuilder:
         target: Language,
         context: str = "",
     ) -> PromptBuilder:
-        """Return the builder of a direction, as a configuration words it.
-
-        Args:
-            tokenizer: as above.
-            prompt: the wording of all directions.
-            source: the spoken language.
-            target: the language of the translation.
-            context: names and terms of the talk, one in a line.
-        """
+        """Return the builder of a direction; ``context`` has names and terms, one in a line."""
         wording = prompt.wording(source.code, target.code)
         terms = prompt.context.format(terms=", ".join(context.splitlines())) if context else ""
         return cls(tokenizer, source.name, target.name, wording, terms)
 
     def build(self, words: Sequence[str], accepted: Sequence[int] = ()) -> Prompt:
-        """Build the prompt for ``words`` continued after the ``accepted`` target ids.
-
-        Raises:
-            ValueError: there is no word, or a word is blank or contains white space.
-        """
+        """Build the prompt for ``words`` continued after the ``accepted`` target ids."""
         if not words or any(len(word.split()) != 1 for word in words):
             raise ValueError(
                 f"the source must be non-blank words without spaces, got {list(words)!r}"
@@ -127,6 +148,47 @@ class PromptBuilder:
         encoding = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         start, token_word = _locate(encoding["offset_mapping"], words, len(self._before))
         return Prompt(tuple(encoding["input_ids"]) + tuple(accepted), start, token_word)
+
+
+def _refuse_reasoning(tokenizer: Any, opened: str, finished: str, ours: Sequence[str]) -> None:
+    """Refuse a template after which the model does not answer at once.
+
+    An answer has to stand where the generation prompt ends, white space apart, and nothing but
+    ``ours`` may speak of thoughts. A reasoning turn may be opened and closed again.
+    """
+    rest = opened = opened.rstrip()
+    finished = finished.partition(_ANSWER)[0].rstrip()
+    pairs = zip(opened, finished, strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    for text in filter(str.strip, ours):
+        rest = rest.replace(text.strip(), "\n")
+    deed = ""
+    if opened != finished and (same < len(finished) or _CLOSED.sub("", opened[same:]).strip()):
+        begin = max(0, same - 20)
+        deed = f"opens an answer with {opened[begin:]!r}, but has {finished[begin:]!r} before a "
+        deed += "finished one"
+    elif found := _THOUGHTS.search(_CLOSED.sub("", rest)):
+        deed = f"writes {found[0]!r}"
+    if not deed:
+        return
+    switches = _switches(getattr(tokenizer, "chat_template", None))
+    tried = f"set prompt.template_arguments to {{{switches[0]}: false}}, " if switches else ""
+    raise PromptError(
+        f"the chat template of {tokenizer.name_or_path} {deed}: the model would write its "
+        f"thoughts, and they would be emitted as translation; {tried}give the switch of the model "
+        "card in prompt.system, or write the whole turn in prompt.before and prompt.after and set "
+        "prompt.chat to false; or take a model that answers at once"
+    )
+
+
+def _switches(template: Any) -> list[str]:
+    """Return the variables of a chat template that turn reasoning on and off."""
+    try:
+        tree = Environment(extensions=["jinja2.ext.loopcontrols"]).parse(template)
+    except (TemplateError, TypeError):
+        return []
+    found = find_undeclared_variables(tree) - {"enable_thinking"}
+    return sorted(name for name in found if "think" in name or "reason" in name)
 
 
 def _locate(

@@ -253,7 +253,7 @@ class Characters:
     name_or_path = "characters"
 
     def apply_chat_template(self, messages, **options):
-        return "".join(message["content"] for message in messages) + "|"
+        return "".join(message["content"] + "|" for message in messages)
 
     def __call__(self, text, **options):
         return {

@@ -18,6 +18,10 @@ from alignatt_agent.doctor.config_checks import check_asking
 from alignatt_agent.translation.prompt import PromptError
 
 REFUSES = "{{ raise_exception('System role not supported') }}"
+REASONS = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    "{% if add_generation_prompt %}<assistant><think>{% endif %}"
+)
 FIRST, SECOND, THIRD = (digit * 40 for digit in "abc")
 
 
@@ -74,7 +78,7 @@ def config_with(tmp_path, monkeypatch):
         models[role]["path"] = str(folder)
         changed = {**config.model_dump(mode="json"), "models": models}
         if role == "translation":  # its head sets belong to another path
-            changed |= {"head_sets": {}, "policy": {"name": "local_agreement", "drafts": 2}}
+            changed |= {"head_sets": {}, "policy": {"name": "local_agreement"}, "targets": {}}
         return AgentConfig.parse(changed)
 
     return change
@@ -98,6 +102,14 @@ def test_a_template_that_refuses_the_system_turn(config_with):
     check = check_asking(resolve(config))
     assert (check.status, check.fix[:25]) == ("FAIL", "set prompt.system to null")
     assert check_asking(resolve(load_config("micro-low"))).status == "ok"
+
+
+def test_a_template_that_opens_a_reasoning_turn(config_with):
+    config = config_with("translation", **{"chat_template.jinja": REASONS})
+    with pytest.raises(PromptError, match=r"opens an answer with '.*<think>', but has '.*assist"):
+        load(config)
+    check = check_asking(resolve(config))
+    assert (check.status, check.fix[:30]) == ("FAIL", "give the switch of the model c")
 
 
 def test_a_slow_tokenizer(config_with, monkeypatch):

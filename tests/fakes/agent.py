@@ -33,7 +33,8 @@ BLOCK = SAMPLE_RATE // 2
 SENTENCE = 6
 LAYERS, HEADS = 4, 2
 CHAT = (
-    "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}<end>{% endfor %}"
+    "{% for m in messages %}<{{ 'model' if m['role'] == 'assistant' else m['role'] }}>"
+    "{{ m['content'] }}<end>{% endfor %}"
     "{% if add_generation_prompt %}<model>{% endif %}"
 )
 

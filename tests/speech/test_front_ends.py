@@ -123,6 +123,13 @@ def test_tokenizers_that_cannot_ask(checkpoints, whisper):
         front_end_prompt("gemma4-audio", path, 4096)
 
 
+def test_an_error_inside_a_template_is_its_refusal(tmp_path):
+    path = write_gemma4(tmp_path / "gemma-4")
+    (path / "chat_template.jinja").write_text("{{ messages[0].content + 1 }}")
+    with pytest.raises(ChatTemplateError, match="chat template refuses the user turn: .*concat"):
+        front_end_prompt("gemma4-audio", str(path), 4096)
+
+
 def test_configurations_that_cannot_hear():
     with pytest.raises(ConfigError, match="voxtral-realtime consumes a stream of frames"):
         load_config("default-low", {"speech.recognizer": "voxtral-realtime"})

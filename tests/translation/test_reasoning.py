@@ -1,0 +1,169 @@
+"""Templates that open a reasoning turn are refused; those that write the date are noticed.
+
+The templates are our own, in the style of each family.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from alignatt_agent.config.sections import PromptConfig, PromptWording
+from alignatt_agent.contexts import prompt_date
+from alignatt_agent.translation.prompt import PromptBuilder, PromptError
+
+USER_ONLY = PromptWording(system=None, after="\n\nDo not think.")
+
+
+def turns(mark: str, answer: str, opening: str) -> str:
+    """A template with ``mark`` before a role, ``answer`` in front of what the model said."""
+    return (
+        "{%- for m in messages -%}{%- if m.role == 'assistant' -%}"
+        + f"{{{{- {mark!r} + 'assistant\\n' + {answer!r} + m.content -}}}}"
+        + "{%- else -%}"
+        + f"{{{{- {mark!r} + m.role + '\\n' + m.content + '<end>\\n' -}}}}"
+        + "{%- endif -%}{%- endfor -%}{%- if add_generation_prompt -%}"
+        + f"{{{{- {mark!r} + 'assistant\\n' -}}}}{opening}{{%- endif -%}}"
+    )
+
+
+CLOSED = "<think>\n\n</think>\n\n"
+OPENED = "{{- '<think>\\n' -}}"
+ASKED = "{%- if enable_thinking is false -%}{{- '<think>\\n\\n</think>\\n\\n' -}}{%- endif -%}"
+HARMONY = (
+    "{%- for m in messages -%}{%- if m.role == 'assistant' -%}"
+    "{{- '<|start|>assistant<|channel|>final<|message|>' + m.content -}}"
+    "{%- else -%}{{- '<|start|>' + m.role + '<|message|>' + m.content + '<|end|>' -}}"
+    "{%- endif -%}{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{- '<|start|>assistant' -}}{%- endif -%}"
+)
+REASONING = {
+    "Qwen3-Thinking": (turns("<|im_start|>", CLOSED, OPENED), r"'.*<think>', but has"),
+    "DeepSeek-R1 and its distillates": (
+        turns("<|", "", OPENED),
+        r"<think>', but has '.*stant' before",
+    ),
+    "Step-3.5": (turns("<|im_start|>", "<think>\n</think>\n", OPENED), "<think>"),
+    "Command-A reasoning": (
+        turns("<|START|>", "<|START_RESPONSE|>", "{{- '<|START_THINKING|>' if reasoning }}"),
+        r"but has '.*<\|START_RESPONSE\|>'.*set prompt.template_arguments to \{reasoning: false\}",
+    ),
+    "Apriel": (
+        turns("<|", "", "{{- 'Here are my reasoning steps:\\n' -}}"),
+        "reasoning steps:', but",
+    ),
+    "gpt-oss": (HARMONY, r"but has '.*<\|channel\|>final<\|message\|>' before a finished one"),
+    "Kimi-K2-Thinking": (
+        turns("<|im_", "<think></think>", ""),
+        "but has '.*<think></think>' before",
+    ),
+    "Nemotron, open in both": (turns("<|", "<think>\n\n", OPENED), "writes 'think>"),
+    "Apriel 1.5, in the system turn": (
+        "{{- '<|system|>Present your reasoning step by step.\n' -}}" + turns("<|", "", ""),
+        "writes 'reasoning step by step.'.* give the switch of the model card in prompt.system",
+    ),
+    "GLM-4.1V-Thinking": (turns("<|", "", "{{- '<think>' -}}"), "thoughts.*emitted as translation"),
+}
+PLAIN = {
+    "ChatML": turns("<|im_start|>", "", ""),
+    "closed in both": turns("<|im_start|>", CLOSED, ASKED),
+    "closed in the prompt only": turns("<|im_start|>", "", ASKED),
+    "a channel for thoughts, closed": turns("<|", "", "{{- '<|channel>thought\\n<channel|>' -}}"),
+    "closed only, in both": turns("<|", "</think>", "{{- '</think>' -}}"),
+    "a switch": "{{- 'Reasoning Mode: /no_think\n/nothink' -}}" + turns("<|", "", ""),
+    "white space is the model's": turns("<|", "\n ", ""),
+}
+
+
+@pytest.fixture
+def tokenizer(gemma_like):
+    def with_template(template):
+        changed = copy.deepcopy(gemma_like)
+        changed.chat_template, changed.name_or_path = template, "some/model"
+        return changed
+
+    return with_template
+
+
+@pytest.mark.parametrize("family", REASONING)
+def test_a_template_that_leaves_the_model_to_reason_is_refused(tokenizer, family):
+    template, message = REASONING[family]
+    with pytest.raises(PromptError, match=f"(?s)chat template of some/model .*{message}"):
+        PromptBuilder(tokenizer(template), "English", "German", USER_ONLY)
+
+
+@pytest.mark.parametrize("family", PLAIN)
+def test_a_template_whose_answer_begins_at_once_is_taken(tokenizer, family):
+    builder = PromptBuilder(tokenizer(PLAIN[family]), "English", "German")
+    assert builder.build(["model"]).token_word
+    assert not builder.dated
+
+
+def test_an_argument_of_the_template_turns_reasoning_off(tokenizer):
+    template = tokenizer(turns("<|", "", "{{- '<think>\\n' if thinking is not false -}}"))
+    with pytest.raises(
+        PromptError, match=r"template_arguments to \{thinking: false\}, give the sw"
+    ):
+        PromptBuilder(template, "English", "German")
+    wording = PromptWording(template_arguments={"thinking": False})
+    assert PromptBuilder(template, "English", "German", wording).build(["model"]).token_word
+
+
+def test_bare_text_needs_no_template(tokenizer):
+    wording = PromptWording(system=None, chat=False, before="Translate: ")
+    assert PromptBuilder(tokenizer(HARMONY), "English", "German", wording).build(["model"])
+
+
+DATED = (
+    "{%- set today = date_string if date_string is defined else strftime_now('%d %B %Y') -%}"
+    "{{- today + '\\n' -}}"
+) + PLAIN["ChatML"]
+
+
+def test_a_template_that_writes_the_date_is_noticed(tokenizer, gemma_like):
+    builder = PromptBuilder(tokenizer(DATED), "English", "German")
+    text = gemma_like.decode(builder.build(["model"]).token_ids)
+    assert builder.dated
+    assert text.startswith(datetime.now().strftime("%d %B %Y"))
+    wording = PromptWording(template_arguments={"date_string": "1 May 2026"})
+    assert not PromptBuilder(tokenizer(DATED), "English", "German", wording).dated
+    looked = tokenizer("{%- set today = strftime_now('%d %B %Y') -%}" + PLAIN["ChatML"])
+    assert not PromptBuilder(looked, "English", "German").dated
+
+
+@pytest.mark.parametrize("template", [DATED, PLAIN["ChatML"]])
+def test_scores_are_signed_with_a_date_that_the_model_reads(tokenizer, tmp_path, template):
+    tokenizer(template).save_pretrained(tmp_path)
+    resolved = SimpleNamespace(
+        checkpoints=SimpleNamespace(translation=SimpleNamespace(path=str(tmp_path))),
+        config=SimpleNamespace(source_language="en", prompt=PromptConfig()),
+    )
+    today = datetime.now().date().isoformat()
+    assert prompt_date(resolved, "de") == (today if template == DATED else None)
+
+
+@pytest.mark.parametrize(
+    "template", ["{{ messages[0].content + 1 }}", "{{ 'a' - 1 }}", "{{ none.attribute.other }}"]
+)
+def test_an_error_of_any_kind_inside_a_template_is_its_refusal(tokenizer, template):
+    with pytest.raises(PromptError, match="chat template of some/model refuses the turns user: "):
+        PromptBuilder(tokenizer(template), "English", "German", USER_ONLY)
+
+
+def test_published_templates(tokenizer):
+    """``ALIGNATT_FIXTURES/chat_templates`` may hold ``plain`` and ``reasoning`` templates."""
+    folder = Path(os.environ.get("ALIGNATT_FIXTURES", "")) / "chat_templates"
+    if not os.environ.get("ALIGNATT_FIXTURES") or not folder.is_dir():
+        pytest.skip("not run: ALIGNATT_FIXTURES names no folder with chat_templates")
+    for file in sorted(folder.glob("*/*.jinja")):
+        template = tokenizer(file.read_text(encoding="utf-8"))
+        if file.parent.name == "reasoning":
+            with pytest.raises(PromptError, match="would write its thoughts"):
+                PromptBuilder(template, "English", "German", USER_ONLY)
+        else:
+            PromptBuilder(template, "English", "German", USER_ONLY)
