@@ -61,18 +61,19 @@ def test_a_rank_without_heads_adds_nothing(order):
     assert (draft(*answers).rows.source == 0.25).all()
 
 
-def test_a_rank_that_captured_too_little_is_not_passed_over():
-    missing = ([0, 2, 4], b"", None, 0.0, 0, False)
-    with pytest.raises(EngineError, match=r"shapes \(2, 2, 4\) and \(0, 2, 4\)"):
-        draft(part(0), missing)
-    with pytest.raises(EngineError, match="0 attention rows came for 2 tokens"):
-        draft(missing)
+NO_ROWS = ([0, 2, 4], b"", None, 0.0, 0, False)
 
 
-def test_missing_answers_are_errors():
-    with pytest.raises(EngineError, match="no worker captures the heads"):
-        draft(NO_HEADS, NO_HEADS)
-    with pytest.raises(EngineError, match="does not know the request"):
-        draft(part(0), None)
-    with pytest.raises(EngineError, match=r"draft tokens \[0, 1\] were not captured"):
-        draft(part(0, value=float("nan")))
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ((part(0), NO_ROWS), r"shapes \(2, 2, 4\) and \(0, 2, 4\)"),
+        ((NO_ROWS,), "0 attention rows came for 2 tokens"),
+        ((NO_HEADS, NO_HEADS), "no worker captures the heads"),
+        ((part(0), None), "does not know the request"),
+        ((part(0, value=float("nan")),), r"draft tokens \[0, 1\] were not captured"),
+    ],
+)
+def test_missing_answers_are_errors(answers, message):
+    with pytest.raises(EngineError, match=message):
+        draft(*answers)

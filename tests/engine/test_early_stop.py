@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from alignatt_agent.engine import early_stop
-from alignatt_agent.engine.row_requests import EXTRA, Ledger, capture_request
+from alignatt_agent.engine.row_requests import Ledger
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import Draft, EngineError, Readout
+from tests.engine.test_row_requests import request, step
 from tests.fixtures.engines import HEADS, make_prompt
 
 TOLERANCE = 1e-4
@@ -105,24 +106,13 @@ def test_teacher_forced_rows_equal_those_of_the_draft(engines):
 # ---------------------------------------------------------------------- the processors alone
 def live_request(rejected: bool, gate: bool = True):
     settings = {**AlignAtt().gate(2).settings, "frontier": 2, "earlier": ([0, 1, 1], b"")}
-    extra = {EXTRA: capture_request("k", 1, 3, 5, 4, 3, [0], settings if gate else None)}
-    params = SimpleNamespace(extra_args=extra, stop_token_ids=[3, 7])
-    new = SimpleNamespace(
-        req_id="r", num_computed_tokens=0, block_ids=[[0]], sampling_params=params
-    )
+    wanted = {"prompt": 5, "first": 4, "gate": settings if gate else None}
+    new = request("k", blocks=[[0]], **wanted)
+    new.sampling_params.stop_token_ids = [3, 7]
     ledger = Ledger()
-    (work,) = ledger.schedule(
-        SimpleNamespace(
-            finished_req_ids=set(),
-            scheduled_new_reqs=[new],
-            num_scheduled_tokens={"r": 5},
-            scheduled_cached_reqs=SimpleNamespace(
-                req_ids=[], new_block_ids=[], num_computed_tokens=[], resumed_req_ids=set()
-            ),
-        )
-    )
-    work.request.rejected = rejected
-    return ledger, work.request, params
+    (row,) = ledger.schedule(step([new], counts={new.req_id: 5}))
+    row.request.rejected = rejected
+    return ledger, row.request, new.sampling_params
 
 
 def test_the_end_is_forced_once_a_token_was_rejected():

@@ -1,4 +1,4 @@
-"""Rows stay exact in every mode vLLM runs in; each test makes sure that its mode really ran."""
+"""Rows and verified drafts stay exact in every mode of vLLM; each test checks that its mode ran."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -27,6 +29,10 @@ ROOT = Path(__file__).parents[2]
 
 FEW_BLOCKS = {"max_model_len": 256, "num_gpu_blocks_override": 32}
 """Too few for a crowd: some requests are preempted and start again."""
+
+SMALL = {"block_size": 32, "max_num_batched_tokens": 96, **FEW_BLOCKS}
+"""Pages of 32 tokens, the fewest that the CPU's attention takes, end inside drafts; steps of 96 end
+inside prompts and drafts, too."""
 
 
 def variant(models: ModelsConfig, worker: str, **engine: object) -> ModelConfig:
@@ -47,6 +53,12 @@ def serving(model: ModelConfig) -> Iterator[tuple[ServedModel, DraftEngine]]:
 
 
 BATCH = [*cases(12), *crowd()]
+
+
+@pytest.fixture(scope="module")
+def small(models) -> Iterator[tuple[ServedModel, DraftEngine]]:
+    with serving(variant(models, "Witness", **SMALL)) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -90,15 +102,16 @@ def test_an_engine_inside_the_process(reference, offline):
         check_rows(reference, case, draft)
 
 
-def test_preempted_requests(models, reference, usual):
-    with serving(variant(models, "Witness", **FEW_BLOCKS)) as (model, engine):
-        drafts = together(engine, BATCH)
-        (seen,) = model.ask_workers("witnessed")
-        assert seen["resumed"] > 0
-        assert seen["chunks"] > 0
-        assert seen["batch"] > 1
-        check(reference, usual, drafts)
-        assert model.ask_workers("alignatt_held") == [0]
+def test_preempted_requests(small, reference, usual):
+    model, engine = small
+    model.ask_workers("witnessed")
+    drafts = together(engine, BATCH)
+    (seen,) = model.ask_workers("witnessed")
+    assert seen["resumed"] > 0
+    assert seen["chunks"] > 0
+    assert seen["batch"] > 1
+    check(reference, usual, drafts)
+    assert model.ask_workers("alignatt_held") == [0]
 
 
 @pytest.fixture
@@ -159,3 +172,89 @@ def test_tensor_parallel_workers(models, reference, usual):
         with pytest.raises(EngineError, match="variant: the engine died: "):
             engine.draft(make_prompt(1, 60, 5, 20), 400)
         assert not served.alive
+
+
+# ---------------------------------------------------------------------- verified drafts
+@dataclass(frozen=True)
+class Expecting:
+    """A request of which something is expected."""
+
+    case: Case
+    expected: tuple[int, ...]
+
+    def run(self, engine: DraftEngine) -> Draft:
+        case = self.case
+        return engine.draft(
+            case.prompt, case.tokens, case.readout, case.gate, expected=self.expected
+        )
+
+
+def whole(engine: DraftEngine, case: Case) -> tuple[int, ...]:
+    return engine.draft(case.prompt, case.tokens).token_ids
+
+
+def wrong(tokens: tuple[int, ...], place: int) -> tuple[int, ...]:
+    return (*tokens[:place], tokens[place] ^ 1, *tokens[place + 1 :])
+
+
+def test_a_verified_draft_is_the_decoded_one(small, reference):
+    model, engine = small
+    model.ask_workers("witnessed")
+    again = saved = 0
+    for case in cases(9):
+        tokens = whole(engine, case)
+        usual = case.run(engine)
+        ungated = replace(case, gate=None)
+        for expected in (tokens, wrong(tokens, 3), (*wrong(tokens, len(tokens) - 1), 9), (7,)):
+            for _ in range(2):  # the second time, the source and its draft are known
+                draft = Expecting(case, expected).run(engine)
+                check_same(case, draft, usual)
+                again += draft.steps > usual.steps
+            check_rows(reference, case, draft)
+        steps = [Expecting(ungated, tokens).run(engine).steps for _ in range(2)]
+        assert all(count <= 2 for count in steps)  # 2: a position was cached, and computed again
+        again += steps.count(2)
+        saved += usual.steps - min(steps)
+    (seen,) = model.ask_workers("witnessed")
+    assert seen["chunks"] > 0
+    assert seen["cached"] > 0
+    assert again > 0
+    assert saved > 0
+    assert model.ask_workers("alignatt_held") == [0]
+
+
+def test_a_verified_draft_goes_on_where_its_gate_has_opened(small):
+    _, engine = small
+    resumed = 0
+    for case in cases(9):
+        tokens = whole(engine, case)
+        begun = case.run(engine)
+        if begun.cut and len(begun.token_ids) < case.tokens:
+            resumed += 1
+            arguments = (case.prompt, case.tokens, case.readout, None, begun)
+            rest = tokens[len(begun.token_ids) :]
+            usual = engine.draft(*arguments)
+            for expected in (rest, (*rest[:2], 9, *rest[3:])):
+                check_same(case, engine.draft(*arguments, expected), usual)
+    assert resumed > 1
+
+
+def test_verified_drafts_together_and_preempted(small, reference):
+    model, engine = small
+    batch = [*cases(12), *crowd()]
+    usual = [case.run(engine) for case in batch]
+    drafts = [whole(engine, case) for case in batch]
+    changed = [
+        Expecting(case, (tokens[:5], wrong(tokens, 4)[:5])[i % 2])  # and then decoding goes on
+        for i, (case, tokens) in enumerate(zip(batch, drafts, strict=True))
+    ]
+    model.ask_workers("witnessed")
+    with ThreadPoolExecutor(len(batch)) as threads:
+        found = list(threads.map(lambda item: item.run(engine), changed))
+    (seen,) = model.ask_workers("witnessed")
+    assert seen["batch"] > 1
+    assert seen["resumed"] > 0
+    for case, draft, expected in zip(batch, found, usual, strict=True):
+        check_same(case, draft, expected)
+        check_rows(reference, case, draft)
+    assert model.ask_workers("alignatt_held") == [0]

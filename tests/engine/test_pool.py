@@ -17,7 +17,7 @@ from alignatt_agent.engine import pool
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment
 from alignatt_agent.engine.served_model import ServedModel
-from alignatt_agent.engine.speech_models import stop_ids
+from alignatt_agent.engine.speech_models import SpeechModel, stop_ids
 from alignatt_agent.types import EngineError, Readout
 from tests.fixtures.engines import HEADS, make_prompt
 
@@ -127,6 +127,28 @@ def test_streams_share_the_engines(engines):
     with ThreadPoolExecutor(6) as threads:
         together = list(threads.map(stream, range(6)))
     assert together == alone
+
+
+def test_a_verified_transcript_is_the_decoded_one(engines):
+    asr = served("asr")
+    model = SpeechModel(asr)
+    prompt = engines.asr._prompt.ids("English", "")
+    for seed in range(3):
+        audio = noise(1.0 + seed, seed)
+        usual = model.generate(prompt, audio, 24)
+        assert len(usual.token_ids) > 8
+        tokens = usual.token_ids
+        other = 10 if tokens[4] != 10 else 11
+        for expected, requests, steps in (
+            (tokens, 1, 1),
+            (tokens[:5], 1, usual.steps - 5),
+            ((*tokens, *tokens[:2]), 1, 1),
+            ((*tokens[:4], other, *tokens[5:]), 2, usual.steps - 4),
+        ):
+            answer = model.generate(prompt, audio, 24, expected)
+            assert (answer.token_ids, answer.ended) == (tokens, usual.ended)
+            assert (answer.requests, answer.steps) == (requests, steps)
+    assert asr.ask_workers("alignatt_held") == [0]
 
 
 @pytest.mark.parametrize(

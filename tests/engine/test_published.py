@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from transformers import Gemma4ForConditionalGeneration
 
 from alignatt_agent.cascade import serve_recognizer
 from alignatt_agent.config.agent_config import ModelConfig
@@ -16,7 +17,10 @@ from alignatt_agent.speech.front_ends import GemmaPrompt
 from alignatt_agent.types import Readout
 from lab.stand_ins.fixed_transcript import gemma4_inputs
 from lab.stand_ins.layouts import MEDIA, write_gemma4
-from tests.fixtures.engines import HEADS, make_prompt
+from tests.engine.batches import Case, check_rows
+from tests.fixtures.engines import HEADS, make_prompt, rows_of
+
+PREDICTING = Readout(HEADS, "predicting")
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +35,13 @@ def test_gemma4_with_its_towers_and_unused_projections(gemma4):
         engine = pool.draft_engine(served, HEADS)
         media = served.tokenizer().convert_tokens_to_ids(list(MEDIA.values()))
         prompts = [text_only(make_prompt(seed, 90, 5, 40), media) for seed in range(4)]
-        drafts = [engine.draft(prompt, 8, Readout(HEADS, "predicting")) for prompt in prompts]
+        drafts = [engine.draft(prompt, 8, PREDICTING) for prompt in prompts]
     finally:
         served.shutdown()
     assert not {token for draft in drafts for token in draft.token_ids} & set(media)
+    rows = rows_of(Gemma4ForConditionalGeneration, gemma4)
     for prompt, draft in zip(prompts, drafts, strict=True):
-        expected = rows_of_transformers(gemma4, prompt, draft)
-        np.testing.assert_allclose(draft.rows.source, expected, atol=1e-4)
+        check_rows(rows, Case(prompt, 8, PREDICTING, None), draft)
 
 
 def test_gemma4_hears_and_translates_on_one_engine(gemma4):
@@ -54,7 +58,7 @@ def test_gemma4_hears_and_translates_on_one_engine(gemma4):
         said = serve_recognizer("gemma4-audio", served).transcribe(audio, "en").text
         media = model.tokenizer.convert_tokens_to_ids(list(MEDIA.values()))
         prompt = text_only(make_prompt(1, 90, 5, 40), media)
-        draft = pool.draft_engine(served, HEADS).draft(prompt, 8, Readout(HEADS, "predicting"))
+        draft = pool.draft_engine(served, HEADS).draft(prompt, 8, PREDICTING)
     finally:
         served.shutdown()
     for audio, answer in heard:
@@ -62,14 +66,12 @@ def test_gemma4_hears_and_translates_on_one_engine(gemma4):
         assert list(answer.token_ids) == transcript_of_transformers(gemma4, ids, audio)
     assert len({answer.token_ids for _, answer in heard}) > 1  # it listens
     assert said is None or isinstance(said, str)
-    expected = rows_of_transformers(gemma4, prompt, draft)
-    np.testing.assert_allclose(draft.rows.source, expected, atol=1e-4)
+    rows = rows_of(Gemma4ForConditionalGeneration, gemma4)
+    check_rows(rows, Case(prompt, 8, PREDICTING, None), draft)
 
 
 def transcript_of_transformers(path, ids, audio):
     """Greedy ids by the published class, with the placeholder spread by what its encoder gives."""
-    from transformers import Gemma4ForConditionalGeneration
-
     model = Gemma4ForConditionalGeneration.from_pretrained(path).eval()
     asked = gemma4_inputs(model, ids, audio)
     with torch.inference_mode():
@@ -84,17 +86,3 @@ def text_only(prompt, media):
     """The same prompt without placeholders of images and sound."""
     ids = tuple(6 if token in media else token for token in prompt.token_ids)
     return replace(prompt, token_ids=ids)
-
-
-def rows_of_transformers(path, prompt, draft):
-    """Rows of ``HEADS`` by Transformers' eager attention on the published class."""
-    from transformers import Gemma4ForConditionalGeneration
-
-    model = Gemma4ForConditionalGeneration.from_pretrained(path, attn_implementation="eager")
-    ids = torch.tensor([[*prompt.token_ids, *draft.token_ids]])
-    with torch.inference_mode():
-        attention = model(ids, output_attentions=True).attentions
-    first = len(prompt.token_ids) - 1
-    rows = slice(first, first + len(draft.token_ids))
-    columns = slice(prompt.source_start, prompt.source_end)
-    return torch.stack([attention[layer][0, head, rows, columns] for layer, head in HEADS], 1)

@@ -5,29 +5,22 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import psutil
 import pytest
 
+from alignatt_agent.engine import pool
 from alignatt_agent.types import Draft, EngineError, Prompt, Readout
+from tests.engine.batches import POLICY, Case, cases, check_rows, check_same, together
 from tests.fixtures.engines import HEADS, make_prompt
 
-TOLERANCE = 1e-4
+MIB = 1 << 20
 
 PREDICTING = Readout(HEADS, "predicting")
 EMITTED = Readout(HEADS, "emitted")
 
 
 def check(reference, prompt: Prompt, draft: Draft, readout: Readout) -> None:
-    assert draft.rows is not None
-    expected = reference(prompt, draft, readout)
-    shape = (len(draft.token_ids), len(readout.heads), len(prompt.token_word))
-    assert draft.rows.source.shape == shape
-    np.testing.assert_allclose(draft.rows.source, expected.source, atol=TOLERANCE)
-    np.testing.assert_allclose(draft.rows.prompt, expected.prompt, atol=TOLERANCE)
-    np.testing.assert_allclose(draft.rows.suffix, expected.suffix, atol=TOLERANCE)
-    visible = expected.source.sum(-1) > 0  # a span that left the window has no argmax
-    np.testing.assert_array_equal(
-        draft.rows.source.argmax(-1)[visible], expected.source.argmax(-1)[visible]
-    )
+    check_rows(reference, Case(prompt, 0, readout, None), draft)
 
 
 @pytest.mark.parametrize("readout", [PREDICTING, EMITTED], ids=lambda r: r.row)
@@ -108,3 +101,44 @@ def test_a_draft_may_end_at_the_limit_of_the_context(engines, reference):
         check(reference, prompt, draft, readout)
     with pytest.raises(EngineError, match="maximum context length|no room|max_model_len"):
         engines.translation.draft(make_prompt(12, 2048, 100, 30), 16, EMITTED)
+
+
+# ---------------------------------------------------------------------- many streams
+def test_sixteen_drafts_at_once_are_those_of_one_after_the_other(engines):
+    batch = cases(16)
+    alone = [case.run(engines.translation) for case in batch]
+    assert any(draft.cut for draft in alone)
+    for _ in range(3):
+        crowd = together(engines.translation, batch)
+        for case, draft, expected in zip(batch, crowd, alone, strict=True):
+            check_same(case, draft, expected)
+
+
+def memory_after(requests: int, engine, seed: int) -> float:
+    """Resident memory of the translation engine in MiB after so many drafts of one token."""
+    model = pool._served["translation"][1]
+    # A span of 1,000 tokens: what is left behind 900 times shows.
+    prompt = make_prompt(seed, 1100, 20, 1000)
+    readouts = (Readout(HEADS, "predicting"), Readout(HEADS, "emitted"))
+    for number in range(requests):
+        gate = POLICY.gate(500) if number % 3 == 0 else None
+        draft = engine.draft(prompt, 1, readouts[number % 2], gate)
+        assert draft.rows is not None
+    assert model.ask_workers("alignatt_held") == [0]
+    (process,) = model._processes
+    return psutil.Process(process.pid).memory_info().rss / MIB
+
+
+def test_memory_does_not_grow_with_requests(engines):
+    early = memory_after(100, engines.translation, 1)
+    late = memory_after(900, engines.translation, 1)
+    # The rows of 900 requests are 29 MB.
+    assert late - early < 10
+
+
+@pytest.mark.parametrize("count", [40])
+def test_more_streams_than_the_engine_runs_at_once(engines, count):
+    batch = cases(count)
+    crowd = together(engines.translation, batch)
+    for case, draft in list(zip(batch, crowd, strict=True))[::7]:
+        check_same(case, draft, case.run(engines.translation))
