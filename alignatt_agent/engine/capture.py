@@ -26,7 +26,6 @@ from alignatt_agent.engine import supported_modes
 from alignatt_agent.engine.batch import Batch
 from alignatt_agent.engine.key_layout import Keys
 from alignatt_agent.engine.replay import Replay
-from alignatt_agent.engine.replay_cpu import DTYPES, CpuReplay
 from alignatt_agent.engine.row_requests import SOURCE, Ledger, WantedRow
 from alignatt_agent.engine.verify import read_greedy
 
@@ -168,9 +167,7 @@ class Capture:
             name = tap.owner.layer_name
             tap.group = next(i for i, g in enumerate(groups) if name in g.layer_names)
             tap.keys = readers[name] = readers.get(name) or Keys(tap.owner)
-        on_cpu = self._slots.device.type == "cpu"
-        compiled = on_cpu and all(tap.owner.kv_cache.dtype in DTYPES for tap in self.taps)
-        self._replay: Any = (CpuReplay if compiled else Replay)(self.taps, self._slots)
+        self._replay = Replay(self.taps, self._slots)
 
     # ------------------------------------------------------------------ one step
     def begin(self, scheduled: Any) -> list[WantedRow]:

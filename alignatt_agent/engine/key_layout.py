@@ -25,12 +25,7 @@ class Keys:
         self._shape = index.shape
         self._index = index.flatten()
         self._cache = cache
-        self._places = _places(cache, index)
-        self._view = _strided_view(cache, self._places)
-
-    def offsets(self) -> torch.Tensor:
-        """``[N, D]`` distance in memory of each key element from the start of its page."""
-        return self._places
+        self._view = _strided_view(cache, _places(cache, index))
 
     def __call__(self, blocks: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
         """Return ``[M, h, B, N, D]`` keys.

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import torch
 
-from alignatt_agent.engine.replay import Fold, hidden_positions, probabilities
+from alignatt_agent.engine.batch import Batch
+from alignatt_agent.engine.key_layout import Keys
+from alignatt_agent.engine.replay import Fold, Replay, hidden_positions, probabilities
+from alignatt_agent.engine.row_requests import CaptureRequest, WantedRow
+from tests.engine.test_key_layout import DIM, LAYOUTS, SIZE, backend
 
 
 def naive(query, keys, position, window, scale, cap, sink):
@@ -53,3 +59,26 @@ def test_fold_splits_a_row_into_source_prompt_and_suffix():
         [[1 + 2 + 6 + 7 + 8, 9 + 10, 3, 4, 5], [sum(range(3, 10)), 10, 1, 2, 0]]
     )
     torch.testing.assert_close(folded[:, 0] * 55, expected.float())
+
+
+def test_a_row_is_found_by_its_slot_and_is_nan_where_no_query_had_it():
+    layer = backend(LAYOUTS["row by row"])
+    layer.kv_cache.normal_()
+    layer.sliding_window, layer.impl.scale = None, 0.5
+    heads = torch.tensor([0, 1])
+    tap = SimpleNamespace(layer=layer, heads=heads, key_heads=heads, columns=[0, 1], group=0)
+    tap.keys, tap.page, tap.stage = Keys(layer), SIZE, torch.randn(6, 2, DIM)
+    requests = [CaptureRequest(name, 1, 3, 5, 4, 3, [0]) for name in "ab"]
+    requests[0].replace_blocks([[2, 3]])
+    requests[1].replace_blocks([[4, 1]])
+    wanted = [WantedRow(request, SIZE + 1) for request in requests]
+    slots = torch.tensor([7, 3 * SIZE + 1, -1, 1 * SIZE + 1, -1, -1])
+    batch, replay = Batch(wanted, [tap], [SIZE]), Replay([tap], slots)
+    rows = replay(wanted, batch, 6)
+    torch.testing.assert_close(rows.sum(-1), torch.ones(2, 2))
+    keys = tap.keys(torch.tensor([[[4, 1]]]), heads[None, :, None])
+    hidden = hidden_positions(torch.tensor([SIZE + 1]), 2 * SIZE, None)
+    expected = probabilities(tap.stage[[3]], keys, hidden, 0.5)[0, :, 1:3]
+    torch.testing.assert_close(rows[1, :, 2:], expected)
+    slots[1] = 3 * SIZE + 2
+    assert replay(wanted, batch, 6).isnan().all(-1).tolist() == [[True, True], [False, False]]
