@@ -87,17 +87,15 @@ def comet_sections(
     """Score runs (files, dev set, source, target) in one process; return their JSON sections."""
     triples = [_triples(*run) for run in runs]
     values = iter(comet_scores([one for some in triples for one in some], model, python))
-    sections = []
-    for some in triples:
-        mine = list(islice(values, len(some)))
-        sections.append(
-            {
-                "model": checkpoint(model),
-                "score": round(sum(mine) / len(mine), 6),
-                "segments": [round(value, 6) for value in mine],
-            }
-        )
-    return sections
+    found = [list(islice(values, len(some))) for some in triples]
+    return [
+        {
+            "model": checkpoint(model),
+            "score": round(sum(scores) / len(scores), 6),
+            "segments": [round(value, 6) for value in scores],
+        }
+        for scores in found
+    ]
 
 
 def _triples(
@@ -110,12 +108,9 @@ def _triples(
             f"COMET needs the transcript of the speech, one line per segment, as "
             f"ref/{source}.txt of the dev set"
         )
-    with (
-        transcript.open(encoding="utf-8") as sources,
-        files.instances.open(encoding="utf-8") as segments,
-        devset.references[target].open(encoding="utf-8") as references,
-    ):
-        return [
-            (source.strip(), json.loads(segment)["prediction"], reference.strip())
-            for source, segment, reference in zip(sources, segments, references, strict=True)
-        ]
+    paths = (transcript, files.instances, devset.references[target])
+    texts = (path.read_text(encoding="utf-8").removesuffix("\n").split("\n") for path in paths)
+    return [
+        (source.strip(), json.loads(segment)["prediction"], reference.strip())
+        for source, segment, reference in zip(*texts, strict=True)
+    ]

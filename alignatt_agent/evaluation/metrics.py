@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from omnisteval.data import Instance
@@ -63,50 +63,43 @@ def talk_latencies(
     """Return LongYAAL of each talk in milliseconds, computation-unaware and -aware."""
     result: dict[str, dict[str, float]] = {span.talk: {} for span in spans}
     for key, aware in (("longyaal_cu_ms", False), ("longyaal_ca_ms", True)):
-        values: dict[str, list[float]] = {}
-        for span, instance in zip(spans, instances, strict=True):
-            value = yaal_ms(instance, aware)
-            if value is not None:
-                values.setdefault(span.talk, []).append(value)
-        for talk, found in values.items():
-            result[talk][key] = round(sum(found) / len(found), 4)
+        values = [
+            (span.talk, yaal_ms(item, aware)) for span, item in zip(spans, instances, strict=True)
+        ]
+        for talk, figures in result.items():
+            found = [value for name, value in values if name == talk and value is not None]
+            if found:
+                figures[key] = round(sum(found) / len(found), 4)
     return result
 
 
-def cascade_figures(records: Iterable[TalkStep]) -> dict[str, Any]:
+def cascade_figures(records: Sequence[TalkStep]) -> dict[str, Any]:
     """Return stage times, reasons for stopping, and decoding steps of both language models."""
-    seconds = dict.fromkeys(STAGES, 0.0)
-    reasons: Counter[str] = Counter()
-    audio: dict[str, float] = {}
-    chunks = steps = accepted = 0
-    transcripts, requests, heard_steps = 0, 0, 0
-    for record in records:
-        chunks += 1
-        audio[record.talk] = record.audio_s
-        for stage in STAGES:
-            seconds[stage] += record.seconds[stage]
-        if record.gated is not None:
-            reasons[record.gated.decision.reason] += 1
-        steps += record.passes
-        accepted += record.accepted
-        transcripts += record.heard.transcripts.count
-        requests += record.heard.transcripts.requests
-        heard_steps += record.heard.transcripts.steps
-    heard = sum(audio.values())
+    chunks, audio_s = (
+        len(records),
+        sum({record.talk: record.audio_s for record in records}.values()),
+    )
+    seconds = {stage: sum(record.seconds[stage] for record in records) for stage in STAGES}
+    gates = [record.gated for record in records if record.gated is not None]
+    steps, accepted = (sum(getattr(r, key) for r in records) for key in ("passes", "accepted"))
+    found = [record.heard.transcripts for record in records]
+    transcripts, requests, decoded = (
+        sum(getattr(item, key) for item in found) for key in ("count", "requests", "steps")
+    )
     return {
         "stages": {
             "chunks": chunks,
             "ms_per_chunk": {k: round(1000 * v / max(chunks, 1), 3) for k, v in seconds.items()},
-            "rtf": {k: round(v / max(heard, 1e-9), 4) for k, v in seconds.items()},
+            "rtf": {k: round(v / max(audio_s, 1e-9), 4) for k, v in seconds.items()},
         },
         "decoding": {
-            "stops": dict(reasons.most_common()),
+            "stops": dict(Counter(gate.decision.reason for gate in gates).most_common()),
             "steps": steps,
             "accepted": accepted,
             "steps_per_accepted": round(steps / accepted, 3) if accepted else None,
             "transcripts": transcripts,
             "transcript_requests": requests,
-            "transcript_steps": heard_steps,
-            "steps_per_transcript": round(heard_steps / transcripts, 3) if transcripts else None,
+            "transcript_steps": decoded,
+            "steps_per_transcript": round(decoded / transcripts, 3) if transcripts else None,
         },
     }
