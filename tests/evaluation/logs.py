@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.fakes.agent import SENTENCE, translated, word
+from tests.fakes.agent import SENTENCE, evaluate, translated, word
 
 CHUNK_S = 1.0
 
@@ -69,6 +69,15 @@ def write(path: Path, log, target="de") -> Path:
     settings = {"detokenizer_type": "simuleval", "latency_unit": unit}
     (path.parent / "agent.yaml").write_text(yaml.safe_dump(settings))
     return path
+
+
+def rescore(path: Path, devset: Path, out: Path, target="de", config=None):
+    """Score a log by ``simulstream-eval``; return exit status and scores, if there are any."""
+    given = ["--score-only", path, "--target", target, "--devset", devset, "--output", out]
+    given += ["--log-config", config] if config else []
+    status = evaluate([str(item) for item in given])
+    scores = Path(out) / target / "scores.json"
+    return status, json.loads(scores.read_text()) if scores.is_file() else None
 
 
 def as_jsonl(log, target="de"):

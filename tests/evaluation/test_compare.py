@@ -8,7 +8,6 @@ import random
 import pytest
 
 from alignatt_agent.cli import main
-from alignatt_agent.evaluation.cli import main as evaluate
 from alignatt_agent.evaluation.compare import compare
 from tests.evaluation import logs
 from tests.fakes import agent as fakes
@@ -34,8 +33,7 @@ def runs(tmp_path_factory):
     }
     for name, log in made.items():
         path = logs.write(root / "logs" / name / "log.jsonl", log)
-        arguments = ["--score-only", path, "--target", "de", "--devset", devset]
-        assert evaluate([str(item) for item in (*arguments, "--output", root / name)]) == 0
+        assert logs.rescore(path, devset, root / name)[0] == 0
     return root
 
 

@@ -40,9 +40,9 @@ def scored(tmp_path_factory):
         log = logs.lines(lengths, computation_s=rtf, names=("talk0",))
         path = logs.write(root / f"{rtf}" / "log.jsonl", log)
         out = root / f"out{rtf}"
-        arguments = ["--score-only", path, "--target", "de", "--devset", devset, "--output", out]
-        assert fakes.evaluate([str(item) for item in arguments]) == 0
-        found[rtf] = (json.loads((out / "de" / "scores.json").read_text()), path, out / "de")
+        status, scores = logs.rescore(path, devset, out)
+        assert status == 0
+        found[rtf] = (scores, path, out / "de")
     return devset, found
 
 

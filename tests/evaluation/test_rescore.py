@@ -3,26 +3,49 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import subprocess
 import sys
 
 import pytest
+import sentencepiece
+import yaml
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
 
+from alignatt_agent.evaluation.subwords import BYTE_LEVEL, SENTENCEPIECE
 from tests.evaluation import logs
 from tests.fakes import agent as fakes
 
+SCORES = {
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "longyaal_cu_ms": "LongYAAL (CU)",
+    "longyaal_ca_ms": "LongYAAL (CA)",
+}
 
-def official(folder, devset, log, target, form, config):
+
+@pytest.fixture(scope="module")
+def devset(tmp_path_factory):
+    """Re-scoring needs no audio: the recordings of published logs are rarely available."""
+    folder = fakes.write_devset(tmp_path_factory.mktemp("rescore") / "devset")
+    for wav in (folder / "wav").iterdir():
+        wav.unlink()
+    return folder
+
+
+def official(folder, devset, log, target, form):
     """What the ``omnisteval`` command prints, by its own names."""
     folder.mkdir()
     char = target == "zh"
+    config = ["--simulstream_config_file", str(log.parent / "agent.yaml")]
     command = [
         *(sys.executable, "-m", "omnisteval.cli", "longform"),
         *("--speech_segmentation", str(devset / "audio-segments.yaml")),
         *("--ref_sentences_file", str(devset / "ref" / f"{target}.txt")),
         *("--hypothesis_file", str(log), "--hypothesis_format", form),
-        *(["--simulstream_config_file", str(config)] if form == "simulstream" else []),
+        *(config if form == "simulstream" else []),
         *(["--char_level"] if char else ["--word_level"]),
         *("--lang", target, "--bleu_tokenizer", "zh" if char else "13a"),
         *("--output_folder", str(folder)),
@@ -32,122 +55,184 @@ def official(folder, devset, log, target, form, config):
         return {row["metric"]: row["value"] for row in csv.DictReader(stream, delimiter="\t")}
 
 
-def score_only(capsys, log, target, devset, out, *more):
-    arguments = ["--score-only", log, "--target", target, "--devset", devset, "--output", out]
-    status = fakes.evaluate([str(item) for item in (*arguments, *more)])
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
-
-
 @pytest.mark.parametrize(
     ("target", "form"),
     [("de", "simulstream"), ("zh", "simulstream"), ("de", "jsonl"), ("de", "revisions")],
 )
-def test_equal_to_omnisteval_to_the_last_digit(capsys, tmp_path, target, form):
-    devset = fakes.write_devset(tmp_path / "devset")
-    # Re-scoring needs no audio: the recordings of published logs are rarely at hand.
-    for wav in (devset / "wav").iterdir():
-        wav.unlink()
+def test_equal_to_omnisteval_to_the_last_digit(capsys, tmp_path, devset, target, form):
     log = logs.lines(target=target, spoil=lambda text: text.replace("3", "7").replace("三", "七"))
     if form == "revisions":
-        log = logs.with_revisions(log)
+        log, form = logs.with_revisions(log), "simulstream"
     content = logs.as_jsonl(log, target) if form == "jsonl" else log
     path = logs.write(tmp_path / "theirs" / "log.jsonl", content, target)
-    expected = official(
-        tmp_path / "official",
-        devset,
-        path,
-        target,
-        "jsonl" if form == "jsonl" else "simulstream",
-        path.parent / "agent.yaml",
-    )
-    status, text, error = score_only(capsys, path, target, devset, tmp_path / "out")
-    assert status == 0, error
-    scores = json.loads((tmp_path / "out" / target / "scores.json").read_text())
+    expected = official(tmp_path / "official", devset, path, target, form)
+    status, scores = logs.rescore(path, devset, tmp_path / "out", target)
+    assert status == 0
     assert 10 < scores["bleu"] < 99
-    for name, key in [
-        ("BLEU", "bleu"),
-        ("chrF", "chrf"),
-        ("LongYAAL (CU)", "longyaal_cu_ms"),
-        ("LongYAAL (CA)", "longyaal_ca_ms"),
-    ]:
-        assert f"{scores[key]:.4f}" == expected[name]
+    assert {name: f"{scores[key]:.4f}" for key, name in SCORES.items()} == {
+        name: expected[name] for name in SCORES.values()
+    }
     assert scores["longyaal_ca_ms"] == pytest.approx(scores["longyaal_cu_ms"] + 100)
-    assert "omnisteval longform" in text
-    if form != "jsonl":
+    assert "omnisteval longform" in capsys.readouterr().out
+    if form == "simulstream":
         assert scores["stream_laal_ca_ms"] > scores["stream_laal_cu_ms"] > 0
         assert scores["rtf"] == pytest.approx(12 * 0.1 / 10.5, rel=0.01)
 
 
-def test_a_bad_log_gets_a_message_and_no_score(capsys, tmp_path):
-    devset = fakes.write_devset(tmp_path / "devset")
+def test_a_bad_log_gets_a_message_and_no_score(capsys, tmp_path, devset):
     log = [line for line in logs.lines() if line.get("id") != 1]
     path = logs.write(tmp_path / "log.jsonl", log)
-    status, _, error = score_only(capsys, path, "de", devset, tmp_path / "out")
-    assert status == 1
-    assert "talks missing from the log: talk1 (1 of 2 are there)" in error
-    assert not (tmp_path / "out" / "de" / "scores.json").exists()
+    assert logs.rescore(path, devset, tmp_path / "out") == (1, None)
+    assert "talks missing from the log: talk1 (1 of 2 are there)" in capsys.readouterr().err
 
 
-def test_jsonl_without_computation_times(capsys, tmp_path):
-    devset = fakes.write_devset(tmp_path / "devset")
+def test_jsonl_without_computation_times(tmp_path, devset):
     entries = logs.as_jsonl(logs.lines())
     for entry in entries:
         del entry["elapsed"]
     path = logs.write(tmp_path / "log.jsonl", entries)
-    status, _, error = score_only(capsys, path, "de", devset, tmp_path / "out")
-    assert status == 0, error
-    scores = json.loads((tmp_path / "out" / "de" / "scores.json").read_text())
-    assert scores["longyaal_ca_ms"] is None
+    status, scores = logs.rescore(path, devset, tmp_path / "out")
+    assert (status, scores["longyaal_ca_ms"]) == (0, None)
     assert scores["longyaal_cu_ms"] > 0
 
 
-def test_a_silent_talk_counts_and_is_named(capsys, tmp_path):
-    devset = fakes.write_devset(tmp_path / "devset")
+def test_a_silent_talk_counts_and_is_named(capsys, tmp_path, devset):
     log = [
-        {**line, "generated_tokens": []}
-        if line.get("id") == 1 and "deleted_tokens" in line
-        else line
+        line | {"generated_tokens": []} if line.get("id") == 1 and "metadata" not in line else line
         for line in logs.lines()
     ]
     path = logs.write(tmp_path / "log.jsonl", log)
-    status, _, error = score_only(capsys, path, "de", devset, tmp_path / "out")
-    assert status == 0, error
-    assert "warning: talk1: nothing was emitted" in error
-    scores = json.loads((tmp_path / "out" / "de" / "scores.json").read_text())
+    status, scores = logs.rescore(path, devset, tmp_path / "out")
+    assert status == 0
+    assert "warning: talk1: nothing was emitted" in capsys.readouterr().err
     assert 30 < scores["bleu"] < 70
     assert scores["paced"]["longest_silence_s"] == pytest.approx(4.2, abs=0.01)
 
 
-def test_chinese_with_fullwidth_spaces_and_marks(capsys, tmp_path):
-    devset = fakes.write_devset(tmp_path / "devset")
-    plain = logs.write(tmp_path / "a" / "log.jsonl", logs.lines(target="zh"), "zh")
-    odd = logs.lines(target="zh", spoil=lambda text: text.replace("。", "．\u3000"))
-    path = logs.write(tmp_path / "b" / "log.jsonl", odd, "zh")
-    scores = []
-    for number, item in enumerate((plain, path)):
-        status, _, error = score_only(capsys, item, "zh", devset, tmp_path / f"out{number}")
-        assert status == 0, error
-        found = json.loads((tmp_path / f"out{number}" / "zh" / "scores.json").read_text())
-        scores.append(found["bleu"])
-    assert scores[0] > 99
-    assert 40 < scores[1] < scores[0]
+def test_chinese_with_fullwidth_spaces_and_marks(tmp_path, devset):
+    bleu = []
+    for name, stop in (("plain", "。"), ("odd", "．\u3000")):
+        log = logs.lines(target="zh", spoil=lambda text, stop=stop: text.replace("。", stop))
+        path = logs.write(tmp_path / name / "log.jsonl", log, "zh")
+        bleu.append(logs.rescore(path, devset, tmp_path / f"out {name}", "zh")[1]["bleu"])
+    assert bleu[0] > 99
+    assert 40 < bleu[1] < bleu[0]
 
 
-def test_a_log_is_not_overwritten(capsys, tmp_path):
-    devset = fakes.write_devset(tmp_path / "devset")
+def test_a_log_is_not_overwritten(capsys, tmp_path, devset):
     path = logs.write(tmp_path / "out" / "de" / "metrics.jsonl", logs.lines())
-    status, _, error = score_only(capsys, path, "de", devset, tmp_path / "out")
-    assert status == 2
-    assert "take another --output" in error
+    assert logs.rescore(path, devset, tmp_path / "out") == (2, None)
+    assert "take another --output" in capsys.readouterr().err
     assert path.is_file()
 
 
-def test_a_configuration_without_a_detokenizer(capsys, tmp_path):
-    devset = fakes.write_devset(tmp_path / "devset")
-    path = logs.write(tmp_path / "log.jsonl", logs.lines())
-    (tmp_path / "proxy.yaml").write_text("hostname: localhost\nport: 8080\n")
-    more = ["--log-config", tmp_path / "proxy.yaml"]
-    status, _, error = score_only(capsys, path, "de", devset, tmp_path / "out", *more)
-    assert status == 2
-    assert "has no detokenizer_type" in error
+# ------------------------------------------------------------------ logs of pieces of words
+def sentencepiece_pieces(texts):
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts),
+        model_writer=model,
+        vocab_size=120,
+        hard_vocab_limit=False,
+        character_coverage=1.0,
+        minloglevel=2,
+    )
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    return lambda word: processor.encode(word, out_type=str)
+
+
+def byte_level(texts):
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=320, special_tokens=["[UNK]"], initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]")
+
+
+@pytest.fixture(scope="module")
+def original():
+    """A log of some errors and some umlauts."""
+    spoilt = {"Wort3": "Wörter", "Wort5": "Straße"}
+    return logs.lines(spoil=lambda text: spoilt.get(text, text))
+
+
+@pytest.fixture(scope="module")
+def tokenizers(original, tmp_path_factory):
+    """By kind: what splits a word, and the option that joins its pieces."""
+    texts = [word for line in original for word in line.get("generated_tokens", ())] * 3
+    bpe, folder = byte_level([f" {text}" for text in texts]), tmp_path_factory.mktemp("bpe")
+    bpe.save_pretrained(folder)
+    spm = {"detokenizer_type": "simuleval", "latency_unit": "spm"}
+    hf = {"detokenizer_type": "hf", "hf_model_name": str(folder)}
+    return {
+        SENTENCEPIECE: (sentencepiece_pieces(texts), spm),
+        BYTE_LEVEL: (lambda word: bpe.tokenize(f" {word}"), hf),
+    }
+
+
+def score(folder, devset, log, option=None):
+    """Score a log, joined as ``option`` says; return exit status and scores."""
+    path = folder / "theirs.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in log))
+    config = folder / "join.yaml" if option else None
+    if config:
+        config.write_text(yaml.safe_dump(option))
+    return logs.rescore(path, devset, folder / "out", config=config)
+
+
+def split_again(log, split):
+    return [
+        line | {"generated_tokens": [p for word in line["generated_tokens"] for p in split(word)]}
+        if "generated_tokens" in line
+        else line
+        for line in log
+    ]
+
+
+@pytest.mark.parametrize("kind", [SENTENCEPIECE, BYTE_LEVEL])
+def test_pieces_are_refused_as_words_and_scored_with_their_option(
+    capsys, tmp_path, devset, original, tokenizers, kind
+):
+    expected = score(tmp_path, devset, original)[1]
+    assert 20 < expected["bleu"] < 99
+    split, option = tokenizers[kind]
+    log = split_again(original, split)
+    (tmp_path / "out" / "de" / "scores.json").unlink()
+    assert score(tmp_path, devset, log) == (1, None)
+    error = capsys.readouterr().err
+    named = "latency_unit: spm" if kind == SENTENCEPIECE else "detokenizer_type: hf"
+    for text in (f"the units are {kind} pieces", named, "--log-config"):
+        assert text in error
+    status, scores = score(tmp_path, devset, log, option)
+    assert status == 0, capsys.readouterr().err
+    keys = (*SCORES, "stream_laal_cu_ms")
+    assert [scores[key] for key in keys] == [expected[key] for key in keys]
+
+
+def test_an_option_for_another_kind_is_refused(capsys, tmp_path, devset, original, tokenizers):
+    log = split_again(original, tokenizers[BYTE_LEVEL][0])
+    assert score(tmp_path, devset, log, tokenizers[SENTENCEPIECE][1]) == (1, None)
+    assert f"the units are {BYTE_LEVEL} pieces" in capsys.readouterr().err
+    log = split_again(original, tokenizers[SENTENCEPIECE][0])
+    assert score(tmp_path, devset, log, tokenizers[BYTE_LEVEL][1])[0] == 2
+    assert "are not in the vocabulary of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"detokenizer_type": "hf", "hf_model_name": "a/b"}, "a/b (hf_model_name) is not on this"),
+        ({"detokenizer_type": "hf"}, "needs hf_model_name"),
+        ({"detokenizer_type": "canary", "model_name": "x"}, "needs nemo_toolkit"),
+        ({"detokenizer_type": "hf", "hf_model_name": "empty"}, "is no tokenizer"),
+        ({"hostname": "localhost"}, "has no detokenizer_type"),
+    ],
+)
+def test_options_that_cannot_join(capsys, tmp_path, devset, original, option, message):
+    (tmp_path / "empty").mkdir()
+    assert score(tmp_path, devset, original, option) == (2, None)
+    assert message in capsys.readouterr().err
