@@ -1,4 +1,4 @@
-"""What ``alignatt doctor`` says of a configuration's models, before any is loaded."""
+"""The checks of a configuration that load no model."""
 
 from __future__ import annotations
 
@@ -24,11 +24,7 @@ _BFLOAT16_SINCE = 8.0
 
 
 def check_checkpoints(config: AgentConfig) -> tuple[list[Check], dict[str, ModelConfig]]:
-    """Look for the three checkpoints.
-
-    Returns:
-        One line each, and those that are there with the path of their local directory.
-    """
+    """Look for the three checkpoints; those that are there are returned with their directory."""
     checks: list[Check] = []
     found: dict[str, ModelConfig] = {}
     for role in ROLES:
@@ -50,7 +46,7 @@ def check_checkpoints(config: AgentConfig) -> tuple[list[Check], dict[str, Model
 
 
 def check_graphs(machine: Machine, config: AgentConfig) -> list[Check]:
-    """Say which engines run without CUDA graphs; on a CPU there are none."""
+    """Name the engines that run without CUDA graphs; on a CPU there are none."""
     if machine.extra != "cuda":
         return []
     eager = [
@@ -62,14 +58,14 @@ def check_graphs(machine: Machine, config: AgentConfig) -> list[Check]:
         return [Check("CUDA graphs", "ok", f"for {', '.join(ROLES)}")]
     found = f"not for {', '.join(eager)}: Python launches every operation of every decoding step"
     fix = (
-        "the lines `CUDA graphs: ...` compare speed and rows with and without, where the engines "
-        f"start; if all are ok, set models.{eager[0]}.engine.enforce_eager to false"
+        f"set models.{eager[0]}.engine.enforce_eager to false and compare what this command then "
+        "prints for rows and speed"
     )
     return [Check("CUDA graphs", "warn", found, fix)]
 
 
 def check_types(machine: Machine, config: AgentConfig) -> list[Check]:
-    """Say which models ask for a type that the card does not compute in."""
+    """Name the models that ask for a type which the GPU does not compute in."""
     old = [gpu for gpu in machine.gpus[:1] if 0 < gpu.capability < _BFLOAT16_SINCE]
     asked = [
         role
@@ -94,7 +90,7 @@ def check_types(machine: Machine, config: AgentConfig) -> list[Check]:
 
 
 def check_asking(resolved: Resolved) -> Check:
-    """Say whether the models can be asked what the configuration words, see ``contexts``."""
+    """Check that the models' templates take the requests of the configuration."""
     name = "prompts"
     try:
         check_requests(resolved)
@@ -105,13 +101,7 @@ def check_asking(resolved: Resolved) -> Check:
 
 
 def check_memory(machine: Machine, config: AgentConfig, weights: Mapping[str, int]) -> Check:
-    """Compare what the three engines will take with what is free.
-
-    Args:
-        machine: the facts.
-        config: with the engines' device limits.
-        weights: bytes of weights of each role whose checkpoint is there.
-    """
+    """Compare what the engines will take with what is free; ``weights`` in bytes, by role."""
     name = "memory of the engines"
     if machine.extra == "cuda":
         if machine.gpus:
@@ -153,13 +143,7 @@ def _gpu_memory(gpu: Gpu, config: AgentConfig, weights: Mapping[str, int]) -> Ch
 
 
 def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[Check]:
-    """Compare every configured head set with the translation model.
-
-    Args:
-        config: names the head sets and how many heads are read.
-        shape: decoder layers and attention heads per layer of the checkpoint; ``None`` when it
-            is not there.
-    """
+    """Compare every configured head set with the layers and heads of the translation model."""
     if not config.head_sets:
         fix = "name one per target language under head_sets"
         failed = config.policy.reads != "tokens"

@@ -1,4 +1,4 @@
-"""The part of ``alignatt doctor`` that starts the engines and looks at what they do."""
+"""The checks that start the engines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from alignatt_agent.doctor.row_parity import (
     bfloat16_constants,
     different_models,
 )
-from alignatt_agent.doctor.verify_checks import verification
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_environment, on_cpu
@@ -44,13 +43,13 @@ SENTENCES = (
 PARITY_TOKENS = 8
 """Length of the drafts whose rows are compared."""
 
-REPORT_ROWS = "do not run with this engine: its rows are wrong. Report the output of this command"
+REPORT_ROWS = "do not use this engine: its rows are wrong. Report the output of this command"
 
 OTHER_TYPE = "set models.translation.dtype to bfloat16, where both round alike, and run again"
 
 OTHER_MODEL = (
-    "the rows are not at fault: one of the two implements the model wrongly. Take another model, "
-    "or find out which"
+    "the rows are not at fault: vLLM or Transformers implements the model wrongly. Take another "
+    "model, or find out which of the two is wrong"
 )
 
 
@@ -63,7 +62,7 @@ class Case:
 
 
 def examine(resolved: Resolved) -> Iterator[Check]:
-    """Start the three engines and check what they do; checks come as they are made."""
+    """Start the three engines and check what they do."""
     served: dict[str, ServedModel] = {}
     try:
         yield from _start(resolved, served)
@@ -75,7 +74,7 @@ def examine(resolved: Resolved) -> Iterator[Check]:
             heard = partial(_end_to_end, family, asr, served["aligner"])
             yield from guarded("end to end", heard)
     finally:
-        for engine in served.values():  # side by side: each takes seconds
+        for engine in served.values():  # in parallel: each takes seconds
             engine.stop()
         for engine in served.values():
             engine.shutdown()
@@ -86,12 +85,12 @@ def guarded(name: str, check: Callable[[], Check]) -> Iterator[Check]:
     try:
         yield check()
     except EngineError as error:
-        fix = "read the message above; `simulstream-eval` and servers would stop at the same point"
+        fix = "read the message above; `simulstream-eval` and `alignatt serve` would stop here, too"
         yield Check(name, "FAIL", str(error).splitlines()[0], fix)
 
 
 def _start(resolved: Resolved, served: dict[str, ServedModel]) -> Iterator[Check]:
-    """Start the engines side by side; on a GPU in turn, where each measures free memory."""
+    """Start the engines in parallel; on a GPU in turn, where each measures free memory."""
     models = resolved.checkpoints
 
     def start(role: str) -> Check:
@@ -127,7 +126,7 @@ def _translation(resolved: Resolved, served: ServedModel) -> Iterator[Check]:
 
 
 def cases(resolved: Resolved, tokenizer: Any) -> list[Case]:
-    """Build a prompt of every direction for each sentence, as the configuration words it."""
+    """Build a prompt of every direction for each sentence."""
     config, source = resolved.config, language(resolved.config.source_language)
     found = []
     for target in map(language, resolved.head_sets):
@@ -138,7 +137,7 @@ def cases(resolved: Resolved, tokenizer: Any) -> list[Case]:
 
 
 def _layout(served: ServedModel) -> Check:
-    """Describe the layout that the start-up probe found; an unknown one does not start."""
+    """Describe the layout that the probe found at start-up."""
     found: dict[str, Any] = served.ask_workers("alignatt_describe")[0]
     backends, caches = ", ".join(found["backends"]), ", ".join(found["caches"])
     return Check("key layout", "ok", f"probed: {backends}, {found['cache_dtype']} pages {caches}")
@@ -147,8 +146,8 @@ def _layout(served: ServedModel) -> Check:
 def parity(drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype: str) -> Check:
     """Compare rows out of vLLM with those of Transformers' eager attention on the same ids.
 
-    In float32 they have to be equal up to rounding. In other types the mean difference may not
-    exceed the paper's bound, or what the type does to Transformers itself where that is more.
+    In float32 they are equal up to rounding. In other types the mean difference stays below the
+    paper's bound, or below the rounding noise of Transformers itself where that is more.
     """
     name = "rows against Transformers"
     loads = 1 if dtype == "float32" else 2
@@ -164,7 +163,8 @@ def parity(drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype
         return Check(name, "warn", "every draft is empty: nothing was compared")
     expected, gap = _reference(model, dtype, asked), Gap()
     for (_, answer), rows in zip(asked, expected, strict=True):
-        gap.add(first_rows(answer), rows)
+        assert answer.rows is not None
+        gap.add(answer.rows, rows)
     found = f"{dtype}: max |dA| {gap.largest:.1e}, mean {gap.mean:.1e}"
     if dtype == "float32":
         problems = gap.missed_exactness()
@@ -188,9 +188,8 @@ def logprob_gap(
 ) -> tuple[float, float]:
     """Compare log-probabilities of sampled tokens with those of Transformers in the same type.
 
-    Returns:
-        The largest difference, and how large one may be: outside float32 four times what the type
-        does to Transformers itself, where that is more.
+    Returns the largest difference and its bound: outside float32 four times the rounding noise of
+    Transformers itself, where that is more.
     """
     answers = [(case.prompt, *drafts.sampled(case.prompt, PARITY_TOKENS)) for case in cases]
     known = [np.concatenate([values for *_, values in answers])]
@@ -212,15 +211,8 @@ def _reference(
     return [engine.rows(case.prompt, answer.token_ids, case.readout) for case, answer in asked]
 
 
-def first_rows(draft: Draft, count: int | None = None) -> AttentionRows:
-    """Return the first rows of a draft."""
-    rows = draft.rows
-    assert rows is not None
-    return AttentionRows(rows.source[:count], rows.prompt[:count], rows.suffix[:count])
-
-
 def identity(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> Check:
-    """Compare requests with rows with the same requests without."""
+    """Compare drafts with rows with the same drafts without."""
     name = "same tokens with rows"
     plain = [drafts.draft(case.prompt, tokens).token_ids for case in cases]
     rows = [drafts.draft(case.prompt, tokens, case.readout).token_ids for case in cases]
@@ -230,7 +222,7 @@ def identity(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> Check:
 
 
 def early_stop(drafts: DraftEngine, cases: Sequence[Case], policy: Policy, tokens: int) -> Check:
-    """Compare the decisions on drafts that the gate ended with those on whole drafts."""
+    """Compare decisions on drafts that the gate ended with decisions on whole drafts."""
     name, same, total, steps = "early stop", 0, 0, [0, 0]
     if not isinstance(policy, AlignAtt):
         return Check(name, "ok", "not used: the policy has no gate that an engine could run")
@@ -249,8 +241,27 @@ def early_stop(drafts: DraftEngine, cases: Sequence[Case], policy: Policy, token
     return Check(name, "ok", found)
 
 
+def verification(drafts: DraftEngine, cases: Sequence[Case], tokens: int, dtype: str) -> Check:
+    """Compare decoded drafts with the same ones verified in one pass.
+
+    In float32 they are equal. In other types a prefill and a decoding step round differently, and
+    a near tie may go either way.
+    """
+    name, same, steps = "verified drafts", 0, [0, 0]
+    for case in cases:
+        usual = drafts.draft(case.prompt, tokens, case.readout)
+        draft = drafts.draft(case.prompt, tokens, case.readout, expected=usual.token_ids)
+        same += (draft.token_ids, draft.ended) == (usual.token_ids, usual.ended)
+        steps = [steps[0] + usual.steps, steps[1] + draft.steps]
+    found = f"{same} of {len(cases)} are the decoded ones, {steps[1]}/{steps[0]} steps"
+    if same == len(cases):
+        return Check(name, "ok", found)
+    fix = "set debug.verify_drafts and debug.verify_transcripts to false, and report this output"
+    return Check(name, "FAIL" if dtype == "float32" else "warn", found, fix)
+
+
 def speed(drafts: DraftEngine, cases: Sequence[Case], tokens: int, chunk_ms: int) -> Check:
-    """Time drafts with rows; one has to fit into a chunk."""
+    """Time drafts with rows; a draft should fit into a chunk."""
     name, figures = "speed", []
     for case in [cases[0], cases[0], *cases, *cases]:
         start = time.perf_counter()
@@ -267,7 +278,7 @@ def speed(drafts: DraftEngine, cases: Sequence[Case], tokens: int, chunk_ms: int
 
 
 def _end_to_end(family: str, asr: ServedModel, aligner: ServedModel) -> Check:
-    """Send a second of noise through the recogniser and align two words with it."""
+    """Send a second of noise through the recognizer and align two words with it."""
     name, samples = "end to end", np.random.default_rng(0).standard_normal(SAMPLE_RATE)
     audio = (samples * 0.01).astype(np.float32)
     start = time.monotonic()
@@ -278,5 +289,5 @@ def _end_to_end(family: str, asr: ServedModel, aligner: ServedModel) -> Check:
     if len(items) != 2 or not np.isfinite(times).all() or times != sorted(times):
         fix = "check that models.aligner is a Qwen3 forced aligner"
         return Check(name, "FAIL", f"two words were aligned as {items}", fix)
-    found = f"a second of noise was heard as {text!r} and aligned, in {elapsed:.2f} s"
+    found = f"a second of noise was transcribed as {text!r} and aligned, in {elapsed:.2f} s"
     return Check(name, "ok", found)

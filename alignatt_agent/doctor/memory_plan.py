@@ -1,6 +1,6 @@
-"""What the engines of a configuration take of a GPU, computed before any is started.
+"""Compute how much memory of a GPU the engines of a configuration need.
 
-Nothing of it was measured on a GPU: "Available KV cache memory" in vLLM's log is the proof.
+No GPU has confirmed it yet: compare with "Available KV cache memory" in vLLM's log.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from alignatt_agent.doctor.model_sizes import Sizes, UnknownSizeError, sizes_of
 from alignatt_agent.engine.options import MAX_CONTEXT, MAX_STREAMS
 
 CONTEXT = 0.6 * GIB
-"""Assumed, not computed: CUDA context, libraries and graphs of an engine's process, in bytes."""
+"""Assumed: CUDA context, libraries and graphs of an engine's process, in bytes."""
 
 FREE = 0.05
-"""Share of a card that no engine gets: other programs, fragments."""
+"""Share of a GPU that no engine gets: other programs, fragments."""
 
 _STEP_TOKENS = 2048
-"""vLLM's ``max_num_batched_tokens`` where nothing is said."""
+"""vLLM's default of ``max_num_batched_tokens``."""
 
 _TAILS = 2
-"""A tail grows to as many times ``speech.max_tail_s`` where a recogniser keeps failing."""
+"""The live tail grows to so many ``speech.max_tail_s`` where the recognizer keeps failing."""
 
 HEADERS = (
     *("computed, GiB", "weights", "activations", "context", "KV cache: one request", "all"),
@@ -37,14 +37,7 @@ HEADERS = (
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What one engine takes, in bytes.
-
-    Attributes:
-        weights: of the model.
-        activations: at the widest place of a full step, and of the audio encoder.
-        request: cache of one request of the longest kind; vLLM does not start with less.
-        requests: cache of as many as may run at once.
-    """
+    """Memory of one engine, in bytes; the cache of one longest request, and of all at once."""
 
     weights: float
     activations: float
@@ -53,19 +46,15 @@ class Need:
 
     @property
     def least(self) -> float:
-        """The engine starts with no less."""
+        """The engine does not start with less."""
         return self.weights + self.activations + CONTEXT + self.request
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Shares of a card for the engines of a configuration.
+class MemoryPlan:
+    """Shares of a GPU by role: ``written`` in the configuration, and computed ones.
 
-    Attributes:
-        total: memory of the card, in bytes.
-        needs: of every role.
-        written: shares that the configuration has.
-        shares: shares to write; empty where the engines do not fit.
+    ``total`` is its memory in bytes; ``shares`` is empty where the engines do not fit.
     """
 
     total: float
@@ -75,11 +64,11 @@ class Plan:
 
     @property
     def least(self) -> float:
-        """What all engines take at least, as a share of the card."""
+        """The least that all engines need, as a share of the GPU."""
         return sum(need.least for need in self.needs.values()) / self.total
 
     def problems(self) -> Iterator[str]:
-        """Say which written shares do not work on this card."""
+        """Name the written shares that do not work on this GPU."""
         for role, need in self.needs.items():
             if self.written[role] * self.total < need.least:
                 yield (
@@ -119,16 +108,8 @@ class Plan:
         yield from (f"as written: {problem}" for problem in self.problems())
 
 
-def plan(config: AgentConfig, total: float) -> Plan:
-    """Compute what the engines of a configuration take of a card.
-
-    Args:
-        config: names models, longest requests and how many run at once.
-        total: memory of the card, in bytes.
-
-    Raises:
-        UnknownSizeError: the dimensions of a model are not known here.
-    """
+def plan(config: AgentConfig, total: float) -> MemoryPlan:
+    """Compute the memory of all engines on a GPU of ``total`` bytes."""
     needs, problems = {}, []
     for role in config.models.engine_roles:
         model: ModelConfig = getattr(config.models, role)
@@ -139,22 +120,16 @@ def plan(config: AgentConfig, total: float) -> Plan:
             problems.append(f"models.{role}: {error}")
     if problems:
         raise UnknownSizeError("no memory plan: " + "; ".join(problems))
-    return Plan(total, needs, gpu_shares(config.models), _shares(needs, total))
+    return MemoryPlan(total, needs, gpu_shares(config.models), _shares(needs, total))
 
 
 def need(model: ModelConfig, found: Sizes, seconds: float) -> Need:
-    """Compute what an engine takes.
-
-    Args:
-        model: the checkpoint and the limits of its engine.
-        found: its sizes.
-        seconds: longest audio of a request.
-    """
+    """Compute the memory of an engine; ``seconds`` is the longest audio of a request."""
     size, engine = found.value_bytes, model.engine
     tokens = int(engine.get("max_num_batched_tokens", _STEP_TOKENS))
     streams = int(engine.get("max_num_seqs", MAX_STREAMS))
-    # A gated layer's two halves and their product beside what the residual stream needs, and the
-    # sampler's copies of the logits, which are 4 bytes wide.
+    # A gated layer's two halves and their product, the residual stream, and the sampler's copies
+    # of the logits, which are 4 bytes wide.
     step = tokens * (3 * found.inner + 6 * found.hidden) * size + 3 * streams * found.outputs * 4
     audio = 3 * found.largest_frame * seconds * size
     request = int(engine.get("max_model_len", MAX_CONTEXT)) * found.cache * size
@@ -162,7 +137,7 @@ def need(model: ModelConfig, found: Sizes, seconds: float) -> Need:
 
 
 def _shares(needs: dict[str, Need], total: float) -> dict[str, float]:
-    """Give every engine what it needs, and of the rest what its cache can use, in hundredths."""
+    """Split a GPU: to each engine the least it needs, and of the rest what its cache can use."""
     least = {role: math.ceil(100 * need.least / total) for role, need in needs.items()}
     left = math.floor(100 * (1 - FREE)) - sum(least.values())
     if left < 0:

@@ -26,7 +26,7 @@ MAX_XIELU = 1e-2
 
 @dataclass
 class Gap:
-    """How far rows are from others of the same tokens.
+    """Differences between rows of the same tokens.
 
     Attributes:
         largest: largest difference of an attention weight of the source span.
@@ -62,7 +62,7 @@ class Gap:
         self.same_peak += int(same[visible].sum())
 
     def missed_exactness(self) -> list[str]:
-        """Say which bars of float32 are missed."""
+        """Name the bounds of float32 that are exceeded."""
         problems = []
         # Written so that what is not a number fails.
         if not self.largest <= MAX_FP32:
@@ -72,18 +72,16 @@ class Gap:
         return problems + missed("argmax", self.same_peak, self.rows)
 
     def missed_mean(self, floor: Gap) -> list[str]:
-        """Say whether the bar of other types is missed: the paper's, or the noise ``floor``."""
+        """Name the exceeded bound of other types: the paper's, or the noise ``floor``."""
         if self.mean <= max(MEAN_BF16, floor.mean):
             return []
         return [f"mean |dA| {self.mean:.1e} > {MEAN_BF16:.0e} and > noise floor {floor.mean:.1e}"]
 
 
 def different_models(gap: float, bar: float = MAX_LOGPROB) -> list[str]:
-    """Say whether vLLM and Transformers compute different models, whose rows nobody can compare.
+    """Say that vLLM and Transformers compute different models, whose rows cannot be compared.
 
-    Args:
-        gap: largest difference of a log-probability of the same tokens.
-        bar: what rounding explains.
+    That is where log-probabilities of the same tokens differ by more than rounding explains.
     """
     if gap <= bar:  # what is not a number fails
         return []
@@ -112,5 +110,5 @@ def bfloat16_constants(path: str, largest: float) -> list[str]:
 
 
 def missed(what: str, same: int, total: int) -> list[str]:
-    """Say how much is the same, where not all is."""
+    """Say how many are the same, where not all are."""
     return [f"{what}: {same} of {total} the same"] if same < total else []

@@ -63,6 +63,7 @@ from alignatt_agent.cli import report_errors
 from alignatt_agent.command_line import page, shared_options
 from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.doctor import speakers
 from alignatt_agent.doctor.config_checks import weight_bytes
 from alignatt_agent.evaluation.plots import FigureError
 from alignatt_agent.types import Prompt
@@ -150,7 +151,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     with bench_streams.opened(arguments.config, arguments.target) as (configs, engines):
         good, first = True, configs[arguments.config[0]]
-        talks = bench_streams.talks(arguments.devset, arguments.target)
+        talks = speakers.talks(arguments.devset)
         chosen = talks[:1] if arguments.quick else talks
         if "early-stop" in arguments.only:
             rows = list(bench_streams.early_stop(configs, engines, arguments.target, chosen))
@@ -165,7 +166,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(tabulate([found], "keys"))
             good &= found["identical"] and found["units"] > 0
         if "schedules" in arguments.only:
-            jobs = bench_streams.excerpts(arguments.devset, arguments.target, 1, arguments.seconds)
+            jobs = speakers.excerpts(arguments.devset, arguments.target, 1, arguments.seconds)
             rows = list(bench_schedules.schedules(first, engines, jobs[0], arguments.loads))
             _write(arguments.output / "schedules.json", {"device": device(), "rows": rows})
             print(tabulate(rows, "keys"))
@@ -175,15 +176,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _streams(arguments: argparse.Namespace, resolved: Resolved, engines: Engines) -> bool:
     """Measure many streams at once; returns whether each emitted what it emits alone."""
     counts = sorted(set(arguments.streams))
-    jobs = bench_streams.excerpts(arguments.devset, arguments.target, counts[-1], arguments.seconds)
+    jobs = speakers.excerpts(arguments.devset, arguments.target, counts[-1], arguments.seconds)
     rows: list[dict[str, Any]] = []
     found = {"device": device(), "chunk_ms": resolved.config.chunk_ms, "rows": rows}
-    for row in bench_streams.together(resolved, engines, jobs, counts, arguments.paced):
+    for row in speakers.together(resolved, engines, jobs, counts, arguments.paced):
         rows.append(row)
         _write(arguments.output / "streams.json", found, quiet=True)
     print(tabulate(rows, "keys", floatfmt=".3g"))
     if arguments.paced:
-        found["kept_up_with"] = most = bench_streams.knee(rows)
+        found["kept_up_with"] = most = speakers.knee(rows)
         _write(arguments.output / "streams.json", found)
         chunk = f"chunks of {resolved.config.chunk_ms} ms"
         print(f"kept up with: {most} streams (95 % of {chunk} are done before the next is there)")

@@ -19,9 +19,9 @@ from alignatt_agent.cascade import Engines, chunks, open_stream
 from alignatt_agent.config.agent_config import Schedule
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.doctor.speakers import Excerpt
 from alignatt_agent.stream import StreamStep
 from alignatt_agent.types import SAMPLE_RATE, SpeechUpdate, Step
-from lab.bench.streams import Job
 
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 LOADS = (0.3, 0.8, 1.2)
@@ -58,7 +58,7 @@ class Slowed:
 
 
 def schedules(
-    resolved: Resolved, engines: Engines, job: Job, loads: Sequence[float] = LOADS
+    resolved: Resolved, engines: Engines, job: Excerpt, loads: Sequence[float] = LOADS
 ) -> Iterator[dict[str, Any]]:
     """Translate an excerpt by the clock under every schedule and load.
 
@@ -104,7 +104,7 @@ def schedules(
 
 
 def _translate(
-    resolved: Resolved, engines: Engines, job: Job, schedule: Schedule, paced: bool = False
+    resolved: Resolved, engines: Engines, job: Excerpt, schedule: Schedule, paced: bool = False
 ) -> tuple[list[Step], list[tuple[float, float]]]:
     """Return the steps, and when each unit was said and what it translates ended, in seconds."""
     audio, target = job

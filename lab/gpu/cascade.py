@@ -48,7 +48,7 @@ def chunks(context: Context) -> Result:
 
 def streams(context: Context) -> Result:
     """Lag of many streams at once, heard by the clock, at the chunk of the configuration."""
-    from lab.bench.streams import crowd_figures, knee, speak
+    from alignatt_agent.doctor.speakers import crowd_figures, knee, speak
 
     counts = STREAMS[:2] if context.self_test else STREAMS
     chunk_ms = 500
@@ -183,12 +183,13 @@ def _recorded(
     from transformers import AutoTokenizer
 
     from alignatt_agent.config.resources import find_path
+    from alignatt_agent.doctor import speakers
     from lab.bench import streams as bench_streams
 
     targets = ("de", "it", "zh")
     devset = find_path("micro_models/devset")
     distinct = min(count, 12)
-    jobs = bench_streams.excerpts(devset, targets, distinct, seconds)
+    jobs = speakers.excerpts(devset, targets, distinct, seconds)
     tapes: dict[int, list[Tape]] = {}
     with bench_streams.opened([CONFIG], targets) as (configs, engines):
         resolved = configs[CONFIG]
@@ -203,7 +204,7 @@ def _recorded(
             for job in jobs:
                 tape = Tape.blank()
                 recorder = record(engines, tape, tokens)
-                bench_streams.speak(_with_chunks(resolved, chunk_ms), recorder, job)
+                speakers.speak(_with_chunks(resolved, chunk_ms), recorder, job)
                 tapes[chunk_ms].append(tape)
     times = -(-count // distinct)
     again = {length: (listed * times)[:count] for length, listed in tapes.items()}
@@ -216,9 +217,9 @@ def _with_chunks(resolved: Any, chunk_ms: int) -> Any:
 
 def _stages(resolved: Any, engines: Any, job: Any) -> dict[str, Any]:
     """Return the seconds of each stage of a stream, and of each of its steps."""
+    from alignatt_agent.cascade import chunks as cut
     from alignatt_agent.cascade import open_stream
     from alignatt_agent.config.languages import language
-    from lab.bench.streams import chunks as cut
 
     audio, target = job
     source = language(resolved.config.source_language)

@@ -19,7 +19,7 @@ from transformers.models.hunyuan_v1_dense import HunYuanDenseV1Config
 from transformers.models.llama import LlamaConfig
 from transformers.models.qwen3 import Qwen3Config
 
-from alignatt_agent.doctor.published_shapes import PUBLISHED
+from alignatt_agent.doctor.model_sizes import PUBLISHED
 from lab.stand_ins import random_models, templates
 from lab.stand_ins.speech_layout import write_json
 from lab.stand_ins.templates import FAMILIES

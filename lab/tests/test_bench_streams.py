@@ -10,6 +10,7 @@ import pytest
 from alignatt_agent.cascade import SCHEDULES
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.resolved import resolve
+from alignatt_agent.doctor import speakers
 from alignatt_agent.stream import Stream
 from alignatt_agent.types import AttentionRows
 from lab.bench import streams as bench_streams
@@ -118,11 +119,11 @@ def test_lag_is_measured_from_the_end_of_a_chunk_and_a_backlog_is_seen(tmp_path,
         now[0] += seconds
 
     job = (fakes.talk(5)[:40_000], "de")
-    spoken = bench_streams.speak(resolved, engines, job, 0.0, lambda: now[0], sleep)
+    spoken = speakers.speak(resolved, engines, job, 0.0, lambda: now[0], sleep)
     assert spoken.lags == pytest.approx([1.2, 1.4, 2.1])
-    found = bench_streams.crowd_figures([job], [spoken], [spoken], 5.0, 1.0)
+    found = speakers.crowd_figures([job], [spoken], [spoken], 5.0, 1.0)
     assert (found["lag_p50_s"], found["kept_up"], found["audio_s_per_s"]) == (1.4, False, 0.5)
-    at_once = bench_streams.speak(resolved, engines, job)
+    at_once = speakers.speak(resolved, engines, job)
     assert (at_once.units, at_once.lags) == (spoken.units, [])
 
 
@@ -130,10 +131,10 @@ def test_the_knee_is_the_last_number_before_the_first_that_is_too_much():
     def rows(*kept):
         return [{"streams": 2**i, "kept_up": good} for i, good in enumerate(kept)]
 
-    assert bench_streams.knee(rows(True, True, False, True)) == 2
-    assert bench_streams.knee(rows(False, True)) == 0
-    assert bench_streams.knee(rows(True, True)[::-1]) == 2
-    assert bench_streams.knee([{"streams": 4}]) == 0
+    assert speakers.knee(rows(True, True, False, True)) == 2
+    assert speakers.knee(rows(False, True)) == 0
+    assert speakers.knee(rows(True, True)[::-1]) == 2
+    assert speakers.knee([{"streams": 4}]) == 0
 
 
 def test_one_ear_says_what_streams_of_each_language_say(bench, tmp_path):

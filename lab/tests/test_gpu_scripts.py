@@ -20,7 +20,7 @@ import pytest
 from alignatt_agent.cascade import Engines
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.resolved import resolve
-from lab.bench.streams import speak
+from alignatt_agent.doctor.speakers import speak
 from tests.fakes import agent as fakes
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,8 +16,7 @@ from alignatt_agent.config.agent_config import ModelConfig, load_config
 from alignatt_agent.config.resources import CHECKOUT_ROOT
 from alignatt_agent.doctor.machine_checks import GIB
 from alignatt_agent.doctor.memory_plan import FREE, plan
-from alignatt_agent.doctor.model_sizes import UnknownSizeError, sizes, sizes_of
-from alignatt_agent.doctor.published_shapes import PUBLISHED
+from alignatt_agent.doctor.model_sizes import PUBLISHED, UnknownSizeError, sizes, sizes_of
 from lab.stand_ins.__main__ import real_configurations
 
 SPEECH = {name for name, config in PUBLISHED.items() if "thinker_config" in config}

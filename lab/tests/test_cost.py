@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from alignatt_agent.doctor.cost_model import DEVICES, KEEPS_UP, rtf, smallest_chunk, stages
+from alignatt_agent.doctor.workload import count, read_workload
 
 from alignatt_agent.cli import main
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.doctor import cost_model
-from alignatt_agent.doctor.cost_model import DEVICES, KEEPS_UP, rtf, smallest_chunk, stages
 from alignatt_agent.doctor.model_sizes import sizes_of
-from alignatt_agent.doctor.workload import count, read_workload
 from alignatt_agent.evaluation.trace import Recorder
 from alignatt_agent.stopwatch import STAGES
 from alignatt_agent.types import SourceView, SpeechUpdate, Step, Transcripts, Word

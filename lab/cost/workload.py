@@ -62,23 +62,12 @@ class Workload:
         its draft is emitted; what is sampled in vain stays the same.
         """
         more = self.accepted * (chunk_s / self.chunk_s - 1)
-        return replace(
-            self,
-            chunk_s=chunk_s,
-            draft_steps=self.draft_steps + more,
-            accepted=self.accepted + more,
-        )
+        drafted = self.draft_steps + more
+        return replace(self, chunk_s=chunk_s, draft_steps=drafted, accepted=self.accepted + more)
 
 
 def read_workload(folder: Path) -> Workload:
-    """Count what a run asked of the models.
-
-    Args:
-        folder: of one target of a run, with ``steps.jsonl``.
-
-    Raises:
-        ConfigError: there is no such run, or nothing was heard in it.
-    """
+    """Count what one target of a run asked of the models."""
     path = folder / STEPS
     if not path.is_file():
         raise ConfigError(
@@ -89,15 +78,7 @@ def read_workload(folder: Path) -> Workload:
 
 
 def count(steps: Iterable[TalkStep], origin: str = "the run") -> Workload:
-    """Count what a run asked of the models.
-
-    Args:
-        steps: its trace.
-        origin: what error messages call it.
-
-    Raises:
-        ConfigError: nothing was heard in it, or its chunks took no time.
-    """
+    """Count what a trace asked of the models."""
     chunks, heard, drafted, sampled, accepted, audio = 0, 0, 0, 0, 0, 0.0
     tail_s = tail_words = open_words = 0.0
     transcripts = requests = asr_steps = 0

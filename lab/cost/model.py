@@ -20,8 +20,8 @@ from tabulate import tabulate
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
 from alignatt_agent.config.checkpoints import EMBEDDED, ROLES
 from alignatt_agent.doctor.model_sizes import Sizes, sizes_of
-from alignatt_agent.doctor.workload import Workload
 from alignatt_agent.engine.options import EAGER_ON_CUDA
+from lab.cost.workload import Workload
 
 KEEPS_UP = 0.5
 """Highest real-time factor of a configuration that is to keep up with speech."""
@@ -137,16 +137,7 @@ class _Ask(NamedTuple):
 
 
 def stages(config: AgentConfig, work: Workload, device: str) -> dict[str, Stage]:
-    """Compute what a chunk asks of every model, by role.
-
-    Args:
-        config: names the models.
-        work: what a chunk is.
-        device: one of ``DEVICES``.
-
-    Raises:
-        UnknownSizeError: the dimensions of a model are not known here.
-    """
+    """Compute what a chunk asks of every model, by role."""
     found = {}
     for role in ROLES:
         model: ModelConfig = getattr(config.models, role)
@@ -173,10 +164,11 @@ def _decoded(work: Workload, words: float) -> float:
 
 
 def _stage(found: Sizes, device: Device, eager: bool, ask: _Ask, share: float) -> Stage:
-    weights = found.decoder * found.value_bytes
+    decoder = found.weights - found.tower - found.tables
+    weights = decoder * found.value_bytes
     launch = device.step_s + found.layers * (device.layer_s if eager else device.graph_s)
     prefill, audio = ask.requests * ask.prefill, ask.requests * ask.audio_s
-    operations = 2 * (found.decoder * prefill + found.tower * AUDIO_TOKENS_PER_S * audio)
+    operations = 2 * (decoder * prefill + found.tower * AUDIO_TOKENS_PER_S * audio)
     seconds = (
         ask.requests * device.request_s
         + ask.steps * (launch + weights / device.bandwidth)
@@ -200,13 +192,7 @@ def smallest_chunk(config: AgentConfig, work: Workload, device: str) -> int | No
 
 
 def lines(config: AgentConfig, run: Workload, device: str) -> Iterator[str]:
-    """Format a prediction for people.
-
-    Args:
-        config: what is to run.
-        run: what was counted in a run.
-        device: one of ``DEVICES``.
-    """
+    """Format the prediction of a configuration on one of ``DEVICES``, from a counted run."""
     work = run.at(config.chunk_ms / 1000)
     rows = [
         (

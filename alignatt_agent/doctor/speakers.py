@@ -1,0 +1,179 @@
+"""How many speakers a machine holds: streams at once, their audio delivered by the clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+from tqdm import tqdm
+
+from alignatt_agent.cascade import Engines, build_session, chunks, load_resolved, shutdown
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.doctor.machine_checks import Check
+from alignatt_agent.evaluation.devset import load_devset
+from alignatt_agent.types import SAMPLE_RATE, FloatArray
+
+SECONDS = 30.0
+"""Length of an excerpt, in seconds."""
+
+Excerpt = tuple[FloatArray, str]
+"""Audio, ``[samples]``, and the code of the target language."""
+
+
+@dataclass
+class Emitted:
+    """What a stream emitted.
+
+    Attributes:
+        units: of each chunk; of the end of the stream last.
+        lags: seconds from the end of each chunk's audio to its emission; none unless paced.
+    """
+
+    units: list[tuple[str, ...]] = field(default_factory=list)
+    lags: list[float] = field(default_factory=list)
+
+
+def examine(
+    resolved: Resolved, devset: Path, targets: Sequence[str], counts: Sequence[int]
+) -> Iterator[Check]:
+    """Translate excerpts of a dev set in so many streams at once; checks come as they are made."""
+    listed, found = excerpts(devset, targets, max(counts), SECONDS), []
+    try:
+        engines = load_resolved(resolved)
+        for row in together(resolved, engines, listed, sorted(set(counts)), paced=True):
+            found.append(row)
+            yield _check(row)
+    finally:
+        shutdown()
+    most = knee(found)
+    chunk = f"95 % of the chunks of {resolved.config.chunk_ms} ms are done before the next arrives"
+    fix = "" if most else "raise chunk_ms, or run on a faster device"
+    yield Check("speakers", "ok" if most else "warn", f"this machine holds {most}: {chunk}", fix)
+
+
+def _check(row: Mapping[str, Any]) -> Check:
+    count = row["streams"]
+    name, lag = f"{count} streams", f"lag {row['lag_p50_s']:.2f} s, 95 % {row['lag_p95_s']:.2f} s"
+    found = f"{row['identical']} of {count} emit what each emits alone; {lag}"
+    if row["identical"] < count or not row["units"]:
+        fix = "do not run so many streams: one changes another. Report the output of this command"
+        return Check(name, "FAIL", found, fix)
+    return Check(name, "ok" if row["kept_up"] else "warn", found)
+
+
+def talks(devset: Path) -> list[FloatArray]:
+    """Return the talks of a dev set, ``[samples]`` each."""
+    found = load_devset(devset, ()).talks
+    return [soundfile.read(talk.wav, dtype="float32")[0] for talk in found]
+
+
+def excerpts(devset: Path, targets: Sequence[str], count: int, seconds: float) -> list[Excerpt]:
+    """Cut ``count`` pieces of ``seconds`` from the talks; talks and targets take turns."""
+    listed, frames = talks(devset), int(seconds * SAMPLE_RATE)
+    found = []
+    for number, (talk, target) in enumerate(islice(zip(cycle(listed), cycle(targets)), count)):
+        begin = number // len(listed) * frames * 2 // 3
+        begin = min(begin, max(0, len(talk) - frames))
+        found.append((talk[begin : begin + frames], target))
+    return found
+
+
+def together(
+    resolved: Resolved,
+    engines: Engines,
+    listed: Sequence[Excerpt],
+    counts: Sequence[int],
+    paced: bool,
+) -> Iterator[dict[str, Any]]:
+    """Translate excerpts one by one, and then as many at once as each count says.
+
+    Args:
+        resolved: the configuration.
+        engines: shared by all streams.
+        listed: as many excerpts as the largest count.
+        counts: how many streams at once.
+        paced: deliver the audio by the clock, as speakers do who began at different moments.
+
+    Yields:
+        For each count: how many streams emitted the same as alone, audio translated per second,
+        and where paced the lag of emissions and whether all streams kept up.
+    """
+    alone = [speak(resolved, engines, one) for one in tqdm(listed, "one by one", leave=False)]
+    chunk_s = resolved.config.chunk_ms / 1000
+    for count in counts:
+        begin = time.perf_counter()
+        starts = [begin + chunk_s * place / count if paced else None for place in range(count)]
+        with ThreadPoolExecutor(count) as pool:
+            crowd = list(pool.map(partial(speak, resolved, engines), listed[:count], starts))
+        seconds = time.perf_counter() - begin
+        yield crowd_figures(listed[:count], alone, crowd, seconds, chunk_s)
+
+
+def crowd_figures(
+    listed: Sequence[Excerpt],
+    alone: Sequence[Emitted],
+    crowd: Sequence[Emitted],
+    seconds: float,
+    chunk_s: float,
+) -> dict[str, Any]:
+    """Return what ``together`` yields of streams that took ``seconds`` in all."""
+    audio_s = sum(len(audio) for audio, _ in listed) / SAMPLE_RATE
+    pairs = zip(alone, crowd, strict=False)
+    found: dict[str, Any] = {
+        "streams": len(crowd),
+        "identical": sum(one.units == other.units for one, other in pairs),
+        "units": sum(len(units) for stream in crowd for units in stream.units),
+        "audio_s": round(audio_s, 1),
+        "seconds": round(seconds, 1),
+        "audio_s_per_s": round(audio_s / seconds, 2),
+    }
+    lags = [lag for stream in crowd for lag in stream.lags]
+    if lags:
+        p50, p95 = (float(value) for value in np.percentile(lags, [50, 95]))
+        # What is done before the next chunk arrives leaves nothing to catch up with.
+        found |= {"lag_p50_s": round(p50, 3), "lag_p95_s": round(p95, 3), "kept_up": p95 <= chunk_s}
+    return found
+
+
+def knee(rows: Sequence[Mapping[str, Any]]) -> int:
+    """Return the largest number of streams that kept up, as all smaller ones did; 0 for none."""
+    most = 0
+    for row in sorted(rows, key=lambda row: int(row["streams"])):
+        if not row.get("kept_up"):
+            break
+        most = int(row["streams"])
+    return most
+
+
+def speak(
+    resolved: Resolved,
+    engines: Engines,
+    excerpt: Excerpt,
+    start: float | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Emitted:
+    """Translate an excerpt whose speech began at ``start``; ``None`` delivers it all at once."""
+    audio, target = excerpt
+    source = language(resolved.config.source_language)
+    session = build_session(resolved, engines, source, language(target))
+    found, heard = Emitted(), 0
+    for chunk in chunks(resolved, audio):
+        heard += len(chunk)
+        due = None if start is None else start + heard / SAMPLE_RATE
+        if due is not None and (early := due - clock()) > 0:
+            sleep(early)
+        found.units.append(session.step(chunk).units)
+        if due is not None:
+            found.lags.append(clock() - due)
+    found.units.append(session.finish().units)
+    return found
