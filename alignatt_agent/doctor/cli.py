@@ -3,23 +3,24 @@
 Examples:
   the embedded micro models, which need no download:
     alignatt doctor
-  the configuration that you want to run, before a talk:
+  the configuration that you want to run:
     alignatt doctor --config default-low --json doctor.json
   without loading a model:
     alignatt doctor --config default-low --no-engines
-  how long would a chunk take on a device that is not here? counted in a run that is:
-    alignatt doctor --config default-low --predict h200 --run outputs/dev-low/de
-  does it fit on a card of 24 GiB, and with which shares? no card is needed:
+  how many speakers at once does this machine hold?
+    alignatt doctor --config default-low --speakers 1 2 4 8
+  does it fit on a GPU of 24 GiB, and with which shares? (no GPU is needed)
     alignatt doctor --config default-24gb-low --gpu 24
+  which GPUs are fast enough, as computed? (no GPU has confirmed it)
+    alignatt doctor --config default-low --predict
 
 checks
   versions, torchvision, device, checkpoints and their revisions, memory against the configured
   shares, head sets against the model, prompts against its template. With engines: all three
   start, key layout, attention rows against Transformers, same tokens with and without rows, early
-  stop, ms per token, a second of noise through recogniser and aligner; on a CUDA device also
-  PIECEWISE and FULL graphs at odd batch sizes (that part was never run so far: none was at hand).
+  stop, ms per token, a second of noise through recognizer and aligner.
 
-exit status: 0 all is well, warnings aside; 1 something is off, its fix is named; 2 wrong usage
+exit status: 0 no check failed; 1 a check failed, its fix is named; 2 wrong usage
 """
 
 from __future__ import annotations
@@ -30,29 +31,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+import yaml
+from tabulate import tabulate
+
 from alignatt_agent import __version__
 from alignatt_agent.command_line import page
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.config.resources import known_resources
-from alignatt_agent.doctor import (
-    config_checks as doctor_config,
-)
-from alignatt_agent.doctor import (
-    cost_model,
-    memory_plan,
-    workload,
-)
-from alignatt_agent.doctor import (
-    machine_checks as doctor_machine,
-)
+from alignatt_agent.doctor import config_checks, machine_checks, memory_plan
 from alignatt_agent.doctor.machine_checks import GIB, Check
 
-RUN = Path("outputs/dev-low/de")
-"""What ``make dev-low`` records."""
+PREDICTIONS = Path(__file__).with_name("predictions.yaml")
+"""Written by ``python -m lab.cost --table``."""
 
 HERE = 0.0
-"""Stands for the memory of the card that is here."""
+"""Stands for the memory of this machine's GPU."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -64,71 +58,87 @@ def build_parser() -> argparse.ArgumentParser:
     add("--config", default="micro-low", help=text)
     add("--json", type=Path, metavar="FILE", help="also write the report there")
     add("--no-engines", action="store_true", help="static checks only: nothing is loaded")
-    text = (
-        "only compute what the engines take of a card of so much memory, and the shares to write; "
-        "without a number: of the card that is here"
-    )
+    text = "only print memory and shares of the engines on a GPU of GIB, or on this machine's"
     add("--gpu", nargs="?", const=HERE, type=float, metavar="GIB", help=text)
-    devices = list(cost_model.DEVICES)
-    text = "only compute what a chunk costs, and the shortest that keeps up, on (cpu: here): "
-    add("--predict", choices=devices, metavar="DEVICE", help=text + ", ".join(devices))
-    text = "with --predict: a run's target, whose steps are counted; default %(default)s"
-    add("--run", type=Path, default=RUN, metavar="DIR", help=text)
+    text = "only print computed real-time factors on several GPUs, and the shortest chunks"
+    add("--predict", action="store_true", help=text)
+    text = "in place of the other checks with engines: so many streams at once, 30 s each"
+    add("--speakers", nargs="+", type=int, metavar="N", help=text)
+    text = "with --speakers: recordings; default %(default)s"
+    add("--devset", type=Path, default=Path("micro_models/devset"), metavar="DIR", help=text)
+    text = "with --speakers: languages in turn; default: those with a head set"
+    add("--target", nargs="+", metavar="CODE", help=text)
     return parser
 
 
-def examine(config: AgentConfig, engines: bool) -> Iterator[Check]:
-    """Run all checks; they come as they are made.
-
-    Args:
-        config: what is to run here.
-        engines: whether to start the engines, where the static checks allow it.
-    """
-    machine = doctor_machine.look_around()
-    static = doctor_machine.check_versions(machine)
-    static += [doctor_machine.check_torchvision(machine), *doctor_machine.check_device(machine)]
-    found, located = doctor_config.check_checkpoints(config)
-    static += found
-    weights = {role: doctor_config.weight_bytes(model) for role, model in located.items()}
-    static.append(doctor_config.check_memory(machine, config, weights))
-    static += doctor_config.check_types(machine, config)
-    static += doctor_config.check_graphs(machine, config)
-    translation = located.get("translation")
-    shape = doctor_config.decoder_shape(translation) if translation else None
-    static += doctor_config.check_head_sets(config, shape)
-    yield from static
+def examine(config: AgentConfig, arguments: argparse.Namespace) -> Iterator[Check]:
+    """Run all checks; those with engines only where the others pass."""
+    static = []
+    for check in _static(config):
+        static.append(check)
+        yield check
     if not exit_status(static):
-        static.append(doctor_config.check_asking(resolve(config)))
+        static.append(config_checks.check_asking(resolve(config)))
         yield static[-1]
-    if not engines:
+    if arguments.no_engines:
         return
     if exit_status(static):
         yield Check("engines", "warn", "not started", "fix what failed above first")
-        return
-    from alignatt_agent.doctor import engine_checks as doctor_engines
-    from alignatt_agent.doctor import graph_checks as doctor_graphs
+    elif arguments.speakers:
+        from alignatt_agent.doctor import speakers
 
-    resolved = resolve(config)
-    yield from doctor_engines.examine(resolved)
-    yield from doctor_graphs.examine(resolved)
+        targets = arguments.target or list(config.head_sets)
+        if not targets or min(arguments.speakers) < 1:
+            raise ConfigError("--speakers: name one stream or more, and languages with --target")
+        resolved = resolve(config, targets)
+        yield from speakers.examine(resolved, arguments.devset, targets, arguments.speakers)
+    else:
+        from alignatt_agent.doctor import engine_checks
+
+        yield from engine_checks.examine(resolve(config))
+
+
+def _static(config: AgentConfig) -> Iterator[Check]:
+    machine = machine_checks.look_around()
+    yield from machine_checks.check_versions(machine)
+    yield machine_checks.check_torchvision(machine)
+    yield from machine_checks.check_device(machine)
+    found, located = config_checks.check_checkpoints(config)
+    yield from found
+    weights = {role: config_checks.weight_bytes(model) for role, model in located.items()}
+    yield config_checks.check_memory(machine, config, weights)
+    yield from config_checks.check_types(machine, config)
+    yield from config_checks.check_graphs(machine, config)
+    translation = located.get("translation")
+    shape = config_checks.decoder_shape(translation) if translation else None
+    yield from config_checks.check_head_sets(config, shape)
 
 
 def card(gib: float) -> float:
-    """Return the memory of a card in bytes; ``HERE`` asks the one of this machine.
-
-    Raises:
-        ConfigError: there is none here, or the number makes no sense.
-    """
+    """Return the memory of a GPU in bytes; ``HERE`` asks the one of this machine."""
     if gib == HERE:
-        gpus = doctor_machine.look_around().gpus
+        gpus = machine_checks.look_around().gpus
         if not gpus:
-            raise ConfigError(
-                "--gpu: `nvidia-smi` finds no card here; say how much memory: --gpu 24"
-            )
+            raise ConfigError("--gpu: `nvidia-smi` finds no GPU here; name its memory: --gpu 24")
         return gpus[0].total
     if not 0 < gib < 10_000:
-        raise ConfigError(f"--gpu: got {gib:g}, expected the memory of a card in GiB, such as 24")
+        raise ConfigError(f"--gpu: got {gib:g}, expected the memory of a GPU in GiB, such as 24")
     return gib * GIB
+
+
+def predictions(name: str) -> Iterator[str]:
+    """Format what was computed for a shipped configuration, see ``lab/cost``."""
+    known = yaml.safe_load(PREDICTIONS.read_text(encoding="utf-8"))
+    if name not in known:
+        raise ConfigError(f"--predict: nothing is computed for {name}, only for {', '.join(known)}")
+    rows = [
+        (device, f"{found['rtf']:.2f}", found["chunk_ms"] or "none up to 3000")
+        for device, found in known[name].items()
+    ]
+    headers = ("computed", "real-time factor", "shortest chunk that keeps up, ms")
+    yield str(tabulate(rows, headers, "plain", disable_numparse=True))
+    chunk = f"chunks of {load_config(name).chunk_ms} ms"
+    yield f"\none stream into one language in {chunk}; no GPU has confirmed these figures"
 
 
 def exit_status(checks: Sequence[Check]) -> int:
@@ -154,16 +164,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\n".join(found.lines()))
         return int(not found.shares or any(found.problems()))
     if arguments.predict:
-        run = workload.read_workload(arguments.run)
-        print("\n".join(cost_model.lines(config, run, arguments.predict)))
+        print("\n".join(predictions(arguments.config)))
         return 0
     checks = []
-    for check in examine(config, engines=not arguments.no_engines):
+    for check in examine(config, arguments):
         checks.append(check)
         print(table(check), flush=True)
     status = exit_status(checks)
     failed = [check.name for check in checks if check.status == "FAIL"]
-    print(f"\noff: {', '.join(failed)}" if failed else "\nall is well")
+    print(f"\nfailed: {', '.join(failed)}" if failed else "\nno check failed")
     if arguments.json:
         report = {
             "config": arguments.config,

@@ -15,7 +15,7 @@ import numpy as np
 import soundfile
 from tqdm import tqdm
 
-from alignatt_agent.cascade import Engines, build_session, chunks, load_resolved, shutdown
+from alignatt_agent.cascade import Engines, chunks, load_resolved, open_stream, shutdown
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.doctor.machine_checks import Check
@@ -165,15 +165,15 @@ def speak(
     """Translate an excerpt whose speech began at ``start``; ``None`` delivers it all at once."""
     audio, target = excerpt
     source = language(resolved.config.source_language)
-    session = build_session(resolved, engines, source, language(target))
+    stream = open_stream(resolved, engines, source, [language(target)])
     found, heard = Emitted(), 0
     for chunk in chunks(resolved, audio):
         heard += len(chunk)
         due = None if start is None else start + heard / SAMPLE_RATE
         if due is not None and (early := due - clock()) > 0:
             sleep(early)
-        found.units.append(session.step(chunk).units)
+        found.units.append(stream.step(chunk).only().units)
         if due is not None:
             found.lags.append(clock() - due)
-    found.units.append(session.finish().units)
+    found.units.append(stream.finish().only().units)
     return found

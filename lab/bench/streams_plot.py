@@ -13,7 +13,7 @@ def draw_lags(rows: Sequence[Mapping[str, Any]], most: int, chunk_s: float, path
     """Draw median and 95th percentile of the lag over the number of streams.
 
     Args:
-        rows: as ``bench_streams.together`` yields them, paced.
+        rows: as ``speakers.together`` yields them, paced.
         most: how many streams are kept up with.
         chunk_s: length of a chunk, above which a backlog grows.
         path: of the figure.

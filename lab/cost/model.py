@@ -102,6 +102,11 @@ def launch_s() -> float:
 
 
 @cache
+def _sizes(path: str, revision: str | None, dtype: str) -> Sizes:
+    return sizes_of(ModelConfig(path=path, revision=revision, dtype=dtype))
+
+
+@cache
 def find_device(name: str) -> Device:
     """Return one of ``DEVICES``; ``cpu`` is the one at hand."""
     found = DEVICES[name]
@@ -152,7 +157,8 @@ def stages(config: AgentConfig, work: Workload, device: str) -> dict[str, Stage]
         }[role]
         eager = bool(model.engine.get("enforce_eager", role in EAGER_ON_CUDA))
         share = work.drafted if role == "translation" else work.heard
-        found[role] = _stage(sizes_of(model), find_device(device), eager, ask, share)
+        dimensions = _sizes(model.path, model.revision, model.dtype)
+        found[role] = _stage(dimensions, find_device(device), eager, ask, share)
     return found
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from alignatt_agent.doctor import speakers
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import AttentionRows, Draft, Prompt, Readout
 from lab.bench import __main__ as bench
@@ -343,8 +344,8 @@ def test_early_stop_must_emit_the_same_and_save_steps():
 def test_excerpts_take_talks_and_targets_in_turn():
     from pathlib import Path
 
-    talks = bench_streams.talks(Path("micro_models/devset"), ["de", "it"])
-    jobs = bench_streams.excerpts(Path("micro_models/devset"), ["de", "it"], 6, 10.0)
+    talks = speakers.talks(Path("micro_models/devset"))
+    jobs = speakers.excerpts(Path("micro_models/devset"), ["de", "it"], 6, 10.0)
     assert [target for _, target in jobs] == ["de", "it"] * 3
     assert {len(audio) for audio, _ in jobs} == {160_000}
     assert (jobs[1][0] == talks[1][:160_000]).all()

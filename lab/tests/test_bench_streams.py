@@ -7,11 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from alignatt_agent.cascade import SCHEDULES
-from alignatt_agent.config.agent_config import ConfigError, load_config
-from alignatt_agent.config.resolved import resolve
-from alignatt_agent.doctor import speakers
-from alignatt_agent.stream import Stream
+from alignatt_agent.config.agent_config import ConfigError
 from alignatt_agent.types import AttentionRows
 from lab.bench import streams as bench_streams
 from lab.bench.__main__ import main
@@ -100,41 +96,6 @@ def test_paced_streams_say_how_many_are_kept_up_with(bench, capsys, tmp_path):
         assert row["seconds"] >= 1.5
     assert f"kept up with: {streams['kept_up_with']} streams" in capsys.readouterr().out
     assert (tmp_path / "out" / "streams.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_lag_is_measured_from_the_end_of_a_chunk_and_a_backlog_is_seen(tmp_path, monkeypatch):
-    """A step takes 1.2 s of a clock of our own; chunks of 1 s come at 1, 2, 2.5 s."""
-    engines = fakes.FakeEngines()
-    resolved = resolve(load_config(str(fakes.write_config(tmp_path, chunk_ms=1000))), ["de"])
-    now = [0.0]
-
-    class Slow(Stream):
-        def step(self, chunk):
-            now[0] += 1.2
-            return super().step(chunk)
-
-    monkeypatch.setitem(SCHEDULES, "sync", Slow)
-
-    def sleep(seconds):
-        now[0] += seconds
-
-    job = (fakes.talk(5)[:40_000], "de")
-    spoken = speakers.speak(resolved, engines, job, 0.0, lambda: now[0], sleep)
-    assert spoken.lags == pytest.approx([1.2, 1.4, 2.1])
-    found = speakers.crowd_figures([job], [spoken], [spoken], 5.0, 1.0)
-    assert (found["lag_p50_s"], found["kept_up"], found["audio_s_per_s"]) == (1.4, False, 0.5)
-    at_once = speakers.speak(resolved, engines, job)
-    assert (at_once.units, at_once.lags) == (spoken.units, [])
-
-
-def test_the_knee_is_the_last_number_before_the_first_that_is_too_much():
-    def rows(*kept):
-        return [{"streams": 2**i, "kept_up": good} for i, good in enumerate(kept)]
-
-    assert speakers.knee(rows(True, True, False, True)) == 2
-    assert speakers.knee(rows(False, True)) == 0
-    assert speakers.knee(rows(True, True)[::-1]) == 2
-    assert speakers.knee([{"streams": 4}]) == 0
 
 
 def test_one_ear_says_what_streams_of_each_language_say(bench, tmp_path):

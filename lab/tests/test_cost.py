@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from alignatt_agent.doctor.cost_model import DEVICES, KEEPS_UP, rtf, smallest_chunk, stages
-from alignatt_agent.doctor.workload import count, read_workload
 
-from alignatt_agent.cli import main
 from alignatt_agent.config.agent_config import ConfigError, load_config
-from alignatt_agent.doctor import cost_model
+from alignatt_agent.doctor.cli import PREDICTIONS
 from alignatt_agent.doctor.model_sizes import sizes_of
 from alignatt_agent.evaluation.trace import Recorder
 from alignatt_agent.stopwatch import STAGES
 from alignatt_agent.types import SourceView, SpeechUpdate, Step, Transcripts, Word
+from lab.cost import model as cost_model
+from lab.cost.__main__ import main, stored, table
+from lab.cost.model import DEVICES, KEEPS_UP, rtf, smallest_chunk, stages
+from lab.cost.workload import count, read_workload
 
 WORDS = tuple(Word(f"w{n}", n / 2, n / 2 + 0.4) for n in range(12))
 
@@ -68,13 +69,14 @@ def test_a_stage_by_hand(run):
     work, device, config = read_workload(run), DEVICES["l4"], load_config("default-low")
     found = stages(config, work, "l4")["asr"]
     words, size = 1.5 * work.tail_words, sizes_of(config.models.asr)
+    decoder = size.weights - size.tower - size.tables
     assert found.steps == pytest.approx(2 + 3 * 1.5 / 1.3)  # two requests, three tokens beyond
-    assert found.weights == pytest.approx(found.steps * 2 * size.decoder)
+    assert found.weights == pytest.approx(found.steps * 2 * decoder)
     assert found.prefill == pytest.approx(2 * (24 + 13 * work.tail_s + words))
-    flops = 2 * (size.decoder * found.prefill + size.tower * 13 * 2 * work.tail_s)
+    flops = 2 * (decoder * found.prefill + size.tower * 13 * 2 * work.tail_s)
     assert found.seconds == pytest.approx(
         2 * device.request_s
-        + found.steps * (device.step_s + 28 * device.graph_s + 2 * size.decoder / device.bandwidth)
+        + found.steps * (device.step_s + 28 * device.graph_s + 2 * decoder / device.bandwidth)
         + flops / device.rate
         + 2 * work.tail_s * device.features_s
     )
@@ -120,17 +122,17 @@ def test_a_slower_cpu_has_a_slower_host(monkeypatch):
 
 
 def test_the_command(run, capsys):
-    arguments = ["doctor", "--config", "default-low", "--run", str(run), "--predict"]
-    assert main([*arguments, "h200"]) == 0
+    arguments = ["--config", "default-low", "--run", str(run)]
+    assert main([*arguments, "--device", "h200"]) == 0
     out = capsys.readouterr().out
     assert "computed for h200: real-time factor" in out
     assert "--set chunk_ms=" in out
     assert "measured in the run" not in out
-    slow = load_config("default-low", {"chunk_ms": 1000})
     path = run / "slow.yaml"
-    path.write_text(slow.to_yaml())
-    assert main(["doctor", "--config", str(path), "--run", str(run), "--predict", "cpu"]) == 0
+    path.write_text(load_config("default-low", {"chunk_ms": 1000}).to_yaml())
+    assert main(["--config", str(path), "--run", str(run), "--device", "cpu"]) == 0
     assert "measured in the run: 0.00; computed is +" in capsys.readouterr().out
-    arguments = ["doctor", "--config", "micro-low", "--predict", "cpu", "--run", "nowhere"]
-    assert main(arguments) == 2
-    assert "make dev-low" in capsys.readouterr().err
+
+
+def test_the_table_of_the_doctor_is_what_is_computed():
+    assert PREDICTIONS.read_text(encoding="utf-8") == table(stored())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -120,5 +121,12 @@ def test_the_command(capsys):
     assert "does not fit" in out
     assert "as written: models.asr.engine.gpu_memory_utilization: 0.17 of 24 GiB is less" in out
     assert main(["doctor", "--config", "default-low", "--gpu", "-3"]) == 2
-    assert main(["doctor", "--gpu"]) in (0, 1, 2)
-    assert "nobody/none" not in capsys.readouterr().err
+
+
+def test_what_is_computed_for_a_configuration_is_printed(capsys):
+    assert main(["doctor", "--config", "default-low", "--predict"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"h200 +0\.26 +200\n", out)
+    assert out.rstrip().endswith("chunks of 500 ms; no GPU has confirmed these figures")
+    assert main(["doctor", "--config", "micro-low", "--predict"]) == 2
+    assert "nothing is computed for micro-low, only for " in capsys.readouterr().err

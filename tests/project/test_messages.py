@@ -54,18 +54,19 @@ def parsers(name: str) -> Iterator[ArgumentParser]:
             waiting += action.choices.values() if isinstance(action.choices, dict) else ()
 
 
-def options(name: str) -> set[str]:
-    """Options of a command that are not refused as renamed."""
+def options(name: str, renamed: bool = False) -> set[str]:
+    """Options of a command: those that it takes, or those that it refuses as renamed."""
     return {
         option
         for parser in parsers(name)
         for action in parser._actions
-        if type(action).__name__ != "_Renamed"
+        if (type(action).__name__ == "_Renamed") is renamed
         for option in action.option_strings
     }
 
 
 OPTIONS = {name: options(name) for name in COMMANDS}
+RENAMED = {option for name in COMMANDS for option in options(name, renamed=True)}
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
@@ -127,7 +128,8 @@ def wrong_keys(text: str) -> list[str]:
 def wrong_options(text: str) -> list[str]:
     """Options that a text names and that neither we nor a program that we call has."""
     known = set().union(*OPTIONS.values(), *(line.split() for line in FOREIGN.values()))
-    return [option for option in OPTION.findall(text) if option not in known]
+    named = [] if text in RENAMED else OPTION.findall(text)
+    return [option for option in named if option not in known]
 
 
 def wrong_commands(text: str) -> Iterator[str]:

@@ -1,0 +1,104 @@
+"""How many speakers a machine holds: lags by the clock, on fake engines."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from alignatt_agent.cascade import Session
+from alignatt_agent.cli import main
+from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.config.resolved import resolve
+from alignatt_agent.doctor import config_checks, speakers
+from tests.fakes import agent as fakes
+
+
+def test_lag_is_measured_from_the_end_of_a_chunk_and_a_backlog_is_seen(tmp_path, monkeypatch):
+    """A step takes 1.2 s of a clock of our own; chunks of 1 s come at 1, 2, 2.5 s."""
+    engines = fakes.FakeEngines()
+    resolved = resolve(load_config(str(fakes.write_config(tmp_path, chunk_ms=1000))), ["de"])
+    now = [0.0]
+
+    class Slow(Session):
+        def step(self, chunk):
+            now[0] += 1.2
+            return super().step(chunk)
+
+    monkeypatch.setattr("alignatt_agent.cascade.Session", Slow)
+
+    def sleep(seconds):
+        now[0] += seconds
+
+    job = (fakes.talk(5)[:40_000], "de")
+    spoken = speakers.speak(resolved, engines, job, 0.0, lambda: now[0], sleep)
+    assert spoken.lags == pytest.approx([1.2, 1.4, 2.1])
+    found = speakers.crowd_figures([job], [spoken], [spoken], 5.0, 1.0)
+    assert (found["lag_p50_s"], found["kept_up"], found["audio_s_per_s"]) == (1.4, False, 0.5)
+    at_once = speakers.speak(resolved, engines, job)
+    assert (at_once.units, at_once.lags) == (spoken.units, [])
+
+
+def test_the_knee_is_the_last_number_before_the_first_that_is_too_much():
+    def rows(*kept):
+        return [{"streams": 2**i, "kept_up": good} for i, good in enumerate(kept)]
+
+    assert speakers.knee(rows(True, True, False, True)) == 2
+    assert speakers.knee(rows(False, True)) == 0
+    assert speakers.knee(rows(True, True)[::-1]) == 2
+    assert speakers.knee([{"streams": 4}]) == 0
+
+
+@pytest.fixture
+def doctor(tmp_path, monkeypatch):
+    """Run ``alignatt doctor`` on fake engines; returns its status and its checks."""
+    ended = []
+    monkeypatch.setattr(speakers, "SECONDS", 1.5)
+    monkeypatch.setattr(speakers, "load_resolved", lambda _: fakes.FakeEngines())
+    monkeypatch.setattr(speakers, "shutdown", lambda: ended.append(True))
+    for name in ("check_asking", "check_head_sets", "decoder_shape"):
+        passed = config_checks.Check("fake", "ok", "")
+        monkeypatch.setattr(config_checks, name, lambda *_, passed=passed: passed)
+    monkeypatch.setattr(config_checks, "check_head_sets", lambda *_: [])
+    config = fakes.write_config(tmp_path)
+    devset = fakes.write_devset(tmp_path / "devset")
+
+    def run(*options):
+        report = tmp_path / "doctor.json"
+        words = ["--config", config, "--devset", devset, "--json", report, *options]
+        status = main(["doctor", *map(str, words)])
+        assert ended.pop()
+        return status, {x["name"]: x for x in json.loads(report.read_text())["checks"]}
+
+    return run
+
+
+def test_the_doctor_says_how_many_speakers_the_machine_holds(doctor, monkeypatch):
+    status, checks = doctor("--speakers", "3", "1")
+    assert status == 0
+    for count in (1, 3):
+        found = checks[f"{count} streams"]
+        assert found["status"] == "ok"
+        assert f"{count} of {count} emit what each emits alone; lag 0." in found["found"]
+    assert checks["speakers"]["found"].startswith("this machine holds 3: 95 % of the chunks of ")
+    monkeypatch.setattr(speakers, "knee", lambda rows: 0)
+    status, checks = doctor("--speakers", "1")
+    assert (status, checks["speakers"]["status"]) == (0, "warn")
+    assert "raise chunk_ms" in checks["speakers"]["fix"]
+
+
+def test_streams_that_change_each_other_fail(doctor, monkeypatch):
+    figures = speakers.crowd_figures
+    monkeypatch.setattr(
+        speakers, "crowd_figures", lambda *given: figures(*given) | {"identical": 1}
+    )
+    status, checks = doctor("--speakers", "2")
+    assert (status, checks["2 streams"]["status"]) == (1, "FAIL")
+    assert checks["2 streams"]["found"].startswith("1 of 2 emit what each emits alone")
+
+
+def test_nothing_is_started_for_no_speakers(doctor, capsys):
+    for words in (["--speakers", "0"], ["--speakers", "x"]):
+        with pytest.raises((IndexError, SystemExit)):
+            doctor(*words)
+    assert "name one stream or more" in capsys.readouterr().err
