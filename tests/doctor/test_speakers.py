@@ -6,11 +6,12 @@ import json
 
 import pytest
 
-from alignatt_agent.cascade import Session
+from alignatt_agent.cascade import SCHEDULES
 from alignatt_agent.cli import main
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.doctor import config_checks, speakers
+from alignatt_agent.stream import Stream
 from tests.fakes import agent as fakes
 
 
@@ -20,12 +21,12 @@ def test_lag_is_measured_from_the_end_of_a_chunk_and_a_backlog_is_seen(tmp_path,
     resolved = resolve(load_config(str(fakes.write_config(tmp_path, chunk_ms=1000))), ["de"])
     now = [0.0]
 
-    class Slow(Session):
+    class Slow(Stream):
         def step(self, chunk):
             now[0] += 1.2
             return super().step(chunk)
 
-    monkeypatch.setattr("alignatt_agent.cascade.Session", Slow)
+    monkeypatch.setitem(SCHEDULES, "sync", Slow)
 
     def sleep(seconds):
         now[0] += seconds
