@@ -70,8 +70,13 @@ RENAMED = {option for name in COMMANDS for option in options(name, renamed=True)
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
-    """Every string of a module but docstrings, with its line; ``ANY`` for what is filled in."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    """Every string of a module but docstrings and refused old options; ``ANY`` for filled parts."""
+    yield from strings_of(path.read_text(encoding="utf-8"))
+
+
+def strings_of(code: str) -> Iterator[tuple[int, str]]:
+    """The strings of ``texts``, each with its line."""
+    tree = ast.parse(code)
     strings = (ast.Constant, ast.JoinedStr)
     skipped = set()  # parents come first
     for node in ast.walk(tree):
@@ -79,6 +84,8 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
             skipped.add(id(node.value))
         elif isinstance(node, ast.JoinedStr):
             skipped |= {id(part) for part in node.values}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "refuse_renamed":
+            skipped |= {id(key) for key in getattr(node.args[-1], "keys", ())}
         if isinstance(node, strings) and id(node) not in skipped:
             parts = node.values if isinstance(node, ast.JoinedStr) else [node]
             values = [part.value if isinstance(part, ast.Constant) else ANY for part in parts]
@@ -165,3 +172,9 @@ def test_what_does_not_exist_is_found():
         "alignatt doctr",
         "alignatt doctor --gpus",
     ]
+
+
+def test_old_options_may_only_be_refused():
+    code = 'refuse_renamed(parser, {"--to": "--targt"})\nerror("name --to")'
+    found = [(line, option) for line, text in strings_of(code) for option in wrong_options(text)]
+    assert found == [(1, "--targt"), (2, "--to")]
