@@ -109,8 +109,6 @@ class SpeechConfig(Strict):
             held back, and the next sentence has begun or the speaker pauses; an end that stands at
             the same time needs no agreement on the words before it, and a long pause ends any
             sentence.
-        align: when words are timed: ``whole``, with every hypothesis; ``changed``, with those that
-            have new words.
         max_tail_s: longest audio that is transcribed again; a longer tail commits its stable
             prefix at a word boundary.
     """
@@ -119,13 +117,13 @@ class SpeechConfig(Strict):
         "verify": "debug.verify_transcripts",
         "ahead": "debug.draft_ahead",
     }
+    removed: ClassVar[dict[str, str]] = {"align": "words are timed with every hypothesis"}
     recognizer: Literal["qwen3-asr", "whisper", "gemma4-audio"] = "qwen3-asr"
     context: tuple[str, ...] | dict[str, tuple[str, ...]] | None = None
     min_start_s: float = Field(default=2.0, ge=0)
     hold_back_ms: float = Field(default=0.0, ge=0)
     stable_only: bool = False
     commit: Literal["agreed", "ended"] = "ended"
-    align: Literal["whole", "changed"] = "whole"
     max_tail_s: float = Field(default=30.0, ge=5)
 
     @field_validator("recognizer", mode="before")

@@ -127,11 +127,10 @@ class WhisperPrompt:
     Args:
         tokenizer: of the checkpoint.
         name: what error messages call it.
-        window: longest request with its answer, in tokens.
     """
 
-    def __init__(self, tokenizer: Any, name: str, window: int = _WINDOW) -> None:
-        self._tokenizer, self._name, self._window = tokenizer, name, window
+    def __init__(self, tokenizer: Any, name: str) -> None:
+        self._tokenizer, self._name = tokenizer, name
         self.ids = lru_cache(maxsize=64)(self._ids)
 
     def _ids(self, language: str, context: str = "") -> tuple[int, ...]:
@@ -159,7 +158,7 @@ class WhisperPrompt:
         check_plain(self._tokenizer, context, self._name)
         text = " " + ", ".join(context.split("\n"))
         ids = tuple(self._tokenizer.encode(text, add_special_tokens=False))
-        room = self._window // 2 - 1
+        room = _WINDOW // 2 - 1
         if len(ids) > room:
             raise ContextError(
                 f"speech.context takes {len(ids)} tokens of {self._name}, which has room for "
@@ -177,7 +176,7 @@ class WhisperPrompt:
 
     def room(self, ids: tuple[int, ...]) -> int:
         """Return how many tokens an answer may have."""
-        return self._window - len(ids)
+        return _WINDOW - len(ids)
 
     def check_context(self, context: str, window: int, longest_s: float) -> None:
         """Refuse a context that is too long for the decoder, however long the audio is.

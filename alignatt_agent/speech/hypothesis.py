@@ -9,15 +9,6 @@ from alignatt_agent.types import Access, SpeechUpdate, Word
 
 ROUNDING_S = 1e-6
 
-OVER_S = 0.3
-"""A last word that ended so long before the end of the audio is not timed again.
-
-Measured on a recorded run of ``micro-low`` (1,145 hypotheses): 93 need no alignment, and in 1 of
-them alignment would have moved the frontier; with 0.1 s 178 and 12, with 0.5 s 29 and 0. To align
-only the end of the tail, where words that had not changed for 2 s kept their times, moved it in 114
-of 1,153 and saved no time: times differ where the audio begins inside a sentence.
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
@@ -65,14 +56,6 @@ class Hypothesis:
         same = common_prefix(self.texts, [word.text for word in words])
         since = self.since[:same] + (at,) * (len(words) - same)
         return Hypothesis(tuple(words), tuple(ends), since, at, before, self.words)
-
-    def holds(self, texts: Sequence[str]) -> bool:
-        """Whether the next hypothesis says the same, and the last word was over for this one."""
-        return texts == self.texts and self.ends[-1] <= self.at - OVER_S + ROUNDING_S
-
-    def repeated(self, at: float, before: float) -> Hypothesis:
-        """Return the next hypothesis where it says the same at the same times."""
-        return replace(self, at=at, before=before, previous=self.words)
 
     def after(self, count: int) -> Hypothesis:
         """Return what stays when the first ``count`` words are committed."""

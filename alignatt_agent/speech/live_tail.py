@@ -186,16 +186,12 @@ class LiveTail:
         if not texts:
             self._hear_nothing(level)
             return
-        before = self._heard / SAMPLE_RATE
-        if self._config.align == "changed" and self._tail.holds(texts):
-            self._tail = self._tail.repeated(self.now, before)
-        else:
-            self._look_ahead(texts)
-            words, ends = self._time(audio, text, texts)
-            if not words:
-                self._hear_nothing(level)
-                return
-            self._tail = self._tail.revised(words, ends, self.now, before)
+        self._look_ahead(texts)
+        words, ends = self._time(audio, text, texts)
+        if not words:
+            self._hear_nothing(level)
+            return
+        self._tail = self._tail.revised(words, ends, self.now, self._heard / SAMPLE_RATE)
         self._heard, self._missed = self._received, False
 
     def _time(

@@ -66,9 +66,6 @@ class Translator:
         policy: decides how much of a draft may be emitted.
         spaced: whether the target language separates words by white space.
         max_draft_tokens: longest draft.
-        hold_open_word: do not emit the last word of a draft that the model ended by itself while
-            the source does not end a clause. Recognisers punctuate a word only once they hear what
-            follows, and a mark that comes later cannot be glued to a word that is already out.
         early_stop: let the engine end a draft where the policy closes.
         verify: let the engine verify what the last draft said, see ``Drafter``.
         watch: counts the time of drafts.
@@ -87,7 +84,6 @@ class Translator:
         policy: Policy,
         spaced: bool,
         max_draft_tokens: int,
-        hold_open_word: bool = True,
         early_stop: bool = True,
         verify: bool = True,
         watch: Stopwatch | None = None,
@@ -98,7 +94,6 @@ class Translator:
         self._readout = readout
         self._policy = policy
         self._max_draft_tokens = max_draft_tokens
-        self._hold_open_word = hold_open_word
         self._early_stop = early_stop
         self._drafted: _Drafted | None = None
         self._ahead: _Drafted | None = None
@@ -296,9 +291,9 @@ class Translator:
         self, drafted: _Drafted, decision: Decision, source_closed: bool, words: Sequence[Word]
     ) -> Emission:
         draft = drafted.draft
-        closed = draft.ended and (
-            not self._hold_open_word or (source_closed and ends_clause(drafted.source[-1]))
-        )
+        # Recognizers punctuate a word only once they know what follows, and a mark that comes later
+        # cannot be glued to a word that is already out.
+        closed = draft.ended and source_closed and ends_clause(drafted.source[-1])
         taken = len(self._accepted) - len(drafted.prefix)
         whole = self._units.complete(drafted.prefix, draft.token_ids, decision.accepted, closed)
         if whole <= taken:

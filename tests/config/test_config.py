@@ -46,7 +46,7 @@ def test_paper_setting():
         assert config.max_draft_tokens == 16
         assert config.speech.min_start_s == 2.0
         assert config.speech.hold_back_ms == 0
-        assert (config.speech.commit, config.speech.align) == ("agreed", "whole")
+        assert config.speech.commit == "agreed"
         assert config.policy.model_dump() == {
             "name": "alignatt",
             "top_k": 8,
@@ -95,6 +95,7 @@ def test_micro_models_that_follow_and_real_ones_have_the_same_policy(regime):
         ({"policy": {"normalise": "none"}}, "policy.normalise: .* called policy.normalize now"),
         ({"policy": {"name": "none", "n": 3}}, r"policy.n: unknown key.*known here: name, top_k\)"),
         ({"early_stop": False}, "early_stop: this key is called debug.early_stop now"),
+        ({"speech": {"align": "whole"}}, "speech.align: this key was removed .*; delete it"),
         ({"verify_drafts": False}, "verify_drafts: .* called debug.verify_drafts now"),
         ({"speech": {"verify": False}}, "speech.verify: .* called debug.verify_transcripts now"),
         ({"speech": {"ahead": False}}, "speech.ahead: .* called debug.draft_ahead now"),
@@ -198,8 +199,7 @@ def test_latency_unit_follows_the_target():
 
 
 def test_few_knobs():
-    """Fifteen, and three in which we differ from the paper (``policy.median``, ``speech.commit``
-    and ``speech.align``)."""
+    """Fifteen, and two in which we differ from the paper (``policy.median``, ``speech.commit``)."""
     config = load_config("micro-low")
     knobs = [
         *config.policy.model_dump(),
@@ -209,7 +209,7 @@ def test_few_knobs():
         "chunk_ms",
         "head_sets",
     ]
-    assert len(knobs) <= 18
+    assert len(knobs) <= 17
 
 
 def test_languages():

@@ -35,7 +35,6 @@ class Settings:
     hold_back_ms: float = 0.0
     stable_only: bool = False
     commit: str = "ended"
-    align: str = "changed"
     max_tail_s: float = 30.0
 
 

@@ -57,7 +57,7 @@ class Stream:
 
     def __init__(self, *hypotheses, verify=True, **settings):
         self.said = Said(list(hypotheses))
-        config = Settings(**{"commit": "agreed", "align": "whole", **settings})
+        config = Settings(**{"commit": "agreed", **settings})
         self.tail = LiveTail(self.said, self.said, "en", config, verify=verify)
         self.samples = 0
 

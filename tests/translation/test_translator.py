@@ -120,17 +120,6 @@ def test_the_last_word_of_an_ended_draft_waits_for_its_punctuation():
     assert t.update("the house.", 2) == ["Haus."]
 
 
-def test_an_ended_draft_keeps_its_last_word_when_told_so():
-    tokenizer = PieceTokenizer()
-    draft = Draft(tokenizer.ids(" das", " Haus"), True)
-    engine = ScriptedEngine([draft])
-    translator = Translator(
-        engine, Prompts(), tokenizer, None, EmitAll(), True, 16, hold_open_word=False
-    )
-    emission = translator.update(SourceView(make_words("the house"), 2))
-    assert emission.units == ("das", "Haus")
-
-
 def test_the_final_pass_is_not_gated_and_goes_on_to_the_end():
     t = Scripted(max_tokens=2)
     t.will_draft("the house is red.", [" das", " Haus"], [0, 1])
