@@ -222,16 +222,7 @@ def engine_report(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure(size: Size, quick: bool, requests: int) -> dict[str, Any]:
-    """Race all contenders on a model, over several starts of their engines.
-
-    Args:
-        size: which model.
-        quick: fewer prompts, starts and seconds.
-        requests: how many must leave nothing behind.
-
-    Raises:
-        EngineError: the machine would swap, or an engine failed.
-    """
+    """Race all contenders on a model, over several starts of their engines."""
     bench_contenders.check_memory(size)
     tokenizer = AutoTokenizer.from_pretrained(bench_contenders.micro().model.path)
     prompts, nonces = bench_prompts(tokenizer, 6 if quick else 16), Nonces(len(tokenizer))

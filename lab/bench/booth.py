@@ -19,13 +19,7 @@ SPEECH = ("asr", "aligner")
 def shared_recognition(
     resolved: Resolved, engines: Engines, targets: Sequence[str], talks: Sequence[FloatArray]
 ) -> dict[str, Any]:
-    """Translate talks, ``[samples]`` each, into all targets: one by one, then in one stream.
-
-    Returns:
-        Whether emissions are identical, the seconds of both ways, their ratio ``share``, and
-        ``share_of_stages``: what is left when speech is recognized once and translated N times, by
-        the stage times of the streams, ``(speech + N translation) / (N step)``.
-    """
+    """Translate talks, ``[samples]`` each, into all targets: one by one, then in one stream."""
     source = language(resolved.config.source_language)
     goals = [language(target) for target in targets]
     alone: list[Step] = []

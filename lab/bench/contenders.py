@@ -39,7 +39,9 @@ CONFIG = "micro-low"
 """Configuration whose translation model, head set and gate are measured."""
 
 ENGINES = ((True, False), (False, False), (True, True), (False, True), (False, False))
-"""The engines that run side by side: with capture or without, eager or compiled."""
+"""The engines that run side by side: with capture or without, eager or compiled. Two processes of
+the very same engine differ by some percent, more than capture costs: two plain compiled ones show
+the noise floor."""
 
 SEAMS: tuple[Seam, ...] = ("eager", "sdpa")
 """The references that take part."""
@@ -56,15 +58,7 @@ Heads = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Size:
-    """One of the two models.
-
-    Attributes:
-        name: ``"micro"`` or ``"larger"``.
-        model: the checkpoint.
-        heads: the captured ones.
-        seconds: length of a race at full length.
-        gpu_share: of the memory of a GPU, for each engine.
-    """
+    """One of the two models."""
 
     name: str
     model: ModelConfig
@@ -93,13 +87,7 @@ def larger(folder: Path) -> Size:
 
 
 def check_memory(size: Size) -> None:
-    """Refuse to start where caches and weights alone exceed main memory.
-
-    A machine that swaps measures its disk.
-
-    Raises:
-        EngineError: they do.
-    """
+    """Refuse to start where caches and weights exceed memory: a swap measures the disk."""
     weights = weight_bytes(size.model)
     need, free = len(ENGINES) * (GIB + weights) + 2 * weights, free_memory()
     if on_cpu() and need > free:
@@ -111,21 +99,12 @@ def check_memory(size: Size) -> None:
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to draft.
-
-    Attributes:
-        name: as in the table.
-        engine: drafts.
-        readout: rows that every draft returns; ``None`` returns none.
-        gated: whether the engine runs the gate while it drafts; the bench's gate never closes,
-            so that drafts stay equally long.
-        served: the vLLM engine behind it.
-    """
+    """One way to draft."""
 
     name: str
     engine: TranslationEngine
     readout: Readout | None = None
-    gated: bool = False
+    gated: bool = False  # by a gate that never closes, so that drafts stay equally long
     served: ServedModel | None = None
 
     def cpu_seconds(self) -> float:
@@ -140,11 +119,7 @@ class Contender:
         return sum(psutil.Process(pid).memory_info().rss for pid in pids)
 
     def milliseconds(self, prompt: Prompt, tokens: int) -> float:
-        """Draft ``tokens`` tokens and return milliseconds per token, the prompt's included.
-
-        Raises:
-            RuntimeError: the draft is shorter.
-        """
+        """Draft ``tokens`` tokens and return milliseconds per token, the prompt's included."""
         gate = open_gate(prompt) if self.gated else None
         start = time.perf_counter()
         draft = self.engine.draft(prompt, tokens, self.readout, gate)
@@ -170,17 +145,7 @@ def _policy() -> AlignAtt:
 def contenders(
     size: Size, engines: Sequence[int] = range(len(ENGINES)), seams: Sequence[Seam] = SEAMS
 ) -> Iterator[list[Contender]]:
-    """Start contenders; no token ends a turn.
-
-    Args:
-        size: which model.
-        engines: places in ``ENGINES`` of those to start.
-        seams: of the Transformers engines to load.
-
-    There are two plain compiled engines: two processes of the very same engine differ by some
-    percent, more than capture costs, and how these differ is the noise floor of what is said of
-    it. Engines start side by side, on a GPU one after the other: there each measures free memory.
-    """
+    """Start engines by their places in ``ENGINES``, and references; no token ends a turn."""
     options: dict[str, Any] = {"max_model_len": CONTEXT}
     if not on_cpu():
         options[SHARE] = size.gpu_share
@@ -195,6 +160,7 @@ def contenders(
         return Contender(f"{CAPTURE if capture else PLAIN}, {mode}", drafts, served=served)
 
     try:
+        # On a GPU one after the other: there each measures free memory.
         with engine_environment(), ThreadPoolExecutor(len(engines) if on_cpu() else 1) as threads:
             found = dict(zip(engines, threads.map(start, engines), strict=True))
         yield _listed(size, found, seams)

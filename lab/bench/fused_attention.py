@@ -73,11 +73,7 @@ ENGINES: dict[Seam, type[TransformersEngine]] = {"eager": TransformersEngine, "s
 
 
 class LayerNotes:
-    """Queries and keys of the wanted heads of one layer.
-
-    Args:
-        heads: wanted query heads.
-    """
+    """Queries and keys of the wanted heads of one layer."""
 
     def __init__(self, heads: list[int]) -> None:
         self._heads = heads
@@ -90,24 +86,14 @@ class LayerNotes:
     def note(
         self,
         wanted: int,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        mask: torch.Tensor | None,
+        query: torch.Tensor,  # [1, heads, new, D]
+        key: torch.Tensor,  # [1, key heads, K, D], the new positions last
+        mask: torch.Tensor | None,  # [1, 1, new, K], true where seen; None is causal
         scale: float | None,
         cap: float | None,
-        sinks: torch.Tensor | None,
+        sinks: torch.Tensor | None,  # [heads], scores that take mass and have no position
     ) -> None:
-        """Keep the new keys and the last ``wanted`` queries of one pass.
-
-        Args:
-            wanted: number of rows to read.
-            query: ``[1, heads, new, D]``.
-            key: ``[1, key heads, K, D]``: the last ``K`` positions, the new ones included.
-            mask: ``[1, 1, new, K]``, true where a query sees a key; ``None`` is plain causal.
-            scale: factor on the scores; ``None`` is ``D ** -0.5``.
-            cap: scores are squashed to ``(-cap, cap)``.
-            sinks: ``[heads]`` scores of attention sinks, which take mass and have no position.
-        """
+        """Keep the new keys and the last ``wanted`` queries of one pass."""
         new, known = query.shape[2], key.shape[2]
         groups = query.shape[1] // key.shape[1]
         self._length += new

@@ -47,13 +47,7 @@ _T_95 = (12.706, 4.303, 3.182, 2.776)
 
 @dataclass(frozen=True, slots=True)
 class BenchPrompt:
-    """A prompt and how much to draft.
-
-    Attributes:
-        name: e.g. ``"medium+prefix"``.
-        prompt: the token ids.
-        tokens: length of the draft.
-    """
+    """A prompt and how much to draft."""
 
     name: str
     prompt: Prompt
@@ -62,13 +56,7 @@ class BenchPrompt:
 
 @dataclass
 class Race:
-    """Paired timings: entry ``i`` of every list was taken on the same prompt in the same turn.
-
-    Attributes:
-        milliseconds: per token, by ``(contender, COLD or WARM)``.
-        cpu: processor milliseconds per token that the engine of each used.
-        turns: how many.
-    """
+    """Paired timings: entry ``i`` of every list was taken on the same prompt in the same turn."""
 
     milliseconds: dict[Key, list[float]] = field(default_factory=lambda: defaultdict(list))
     cpu: dict[Key, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -82,15 +70,9 @@ def race(
     seconds: float,
     title: str,
 ) -> Race:
-    """Time all contenders in turn on one prompt after another until ``seconds`` are over.
-
-    Every prompt has its turn at least once. One contender runs at a time, in the order of
-    ``turn_order``, and every one drafts before anything is timed. A cold draft gets a variant of
-    the prompt that was never seen, the same one for all; contenders that share an engine get one
-    each. Only engines with a prefix cache have a warm state; a warm draft follows another one of
-    the same contender.
-    """
+    """Time all contenders in turn on one prompt after another until ``seconds`` are over."""
     found = Race()
+    # Every contender drafts once before anything is timed, and every prompt has its turn.
     for contender in contenders:
         contender.milliseconds(prompts[-1].prompt, prompts[-1].tokens)
     end = time.perf_counter() + seconds
@@ -104,11 +86,9 @@ def race(
 
 
 def turn_order(contenders: Sequence[T], turn: int, prompts: int) -> list[T]:
-    """Return the contenders in the order of one turn.
-
-    The order rotates, and turns round after every full rotation: two contenders run as in
-    ``ab ba ba ab``. It moves on by one from round to round, so that a prompt sees all orders.
-    """
+    """Return the contenders in the order of one turn."""
+    # The order rotates, and turns round after every full rotation: two contenders run as in
+    # ``ab ba ba ab``. It moves on by one from round to round, so that a prompt sees all orders.
     step = turn + turn // prompts
     shift = step % len(contenders)
     order = [*contenders[shift:], *contenders[:shift]]
@@ -116,6 +96,8 @@ def turn_order(contenders: Sequence[T], turn: int, prompts: int) -> list[T]:
 
 
 def _one_turn(found: Race, order: Sequence[Contender], item: BenchPrompt, nonces: Nonces) -> None:
+    # A cold draft gets a prompt that its engine never saw, the same one for all contenders;
+    # those that share an engine get one each. A warm draft repeats it.
     variants = [nonces.fresh(item.prompt)]
     used: Counter[int] = Counter()
     for contender in order:
@@ -139,26 +121,12 @@ def spread(figures: Sequence[float]) -> dict[str, float]:
 
 
 def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:
-    """Summarise ``ours / theirs``, pair by pair: what disturbs both of a pair cancels out.
-
-    Raises:
-        ValueError: the numbers of figures differ.
-    """
+    """Summarise ``ours / theirs``, pair by pair: what disturbs both of a pair cancels out."""
     return spread([a / b for a, b in zip(ours, theirs, strict=True)])
 
 
 def slower(races: Sequence[Race], ours: Key, baselines: Sequence[Key]) -> dict[str, Any]:
-    """Estimate how much longer a contender takes, in percent, from one figure of each start.
-
-    Args:
-        races: two to five, each with engines of its own.
-        ours: the contender.
-        baselines: those it is compared with; the geometric mean counts.
-
-    Returns:
-        ``percent``, the geometric mean; ``low`` and ``high`` of its 95 % interval (Student's t
-        over starts); ``by_start``.
-    """
+    """Estimate how much longer a contender takes, in percent, with a 95 % interval over starts."""
     ratios = []
     for found in races:
         times = found.milliseconds
@@ -200,14 +168,7 @@ def percentages(races: Sequence[Race]) -> dict[str, Any]:
 
 # ------------------------------------------------------------------ prompts
 def bench_prompts(tokenizer: Any, number: int = 16) -> list[BenchPrompt]:
-    """Build the prompts: short, medium and long in turn, every other triple with a prefix.
-
-    Their words are those of the embedded dev set. The first three have drafts of 20 tokens, the
-    others of 16 to 20.
-
-    Raises:
-        FileNotFoundError: not run from a checkout.
-    """
+    """Build the prompts: short, medium and long in turn, every other triple with a prefix."""
     builder = PromptBuilder(tokenizer, "English", "German")
     english, german = (
         (find_path(DEVSET) / "ref" / f"{code}.txt").read_text(encoding="utf-8").splitlines()
@@ -237,11 +198,7 @@ def _fitted(builder: PromptBuilder, words: list[str], prefix: list[int], length:
 
 
 class Nonces:
-    """Variants of prompts that no engine has seen, so that nothing of them is cached.
-
-    Args:
-        vocabulary: number of token ids.
-    """
+    """Variants of prompts that no engine has seen, so that nothing of them is cached."""
 
     def __init__(self, vocabulary: int) -> None:
         self._low = vocabulary // 2

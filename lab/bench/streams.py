@@ -25,11 +25,7 @@ MOST_STEPS = 2.0
 def opened(
     names: Sequence[str], targets: Sequence[str]
 ) -> Iterator[tuple[dict[str, Resolved], Engines]]:
-    """Start the engines that all configurations share, and end them.
-
-    Raises:
-        ConfigError: a configuration is not valid, or they name different models.
-    """
+    """Start the engines that all configurations share, and end them."""
     found = {name: resolve(load_config(name), targets) for name in names}
     first = found[names[0]]
     if any(item.config.models != first.config.models for item in found.values()):
@@ -47,17 +43,9 @@ def early_stop(
     targets: Sequence[str],
     listed: Sequence[FloatArray],
 ) -> Iterator[dict[str, Any]]:
-    """Translate talks, ``[samples]`` each: whole drafts, early stop, and verification besides.
-
-    The speech side is heard once with and once without verification. Where several drafts have to
-    agree, each token is drafted as often and drafts go on past the gate; the gate on single drafts
-    is then measured, too.
-
-    Yields:
-        For each configuration, target and number of drafts that agree: whether everything heard
-        and emitted is identical, steps per transcript, and steps and milliseconds per emitted
-        token.
-    """
+    """Translate talks, ``[samples]`` each: whole drafts, early stop, and verification besides."""
+    # Where several drafts have to agree, each token is drafted as often and drafts go on past the
+    # gate; the gate on single drafts is then measured, too.
     for name, resolved in configs.items():
         plain, heard = (_hear(resolved, engines, listed, verify) for verify in (False, True))
         policy = resolved.config.policy

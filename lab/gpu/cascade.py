@@ -92,11 +92,7 @@ def memory(context: Context) -> Result:
 # ------------------------------------------------------------------ engines
 @contextmanager
 def machines(context: Context, sequences: int) -> Iterator[tuple[Machines, dict[str, Any]]]:
-    """Start the three engines of other dimensions, one after the other, and end them.
-
-    Yields:
-        The engines, and by role the memory that each took, in bytes.
-    """
+    """Start the three engines of other dimensions, one after the other, and end them."""
     from alignatt_agent.config.agent_config import load_config
     from alignatt_agent.doctor.memory_plan import plan
     from alignatt_agent.engine import pool
@@ -175,11 +171,7 @@ def _taken(served: Any, before: int | None, seconds: float, need: Any, share: fl
 def _recorded(
     lengths: Sequence[int], count: int, seconds: float
 ) -> tuple[list[Any], dict[int, list[Tape]], Any, Any]:
-    """Stream the embedded models once.
-
-    Returns:
-        The excerpts, their tapes by chunk length, and engines and configuration of the run.
-    """
+    """Stream the embedded models once."""
     from transformers import AutoTokenizer
 
     from alignatt_agent.config.resources import find_path

@@ -11,12 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Context:
-    """One run of the script.
-
-    Attributes:
-        output: folder of the results; parts keep their models in ``output/models``.
-        self_test: whether it runs on a CPU, with tiny dimensions, to see that it runs.
-    """
+    """One run of the script."""
 
     output: Path
     self_test: bool

@@ -70,18 +70,8 @@ def parity(
     backend: str = "TRITON_ATTN",
     dtypes: Sequence[Any] = ("float32",),
 ) -> Result:
-    """Run the parity matrix of one mode on one model.
-
-    Requests are served alone, batched, from the prefix cache and in chunks. Drafts of a batch end
-    at different steps, so that every batch size down to one is replayed, odd ones too.
-
-    Args:
-        context: of this run.
-        mode: ``eager``, ``piecewise``, ``full``, or ``preempted`` with graphs.
-        subject: model, see ``parity_cases``.
-        backend: vLLM's attention backend.
-        dtypes: computation types.
-    """
+    """Run the parity matrix of one mode on one model."""
+    # Drafts of a batch end at different steps: every batch size down to one is replayed.
     from lab.parity import cases as parity_cases
     from lab.parity.run import measure
 

@@ -37,13 +37,7 @@ Heads = tuple[tuple[int, int], ...]
 
 @dataclass
 class Tape:
-    """Answers of one stream in the order of its calls.
-
-    Attributes:
-        transcripts: with the tokens of each, its end included.
-        times: of the words of each transcript.
-        drafts: with the steps of each.
-    """
+    """Answers of one stream in the order of its calls."""
 
     transcripts: deque[tuple[Transcript, int]]
     times: deque[list[AlignedItem]]
@@ -113,14 +107,7 @@ class _RecordedDrafts:
 # ------------------------------------------------------------------ playing
 @dataclass(frozen=True)
 class Machines:
-    """Served models of other dimensions.
-
-    Attributes:
-        asr: recogniser.
-        aligner: forced aligner.
-        translation: whose workers capture ``heads``.
-        heads: as many as drafts ask for.
-    """
+    """Served models of other dimensions."""
 
     asr: ServedModel
     aligner: ServedModel
@@ -128,13 +115,7 @@ class Machines:
     heads: Heads
 
     def play(self, engines: Engines, tape: Tape, stream: int = 0) -> Engines:
-        """Return engines that work here and answer what is on ``tape``.
-
-        Args:
-            engines: those of the recording; only their tokenizer is used.
-            tape: of this stream.
-            stream: its number; no two streams share a cached prefix.
-        """
+        """Return engines that work here and answer what is on ``tape``."""
         return replace(
             engines,
             asr=_PlayedRecognizer(self.asr, tape),

@@ -11,17 +11,7 @@ from context import Context, Result
 
 @dataclass(frozen=True)
 class Part:
-    """One measurement.
-
-    Attributes:
-        name: of its files.
-        what: in a few words.
-        module: holds its function ``module:function``.
-        options: arguments of the function.
-        seconds: about how long it takes on a fast GPU.
-        environment: variables of its process.
-        tested: whether the self-test runs it; one of several alike is enough.
-    """
+    """One measurement."""
 
     name: str
     what: str

@@ -38,13 +38,7 @@ def size(context: Context) -> Any:
 
 
 def race_all(context: Context, engines: Sequence[int], seams: Sequence[Any]) -> Result:
-    """Time contenders, paired, on the prompts and drafts of the bench.
-
-    Args:
-        context: of this run.
-        engines: places in ``bench_contenders.ENGINES``; on a CPU the eager ones.
-        seams: Transformers' ways of attention that take part.
-    """
+    """Time contenders, paired, on the prompts and drafts of the bench."""
     from transformers import AutoTokenizer
 
     from lab.bench import contenders as bench_contenders

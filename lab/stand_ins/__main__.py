@@ -102,10 +102,7 @@ def talk(seconds: float) -> FloatArray:
 
 
 def run(names: Sequence[str], audio: FloatArray, folder: Path) -> Iterator[Rehearsal]:
-    """Rehearse configurations into every target with a head set, or into two others.
-
-    ``audio`` is ``[samples]``; stand-ins are written to ``folder``.
-    """
+    """Rehearse configurations into every target with a head set, or into two others."""
     from alignatt_agent.agent import AlignAttAgent
 
     configs = {name: load_config(name) for name in names}

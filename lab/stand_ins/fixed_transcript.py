@@ -122,15 +122,7 @@ def _teach(
     ask: Callable[[FloatArray], dict[str, Any]],
     said: Sequence[int],
 ) -> None:
-    """Train the last layer until ``said`` is certain after every sound.
-
-    Args:
-        model: the whole model.
-        layers: of its decoder.
-        output: the modules after the last layer, up to the logits.
-        ask: returns the model's inputs: a request with audio, and all but the last of ``said``.
-        said: ids of the answer, including the one that ends it.
-    """
+    """Train the last layer until ``said`` is certain after every sound."""
     last, labels = layers[-1], torch.tensor(said)
     with torch.no_grad():  # what comes before the last layer does not change
         taken = [_taken(model, last, ask(audio)) for audio in sounds()]

@@ -85,12 +85,7 @@ def write(model: str, folder: Path, seed: int = 0) -> Path:
 
 
 def write_gemma4(folder: Path, seed: int = 0, **sizes: Any) -> Path:
-    """Write a ``Gemma4ForConditionalGeneration``: text, vision and audio, as E4B is published.
-
-    The last layers share keys and values of earlier ones; the published files still hold
-    projections for them, and several ids that end a turn. ``sizes`` are entries of the text
-    configuration that differ from the tiny default.
-    """
+    """Write a ``Gemma4ForConditionalGeneration``: text, vision and audio, as E4B is published."""
     tokenizer = templates.tokenizer("gemma4")
     tokenizer.add_special_tokens({"extra_special_tokens": list(MEDIA.values())})
     tokenizer.init_kwargs.update(MEDIA)  # attributes of the tokenizer that is loaded
@@ -175,11 +170,9 @@ def _save(
 
 
 def _as_published(path: Path, config: Gemma4Config, silent: list[int]) -> None:
-    """Change a Gemma-4: layers that share keys get projections, ``silent`` tokens are not drafted.
-
-    Within text vLLM and Transformers embed placeholders of other media differently.
-    """
+    """Give layers that share keys projections, as published; ``silent`` tokens are not drafted."""
     weights = load_file(path)
+    # Within text, vLLM and Transformers embed placeholders of other media differently.
     weights["model.language_model.embed_tokens.weight"][silent] = 0.0
     text = config.get_text_config()
     first = text.num_hidden_layers - text.num_kv_shared_layers

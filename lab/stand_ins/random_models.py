@@ -132,11 +132,7 @@ ARCHITECTURES = tuple(_CONFIGS)
 
 
 def write(architecture: str, folder: Path, *, seed: int = 0, **sizes: Any) -> Path:
-    """Write a random checkpoint with its tokenizer; equal arguments write equal weights.
-
-    ``sizes`` are entries of the configuration that differ from the tiny default, e.g.
-    ``**GEMMA4_200M``.
-    """
+    """Write a random checkpoint with its tokenizer; equal arguments write equal weights."""
     if architecture not in _CONFIGS:
         raise ValueError(f"unknown architecture {architecture!r}; known: {list(ARCHITECTURES)}")
     make, _ = _CONFIGS[architecture]

@@ -41,16 +41,7 @@ OTHERS = ("de", "zh")
 
 @dataclass(slots=True)
 class Rehearsal:
-    """Result of one configuration and target.
-
-    Attributes:
-        model: the translation model.
-        refused: result of the configuration with its own models.
-        chunks: steps of the stream, including its end.
-        drafts_with_rows: drafts that the gate decided by attention.
-        largest: largest difference of an attention weight to Transformers; ``None`` without rows.
-        seconds: including the start of the engines.
-    """
+    """Result of one configuration and target."""
 
     name: str
     model: str
@@ -84,11 +75,7 @@ def as_written(config: AgentConfig) -> tuple[str, list[str]]:
 
 
 def stand_in(config: AgentConfig, folder: Path) -> AgentConfig:
-    """Write stand-ins for the models of a configuration, each name once.
-
-    Returns:
-        The configuration with paths, types and shares of a GPU's memory replaced.
-    """
+    """Write stand-ins for the models of a configuration, each name once."""
     models: dict[str, ModelConfig] = {}
     with engine_environment():
         share = {} if on_cpu() else {SHARE: 0.1}
@@ -140,10 +127,7 @@ def _publish(embedded: Path, folder: Path) -> None:
 def rehearse(
     name: str, written: AgentConfig, audio: FloatArray, folder: Path
 ) -> Iterator[Rehearsal]:
-    """Stream ``audio``, ``[samples]``, into every target with a head set, and compare rows.
-
-    ``folder`` gets the stand-ins, and the configuration with them.
-    """
+    """Stream ``audio``, ``[samples]``, into every target with a head set, and compare rows."""
     from simulstream.config import yaml_config
 
     begin, model = time.monotonic(), Path(written.models.translation.path).name
@@ -168,10 +152,7 @@ def rehearse(
 
 
 def stream(found: Rehearsal, config: SimpleNamespace, audio: FloatArray, gated: bool) -> None:
-    """Stream ``audio``, ``[samples]``, through a new agent; ``found`` takes the result.
-
-    ``config`` is Simulstream's reading of the YAML; its engines are loaded.
-    """
+    """Stream ``audio``, ``[samples]``, through a new agent; ``found`` takes the result."""
     steps: list[Step] = []
     failures = len(AlignAttAgent.failures)
     agent = AlignAttAgent(config)

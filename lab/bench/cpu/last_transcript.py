@@ -13,12 +13,7 @@ FOLDER = "ALIGNATT_LAST_TRANSCRIPT"
 
 
 def expect(prompt_end: Sequence[int], tokens: Sequence[int]) -> None:
-    """Say how the next answer probably reads.
-
-    Args:
-        prompt_end: the last tokens of the prompt, behind which the answer begins.
-        tokens: what is expected there.
-    """
+    """Say how the next answer probably reads."""
     _wanted().write_text(json.dumps([[*prompt_end], [*tokens]]))
 
 

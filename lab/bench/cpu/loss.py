@@ -31,7 +31,7 @@ def loss(arguments: Namespace, traces: Traces) -> dict[str, Any]:
     found: dict[str, Any] = {"seconds": arguments.seconds, "rounds": []}
     with server(arguments, arguments.replicas, SPEAKERS) as port:
         for _ in range(arguments.rounds):
-            speakers, _ = together(port, pieces, arguments.to, clock=True)
+            speakers, _ = together(port, pieces, arguments.target, clock=True)
             for speaker in speakers:
                 speaker.join()
             traces.look(port)
@@ -46,7 +46,7 @@ def loss(arguments: Namespace, traces: Traces) -> dict[str, Any]:
 
 def _lost(arguments: Namespace, port: int, pieces: Sequence[Samples]) -> dict[str, Any]:
     """Kill a replica after a third of the time; returns when there are as many again."""
-    speakers, spread = together(port, pieces, arguments.to, clock=True)
+    speakers, spread = together(port, pieces, arguments.target, clock=True)
     pids, victim = replica_pids(), min(spread, key=lambda name: spread[name])
     engines = psutil.Process(pids[victim]).children(recursive=True)
     at = speakers[0].begin + arguments.seconds / 3
@@ -61,7 +61,7 @@ def _lost(arguments: Namespace, port: int, pieces: Sequence[Samples]) -> dict[st
         for speaker, piece in zip(speakers, pieces, strict=True):
             if speaker not in told and (error := speaker.wait("error", 0.01)):
                 told[speaker] = error.at - at
-                options = {"targets": [arguments.to], "session": speaker.key("session")}
+                options = {"targets": [arguments.target], "session": speaker.key("session")}
                 again[speaker] = Speaker(port, piece[piece.size // 3 :], True, **options)
         for one in again.values():
             if not one.begin and (first := one.wait("ready", 0.01)):
@@ -82,7 +82,7 @@ def _lost(arguments: Namespace, port: int, pieces: Sequence[Samples]) -> dict[st
         "told": [len(speaker.of("error")) for speaker in told],
         "message": next(iter(told)).of("error")[0]["message"] if told else "",
         "went_on_after_s": rounded(ready),
-        "kept": [kept(port, old, new, arguments.to) for old, new in again.items()],
+        "kept": [kept(port, old, new, arguments.target) for old, new in again.items()],
         "back_after_s": back,
         "neighbours": lags(neighbours, arguments.seconds),
         "neighbours_told": sum(len(speaker.of("error")) for speaker in neighbours),

@@ -72,18 +72,7 @@ class Came:
 
 
 class Speaker(threading.Thread):
-    """Says something to a server, and takes down what comes back.
-
-    Args:
-        port: of the server.
-        samples: what is said.
-        clock: feed by the clock instead of as fast as it is heard.
-        start: more of the ``start`` message.
-
-    Attributes:
-        came: what came back.
-        begin: when speaking began.
-    """
+    """Says something to a server, and takes down what comes back."""
 
     def __init__(self, port: int, samples: Samples, clock: bool, **start: Any) -> None:
         super().__init__(daemon=True)
@@ -134,12 +123,7 @@ class Speaker(threading.Thread):
         return "".join(unit[0] for *_, units in self.said() for unit in units)
 
     def lags(self, begin: float, end: float) -> list[float]:
-        """Return seconds from the last sound of each step to its answer, of answers in a span.
-
-        Args:
-            begin: of the span, in seconds from the beginning of the speech.
-            end: of the span.
-        """
+        """Return seconds from the last sound of each step to its answer, of answers in a span."""
         seen = [(one.at - self.begin, one.message) for one in self.came]
         return [
             at - message["audio_s"]

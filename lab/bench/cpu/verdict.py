@@ -16,12 +16,7 @@ MOST_GROWTH = 0.02
 
 
 def spoken_in(units: Sequence[tuple[str, float]], spans: Sequence[Any]) -> dict[str, list[str]]:
-    """Sort units, text and middle of what they translate in seconds, by the kind of sound there.
-
-    Args:
-        units: what was said.
-        spans: kind, begin and end of all parts, in seconds.
-    """
+    """Sort units, text and middle of what they translate in seconds, by the kind of sound there."""
     speech = [(begin - EDGE_S, end + EDGE_S) for kind, begin, end in spans if kind in SPEECH]
     found: dict[str, list[str]] = defaultdict(list)
     for text, at in units:
@@ -32,16 +27,13 @@ def spoken_in(units: Sequence[tuple[str, float]], spans: Sequence[Any]) -> dict[
 
 
 def growth(rows: Sequence[dict[str, Any]], settle: float) -> dict[str, dict[str, float]]:
-    """Return by how much each process outgrew what it took after ``settle`` minutes, as shares.
-
-    ``trend`` compares the medians of the last and the first third, ``highest`` the largest single
-    value with the first: a step that hears half a minute takes tens of megabytes while it lasts.
-    """
+    """Return by how much each process outgrew what it took after ``settle`` minutes, as shares."""
     after = [row["memory_mib"] for row in rows if row["minute"] >= settle]
     kept = set.intersection(*(set(sizes) for sizes in after)) if after else set()
     found = {}
     for name in sorted(kept):
         sizes = [[size[name][kind] for size in after] for kind in ("rss", "uss")]
+        # A step that hears half a minute takes tens of megabytes while it lasts: ``highest``.
         trend = max(later / first for first, later in map(_thirds, sizes))
         highest = max(max(series) / series[0] for series in sizes)
         found[name] = {"trend": round(trend - 1, 4), "highest": round(highest - 1, 4)}
