@@ -105,12 +105,7 @@ class CurvesError(AlignAttError):
 
 
 def study_from(arguments: argparse.Namespace) -> Study:
-    """Check everything that needs no model.
-
-    Raises:
-        AlignAttError: see ``evaluation.plan.plan``.
-        FigureError: matplotlib is not installed.
-    """
+    """Check everything that needs no model."""
     pyplot()
     sweep(arguments.points, arguments.only)  # refuses unknown names
     plans = {

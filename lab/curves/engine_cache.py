@@ -1,7 +1,8 @@
-"""The three engines of the cascade behind a cache: transcribed once, drafted once, replayed often.
+"""The three engines of the cascade behind a cache.
 
-Only whole drafts are remembered. They depend on nothing but the prompt, so every policy, frontier
-and hold-back shares them.
+Only whole drafts are cached. They depend on nothing but the prompt, so every policy, frontier and
+hold-back shares them. ``name`` is what identifies a checkpoint and how it runs; ``shared`` are the
+readouts that serve every request for some of their heads.
 """
 
 from __future__ import annotations
@@ -35,14 +36,7 @@ _DRAFT_FORM = repr([(kind, kind.__slots__) for kind in (AttentionRows, Draft)])
 def cached(
     engines: Engines, cache: ResultCache, names: Mapping[str, str], shared: Sequence[Readout] = ()
 ) -> Engines:
-    """Put ``engines`` behind ``cache``.
-
-    Args:
-        engines: as ``cascade.load_engines`` returns them.
-        cache: where results go.
-        names: by role, what identifies a checkpoint and how it runs.
-        shared: readouts that serve every request for some of their heads.
-    """
+    """Put ``engines`` behind ``cache``."""
     return replace(
         engines,
         asr=CachedRecognizer(engines.asr, cache, names["asr"]),
@@ -52,13 +46,7 @@ def cached(
 
 
 class CachedRecognizer:
-    """A recogniser that transcribes the same audio once.
-
-    Args:
-        engine: transcribes.
-        cache: where results go.
-        name: what identifies the checkpoint and how it runs.
-    """
+    """A recognizer that transcribes the same audio once."""
 
     def __init__(self, engine: Recognizer, cache: ResultCache, name: str = "") -> None:
         self._engine, self._cache, self._name = engine, cache, name
@@ -74,13 +62,7 @@ class CachedRecognizer:
 
 
 class CachedAligner:
-    """An aligner that aligns the same audio and text once.
-
-    Args:
-        engine: aligns.
-        cache: where results go.
-        name: see ``CachedRecognizer``.
-    """
+    """An aligner that aligns the same audio and text once."""
 
     def __init__(self, engine: Aligner, cache: ResultCache, name: str = "") -> None:
         self._engine, self._cache, self._name = engine, cache, name
@@ -92,14 +74,7 @@ class CachedAligner:
 
 
 class CachedDrafts:
-    """A translation engine that drafts the same prompt once.
-
-    Args:
-        engine: drafts what is not remembered.
-        cache: where drafts go.
-        name: what identifies the checkpoint and how it runs.
-        shared: readouts that serve every request for some of their heads.
-    """
+    """A translation engine that drafts the same prompt once."""
 
     def __init__(
         self,
@@ -120,13 +95,9 @@ class CachedDrafts:
         resumed: Draft | None = None,
         expected: Sequence[int] = (),
     ) -> Draft:
-        """Return the whole draft of ``prompt``, see ``types.TranslationEngine``.
-
-        Raises:
-            ValueError: a gate or a begun draft came; such drafts depend on the policy.
-        """
+        """Return the whole draft of ``prompt``, see ``types.TranslationEngine``."""
         if gate is not None or resumed is not None:
-            raise ValueError("only whole drafts are remembered: run with early_stop: false")
+            raise ValueError("only whole drafts are cached: run with early_stop: false")
         asked = self._serving(readout)
         key = key_of(
             "draft",

@@ -28,21 +28,9 @@ CACHE = "cache.sqlite"
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What is compared.
+    """What is compared; ``only`` names points to run, without ablations, instead of the grid.
 
-    Attributes:
-        plans: checked evaluation of the low operating point, one for every target.
-        bases: configurations of the operating points.
-        output: folder to write to.
-        size: of the grid.
-        pairs: pairs with gold alignments for peak accuracy; ``None`` leaves the column empty.
-        resamples: of the bootstrap.
-        only: names of the points that run beside the operating ones, without ablations; empty for
-            the whole grid.
-        streams: talks at once.
-
-    Raises:
-        ConfigError: the operating points do not share their models, or nothing is to be streamed.
+    ``pairs`` have gold alignments for the peak accuracy; ``None`` leaves that column empty.
     """
 
     plans: Sequence[EvalRun]
@@ -64,20 +52,7 @@ class Study:
 def conduct(
     study: Study, cluster: ClusterOptions | None = None, start_engines: StartEngines = load_engines
 ) -> list[Comparison]:
-    """Stream, score, compare and draw; everything finished earlier is kept.
-
-    Args:
-        study: what is compared.
-        cluster: where to stream; ``None`` for this process.
-        start_engines: loads the engines for a set of heads; importable.
-
-    Returns:
-        The comparisons with the rivals.
-
-    Raises:
-        JobFailedError: a talk could not be streamed; the same command goes on from there.
-        ScoringError: a run could not be scored.
-    """
+    """Stream, score, compare and draw; everything finished earlier is kept."""
     folder = study.output
     targets = [plan.target for plan in study.plans]
     variants = (

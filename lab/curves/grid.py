@@ -33,15 +33,7 @@ WHOLE: Settings = {"debug.early_stop": False, "debug.draft_ahead": False}
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One run of a sweep.
-
-    Attributes:
-        name: folder of the run.
-        curve: the policy that it belongs to.
-        label: its parameters, for readers.
-        base: the operating point whose configuration it changes.
-        settings: dotted keys and their values.
-    """
+    """One run of a sweep: a point of ``curve``, ``settings`` on top of operating point ``base``."""
 
     name: str
     curve: str
@@ -75,11 +67,7 @@ def curve_names() -> list[str]:
 
 
 def sweep(size: Size, only: Sequence[str] = ()) -> list[Point]:
-    """Return the two operating points and the grid of every policy, or ``only`` some of it.
-
-    Raises:
-        ConfigError: the grid has no point of such a name.
-    """
+    """Return the two operating points and the grid of every policy, or ``only`` some of it."""
     points = [Point(f"operating-{name}", ALIGNATT, name, name) for name in OPERATING]
     names = _grid()["keys"]
     for curve, form in _grid()["curves"].items():
@@ -106,11 +94,6 @@ def ablations(base: AgentConfig, targets: Sequence[str], folder: Path) -> list[P
 
     Head sets of all heads, and of the other row convention, are written to ``folder``. A
     convention that a head-set file holds no scores for is left out.
-
-    Args:
-        base: configuration of the low operating point.
-        targets: target language codes.
-        folder: where derived head sets go.
     """
     sets = {code: load_head_set(base.head_sets[code]) for code in targets}
     smallest = min(len(item.heads) for item in sets.values())
@@ -151,16 +134,7 @@ def _derived(base: AgentConfig, rows: Mapping[str, str], k: int | None, folder: 
 
 
 def derived_head_set(raw: Mapping[str, Any], row: str, k: int | None) -> dict[str, Any] | None:
-    """Return a head set of the ``k`` best heads, or all, by the scores that ``raw`` holds.
-
-    Args:
-        raw: content of a head-set file.
-        row: convention whose scores count.
-        k: number of heads.
-
-    Returns:
-        The content of another such file; ``None`` where ``raw`` holds no scores for ``row``.
-    """
+    """Return a head set of the ``k`` best heads, or all; ``None`` without scores for ``row``."""
     matrix = raw.get("rows", {}).get(row, {}).get("ts_matrix")
     if matrix is None and row == raw["row"]:
         matrix = raw.get("ts_matrix")

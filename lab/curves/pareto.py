@@ -30,10 +30,6 @@ def front(latency: Array, quality: Array) -> npt.NDArray[np.intp]:
 
     A point is beaten by one that is at least as fast and at least as good, and better in one of
     the two; of equal points the first stays. Points that are not numbers never count.
-
-    Args:
-        latency: ``[points]``.
-        quality: ``[points]``.
     """
     known = np.flatnonzero(np.isfinite(latency) & np.isfinite(quality))
     order = known[np.lexsort((-quality[known], latency[known]))]
@@ -56,15 +52,7 @@ def at_latency(latency: Array, quality: Array, wanted: npt.ArrayLike) -> Array:
 
 
 class Resampled:
-    """Scores of runs, over all segments and on resamples of them that all runs share.
-
-    Args:
-        runs: segment scores by name; all of the same segments.
-        resamples: number of resamples.
-
-    Raises:
-        ValueError: runs differ in their number of segments.
-    """
+    """Scores of runs, over all segments and on resamples of them that all runs share."""
 
     def __init__(self, runs: Mapping[str, SegmentScores], resamples: int = RESAMPLES) -> None:
         sizes = {len(scores.bleu) for scores in runs.values()}
@@ -128,19 +116,7 @@ class Resampled:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """An operating point against the front of one rival.
-
-    Attributes:
-        target: target language code.
-        point: name of the operating point.
-        rival: curve of the rival.
-        latency: key of the latency.
-        quality: key of the quality.
-        latency_ms: latency of the operating point.
-        ours: its quality.
-        theirs: quality on the rival's front at that latency; NaN where it is never that fast.
-        margin: the difference with its interval.
-    """
+    """An operating point against the front of one rival; no number where it is never that fast."""
 
     target: str
     point: str
@@ -176,15 +152,7 @@ class Comparison:
 def compare(
     target: str, scores: Resampled, point: str, run: str, curves: Mapping[str, Sequence[str]]
 ) -> list[Comparison]:
-    """Compare an operating point with every rival, in both qualities at both latencies.
-
-    Args:
-        target: target language code.
-        scores: scores of all runs.
-        point: name of the operating point.
-        run: its run.
-        curves: runs of every rival curve.
-    """
+    """Compare an operating point with every rival, in both qualities at both latencies."""
     found = []
     for (curve, rivals), latency, quality in product(curves.items(), LATENCIES, QUALITIES):
         margin = scores.margin(run, rivals, latency, quality)

@@ -1,4 +1,4 @@
-"""How often the peak that a gate looks at is the word that a token translates."""
+"""How often the attention peak of the gate is the word that a token translates."""
 
 from __future__ import annotations
 
@@ -25,18 +25,7 @@ _CONTEXT = 2048
 def aligned_pairs(
     spec: str, source: str, target: str, tokenizer: Any, config: AgentConfig
 ) -> list[AlignedPair]:
-    """Read pairs with gold alignments and lay them out as the agent does.
-
-    Args:
-        spec: a pairs file, ``{target}`` standing for the language code, or ``micro:N:SEED``.
-        source: code of the source language.
-        target: code of the target language.
-        tokenizer: of the translation model.
-        config: for the prompt and the longest request.
-
-    Raises:
-        PairsError: there is no such file, or no usable pair with a gold alignment in it.
-    """
+    """Read pairs with gold alignments and lay them out as the agent does."""
     spoken, written = language(source), language(target)
     spec = spec.replace("{target}", target)
     context = int(config.models.translation.engine.get("max_model_len", _CONTEXT))
@@ -60,12 +49,7 @@ def peak_accuracy(
     """Return, for every run, the share of aligned target tokens whose peak hits.
 
     Gold translations are fed whole (teacher forcing), so this judges heads and filters alone,
-    apart from what was heard or drafted.
-
-    Args:
-        reader: reads the rows of given translations.
-        pairs: of one direction.
-        runs: of the same direction.
+    apart from transcripts and drafts.
     """
 
     @cache

@@ -38,14 +38,7 @@ _LONGEST_S = 4.2
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """What one target's panel shows.
-
-    Attributes:
-        title: name of the target language.
-        scores: scores of all runs.
-        curves: runs of every curve.
-        points: run of every operating point.
-    """
+    """What one target's panel shows."""
 
     title: str
     scores: Resampled
@@ -54,16 +47,7 @@ class Panel:
 
 
 def draw_all(panels: Sequence[Panel], folder: Path, note: str) -> None:
-    """Draw both qualities over both latencies, as PNG and SVG.
-
-    Args:
-        panels: one per target.
-        folder: where the files go.
-        note: small print below the panels.
-
-    Raises:
-        FigureError: matplotlib is not installed.
-    """
+    """Draw both qualities over both latencies, as PNG and SVG."""
     plt = pyplot()
     for quality, latency in product(QUALITIES, LATENCIES):
         figure = _draw(plt, panels, latency, quality, note)

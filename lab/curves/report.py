@@ -50,15 +50,7 @@ def ablation_entry(
     peaks: Mapping[str, float] | None,
     agreement: Sequence[str],
 ) -> list[dict[str, Any]]:
-    """Return one row per variant of the gate on one target.
-
-    Args:
-        points: the variants.
-        scores: of the variants and of ``agreement``.
-        peaks: peak accuracy of every variant.
-        agreement: runs of local agreement; variants differ in latency, and its front tells what
-            that latency is worth.
-    """
+    """Return one row per variant of the gate on one target."""
     return [
         {
             "name": point.name,
@@ -98,7 +90,7 @@ def dominance_entry(comparisons: Sequence[Comparison], resamples: int) -> dict[s
     return {
         "method": f"rivals interpolated on their Pareto front at the latency of the operating "
         f"point; paired bootstrap over blocks of {BLOCK} segments, {resamples} resamples, "
-        f"{LEVEL} %; the front is taken anew in every resample",
+        f"{LEVEL} %; the front is computed in every resample",
         "comparisons": [item.as_json() for item in comparisons],
     }
 

@@ -80,17 +80,7 @@ def runs_of(
     bases: Mapping[str, AgentConfig],
     folder: Path,
 ) -> list[PointRun]:
-    """Plan one run for every target and point, target by target.
-
-    Args:
-        points: what runs.
-        plans: checked evaluation of any operating point, for every target.
-        bases: configurations of the operating points.
-        folder: where the runs go.
-
-    Raises:
-        HeadSetError: the head set of a direction does not fit a point.
-    """
+    """Plan one run for every target and point, target by target."""
     targets = [plan.target for plan in plans]
     configs = [(point, point.config(bases)) for point in points]
     chosen = [
@@ -132,18 +122,7 @@ def stream(
     cache: Path | None,
     streams: int = 1,
 ) -> int:
-    """Stream the runs whose log is missing or made from something else; return their number.
-
-    Args:
-        runner: streams them.
-        runs: what to stream; all of the same models.
-        start_engines: loads the engines; not called when nothing is missing.
-        cache: see ``EngineSetup``.
-        streams: talks at a time in this process, which then wait for one another.
-
-    Raises:
-        JobFailedError: a talk could not be streamed; what is complete stays.
-    """
+    """Stream the runs whose log is missing or made from something else; return their number."""
     missing = [item.run for item in runs if not item.run.streamed]
     if missing:
         setup = setup_of(runs, start_engines, cache, streams)
@@ -186,11 +165,7 @@ def shared_readouts(runs: Sequence[PointRun]) -> list[Readout]:
 
 
 def score_all(runs: Sequence[PointRun]) -> list[tuple[PointRun, SegmentScores]]:
-    """Score runs, several at a time; scores of an earlier call are kept.
-
-    Raises:
-        ScoringError: a run could not be scored, or the sums of its segments are not its scores.
-    """
+    """Score runs, several at a time; scores of an earlier call are kept."""
     found = evaluation.score_all([item.run for item in runs], os.cpu_count() or 1, True)
     if len(found) < len(runs):
         missing = len(runs) - len(found)
@@ -202,11 +177,7 @@ def score_all(runs: Sequence[PointRun]) -> list[tuple[PointRun, SegmentScores]]:
 
 
 def segment_scores(run: EvalRun, scores: Scores) -> SegmentScores:
-    """Return what the scores of a run are made of.
-
-    Raises:
-        ScoringError: the sums of the segments are not the scores.
-    """
+    """Return what the scores of a run are made of."""
     unit = language(run.target).latency_unit
     instances = read_instances(run.files.instances, unit, len(run.devset.segments))
     found = SegmentScores.of(

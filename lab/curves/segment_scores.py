@@ -1,4 +1,4 @@
-"""Scores of a run as sums over its segments, from which resamples of segments cost nothing."""
+"""Scores of a run by segment."""
 
 from __future__ import annotations
 
@@ -37,15 +37,7 @@ class SegmentScores:
         ca_ms: Sequence[float | None],
         tokenizer: str,
     ) -> SegmentScores:
-        """Collect the statistics of segments; ``None`` is a latency that is not defined.
-
-        Args:
-            predictions: text of each segment.
-            references: reference of each segment.
-            cu_ms: computation-unaware LongYAAL of each segment.
-            ca_ms: computation-aware LongYAAL of each segment.
-            tokenizer: sacreBLEU's tokenizer for BLEU.
-        """
+        """Collect the statistics of segments; ``None`` is a latency that is not defined."""
         # No public function returns sacreBLEU's statistics by segment.
         found = [
             metric._extract_corpus_statistics(predictions, [references])

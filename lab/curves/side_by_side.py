@@ -18,14 +18,6 @@ def fill_cache(runs: Sequence[EvalRun], engines: Engines, streams: int) -> None:
     """Stream every talk of every run, so many at a time; the output is not kept.
 
     The targets of a configuration share the recognition.
-
-    Args:
-        runs: what to stream.
-        engines: behind a cache for any thread.
-        streams: talks at a time; more than there are would compute the same twice.
-
-    Raises:
-        EngineError: an engine failed.
     """
     talks = runs[0].devset.talks
     points: dict[str, list[EvalRun]] = {}
