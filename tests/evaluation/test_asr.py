@@ -153,15 +153,9 @@ def test_command_on_a_recorded_run(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("latency", "name", "margin"),
-    [
-        (0, "low", 2000),
-        (2000, "low", 0),
-        (2001, "high", 1999),
-        (4000, "high", 0),
-        (4100, "none", -100),
-        (-30, "none", -30),
-    ],
-)
+    [(0, "low", 2000), (2000, "low", 0), (2001, "high", 1999), (4000, "high", 0),
+     (4100, "none", -100), (-30, "none", -30)],
+)  # fmt: skip
 def test_regimes(latency, name, margin):
     found = regime_of(latency)
     assert (found.name if found else "none", to_spare_ms(latency)) == (name, margin)

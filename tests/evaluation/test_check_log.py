@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -178,32 +179,25 @@ def test_jsonl(tmp_path, damage, message):
 def test_every_problem_is_listed(tmp_path):
     devset = load_devset(fakes.write_devset(tmp_path / "devset"), ["de"])
     log = [line for line in logs.lines() if line.get("total_audio_processed", 0) < 3]
-    path = logs.write(tmp_path / "log.jsonl", [*log[:-3], {"id": 5}, {"id": 0, "metadata": {}}])
-    with path.open("ab") as stream:
-        stream.write(b"\xff\n")
+    path = logs.write(tmp_path / "log.jsonl", [*log[:-3], {"id": 5}])
+    path.write_bytes(path.read_bytes() + b"\xff\n")
     with pytest.raises(LogError) as caught:
         refuse(parse_log(path), devset, "word")
     for message in (
         ":5: lacks total_audio_processed, computation_time, generated_tokens",
-        ":6: metadata without wav_name",
-        ":7: not JSON ('utf-8' codec can't decode byte 0xff",
+        ":6: not JSON ('utf-8' codec can't decode byte 0xff",
         "talks missing from the log: talk1",
         "talk0: processed up to 2.000 s, but its last segment starts at 6.0 s",
     ):
         assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("silent", [{1}, {0, 1}])
-def test_a_silent_talk_is_a_warning_and_a_silent_log_is_refused(tmp_path, silent):
+def test_a_silent_talk_is_a_warning_and_a_silent_log_is_refused(tmp_path):
     devset = load_devset(fakes.write_devset(tmp_path / "devset"), ["de"])
-    log = [
-        line | {"generated_tokens": []} if line.get("id") in silent else line
-        for line in logs.lines()
-    ]
-    found = parse_log(logs.write(tmp_path / "log.jsonl", log))
-    if silent == {1}:
-        assert refuse(found, devset, "word") == ["talk1: nothing was emitted"]
-        return
+    found = parse_log(logs.write(tmp_path / "log.jsonl", logs.lines()))
+    found.talks[1].chunks = [replace(chunk, tokens=()) for chunk in found.talks[1].chunks]
+    assert refuse(found, devset, "word") == ["talk1: nothing was emitted"]
+    found.talks[0].chunks = [replace(chunk, tokens=()) for chunk in found.talks[0].chunks]
     with pytest.raises(LogError, match="nothing was emitted for 11 s of audio"):
         refuse(found, devset, "word")
 

@@ -6,15 +6,13 @@ import json
 
 import pytest
 
-from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.evaluation.latency import (
-    emitted_units,
+    EmittedUnit,
     paced_latency,
-    read_instances,
     recorded_times,
     simulated_times,
 )
-from alignatt_agent.evaluation.log import LoggedChunk, parse_log
+from alignatt_agent.evaluation.log import LoggedChunk, TalkLog, parse_log
 from tests.evaluation import logs
 from tests.fakes import agent as fakes
 
@@ -39,25 +37,19 @@ def scored(tmp_path_factory):
     for rtf in (0.1, 0.9, 1.5):
         log = logs.lines(lengths, computation_s=rtf, names=("talk0",))
         path = logs.write(root / f"{rtf}" / "log.jsonl", log)
-        out = root / f"out{rtf}"
-        status, scores = logs.rescore(path, devset, out)
-        assert status == 0
-        found[rtf] = (scores, path, out / "de")
-    return devset, found
+        _, found[rtf] = logs.rescore(path, devset, root / f"out{rtf}")
+    return found
 
 
 def test_faster_than_real_time_equals_the_official_latency(scored):
-    _, found = scored
     for rtf in (0.1, 0.9):
-        scores, _, _ = found[rtf]
+        scores = scored[rtf]
         assert scores["paced"]["longyaal_ms"] == pytest.approx(scores["longyaal_ca_ms"], abs=0.01)
         assert scores["paced"]["backlog_s"] <= rtf  # only the last sample waits
 
 
 def test_slower_than_real_time_grows_by_the_clock_only(scored):
-    _, found = scored
-    scores, _, _ = found[1.5]
-    paced = scores["paced"]
+    scores, paced = scored[1.5], scored[1.5]["paced"]
     # 300 chunks of 1.5 s in 300 s: the last one is done 150 s late
     assert scores["longyaal_ca_ms"] == pytest.approx(scores["longyaal_cu_ms"] + 1500, abs=10)
     assert paced["growth_ms_per_min"] == pytest.approx(30_000, rel=0.02)
@@ -66,29 +58,12 @@ def test_slower_than_real_time_grows_by_the_clock_only(scored):
     assert paced["p50_ms"] < paced["p95_ms"] < paced["p99_ms"] < 155_000
 
 
-def read_units(folder, devset):
-    instances = read_instances(folder / "instances.resegmented.jsonl", "word")
-    return emitted_units(load_devset(devset, []).segments, instances)
-
-
-def test_the_curve_of_the_lag_over_a_talk(scored):
-    devset, found = scored
-    _, path, folder = found[1.5]
-    units = read_units(folder, devset)
-    assert len(units) == 600
-    talk = parse_log(path).talks
-    early = paced_latency(talk, units[:60])
-    late = paced_latency(talk, units[-60:])
-    assert late["mean_ms"] - early["mean_ms"] == pytest.approx(0.5 * 270_000, rel=0.05)
-
-
-def test_a_clock_of_another_log_is_refused(scored):
-    devset, found = scored
-    _, path, folder = found[1.5]
-    units = read_units(folder, devset)
-    talk = parse_log(path).talks
-    with pytest.raises(ValueError, match="300 times for 301 chunks"):
-        paced_latency(talk, units, {"talk0": simulated_times(talk[0].chunks)[:-1]})
+def test_a_clock_of_another_log_is_refused():
+    talk = TalkLog("a", chunks=[LoggedChunk(1.0, 0.1, ("x",)), LoggedChunk(2.0, 0.1, ())])
+    unit = EmittedUnit("a", 0, ideal_s=0.5, cu_s=1.0, ca_s=1.1, counted=True)
+    assert paced_latency([talk], [unit])["mean_ms"] == pytest.approx(600)
+    with pytest.raises(ValueError, match="1 times for 2 chunks"):
+        paced_latency([talk], [unit], {"a": [1.1]})
 
 
 class Clock:
