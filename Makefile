@@ -69,7 +69,7 @@ curves: $(STAMP) ## quality against latency for every policy, and the ablation o
 		--target $(TARGETS) --devset $(DEVSET) --output outputs/curves-$(MODELS)
 
 submission: $(STAMP) ## bundle the last dev-low and dev-high for IWSLT, and check the bundle
-	@$(BIN)/alignatt submission build --config $(MODELS)-low $(MODELS)-high --targets $(TARGETS) \
+	@$(BIN)/alignatt submission build --config $(MODELS)-low $(MODELS)-high --target $(TARGETS) \
 		--devset $(DEVSET) --runs $(OUTPUT)low $(OUTPUT)high --output outputs/submission
 
 setup-comet: ## create .venv-comet, an environment of its own for COMET and XCOMET-XL

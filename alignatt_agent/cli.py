@@ -60,11 +60,6 @@ def simulstream_eval() -> int:
     return run("eval", sys.argv[1:], "simulstream-eval")
 
 
-def submission() -> int:
-    """``alignatt-submission``, the name in bundles that were built before ``alignatt`` was one."""
-    return run("submission", sys.argv[1:])
-
-
 def usage() -> str:
     """Return the map of the commands."""
     width = max(map(len, COMMANDS))

@@ -1,4 +1,4 @@
-"""From scored runs to a bundle."""
+"""Build a bundle from scored runs."""
 
 from __future__ import annotations
 
@@ -24,22 +24,16 @@ from alignatt_agent.submission.bundle import (
     Facts,
     SubmissionError,
     SystemName,
+    evaluation_yaml,
+    proxy_yaml,
     write_checksums,
 )
-from alignatt_agent.submission.image import gpu_share, write_image
-from alignatt_agent.submission.readmes import write_readmes
-from alignatt_agent.submission.server_config import evaluation_yaml, proxy_yaml
+from alignatt_agent.submission.image import gpu_share, write_image, write_readmes
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """A scored run that goes into the bundle.
-
-    Attributes:
-        config: name or path of the configuration.
-        folder: output folder of ``simulstream-eval``; each target has a folder below it.
-        regime: ``"low"`` or ``"high"``.
-    """
+class ScoredRun:
+    """A run of ``simulstream-eval`` with a folder for each target."""
 
     config: str
     folder: Path
@@ -48,17 +42,8 @@ class Run:
 
 def pair_runs(
     configs: Sequence[str], folders: Sequence[Path], regimes: Sequence[str] | None
-) -> list[Run]:
-    """Pair configurations, runs and regimes by position.
-
-    Args:
-        configs: names or paths.
-        folders: one run for each configuration.
-        regimes: one for each configuration; ``None`` to read them off names like ``micro-low``.
-
-    Raises:
-        SubmissionError: the numbers differ, or a regime is unknown.
-    """
+) -> list[ScoredRun]:
+    """Pair configurations, runs and regimes by position; names like ``micro-low`` end in theirs."""
     if regimes is None:
         regimes = [Path(config).stem.rpartition("-")[2] for config in configs]
     if not len(configs) == len(folders) == len(regimes):
@@ -77,11 +62,11 @@ def pair_runs(
             f"two configurations for one regime ({', '.join(regimes)}): a bundle holds one system "
             f"for each direction and regime"
         )
-    return [Run(*item) for item in zip(configs, folders, regimes, strict=True)]
+    return [ScoredRun(*item) for item in zip(configs, folders, regimes, strict=True)]
 
 
 def build_bundle(
-    runs: Sequence[Run],
+    runs: Sequence[ScoredRun],
     targets: Sequence[str],
     output: Path,
     devset: Path | None,
@@ -89,27 +74,9 @@ def build_bundle(
     contact: str,
     progress: bool = False,
 ) -> int:
-    """Build a bundle; an earlier one in the same folder is replaced.
+    """Build a bundle and return its number of files; an earlier one in the folder is replaced.
 
-    Args:
-        runs: what goes into it.
-        targets: target languages, codes or names.
-        output: folder of the bundle.
-        devset: dev set of the runs; ``None`` for the one that their recordings lie in.
-        team: name of the team.
-        contact: address for questions.
-        progress: show progress bars.
-
-    Returns:
-        Number of files.
-
-    Raises:
-        SubmissionError: a run is incomplete or was done with another configuration, or the image
-            cannot be built from here.
-        ConfigError: a configuration is not valid.
-        DevSetError: the dev set cannot be used.
-        CheckpointError: a local checkpoint is missing.
-        LanguageError: a target is unknown.
+    The dev set of the runs is the one that their recordings lie in, where none is given.
     """
     codes = list(dict.fromkeys(language(name).code for name in targets))
     for run in runs:
@@ -155,7 +122,7 @@ def build_bundle(
 
 
 def _read_run(
-    folder: Path, config: AgentConfig, run: Run, devset: Path
+    folder: Path, config: AgentConfig, run: ScoredRun, devset: Path
 ) -> tuple[AgentConfig, dict[str, Any]]:
     """Return the resolved configuration and the scores of one target of a run."""
     scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
@@ -171,7 +138,7 @@ def _read_run(
     return used, scores
 
 
-def _require_scored(folder: Path, run: Run) -> None:
+def _require_scored(folder: Path, run: ScoredRun) -> None:
     missing = [name for name in RUN_FILES if not (folder / name).is_file()]
     if missing:
         raise SubmissionError(
@@ -180,7 +147,7 @@ def _require_scored(folder: Path, run: Run) -> None:
         )
 
 
-def _command(folder: Path, run: Run, devset: Path | str) -> str:
+def _command(folder: Path, run: ScoredRun, devset: Path | str) -> str:
     """Return the command that makes the run of one target."""
     return (
         f"simulstream-eval --config {run.config} --target {folder.name} --output {run.folder} "

@@ -1,4 +1,4 @@
-"""A bundle: where things are in it, what it says of itself, its dev set and its checksums.
+"""A bundle: its layout, facts, YAML files and checksums.
 
 ::
 
@@ -14,11 +14,15 @@ import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import yaml
 from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, ValidationError
 from tqdm import tqdm
 
+from alignatt_agent.config.agent_config import ConfigError
+from alignatt_agent.config.languages import language
+from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.evaluation.run_files import InFolder, RunFiles
 from alignatt_agent.types import AlignAttError
 
@@ -32,23 +36,30 @@ RUN_FILES = (
 )
 """What a run of ``simulstream-eval`` leaves per target and a bundle needs."""
 
+PORT = 8080
+"""What ``templates/server.yaml`` listens on."""
+
+PROXY_CLASS = (
+    "simulstream.server.speech_processors.remote.http_proxy_speech_processor"
+    ".HttpProxySpeechProcessor"
+)
+SERVER_MODULE = "simulstream.server.speech_processors.remote.http_speech_processor_server"
+
+MIN_TTL_S = 600
+"""The server clears a session whose last request *started* this long ago, also in mid-call, and
+goes on with an empty one. Nothing a chunk does may come near it."""
+
 SYSTEM_FILES = (*RUN_FILES, "proxy.yaml", "evaluation.yaml", "README.md")
 """Every file of a submitted system."""
 
 
 class SubmissionError(AlignAttError, ValueError):
-    """A bundle or its image cannot be made or read; the message has the fix."""
+    """A bundle or its image cannot be built or read; the message names the fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class SystemName:
-    """One submitted system.
-
-    Attributes:
-        regime: ``"low"`` or ``"high"``.
-        source: language code of the speech.
-        target: language code of the translation.
-    """
+    """One submitted system, such as ``low/en-de``."""
 
     regime: str
     source: str
@@ -64,25 +75,15 @@ class SystemName:
 
     @classmethod
     def parse(cls, text: str) -> SystemName:
-        """Read ``"low/en-de"``.
-
-        Raises:
-            ValueError: it has another form.
-        """
-        match = re.fullmatch(r"(\w+)/(\w+)-([\w-]+)", text)
+        """Read ``"low/en-de"``."""
+        match = re.fullmatch(rf"({'|'.join(REGIMES)})/(\w+)-([\w-]+)", text)
         if match is None:
             raise ValueError(f"{text!r} is not REGIME/SOURCE-TARGET such as low/en-de")
         return cls(*match.groups())
 
 
 class SystemFiles(RunFiles):
-    """Files of one submitted system: those of its run, and what it takes to repeat it.
-
-    Attributes:
-        proxy: speech processor YAML of the organisers' ``simulstream_inference``.
-        evaluation: YAML for the scorers.
-        readme: how to run and score this system.
-    """
+    """Files of one submitted system: those of its run, and those that repeat it."""
 
     proxy = InFolder("proxy.yaml")
     evaluation = InFolder("evaluation.yaml")
@@ -90,16 +91,7 @@ class SystemFiles(RunFiles):
 
 
 class Bundle:
-    """Files of a bundle.
-
-    Attributes:
-        root: its folder.
-        facts: what is submitted, for programs.
-        sums: checksums in the format of ``sha256sum``.
-        readme: the first thing to read.
-        devset: segmentation and references that the scores were computed with.
-        image: build context of the Docker image.
-    """
+    """Files of a bundle below its folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -123,12 +115,7 @@ class Bundle:
 
 
 class DevSetFacts(BaseModel, extra="forbid", frozen=True):
-    """The dev set of the logs.
-
-    Attributes:
-        segments: number of segments.
-        talks: length in seconds of every recording, by the stem of its file.
-    """
+    """The dev set of the logs; lengths of recordings in seconds, by the stems of their files."""
 
     segments: int = Field(gt=0)
     talks: dict[str, float] = Field(min_length=1)
@@ -142,16 +129,7 @@ _Name = Annotated[
 
 
 class Facts(BaseModel, extra="forbid", frozen=True):
-    """Content of ``submission.json``.
-
-    Attributes:
-        format: version of this layout.
-        team: who submits.
-        contact: whom to write to.
-        systems: their names; in the file such as ``"low/en-de"``.
-        configs: configuration each system was built from, by the name of the system.
-        devset: the dev set.
-    """
+    """Content of ``submission.json``; ``configs`` by the names of systems."""
 
     format: Literal[1] = 1
     team: str
@@ -162,11 +140,7 @@ class Facts(BaseModel, extra="forbid", frozen=True):
 
 
 def read_facts(bundle: Bundle) -> Facts:
-    """Read ``submission.json``.
-
-    Raises:
-        SubmissionError: it is not there or not valid: the folder is not a bundle.
-    """
+    """Read ``submission.json``."""
     try:
         return Facts.model_validate_json(bundle.facts.read_bytes())
     except FileNotFoundError:
@@ -194,3 +168,47 @@ def write_checksums(bundle: Bundle, progress: bool = False) -> int:
     lines = [f"{digest}  {name}\n" for name, digest in found.items()]
     bundle.sums.write_text("".join(lines), encoding="utf-8")
     return len(lines)
+
+
+def proxy_yaml(target: str, hostname: str = "localhost", port: int = PORT) -> str:
+    """Return the configuration of the organizers' ``simulstream_inference``."""
+    content = {"type": PROXY_CLASS, "hostname": hostname, "port": port, **scorer_keys(target)}
+    return "# For simulstream_inference: sends the audio to the container.\n" + yaml.safe_dump(
+        content, sort_keys=False
+    )
+
+
+def evaluation_yaml(target: str) -> str:
+    """Return the keys that the scorers read; Simulstream's proxy configuration lacks them."""
+    return (
+        "# For the scorers (omnisteval --simulstream_config_file): how units are joined.\n"
+        + yaml.safe_dump(scorer_keys(target), sort_keys=False)
+    )
+
+
+def scorer_keys(target: str) -> dict[str, str]:
+    """Keys that decide how a log is scored."""
+    return {"detokenizer_type": "simuleval", "latency_unit": language(target).latency_unit}
+
+
+def read_server(path: Path) -> dict[str, Any]:
+    """Read a server configuration; one that would clear sessions in use is refused."""
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+    problems = [] if isinstance(raw, dict) else [f"it is {type(raw).__name__}, expected keys"]
+    expected: dict[str, Any] = {"hostname": str, "port": int, "pool_size": int, "ttl": (int, float)}
+    for key, kind in expected.items() if not problems else ():
+        if not isinstance(raw.get(key), kind) or isinstance(raw[key], bool):
+            problems.append(f"{key} is {raw.get(key)!r}")
+        elif key != "hostname" and raw[key] <= 0:
+            problems.append(f"{key} is {raw[key]}, expected more than 0")
+    if not problems and raw["ttl"] < MIN_TTL_S:
+        problems.append(
+            f"ttl is {raw['ttl']} s; set {MIN_TTL_S} or more: the server clears a session in "
+            f"mid-stream when a chunk takes that long"
+        )
+    if problems:
+        raise ConfigError(f"{path} is not a server configuration: " + "; ".join(problems))
+    return dict(raw)

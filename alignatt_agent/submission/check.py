@@ -1,4 +1,4 @@
-"""The validator: everything that can be wrong with a bundle, named, with the fix."""
+"""Check a bundle: checksums, dev set, logs, scores, versions and image."""
 
 from __future__ import annotations
 
@@ -39,8 +39,6 @@ from alignatt_agent.submission.versions import (
     BUILD_AGAIN,
     check_config,
     check_image,
-    check_same_versions,
-    check_scorer_files,
     check_versions,
 )
 
@@ -51,20 +49,14 @@ TOLERANCE = 1e-3
 
 @dataclass(slots=True)
 class Report:
-    """Result of a check.
-
-    Attributes:
-        findings: all violations.
-        scores: what each log scored when it was scored again.
-        tokens: how many units each system emitted.
-    """
+    """Violations, and by system the scores of its log and the number of its units."""
 
     findings: list[Finding] = field(default_factory=list)
     scores: dict[SystemName, Scores] = field(default_factory=dict)
     tokens: dict[SystemName, int] = field(default_factory=dict)
 
     def text(self, root: Path) -> str:
-        """Format the scores that were found, every violation and the verdict on ``root``."""
+        """Format scores, violations and the verdict on the bundle."""
         lines = [self._table()] if self.scores else []
         lines += map(str, self.findings)
         if self.findings:
@@ -92,16 +84,7 @@ class Report:
 
 
 def check_bundle(root: Path, rescoring: bool = True, progress: bool = False) -> Report:
-    """Check a bundle.
-
-    Args:
-        root: its folder.
-        rescoring: score the logs again; takes most of the time.
-        progress: show progress bars.
-
-    Raises:
-        SubmissionError: the folder is not a bundle.
-    """
+    """Check a bundle; to score its logs again (``rescoring``) takes most of the time."""
     bundle = Bundle(root)
     facts = read_facts(bundle)
     report = Report()
@@ -114,21 +97,16 @@ def check_bundle(root: Path, rescoring: bool = True, progress: bool = False) -> 
     except DevSetError as error:
         fix = "build the bundle again from the dev set that was streamed"
         found.append(Finding("devset", bundle.where(bundle.devset), str(error), fix))
-    found += _undeclared(bundle, facts)
     configs: list[AgentConfig] = []
-    signatures: dict[SystemName, Mapping[str, Any]] = {}
     with tqdm(facts.systems, "systems", unit="system", disable=not progress, leave=False) as bar:
         for name in bar:
             bar.set_postfix_str(str(name))
             missing = list(_missing_files(bundle, name))
             found += missing
             if not missing:
-                config, signatures[name] = _check_system(
-                    report, bundle, name, facts, devset, rescoring
-                )
+                config = _check_system(report, bundle, name, facts, devset, rescoring)
                 configs += [config] if config else []
-    found += check_same_versions(signatures)
-    found += check_image(bundle, configs)
+    found += check_image(configs)
     return report
 
 
@@ -139,7 +117,7 @@ def _check_system(
     facts: Facts,
     devset: DevSet | None,
     rescoring: bool,
-) -> tuple[AgentConfig | None, Mapping[str, Any]]:
+) -> AgentConfig | None:
     files, found = bundle.system(name), report.findings
     where, scores_at = bundle.where(files.metrics), bundle.where(files.scores)
     config_at = bundle.where(files.config)
@@ -155,10 +133,9 @@ def _check_system(
     try:
         raw = yaml.safe_load(files.config.read_text(encoding="utf-8"))
         config = AgentConfig.parse(raw if isinstance(raw, dict) else {}, config_at)
-        found += check_config(bundle, name, config, signature)
+        found += check_config(config_at, config, signature)
     except (ConfigError, yaml.YAMLError) as error:
         found.append(Finding("config", config_at, str(error), AGAIN))
-    found += check_scorer_files(bundle, name)
     if signature and devset is not None:
         found += check_versions(bundle, scores_at, signature, devset, name.target)
     log = parse_log(files.metrics)
@@ -176,16 +153,16 @@ def _check_system(
         except (LogError, ScoringError) as error:
             fix = "repair what is reported about the log; OmniSTEval has to read it"
             found.append(Finding("scores", where, f"the log cannot be scored: {error}", fix))
-            return config, signature
+            return config
         found += _compare(where, claimed, scores)
         latency = scores.longyaal_cu_ms
     if isinstance(latency, int | float):
         found += check_regime(where, name.regime, latency)
-    return config, signature
+    return config
 
 
 def _rescore(files: SystemFiles, log: Log, devset: DevSet, target: str) -> Scores:
-    """Score a log as the organisers would: with the evaluation YAML of the bundle."""
+    """Score a log as the organizers do: with the evaluation YAML of the bundle."""
     refuse(log, devset, language(target).latency_unit)
     with tempfile.TemporaryDirectory(prefix="alignatt-submission-") as folder:
         run = RunFiles(Path(folder))
@@ -217,18 +194,18 @@ def check_regime(where: str, regime: str, longyaal_cu_ms: float) -> Iterator[Fin
     message = f"LongYAAL CU is {seconds:.3f} s, outside {declared} by {-margin / 1000:.3f} s"
     actual = regime_of(longyaal_cu_ms)
     if longyaal_cu_ms < 0:
-        fix = "output ahead of the speech is made up: raise speech.hold_back_ms or min_start_s"
+        fix = "output precedes the speech: raise speech.hold_back_ms or speech.min_start_s"
     elif actual is not None:
         fix = f"submit it to the regime {actual.name}, or change chunk_ms and speech.hold_back_ms"
     else:
-        fix = "lower chunk_ms, speech.hold_back_ms or min_start_s and run the dev set again"
+        fix = "lower chunk_ms, speech.hold_back_ms or speech.min_start_s and run the dev set again"
     yield Finding("regime", where, message, fix)
 
 
 def _check_language(log: Log, where: str, target: str, bundle: Bundle) -> Iterator[Finding]:
     tokens = [token for talk in log.talks for token in talk.tokens]
     if not tokens:
-        return  # said already, talk by talk
+        return  # reported already, talk by talk
     samples = {
         path.stem: path.read_text(encoding="utf-8", errors="replace")
         for path in sorted((bundle.devset / "ref").glob("*.txt"))
@@ -267,21 +244,8 @@ def _check_sums(bundle: Bundle, progress: bool) -> Iterator[Finding]:
             yield Finding("checksum", name, message, fix)
 
 
-def _undeclared(bundle: Bundle, facts: Facts) -> Iterator[Finding]:
-    """Nothing may lie in a bundle that is not checked."""
-    declared = {bundle.system(name).folder for name in facts.systems}
-    for folder in sorted((bundle.root / "systems").glob("*/*")):
-        if folder not in declared:
-            message = f"{bundle.facts.name} does not list this system"
-            fix = f"remove the folder, or {BUILD_AGAIN} with this system"
-            yield Finding("files", bundle.where(folder), message, fix)
-
-
 def _missing_files(bundle: Bundle, name: SystemName) -> Iterator[Finding]:
     folder = bundle.system(name).folder
     for path in (folder / item for item in SYSTEM_FILES):
         if not path.is_file():
             yield Finding("files", bundle.where(path), "the file is missing", BUILD_AGAIN)
-    if name.regime not in REGIMES:
-        message = f"the regime is {name.regime!r}, expected one of {', '.join(REGIMES)}"
-        yield Finding("regime", str(name), message, f"correct {bundle.facts.name}")

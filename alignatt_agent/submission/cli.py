@@ -8,7 +8,7 @@ Examples:
         --devset micro_models/devset --output outputs/dev-low
     simulstream-eval --config micro-high --target de it zh \
         --devset micro_models/devset --output outputs/dev-high
-    alignatt submission build --config micro-low micro-high --targets de it zh \
+    alignatt submission build --config micro-low micro-high --target de it zh \
         --runs outputs/dev-low outputs/dev-high --output outputs/submission
 
   check a bundle that somebody sent, scores included:
@@ -30,9 +30,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from alignatt_agent.command_line import page
+from alignatt_agent.command_line import page, refuse_renamed
 from alignatt_agent.evaluation.latency import REGIMES
-from alignatt_agent.submission.server_config import PORT
+from alignatt_agent.submission.bundle import PORT
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -43,6 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
     def command(name: str, run: Callable[[Namespace], int], summary: str) -> Callable[..., Any]:
         added = commands.add_parser(name, help=summary, description=summary)
         added.set_defaults(func=run)
+        refuse_renamed(added, {"--targets": "--target"} if name == "build" else {})
         return added.add_argument
 
     folder: dict[str, Any] = {"type": Path, "metavar": "DIR"}
@@ -53,11 +54,11 @@ def build_parser() -> argparse.ArgumentParser:
     add("--runs", nargs="+", required=True, help=text, **folder)
     text = f"of each configuration ({ranges} LongYAAL CU); default: the last part of its name"
     add("--regimes", nargs="+", choices=list(REGIMES), help=text)
-    add("--targets", nargs="+", required=True, metavar="LANG", help="target languages")
+    add("--target", nargs="+", required=True, metavar="CODE", help="target languages")
     add("--output", required=True, help="the bundle", **folder)
     add("--devset", help="dev set; default: where the recordings lie", **folder)
     add("--team", default="alignatt", help="name of the team; default %(default)s")
-    add("--contact", default="(fill in: --contact)", help="whom the organisers write to")
+    add("--contact", default="(fill in: --contact)", help="address for questions of the organizers")
     add("--no-check", action="store_true", help="build only")
 
     text = (
@@ -103,7 +104,7 @@ def _build(arguments: Namespace) -> int:
     runs = pair_runs(arguments.config, arguments.runs, arguments.regimes)
     files = build_bundle(
         runs,
-        arguments.targets,
+        arguments.target,
         arguments.output,
         arguments.devset,
         arguments.team,

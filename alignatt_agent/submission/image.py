@@ -1,9 +1,12 @@
-"""The build context of the Docker image: this package, its locked environment and its settings."""
+"""Build context of the Docker image, and the READMEs of a bundle."""
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +14,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.checkpoints import EMBEDDED, ROLES, locate_one
+from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import CHECKOUT_ROOT, find_path, known_resources
 from alignatt_agent.config.sections import gpu_shares, shares_are_written
-from alignatt_agent.submission.bundle import Bundle, SubmissionError, SystemName
+from alignatt_agent.evaluation.devset import SEGMENTATION, DevSet
+from alignatt_agent.evaluation.latency import REGIMES
+from alignatt_agent.evaluation.run_files import RunFiles
+from alignatt_agent.evaluation.score import omnisteval_arguments
+from alignatt_agent.submission.bundle import PORT, Bundle, Facts, SubmissionError, SystemName
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -33,17 +41,7 @@ def render(template: str, **values: Any) -> str:
 
 
 def write_image(bundle: Bundle, systems: Mapping[SystemName, AgentConfig]) -> None:
-    """Write the build context.
-
-    Args:
-        bundle: the bundle.
-        systems: resolved configuration of every system.
-
-    Raises:
-        SubmissionError: the package does not run from a checkout, or a path would not exist in an
-            image.
-        CheckpointError: a local checkpoint is missing.
-    """
+    """Write the build context for the resolved configuration of every system."""
     missing = [name for name in (*_SOURCES, *_SINGLE) if not (CHECKOUT_ROOT / name).exists()]
     if missing:
         raise SubmissionError(
@@ -95,11 +93,7 @@ def is_local(path: str) -> bool:
 
 
 def copy_relative(found: Path, configured: str, weights: Path) -> None:
-    """Copy a file or folder to the place where the same relative path finds it in the image.
-
-    Raises:
-        SubmissionError: the configured path is absolute or leaves the folder.
-    """
+    """Copy a file or folder to where the same relative path finds it in the image."""
     relative = Path(configured)
     if relative.is_absolute() or ".." in relative.parts or configured.startswith("~"):
         raise SubmissionError(
@@ -117,6 +111,49 @@ def copy_relative(found: Path, configured: str, weights: Path) -> None:
 
 
 def gpu_share(configs: Iterable[AgentConfig]) -> float | None:
-    """Largest share of the GPU that the three engines of a system claim; ``None`` if not set."""
+    """Largest share of a GPU that the engines of a system claim; ``None`` where none is written."""
     written = [config.models for config in configs if shares_are_written(config.models)]
     return max((sum(gpu_shares(models).values()) for models in written), default=None)
+
+
+def write_readmes(
+    bundle: Bundle,
+    facts: Facts,
+    scores: Mapping[SystemName, Mapping[str, Any]],
+    devset: DevSet,
+    share: float | None,
+) -> None:
+    """Write the top README and one for each system, with exact commands."""
+    common = {"image": image_name(facts.team), "port": PORT, "regimes": REGIMES}
+    text = render("README.md", **common, facts=facts, scores=scores, share=share)
+    bundle.readme.write_text(text, encoding="utf-8")
+    for name, found in scores.items():
+        text = render(
+            "SYSTEM.md",
+            **common,
+            name=name,
+            scores=found,
+            source=language(name.source),
+            target=language(name.target),
+            omnisteval=scoring_command(bundle, name, devset),
+        )
+        bundle.system(name).readme.write_text(text, encoding="utf-8")
+
+
+def image_name(team: str) -> str:
+    """A Docker image name made of the name of the team."""
+    return re.sub(r"[^a-z0-9]+", "-", team.lower()).strip("-") or "submission"
+
+
+def scoring_command(bundle: Bundle, name: SystemName, devset: DevSet) -> str:
+    """The ``omnisteval`` command for a new log, typed in the top folder of the bundle."""
+    inside = Path(bundle.devset.name)
+    references = {name.target: inside / "ref" / f"{name.target}.txt"}
+    arguments = omnisteval_arguments(
+        RunFiles(Path("scores")),
+        replace(devset, segmentation=inside / SEGMENTATION, references=references),
+        name.target,
+        hypothesis=Path("metrics.jsonl"),
+        config=Path(bundle.where(bundle.system(name).evaluation)),
+    )
+    return shlex.join(["omnisteval", *arguments])

@@ -29,7 +29,7 @@ import yaml
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.checkpoints import CheckpointError
 from alignatt_agent.config.resolved import resolve
-from alignatt_agent.submission.server_config import SERVER_MODULE, read_server
+from alignatt_agent.submission.bundle import SERVER_MODULE, read_server
 from alignatt_agent.types import AlignAttError
 
 PROBE = "health"
@@ -43,18 +43,7 @@ class UnhealthyError(AlignAttError, RuntimeError):
 
 
 def server_command(root: Path, system: str | None, server: Path | None = None) -> list[str]:
-    """Check everything short of loading the models; return the command of the official server.
-
-    Args:
-        root: folder with ``server.yaml`` and ``systems/``.
-        system: e.g. ``"low/en-de"``.
-        server: another server configuration.
-
-    Raises:
-        ConfigError: a configuration is missing or not valid, or the port is taken.
-        CheckpointError: weights are missing.
-        HeadSetError: a head set is missing or does not fit.
-    """
+    """Check everything but the models; return the command of the official server."""
     folder = root / "systems"
     known = sorted(
         str(path.relative_to(folder).with_suffix("")) for path in folder.glob("*/*.yaml")
@@ -128,14 +117,6 @@ def check_health(hostname: str, port: int, timeout_s: float = 5.0) -> None:
 
     Its port opens when the engines are loaded. There is no route for this; any request about a
     new session would take one of the processors until the ``ttl`` is over, except this one.
-
-    Args:
-        hostname: where the server is.
-        port: its port.
-        timeout_s: seconds to wait.
-
-    Raises:
-        UnhealthyError: there is no answer, or a wrong one.
     """
     # http.client, unlike urllib, ignores the proxies of the environment.
     connection = http.client.HTTPConnection(hostname, port, timeout=timeout_s)

@@ -1,4 +1,4 @@
-"""Do scores, configuration, versions and image of a system belong together?"""
+"""Checks that scores, configuration, versions and image of a system belong together."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import yaml
 from packaging.utils import canonicalize_name
 
-from alignatt_agent.config.agent_config import AgentConfig, ConfigError
+from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.evaluation.check_log import Finding
 from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.submission.bundle import Bundle, SystemName
+from alignatt_agent.submission.bundle import Bundle
 from alignatt_agent.submission.image import gpu_share
-from alignatt_agent.submission.server_config import read_server, scorer_keys
 
 DECIDING = ("alignatt_agent", "simulstream", "omnisteval", "sacrebleu", "transformers", "vllm")
 """Packages whose version changes output or scores."""
@@ -24,22 +22,11 @@ DECIDING = ("alignatt_agent", "simulstream", "omnisteval", "sacrebleu", "transfo
 AGAIN = "run the dev set again with simulstream-eval and build again"
 BUILD_AGAIN = "build the bundle again"
 
-_IMAGE_FILES = ("Dockerfile", "server.yaml", "fetch_weights.sh", "source/pyproject.toml")
-
 
 def check_config(
-    bundle: Bundle, name: SystemName, config: AgentConfig, signature: Mapping[str, Any]
+    where: str, config: AgentConfig, signature: Mapping[str, Any]
 ) -> Iterator[Finding]:
-    """Verify the configuration of a system against its name and the signature of its scores."""
-    files = bundle.system(name)
-    where = bundle.where(files.config)
-    for what, found in (
-        ("agent.yaml translates", f"{config.source_language}-{config.target_language}"),
-        ("the signature of scores.json says", signature.get("direction")),
-    ):
-        if found != name.direction:
-            message = f"{what} {found}, expected {name.direction}"
-            yield Finding("direction", where, message, f"hand in the run of {name.direction} here")
+    """Verify that the scores of a system are those of its configuration."""
     digest, signed = config.digest(), signature.get("config_sha256")
     if signed != digest:
         message = f"its hash is {digest}, the scores were signed for {signed}"
@@ -47,27 +34,6 @@ def check_config(
     if config.schedule != "sync":
         message = f"schedule: {config.schedule}; official scores are those of stages in turn"
         yield Finding("config", where, message, "stream it again with schedule: sync")
-    served = bundle.image_agent(name)
-    if not served.is_file() or served.read_bytes() != files.config.read_bytes():
-        message = f"the image would not serve {where}"
-        yield Finding("image", bundle.where(served), message, BUILD_AGAIN)
-
-
-def check_scorer_files(bundle: Bundle, name: SystemName) -> Iterator[Finding]:
-    """Verify the keys that the scorers read."""
-    files = bundle.system(name)
-    for path in (files.evaluation, files.proxy):
-        where = bundle.where(path)
-        try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except yaml.YAMLError as error:
-            yield Finding("config", where, f"not YAML: {error}", "build again")
-            continue
-        found = content if isinstance(content, dict) else {}
-        for key, value in scorer_keys(name.target).items():
-            if found.get(key) != value:
-                message = f"{key} is {found.get(key)!r}, expected {value!r} for {name.target}"
-                yield Finding("config", where, message, f"set {key}: {value}")
 
 
 def check_versions(
@@ -99,19 +65,6 @@ def check_versions(
         yield Finding("devset", where, message, AGAIN)
 
 
-def check_same_versions(signatures: Mapping[SystemName, Mapping[str, Any]]) -> Iterator[Finding]:
-    """Verify that all systems were run in one environment."""
-    for package in DECIDING:
-        found: dict[str, list[str]] = {}
-        for name, signature in signatures.items():
-            versions = signature.get("versions") or {}
-            found.setdefault(str(versions.get(package)), []).append(str(name))
-        if len(found) > 1:
-            listed = "; ".join(f"{item}: {', '.join(names)}" for item, names in found.items())
-            fix = "run all systems again in one environment"
-            yield Finding("versions", "systems", f"{package} differs ({listed})", fix)
-
-
 def image_pins(source: Path) -> dict[str, set[str]]:
     """Versions that the image installs, by normalised package name."""
     pins: dict[str, set[str]] = {}
@@ -128,17 +81,8 @@ def image_pins(source: Path) -> dict[str, set[str]]:
     return pins
 
 
-def check_image(bundle: Bundle, configs: Sequence[AgentConfig]) -> Iterator[Finding]:
-    """Verify that the image can be built and its engines fit on one GPU."""
-    for name in _IMAGE_FILES:
-        if not (bundle.image / name).is_file():
-            yield Finding("image", f"image/{name}", "the file is missing", BUILD_AGAIN)
-    server = bundle.image / "server.yaml"
-    if server.is_file():
-        try:
-            read_server(server)
-        except ConfigError as error:
-            yield Finding("image", bundle.where(server), str(error), BUILD_AGAIN)
+def check_image(configs: Sequence[AgentConfig]) -> Iterator[Finding]:
+    """Verify that the engines of every system fit on one GPU."""
     share = gpu_share(configs)
     if share is not None and share > 0.97:
         message = f"the engines of a system claim {share:.0%} of one GPU"

@@ -18,9 +18,9 @@ import pytest
 import yaml
 
 from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.submission.bundle import proxy_yaml, read_server
 from alignatt_agent.submission.image import TEMPLATES
 from alignatt_agent.submission.server import UnhealthyError, check_health
-from alignatt_agent.submission.server_config import proxy_yaml, read_server
 from tests.e2e.conftest import ROOT
 
 BIN = Path(sys.executable).parent

@@ -12,9 +12,15 @@ import pytest
 import yaml
 
 from alignatt_agent.config.agent_config import load_config
-from alignatt_agent.submission.bundle import Bundle, SubmissionError, SystemName
+from alignatt_agent.submission.bundle import (
+    PORT,
+    SERVER_MODULE,
+    Bundle,
+    SubmissionError,
+    SystemName,
+    read_server,
+)
 from alignatt_agent.submission.image import TEMPLATES, gpu_share, write_image
-from alignatt_agent.submission.server_config import PORT, SERVER_MODULE, read_server
 from alignatt_agent.submission.versions import DECIDING, image_pins
 
 DOCKERFILE = (TEMPLATES / "Dockerfile").read_text()

@@ -15,7 +15,7 @@ def test_regime_violations_name_margin_and_fix():
     assert "LongYAAL CU is 2.172 s, outside low (0-2 s) by 0.172 s" in over.message
     assert "the regime high" in over.fix
     (early,) = check_regime("log", "low", -150.0)
-    assert "ahead of the speech" in early.fix
+    assert "precedes the speech" in early.fix
     (late,) = check_regime("log", "high", 4500.0)
     assert "lower chunk_ms" in late.fix
     assert REGIMES["high"].margin_ms(2100.0) == pytest.approx(100.0)
