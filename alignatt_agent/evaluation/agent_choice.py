@@ -101,17 +101,7 @@ def choose_agent(
     contexts: Path | None = None,
     live: bool = True,
 ) -> AgentChoice:
-    """Find an agent and resolve its configuration.
-
-    Args:
-        agent: name of an entry point, dotted class, or path of a Simulstream YAML.
-        config: name or path of a configuration; not with a YAML agent.
-        overrides: dotted keys and values.
-        source: spoken language; ``None`` for the configured one.
-        targets: codes of the target languages that have to be served.
-        contexts: see ``load_with_contexts``.
-        live: whether the speech comes chunk by chunk.
-    """
+    """Find an entry point, a dotted class or a YAML of Simulstream; resolve its configuration."""
     if agent.endswith((".yaml", ".yml")):
         if config is not None:
             raise ConfigError(f"--agent {agent} is a configuration already; leave out --config")

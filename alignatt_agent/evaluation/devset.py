@@ -119,13 +119,8 @@ def load_devset(
 ) -> DevSet:
     """Find and check the files of a dev set; all problems are in one ``DevSetError``.
 
-    Args:
-        root: its directory.
-        targets: target language codes whose references are needed.
-        converted_to: folder for whole recordings converted to what Simulstream reads; without it
-            other audio is an error.
-        source: code of the spoken language, whose transcript is optional.
-        audio: whether recordings are needed; re-scoring a log needs none.
+    What Simulstream cannot read is converted into ``converted_to``, or refused without it;
+    re-scoring a log needs no ``audio``.
     """
     segmentation = root / SEGMENTATION
     if not segmentation.is_file():

@@ -156,17 +156,9 @@ def plan_log(
 ) -> EvalRun:
     """Copy a log, its configuration and what lies beside it into a folder of its own.
 
-    No audio is needed.
-
-    Args:
-        log: Simulstream's log, or OmniSTEval's JSONL.
-        target: language of the output.
-        devset: directory of the dev set.
-        output: folder to write to; the target gets a folder below it.
-        log_config: YAML with ``detokenizer_type`` of a Simulstream log; default: ``agent.yaml``
-            beside the log, else whole words (single characters for Chinese) are expected.
-        source: language of the speech.
-        cumulative: whether elapsed times of a JSONL log add up, as SimulEval's do.
+    No audio is needed. ``log_config`` has ``detokenizer_type`` of a Simulstream log; default is
+    ``agent.yaml`` beside it, or whole words (single characters for Chinese). Elapsed times of a
+    ``cumulative`` log add up, as SimulEval's do.
     """
     code, spoken = language(target).code, language(source).code
     check_scorer([code])

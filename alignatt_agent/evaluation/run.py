@@ -43,22 +43,7 @@ def evaluate(
     offline: Path | None = None,
     cluster: ClusterOptions | None = None,
 ) -> int:
-    """Stream what has no log yet, score everything, write the reports and print the table.
-
-    Args:
-        runs: what was planned.
-        root: folder of the reports.
-        resume: leave finished runs with an equal signature as they are.
-        paced: deliver the audio by the clock.
-        jobs: runs that are scored at a time.
-        comet: COMET model.
-        comet_python: interpreter of the environment with COMET.
-        offline: output of ``alignatt offline`` whose rows are shown, too.
-        cluster: where to stream; ``None`` for this process.
-
-    Returns:
-        Exit status: 0 when every run was scored, else 1.
-    """
+    """Stream what has no log yet, score everything, write the reports and print the table."""
     for note in dict.fromkeys(note for run in runs for note in run.devset.notes):
         print(f"note: {note}", file=sys.stderr)
     ceilings = read_ceilings(offline, [run.signature for run in runs]) if offline else []

@@ -72,17 +72,7 @@ def stream_talks(
     function: Callable[[EvalRun, bytes], TalkResult] = stream_talk,
     by_talk: bool = False,
 ) -> None:
-    """Stream prepared runs talk by talk; talks of an interrupted call are not repeated.
-
-    Args:
-        runner: streams them.
-        runs: what is streamed.
-        function: streams a run of one talk.
-        by_talk: whether a worker should keep to a talk instead of a configuration.
-
-    Raises:
-        JobFailedError: a talk could not be streamed; what is complete stays.
-    """
+    """Stream prepared runs talk by talk; talks of an interrupted call are not repeated."""
     done = {run.label: _streamed_before(run) for run in runs}
     missing = {
         f"{run.label} {talk.name}": (run, talk)

@@ -53,22 +53,17 @@ def test_every_command_has_help_with_an_example(capsys, command):
         (["--pairs", "micro:9", "--aligner", "openai"], "needs --endpoint URL and --aligner-model"),
         (["--pairs", "micro:9", "--model", "no/such-model"], "hf download no/such-model"),
         (["--pairs", "micro:9", "--config", "no-such"], "no agent config named 'no-such'"),
+        (["--model", "", "--pairs", "micro:9"], "--model or --config has to name the model"),
+        (
+            ["--model", "", "--pairs", "micro:9", "--config", "hy-mt-1.8b-low"],
+            "hf download tencent/HY-MT1.5-1.8B`; pin it",
+        ),
     ],
 )
 def test_nothing_is_started(capsys, monkeypatch, tmp_path, arguments, message):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert main([*BASE, *arguments, "--output", str(tmp_path / "set.json")]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_a_configuration_names_the_model(capsys, monkeypatch, tmp_path):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    command = ["run", "--target", "de", "--pairs", "micro:9"]
-    output = ["--output", str(tmp_path / "set.json")]
-    assert main([*command, *output]) == 2
-    assert "--model or --config has to name the model" in capsys.readouterr().err
-    assert main([*command, *output, "--config", "hy-mt-1.8b-low"]) == 2
-    assert "hf download tencent/HY-MT1.5-1.8B`; pin it" in capsys.readouterr().err
 
 
 def test_no_money_without_yes(capsys, tmp_path):

@@ -27,7 +27,7 @@ from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types import Prompt
 from lab.stand_ins import random_models
 from tests.calibration.chat_endpoint import answer, chat_endpoint
-from tests.calibration.pair_files import json_lines, pharaoh_column
+from tests.calibration.pair_files import json_lines
 
 MODEL = "micro_models/gemma4"
 COUNT = 12
@@ -115,16 +115,6 @@ def test_bad_pairs_are_left_out_and_counted(tmp_path):
     }
     for key in ("heads", "ts_matrix", "held_out"):
         assert content[key] == clean[key]
-
-
-def test_alignments_made_elsewhere_choose_the_same_heads(tmp_path):
-    drawn = micro_pairs(COUNT, 77, language("en"), language("de")).pairs
-    file = pharaoh_column(drawn, tmp_path / "pairs.en-de.tsv")
-    content = calibrate(tmp_path / "set.json", "--pairs", file)
-    assert content["source_of_alignments"] == "alignments of the pairs file"
-    assert content["provenance"]["skipped"] == {}
-    best = [(item["layer"], item["head"]) for item in content["heads"][:4]]
-    assert set(best) <= set(load_head_set("micro-en-de").heads[:5])
 
 
 def test_alignments_from_an_endpoint(capsys, tmp_path):

@@ -119,18 +119,25 @@ def test_bytes_that_are_not_text_are_survived(tmp_path):
     assert len(read_pairs(str(path), EN, DE).pairs) == 2
 
 
+MARKED = "is evaluation data: .*calibrate on other parallel text"
+PAIR = '{"source": "We.", "target": "Wir."}'
+
+
 @pytest.mark.parametrize(
-    "lines",
+    ("text", "message"),
     [
-        ('{"evaluation": true}', '{"source": "We.", "target": "Wir."}'),
-        ('{"source": "We.", "target": "Wir."}', '{"source": "a", "target": "b", "evaluation": 1}'),
-        ("# Evaluation: MCIF dev", "We\tWir"),
-        ("We\tWir", "#evaluation"),
+        (f'{{"evaluation": true}}\n{PAIR}', MARKED),
+        (f'{PAIR}\n{{"source": "a", "target": "b", "evaluation": 1}}', MARKED),
+        ("# Evaluation: MCIF dev\nWe\tWir", MARKED),
+        ("We\tWir\n#evaluation", MARKED),
+        ("", "holds no usable pair"),
+        ("only one cell", "holds no usable pair"),
+        ("\t", "holds no usable pair"),
     ],
 )
-def test_marked_evaluation_data_is_refused(tmp_path, lines):
-    with pytest.raises(PairsError, match="is evaluation data: .*calibrate on other parallel text"):
-        read_pairs(written(tmp_path, *lines, name="pairs"), EN, DE)
+def test_evaluation_data_and_files_without_pairs_are_refused(tmp_path, text, message):
+    with pytest.raises(PairsError, match=message):
+        read_pairs(written(tmp_path, text, name="pairs"), EN, DE)
 
 
 def test_files_of_a_dev_set_are_refused(tmp_path):
@@ -141,15 +148,16 @@ def test_files_of_a_dev_set_are_refused(tmp_path):
         read_pairs(spec, EN, DE)
 
 
-@pytest.mark.parametrize("text", ["", "only one cell", "\t"])
-def test_a_file_without_pairs_is_refused(tmp_path, text):
-    with pytest.raises(PairsError, match="holds no usable pair"):
-        read_pairs(written(tmp_path, text, name="pairs.tsv"), EN, DE)
-
-
-def test_a_missing_file_names_what_is_expected():
-    with pytest.raises(PairsError, match=r"does not exist; give a JSONL or TSV .* micro:N"):
-        read_pairs("no-such-file", EN, DE)
+@pytest.mark.parametrize(
+    ("spec", "target", "message"),
+    [
+        ("no-such-file", "de", r"does not exist; give a JSONL or TSV .* micro:N"),
+        ("micro:5", "fr", "en-de/it/zh, not en-fr"),
+    ],
+)
+def test_what_is_not_there_names_what_is_expected(spec, target, message):
+    with pytest.raises(PairsError, match=message):
+        read_pairs(spec, EN, language(target))
 
 
 def test_sentences_of_a_dev_set_are_left_out(tmp_path):
@@ -206,11 +214,6 @@ def test_alignments_made_elsewhere_are_a_third_column(tmp_path, target):
     for (_, links), pair in zip(Gold().align(found.pairs), drawn, strict=True):
         words = {j for j in range(len(pair.spans)) if pair.is_word(j)}
         assert links.at(words).sure == pair.gold.at(words).sure
-
-
-def test_the_micro_world_has_three_directions():
-    with pytest.raises(PairsError, match="en-de/it/zh, not en-fr"):
-        read_pairs("micro:5", EN, language("fr"))
 
 
 def test_generated_pairs_need_a_checkout(monkeypatch):

@@ -73,44 +73,26 @@ def test_all_problems_at_once(devset):
     assert "it.txt does not exist" in message
 
 
-def test_segment_past_the_end(devset):
-    segments = yaml.safe_load((devset / "audio-segments.yaml").read_text())
-    segments[-1]["duration"] = 100.0
-    (devset / "audio-segments.yaml").write_text(yaml.safe_dump(segments))
-    with pytest.raises(DevSetError, match=r"ends at 10[0-9.]+ s, but .*talk1.wav is 4.00 s long"):
-        load_devset(devset, ["de"])
+def last(**changes):
+    return lambda segments: [*segments[:-1], segments[-1] | changes]
 
 
-def test_recording_in_two_blocks(devset):
-    segments = yaml.safe_load((devset / "audio-segments.yaml").read_text())
-    segments = [segments[0], segments[-1], *segments[1:-1]]
-    (devset / "audio-segments.yaml").write_text(yaml.safe_dump(segments))
-    with pytest.raises(DevSetError, match="talk0 are not in one block"):
-        load_devset(devset, ["de"])
-
-
-@pytest.mark.parametrize("entry", [{"wav": "a.wav"}, {"offset": 0, "duration": 1}, "a.wav"])
-def test_malformed_segment(devset, entry):
-    (devset / "audio-segments.yaml").write_text(yaml.safe_dump([entry]))
-    with pytest.raises(DevSetError, match="segment 1 is"):
-        load_devset(devset, ["de"])
-
-
-def test_two_recordings_of_one_name(devset):
-    (devset / "more").mkdir()
-    write_talk(devset / "more" / "talk1.wav", talk(8))
-    segments = yaml.safe_load((devset / "audio-segments.yaml").read_text())
-    segments[-1]["wav"] = "more/talk1.wav"
-    (devset / "audio-segments.yaml").write_text(yaml.safe_dump(segments))
-    with pytest.raises(DevSetError, match="more/talk1.wav and talk1.wav are both talk1"):
-        load_devset(devset, ["de"])
-
-
-def test_segment_without_length(devset):
-    segments = yaml.safe_load((devset / "audio-segments.yaml").read_text())
-    segments[1]["duration"] = 0
-    (devset / "audio-segments.yaml").write_text(yaml.safe_dump(segments))
-    with pytest.raises(DevSetError, match="segment 2 is .*duration > 0"):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (last(duration=100.0), r"ends at 10[0-9.]+ s, but .*talk1.wav is 4.00 s long"),
+        (last(duration=0), "segment 5 is .*duration > 0"),
+        (last(wav="more/talk1.wav"), "more/talk1.wav and talk1.wav are both talk1"),
+        (lambda segments: [segments[-1], *segments], "talk1 are not in one block"),
+        (lambda _: [{"wav": "a.wav"}], "segment 1 is"),
+        (lambda _: [{"offset": 0, "duration": 1}], "segment 1 is"),
+        (lambda _: ["a.wav"], "segment 1 is"),
+    ],
+)
+def test_bad_segments(devset, change, message):
+    path = devset / "audio-segments.yaml"
+    path.write_text(yaml.safe_dump(change(yaml.safe_load(path.read_text()))))
+    with pytest.raises(DevSetError, match=message):
         load_devset(devset, ["de"])
 
 

@@ -28,10 +28,8 @@ def evaluated(tmp_path_factory):
         "print('engine starts:', FakeAgent.starts); "
         "sys.exit(status or main([*given, '--target', 'de']))"
     )
-    arguments = [
-        *("--agent", str(config), "--devset", str(devset), "--output", str(folder / "out")),
-    ]
-    command = [sys.executable, "-c", code, *arguments]
+    arguments = ["--agent", config, "--devset", devset, "--output", folder / "out"]
+    command = [sys.executable, "-c", code, *map(str, arguments)]
     return folder, subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -75,25 +73,13 @@ def test_log_round_trip_has_equal_unit_counts(evaluated, target, unit):
 def test_scores_are_complete_and_signed(evaluated, target):
     folder, _ = evaluated
     scores = json.loads((folder / "out" / target / "scores.json").read_text())
-    assert set(scores) >= {
-        "bleu",
-        "chrf",
-        "longyaal_cu_ms",
-        "longyaal_ca_ms",
-        "rtf",
-        "signature",
-    }
+    assert set(scores) >= {"bleu", "chrf", "longyaal_cu_ms", "longyaal_ca_ms", "rtf", "signature"}
     assert scores["bleu"] > 99
     assert 0 < scores["longyaal_cu_ms"] <= scores["longyaal_ca_ms"] < 4000
     assert 0 < scores["rtf"] < 0.5
     signature = scores["signature"]
-    assert set(signature["versions"]) >= {
-        "alignatt_agent",
-        "simulstream",
-        "omnisteval",
-        "vllm",
-        "torch",
-    }
+    packages = {"alignatt_agent", "simulstream", "omnisteval", "vllm", "torch"}
+    assert set(signature["versions"]) >= packages
     assert signature["versions"]["omnisteval"] == "0.1.10"
     assert signature["direction"] == f"en-{target}"
     assert signature["device"]
@@ -162,74 +148,63 @@ def test_call_order(tmp_path):
     ]
 
 
-def run_cli(capsys, *arguments):
-    status = fakes.evaluate([str(item) for item in arguments])
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
-
-
 @pytest.fixture
-def files(tmp_path):
-    return fakes.write_config(tmp_path), fakes.write_devset(tmp_path / "devset"), tmp_path / "out"
+def call(capsys, tmp_path):
+    """Returns status and printed texts of the command; ``changes`` replace its usual options."""
+    usual = {
+        "--agent": fakes.write_config(tmp_path),
+        "--target": "de",
+        "--devset": fakes.write_devset(tmp_path / "devset"),
+        "--output": tmp_path / "out",
+    }
+
+    def call(changes=(), *more):
+        given = usual | dict(changes)
+        if "--config" in given:
+            del given["--agent"]
+        status = fakes.evaluate([*(str(item) for pair in given.items() for item in pair), *more])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return call
 
 
-def test_dry_run_loads_nothing(capsys, files):
-    config, devset, out = files
-    status, text, _ = run_cli(
-        capsys,
-        "--agent",
-        config,
-        "--target",
-        "de",
-        "--devset",
-        devset,
-        "--output",
-        out,
-        "--dry-run",
-    )
+def test_dry_run_loads_nothing(call, tmp_path):
+    status, text, _ = call((), "--dry-run")
     assert status == 0
     assert "no model was loaded" in text
-    assert not out.exists()
+    assert not (tmp_path / "out").exists()
     assert fakes.FakeAgent.starts == 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--agent", "alignat"], "entry point of simulstream.agents (alignatt4llm"),
-        (["--agent", "alignatt4llm"], "--config is missing"),
-        (["--config", "micro-lo"], "did you mean micro-low?"),
-        (["--set", "policy.nam=none"], "nearest known one is 'name'"),
-        (["--set", "policy"], "expects KEY=VALUE"),
-        (["--set", "chunk_ms.x=1"], "chunk_ms"),
-        (["--set", "policy.top_k=9"], "holds 2 heads"),
-        (["--set", "keep_up=true"], "instead of keep_up run alignatt serve"),
-        (["--target", "Klingon"], "unknown language 'Klingon'"),
-        (["--target", "it"], "no head set for en-it"),
-        (["--source", "fr"], "direction en-de, not for fr-de"),
-        (["--devset", "/nowhere"], "audio-segments.yaml does not exist"),
+        (("--agent", "alignat"), "entry point of simulstream.agents (alignatt4llm"),
+        (("--agent", "alignatt4llm"), "--config is missing"),
+        (("--config", "micro-lo"), "did you mean micro-low?"),
+        (("--set", "policy.nam=none"), "nearest known one is 'name'"),
+        (("--set", "policy"), "expects KEY=VALUE"),
+        (("--set", "chunk_ms.x=1"), "chunk_ms"),
+        (("--set", "policy.top_k=9"), "holds 2 heads"),
+        (("--set", "keep_up=true"), "instead of keep_up run alignatt serve"),
+        (("--target", "Klingon"), "unknown language 'Klingon'"),
+        (("--target", "it"), "no head set for en-it"),
+        (("--source", "fr"), "direction en-de, not for fr-de"),
+        (("--devset", "/nowhere"), "audio-segments.yaml does not exist"),
     ],
 )
-def test_nothing_starts_on_a_mistake(capsys, files, arguments, message):
-    config, devset, out = files
-    given = dict(zip(arguments[::2], arguments[1::2], strict=True))
-    defaults = {"--agent": config, "--target": "de", "--devset": devset, "--output": out}
-    if "--config" in given:
-        del defaults["--agent"]
-    flat = [item for pair in (defaults | given).items() for item in pair]
-    status, _, error = run_cli(capsys, *flat)
+def test_nothing_starts_on_a_mistake(call, arguments, message):
+    status, _, error = call([arguments])
     assert status == 2
     assert message in error
     assert fakes.FakeAgent.starts == 0
 
 
-def test_missing_checkpoints_are_all_named_with_the_command(capsys, files, monkeypatch, tmp_path):
+def test_missing_checkpoints_are_all_named_with_the_command(call, monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hf" / "hub"))
-    _, devset, out = files
-    status, _, error = run_cli(
-        capsys, "--config", "iwslt26-low", "--target", "de", "--devset", devset, "--output", out
-    )
+    status, _, error = call({"--config": "iwslt26-low"})
     assert status == 2
     for command in (
         "hf download Qwen/Qwen3-ASR-1.7B --revision 7278e1e70fe206f11671096ffdd38061171dd6e5",
@@ -240,37 +215,30 @@ def test_missing_checkpoints_are_all_named_with_the_command(capsys, files, monke
         assert command in error
 
 
-def test_incomplete_checkpoint_is_named(capsys, files):
-    config, devset, out = files
-    missing = config.parent / "checkpoints" / "asr" / "model.safetensors"
-    missing.unlink()
-    arguments = ["--agent", config, "--target", "de", "--devset", devset, "--output", out]
-    status, _, error = run_cli(capsys, *arguments)
+def test_incomplete_checkpoint_is_named(call, tmp_path):
+    (tmp_path / "checkpoints" / "asr" / "model.safetensors").unlink()
+    status, _, error = call()
     assert status == 2
     assert "asr" in error
     assert "it lacks *.safetensors" in error
 
 
-def test_failing_engine_ends_with_status_one(capsys, files, monkeypatch):
-    config, devset, out = files
-
+def test_failing_engine_ends_with_status_one(call, monkeypatch, tmp_path):
     def fail(self, *args):
         raise RuntimeError("the device is gone")
 
     monkeypatch.setattr(fakes.FakeTranslation, "draft", fail)
-    status, _, error = run_cli(
-        capsys, "--agent", config, "--target", "de", "--devset", devset, "--output", out
-    )
+    status, _, error = call()
     assert status == 1
     assert "the device is gone" in error
-    assert "the device is gone" in (out / "de" / "run.log").read_text()
-    assert not (out / "de" / "scores.json").exists()
+    assert "the device is gone" in (tmp_path / "out" / "de" / "run.log").read_text()
+    assert not (tmp_path / "out" / "de" / "scores.json").exists()
 
 
-def test_agents_by_entry_point_class_and_yaml(files):
+def test_agents_by_entry_point_class_and_yaml(tmp_path):
     from alignatt_agent.evaluation.agent_choice import choose_agent
 
-    config, _, _ = files
+    config = fakes.write_config(tmp_path)
     named = choose_agent("alignatt4llm", "micro-low", {})
     dotted = choose_agent("tests.fakes.agent.FakeAgent", "micro-low", {})
     path = choose_agent(str(config), None, {"policy.name": "none"})
