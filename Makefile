@@ -39,11 +39,12 @@ test: lint ## run lint and the tests of the product, the end-to-end ones include
 test-lab: $(STAMP) ## run the tests of lab/: embedded models, parity, bench, curves, rehearsal
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest lab/tests
 
-lint: $(STAMP) ## ruff, mypy --strict, import contracts
+lint: $(STAMP) ## ruff, mypy --strict, import contracts, lines by room
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m lab.lines
 
 measure: $(STAMP) ## measure the embedded models one by one: WER, aligner error, off-line BLEU
 	@$(BIN)/python -m lab.micro_world.measure

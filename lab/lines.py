@@ -1,0 +1,54 @@
+"""Lines of Python by room, held against the limits in ``pyproject.toml``.
+
+A room may only grow in a change that raises its limit, so the reader of the change sees it:
+  python -m lab.lines
+  python -m lab.lines --write     (lower every limit to what is there today)
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+HEADER = "[tool.alignatt.lines]"
+
+
+def rooms() -> dict[str, int]:
+    """Return lines by room: the folders of the package, its top level, tests and lab."""
+    package = ROOT / "alignatt_agent"
+    found = {"alignatt_agent": sum(map(_lines, package.glob("*.py")))}
+    for folder in sorted(path for path in package.iterdir() if any(path.rglob("*.py"))):
+        found[f"alignatt_agent/{folder.name}"] = sum(map(_lines, folder.rglob("*.py")))
+    found["tests"] = sum(map(_lines, (ROOT / "tests").rglob("*.py")))
+    found["lab"] = sum(map(_lines, (ROOT / "lab").rglob("*.py")))
+    return found
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print the rooms; return 1 where one is larger than its limit."""
+    project = ROOT / "pyproject.toml"
+    text, found = project.read_text(encoding="utf-8"), rooms()
+    if (sys.argv[1:] if argv is None else argv) == ["--write"]:
+        table = "".join(f'"{room}" = {lines}\n' for room, lines in found.items())
+        text = re.sub(rf"{re.escape(HEADER)}\n(?:\".*\n)*", f"{HEADER}\n{table}", text)
+        project.write_text(text, encoding="utf-8")
+    limits = tomllib.loads(text)["tool"]["alignatt"]["lines"]
+    over = [room for room, lines in found.items() if lines > limits.get(room, 0)]
+    for room, lines in found.items():
+        print(f"{lines:7,} of {limits.get(room, 0):7,}  {room}")
+    package = sum(lines for room, lines in found.items() if room.startswith("alignatt_agent"))
+    print(f"{package:7,} in the package, {sum(found.values()):,} in all")
+    for room in over:
+        print(f"{room}: larger than its limit in pyproject.toml, {HEADER}", file=sys.stderr)
+    return 1 if over else 0
+
+
+def _lines(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
