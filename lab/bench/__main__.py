@@ -67,19 +67,8 @@ from alignatt_agent.doctor import speakers
 from alignatt_agent.doctor.config_checks import weight_bytes
 from alignatt_agent.evaluation.plots import FigureError
 from alignatt_agent.types import Prompt
-from lab.bench import (
-    booth as bench_booth,
-)
-from lab.bench import (
-    contenders as bench_contenders,
-)
-from lab.bench import (
-    schedules as bench_schedules,
-)
-from lab.bench import (
-    streams as bench_streams,
-)
-from lab.bench.contenders import CAPTURE, PLAIN, Contender, Size, contenders
+from lab.bench import booth, contenders, schedules, streams
+from lab.bench.contenders import CAPTURE, PLAIN, Contender, Size
 from lab.bench.rounds import (
     COLD,
     SPLITS,
@@ -130,7 +119,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--paced", action="store_true", help=text)
     add("--seconds", type=float, default=30.0, help="of each; default %(default)s")
     text = "schedules: real-time factors that stages in turn are slowed to; default %(default)s"
-    loads = bench_schedules.LOADS
+    loads = schedules.LOADS
     add("--loads", type=float, nargs="+", default=loads, metavar="RTF", help=text)
     return parser
 
@@ -149,25 +138,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\n".join(lines(report)))
     if set(arguments.only) == {"engine"}:
         return 0
-    with bench_streams.opened(arguments.config, arguments.target) as (configs, engines):
+    with streams.opened(arguments.config, arguments.target) as (configs, engines):
         good, first = True, configs[arguments.config[0]]
         talks = speakers.talks(arguments.devset)
         chosen = talks[:1] if arguments.quick else talks
         if "early-stop" in arguments.only:
-            rows = list(bench_streams.early_stop(configs, engines, arguments.target, chosen))
+            rows = list(streams.early_stop(configs, engines, arguments.target, chosen))
             _write(arguments.output / "early_stop.json", rows)
             print(tabulate([row.values() for row in rows], EARLY_STOP, floatfmt=".2f"))
-            good = bench_streams.saves(rows)
+            good = streams.saves(rows)
         if "streams" in arguments.only:
             good &= _streams(arguments, first, engines)
         if "booth" in arguments.only:
-            found = bench_booth.shared_recognition(first, engines, arguments.target, chosen)
+            found = booth.shared_recognition(first, engines, arguments.target, chosen)
             _write(arguments.output / "booth.json", found)
             print(tabulate([found], "keys"))
             good &= found["identical"] and found["units"] > 0
         if "schedules" in arguments.only:
             jobs = speakers.excerpts(arguments.devset, arguments.target, 1, arguments.seconds)
-            rows = list(bench_schedules.schedules(first, engines, jobs[0], arguments.loads))
+            rows = list(schedules.schedules(first, engines, jobs[0], arguments.loads))
             _write(arguments.output / "schedules.json", {"device": device(), "rows": rows})
             print(tabulate(rows, "keys"))
     return 0 if good else 1
@@ -204,11 +193,11 @@ def _write(path: Path, document: Any, quiet: bool = False) -> None:
 
 def engine_report(arguments: argparse.Namespace) -> dict[str, Any]:
     """Measure the models of ``--sizes``."""
-    torch.set_num_threads(bench_contenders.threads())
+    torch.set_num_threads(contenders.threads())
     quick, started, sizes = arguments.quick, time.monotonic(), {}
     for name in arguments.sizes or (["micro"] if quick else ["micro", "larger"]):
         kept = arguments.output / "models"
-        size = bench_contenders.micro() if name == "micro" else bench_contenders.larger(kept)
+        size = contenders.micro() if name == "micro" else contenders.larger(kept)
         sizes[name] = measure(size, quick, arguments.requests or (100 if quick else 1000))
     return {
         "device": device(),
@@ -223,12 +212,12 @@ def engine_report(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def measure(size: Size, quick: bool, requests: int) -> dict[str, Any]:
     """Race all contenders on a model, over several starts of their engines."""
-    bench_contenders.check_memory(size)
-    tokenizer = AutoTokenizer.from_pretrained(bench_contenders.micro().model.path)
+    contenders.check_memory(size)
+    tokenizer = AutoTokenizer.from_pretrained(contenders.micro().model.path)
     prompts, nonces = bench_prompts(tokenizer, 6 if quick else 16), Nonces(len(tokenizer))
     starts, seconds, races = 2 if quick else 4, size.seconds * (0.2 if quick else 1), []
     for start in range(starts):
-        with contenders(size) as listed:
+        with contenders.contenders(size) as listed:
             title = f"{size.name}: start {start + 1} of {starts}"
             races.append(race(listed, prompts[start::starts], nonces, seconds, title))
             if start == starts - 1:

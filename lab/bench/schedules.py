@@ -9,7 +9,7 @@ stages have devices of their own, or one with room for both.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -20,7 +20,6 @@ from alignatt_agent.config.agent_config import Schedule
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.doctor.speakers import Excerpt
-from alignatt_agent.stream import StreamStep
 from alignatt_agent.types import SAMPLE_RATE, SpeechUpdate, Step
 
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
@@ -29,19 +28,10 @@ LOADS = (0.3, 0.8, 1.2)
 
 
 class Slowed:
-    """An engine whose calls take longer.
+    """An engine each of whose calls of one method takes ``seconds`` longer."""
 
-    Args:
-        engine: what is slowed.
-        call: name of the method.
-        seconds: how much longer each call takes.
-        sleep: waits so many seconds.
-    """
-
-    def __init__(
-        self, engine: Any, call: str, seconds: float, sleep: Callable[[float], None] = time.sleep
-    ) -> None:
-        self._engine, self._call, self._seconds, self._sleep = engine, call, seconds, sleep
+    def __init__(self, engine: Any, call: str, seconds: float) -> None:
+        self._engine, self._call, self._seconds = engine, call, seconds
         self.calls = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -51,7 +41,7 @@ class Slowed:
 
         def slowed(*given: Any, **named: Any) -> Any:
             self.calls += 1
-            self._sleep(self._seconds)
+            time.sleep(self._seconds)
             return found(*given, **named)
 
         return slowed
@@ -60,13 +50,7 @@ class Slowed:
 def schedules(
     resolved: Resolved, engines: Engines, job: Excerpt, loads: Sequence[float] = LOADS
 ) -> Iterator[dict[str, Any]]:
-    """Translate an excerpt by the clock under every schedule and load.
-
-    Yields:
-        The real-time factor that was asked for and the one that stages in turn had, the schedule,
-        units, and the lag from the end of what a unit translates to its emission: median, 95th
-        percentile and mean, and the mean of the last quarter less that of the first.
-    """
+    """Translate an excerpt by the clock under every schedule and load; lags are in seconds."""
     chunk_s = resolved.config.chunk_ms / 1000
     ear, tongue = Slowed(engines.asr, "transcribe", 0.0), Slowed(engines.translation, "draft", 0.0)
     steps, _ = _translate(resolved, replace(engines, asr=ear, translation=tongue), job, "sync")
@@ -118,17 +102,8 @@ def _translate(
         steps.append(step)
         said.extend((now, spoken.end) for spoken in step.times)
 
-    def called(done: StreamStep) -> None:
-        step = done.only()
-        if schedule != "async":
-            ready(step)
-
-    stream = open_stream(
-        replace(resolved, config=config),
-        engines,
-        language(config.source_language),
-        [language(target)],
-    )
+    source, resolved = language(config.source_language), replace(resolved, config=config)
+    stream = open_stream(resolved, engines, source, [language(target)])
     translating = stream.targets[target]
     update = translating.update
 
@@ -140,10 +115,11 @@ def _translate(
     if schedule == "async":  # a call would return later what is ready before
         translating.update = observed  # type: ignore[method-assign, assignment]
     heard = 0
-    for chunk in chunks(resolved, audio):
-        heard += len(chunk)
+    for chunk in [*chunks(resolved, audio), None]:
+        heard += 0 if chunk is None else len(chunk)
         if paced:
             time.sleep(max(0.0, begin + heard / SAMPLE_RATE - time.perf_counter()))
-        called(stream.step(chunk))
-    called(stream.finish())
+        step = (stream.finish() if chunk is None else stream.step(chunk)).only()
+        if schedule != "async":
+            ready(step)
     return steps, said

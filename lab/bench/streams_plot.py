@@ -10,17 +10,7 @@ from alignatt_agent.evaluation.plots import BLUE, GREY, VERMILION, pyplot
 
 
 def draw_lags(rows: Sequence[Mapping[str, Any]], most: int, chunk_s: float, path: Path) -> None:
-    """Draw median and 95th percentile of the lag over the number of streams.
-
-    Args:
-        rows: as ``speakers.together`` yields them, paced.
-        most: how many streams are kept up with.
-        chunk_s: length of a chunk, above which a backlog grows.
-        path: of the figure.
-
-    Raises:
-        FigureError: matplotlib is not installed.
-    """
+    """Draw median and 95th percentile of the lag over the number of streams, and the knee."""
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(6, 4))
     numbers = [row["streams"] for row in rows]

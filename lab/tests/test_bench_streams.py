@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from alignatt_agent.config.agent_config import ConfigError
+from alignatt_agent.config.agent_config import ConfigError, load_config
+from alignatt_agent.config.resolved import resolve
 from alignatt_agent.types import AttentionRows
 from lab.bench import streams as bench_streams
 from lab.bench.__main__ import main
+from lab.bench.schedules import schedules
 from tests.fakes import agent as fakes
 from tests.fakes.models import StoppingEngine
 
@@ -35,14 +37,12 @@ class Listener(fakes.FakeRecognizer):
 class Hasty(StoppingEngine):
     """Stops before the token that the gate rejects."""
 
-    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
-        draft = super().draft(prompt, max_tokens, readout, gate, resumed)
+    def draft(self, *given, **named):
+        draft = super().draft(*given, **named)
         if not draft.cut:
             return draft
-        rows = AttentionRows(
-            *(x[:1] for x in (draft.rows.source, draft.rows.prompt, draft.rows.suffix))
-        )
-        return replace(draft, token_ids=draft.token_ids[:1], rows=rows, cut=False)
+        kept = (x[:1] for x in (draft.rows.source, draft.rows.prompt, draft.rows.suffix))
+        return replace(draft, token_ids=draft.token_ids[:1], rows=AttentionRows(*kept), cut=False)
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_paced_streams_say_how_many_are_kept_up_with(bench, capsys, tmp_path):
     assert (tmp_path / "out" / "streams.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_one_ear_says_what_streams_of_each_language_say(bench, tmp_path):
+def test_one_stream_of_two_targets_emits_what_two_streams_emit(bench, tmp_path):
     bench("--only", "booth", "--target", "de", "zh")
     found = json.loads((tmp_path / "out" / "booth.json").read_text())
     assert (found["targets"], found["identical"]) == (2, True)
@@ -119,3 +119,16 @@ def test_configurations_of_other_models_are_refused(tmp_path):
     words = ["--output", str(tmp_path), "--only", "streams", "--target", "de"]
     with pytest.raises(ConfigError, match="name different models; measure them one by one"):
         main([*words, "--config", *configs])
+
+
+def test_every_schedule_emits_everything_and_stages_in_turn_fall_behind(tmp_path):
+    policy = {"top_k": 2, "normalize": "none", "median_width": 1, "border_margin": 0, "drafts": 1}
+    path = fakes.write_config(tmp_path, policy=policy, chunk_ms=100)
+    resolved = resolve(load_config(str(path)), ["de"])
+    rows = [*schedules(resolved, fakes.FakeEngines(), (fakes.talk(6), "de"), [1.5])]
+    assert [(row["schedule"], row["units"]) for row in rows] == [
+        ("sync", 6), ("overlap", 6), ("async", 6),
+    ]  # fmt: skip
+    assert all(0 < row["lag_p50_s"] <= row["lag_p95_s"] for row in rows)
+    assert rows[0]["rtf_in_turn"] > 1
+    assert rows[0]["growth_s"] > 0

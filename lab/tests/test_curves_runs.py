@@ -26,7 +26,6 @@ from alignatt_agent.evaluation.score import ScoringError
 from alignatt_agent.types import EngineError
 from lab.curves import __main__ as cli
 from lab.curves import cached_agent, experiment, runs
-from lab.curves.__main__ import build_parser
 from lab.curves.cached_agent import CachedAgent
 from lab.curves.experiment import Study, conduct
 from lab.curves.grid import SINGLE, Point, ablations
@@ -157,13 +156,6 @@ def test_a_run_emits_what_simulstream_makes_of_the_agent(world):
         )
         assert lines(log_of(run)) == lines(log), run.name
         assert any(emitted(log_of(run)))
-
-
-def test_policies_differ(world):
-    runs = runs_in(world, "sweep", ["de"])
-    stream_in(world, "sweep", runs)
-    outputs = {run.name: json.dumps(emitted(log_of(run))) for run in runs}
-    assert len(set(outputs.values())) == len(outputs)
 
 
 def test_an_interrupted_sweep_ends_like_an_uninterrupted_one(world):
@@ -332,14 +324,6 @@ def test_operating_points_of_different_models_are_refused(world):
     bases = bases_of(world) | {"high": other}
     with pytest.raises(ConfigError, match="the same models"):
         study_in(world, bases=bases)
-
-
-def test_help_teaches(capsys):
-    with pytest.raises(SystemExit):
-        build_parser().parse_args(["--help"])
-    text = capsys.readouterr().out
-    for word in ("hold_n", "local_agreement", "--points quick", "curves.json", "goes on where"):
-        assert word in text
 
 
 def test_bad_input_starts_nothing(tmp_path):

@@ -14,7 +14,7 @@ import pytest
 
 from alignatt_agent import cli
 from alignatt_agent.cli import COMMANDS, usage
-from lab.tests.test_gpu_scripts import load_script
+from lab.tests.scripts import load_script
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [

@@ -1,0 +1,180 @@
+"""The scripts of lab/bench/cpu on fake engines, and the verdicts that they print."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from lab.tests.scripts import load_script
+from tests.fakes import agent as fakes
+from tests.serve import live
+
+crowd, last_transcript, loss, speakers, verdict = (
+    load_script(f"lab/bench/cpu/{name}.py")
+    for name in ("crowd", "last_transcript", "loss", "speakers", "verdict")
+)
+replicas, soak = (load_script(f"lab/bench/cpu/{name}") for name in ("replicas", "soak"))
+
+
+def test_two_minutes_of_sound(tmp_path):
+    out = tmp_path / "soak.json"
+    given = ["--minutes", "2", "--settle", "1", "--talks", tmp_path, "--output", out]
+    command = [sys.executable, "-m", "tests.serve.live", tmp_path]
+    status = soak.main([str(item) for item in (*given, "--", *command)])
+    found = json.loads(out.read_text())
+    assert found["said_without_speech"] == {}
+    assert found["said"]["speech"] == 120  # one recording
+    assert [row["minute"] for row in found["minutes"]] == [1, 2]
+    assert found["sound"]["speech"] == 60.0
+    assert found["speaker_saw"] == found["viewer_saw"] > 50
+    assert status == bool(found["problems"])
+
+
+def test_a_speaker_notes_what_comes_and_when(tmp_path):
+    talk = np.round(fakes.talk(live.WORDS) * 32768).astype(np.int16)
+    with live.Running(live.make_service(tmp_path, max_speakers=1)) as server:
+        first = speakers.Speaker(server.port, talk, True, targets=["de"])
+        assert first.wait("ready", live.WAIT_S)
+        second = speakers.Speaker(server.port, talk, False, targets=["de"])
+        assert second.wait("error", live.WAIT_S).message["code"] == "busy"
+        first.speak()
+        first.join(live.WAIT_S)
+        assert first.text() == live.german(live.WORDS).replace(" ", "")
+        assert loss.kept(server.port, first, second, "de")
+        second.came = first.came
+        assert not loss.kept(server.port, first, second, "de")  # it would be there twice
+        lags = first.lags(0, 60)
+        assert lags
+        assert all(0 <= lag < live.WAIT_S for lag in lags)
+
+
+def test_the_last_transcript_is_proposed_until_the_answer_differs(tmp_path, monkeypatch):
+    monkeypatch.setenv(last_transcript.FOLDER, str(tmp_path))
+    settings = SimpleNamespace(speculative_config=SimpleNamespace(num_speculative_tokens=3))
+    proposer = last_transcript.Proposer(settings)
+
+    def propose(ids, sampled):
+        return proposer.propose([sampled], [len(ids)], np.array([[*ids, 0, 0]]))[0]
+
+    last_transcript.expect([8, 9], [20, 21, 22, 23, 24])
+    assert propose([1, 8, 9, 20], [20]) == [21, 22, 23]
+    assert propose([8, 9, 1, 8, 9, 20, 21, 22, 23], [21, 22, 23]) == [24]
+    assert propose([1, 8, 9, 20, 30, 22], [22]) == []
+    assert last_transcript.passes() == 3
+
+
+# ------------------------------------------------------------------ verdicts
+def test_units_are_sorted_by_the_sound_that_they_translate():
+    spans = [("speech", 0, 10), ("silence", 10, 20), ("music", 20, 30), ("speech", 30, 40)]
+    units = [("a", 9.9), ("b", 10.4), ("c", 15.0), ("d", 25.0), ("e", 29.7), ("f", 30.1)]
+    found = verdict.spoken_in(units, spans)
+    assert found == {"speech": ["a", "b", "e", "f"], "silence": ["c"], "music": ["d"]}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "lags", "trend", "highest", "lag"),
+    [
+        ([50, 100, 101, 99, 100], [0.5, 0.1, 0.2, 0.1, 0.1], 0.0, 0.01, 0.0),
+        ([50, 100, 100, 103, 105], [0.5, 0.1, 0.1, 1.0, 2.0], 0.05, 0.05, 1.9),
+    ],
+)
+def test_growth_after_the_buffers_are_filled(sizes, lags, trend, highest, lag):
+    rows = [
+        {"minute": minute, "lag_median_s": one, "memory_mib": {"server": {"rss": mib, "uss": mib}}}
+        for minute, (mib, one) in enumerate(zip(sizes, lags, strict=True), 1)
+    ]
+    assert verdict.growth(rows, 2) == {"server": {"trend": trend, "highest": highest}}
+    assert verdict.lag_growth(rows, 2) == pytest.approx(lag)
+
+
+SOAK = {
+    "growth": {"server": {"trend": 0.01, "highest": 0.04}},
+    "stopped": False,
+    "lag_growth_s": 0.1,
+    "chunk_ms": 250,
+    "said": {"speech": 9, "music": 2},
+    "viewer_saw": 9,
+    "speaker_saw": 9,
+}
+CROWD = {
+    "replicas": 2,
+    "spread": [3, 3],
+    "same": 6,
+    "seventh": "6 speakers are being translated: try again later",
+}
+
+
+def spans(before, after):
+    return {"before": {"p95": before}, "after": {"p95": after}}
+
+
+LOST = {
+    "in_peace": spans(0.9, 1.0),
+    "lost": 3,
+    "told": [1, 1, 1],
+    "told_after_s": [0.1, 0.2, 2.9],
+    "went_on_after_s": [0.3, 0.3, 0.3],
+    "kept": [True, True, True],
+    "back_after_s": 6.0,
+    "neighbours": spans(0.9, 1.05),
+    "neighbours_told": 0,
+    "engines_left": 0,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({}, None),
+        ({"growth": {"server": {"trend": 0.021, "highest": 0.021}}}, "server grew by 2.1%"),
+        ({"growth": {}}, "too short"),
+        ({"lag_growth_s": 0.26}, "the lag grew"),
+        ({"said": {"speech": 9, "hiss": 1}}, "said in hiss: 1"),
+        ({"said": {"music": 9}}, "nothing was said"),
+        ({"viewer_saw": 8}, "a viewer saw 8 of 9"),
+        ({"viewer_saw": 8, "stopped": True}, None),
+    ],
+)
+def test_verdict_of_the_soak(changes, problem):
+    assert_problem(verdict.problems(SOAK | changes), problem)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({}, None),
+        ({"same": 5}, "2 replicas: 1 talks differ from those alone"),
+        ({"spread": [2, 4]}, "2 replicas: talks are spread [2, 4]"),
+        ({"seventh": "was not refused"}, "2 replicas: the seventh: was not refused"),
+    ],
+)
+def test_verdict_of_replicas(changes, problem):
+    assert_problem(replicas.wrong(CROWD | changes), problem)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({}, None),
+        ({"told": [1, 1], "told_after_s": [0.1, 0.1]}, "not every speaker"),
+        ({"told_after_s": [0.1, 0.1, 3.1]}, "not every speaker"),
+        ({"told": [1, 2, 1]}, "somebody was told"),
+        ({"went_on_after_s": [0.3, 0.3]}, "not all of them went on"),
+        ({"kept": [True, False, True]}, "what was said"),
+        ({"back_after_s": None}, "no replica came back"),
+        ({"neighbours": spans(0.9, 1.2)}, "the others' lag (95 %) is 1.20 times"),
+        ({"neighbours_told": 1}, "others were told"),
+        ({"engines_left": 3}, "engines of the lost replica"),
+    ],
+)
+def test_verdict_of_a_lost_replica(changes, problem):
+    assert_problem(loss.wrong([LOST | changes]), problem)
+
+
+def assert_problem(found, problem):
+    assert len(found) == bool(problem)
+    assert not problem or found[0].startswith(problem)
