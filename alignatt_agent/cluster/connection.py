@@ -1,4 +1,4 @@
-"""A Ray cluster, reached or started on this machine. Without ``--ray`` nothing imports Ray."""
+"""A Ray cluster: joined, or started on this machine. Without ``--ray`` nothing imports Ray."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from alignatt_agent.types import AlignAttError
 LOCAL, AUTO = "local", "auto"
 
 OBJECT_STORE = 128 * 1024**2
-"""Bytes of shared memory of a local cluster: recordings and results pass through it. Ray's least
-is 75 MiB, its default 30 % of the memory."""
+"""Bytes of shared memory of a local cluster, for recordings and results; Ray's minimum is 75 MiB,
+its default 30 % of the memory."""
 
 REACH_S = 5.0
 
 _ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
-"""Of a cluster that is started here: Ray's workers would give way to everything else (15)."""
+"""Of a cluster that is started here: Ray's own niceness for workers is 15."""
 
 _ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Ray's switch for clusters of one machine: everything listens on loopback."""
@@ -37,14 +37,14 @@ class ClusterError(AlignAttError):
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """What is asked of a cluster.
+    """The cluster and what each set of engines takes of it.
 
     Attributes:
         address: ``HOST:PORT``; ``auto``: that of ``RAY_ADDRESS``, else the one that this machine
-            belongs to; ``local``: one of this machine alone, for as long as the command runs.
+            belongs to; ``local``: this machine alone, for as long as the command runs.
         cpus: logical CPUs of each set of engines; ``None``: all of a node without GPUs, else 1.
-        gpus: GPUs of each set of engines, also a fraction; ``None``: 1 where there are any.
-        count: sets of engines; ``None``: as many as there is room for.
+        gpus: GPUs of each set of engines, also a fraction; ``None``: 1 if there are any.
+        count: sets of engines; ``None``: as many as fit.
     """
 
     address: str
@@ -53,11 +53,7 @@ class ClusterOptions:
     count: int | None = None
 
     def share(self) -> dict[str, float]:
-        """Return what each set of engines takes, as Ray's options name it.
-
-        Raises:
-            ClusterError: no node has that much.
-        """
+        """Return the share of each set of engines as Ray's options name it."""
         nodes = _resources()
         some = any(node.get("GPU") for node in nodes)
         gpus = self.gpus if self.gpus is not None else float(some)
@@ -74,38 +70,28 @@ class ClusterOptions:
         return share
 
     def room(self, share: Mapping[str, float]) -> int:
-        """Return how many sets of engines are wanted, or fit."""
+        """Return the number of sets of engines that are wanted, or fit."""
         return self.count or _room(_resources(), share)
 
 
 def add_options(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add ``--ray`` and its details.
-
-    Args:
-        parser: of a command.
-        what: the command does on the cluster.
-    """
-    group = parser.add_argument_group(
-        "beyond one machine (docs/scale.md; needs the extra alignatt_agent[ray])"
-    )
+    """Add ``--ray`` and its details; ``what`` is a verb for the help, e.g. "serve"."""
+    title = "more than one machine (docs/scale.md; needs the extra alignatt_agent[ray])"
+    group = parser.add_argument_group(title)
     add = group.add_argument
     text = (
-        f"{what} on a Ray cluster: HOST:PORT of its head; auto, the default: the one that this "
-        "machine belongs to; local: one of this machine alone, gone with the command"
+        f"{what} on a Ray cluster: HOST:PORT of its head; auto, the default: the cluster of this "
+        "machine; local: a cluster of this machine alone, which ends with the command"
     )
     add("--ray", nargs="?", const=AUTO, metavar="ADDRESS", help=text)
-    text = "logical CPUs of each set of engines; default: all of a node, 1 beside a GPU"
+    text = "logical CPUs of each set of engines; default: all of a node, 1 with a GPU"
     add("--ray-cpus", type=float, metavar="N", help=text)
-    text = "GPUs of each set of engines, also a fraction; default: 1 where there are any"
+    text = "GPUs of each set of engines, also a fraction; default: 1 if there are any"
     add("--ray-gpus", type=float, metavar="N", help=text)
 
 
 def options_of(arguments: argparse.Namespace, count: int | None = None) -> ClusterOptions | None:
-    """Return what the command line asks of a cluster; ``None`` without ``--ray``.
-
-    Raises:
-        ClusterError: it cannot be asked so, or Ray is not installed.
-    """
+    """Return the options of a command line; ``None`` without ``--ray``."""
     given = {
         "--ray-cpus": arguments.ray_cpus,
         "--ray-gpus": arguments.ray_gpus,
@@ -131,10 +117,7 @@ def options_of(arguments: argparse.Namespace, count: int | None = None) -> Clust
 
 @contextlib.contextmanager
 def joined(address: str) -> Iterator[None]:
-    """Join a cluster, or start one of this machine alone; leave it, or end it, afterwards.
-
-    Args:
-        address: see ``ClusterOptions``.
+    """Join a cluster, or start one on this machine; leave it, or end it, afterwards.
 
     Raises:
         ClusterError: it cannot be reached, or its nodes run other versions than this machine.
@@ -145,21 +128,15 @@ def joined(address: str) -> Iterator[None]:
     with environment(local or _alone(address)):
         import ray
 
-        ours = {"log_to_driver": False, "logging_level": "ERROR"}
+        given: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         folder = tempfile.mkdtemp(prefix="alignatt-ray-") if local else None
+        if local:
+            given |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
+            given["_temp_dir"] = folder
         try:
             try:
-                if local:
-                    ray.init(
-                        LOCAL,
-                        include_dashboard=False,
-                        object_store_memory=OBJECT_STORE,
-                        _temp_dir=folder,
-                        **ours,
-                    )
-                else:
-                    ray.init(address, **ours)
-            except Exception as error:  # Ray raises plain ones, too
+                ray.init(address, **given)
+            except Exception as error:  # Ray also raises plain ones
                 raise ClusterError(_unreachable(address, error)) from None
             try:
                 check_nodes(versions())
@@ -172,14 +149,7 @@ def joined(address: str) -> Iterator[None]:
 
 
 def check_nodes(here: Mapping[str, str]) -> None:
-    """Compare the versions on all nodes with those of this machine.
-
-    Args:
-        here: version of each package.
-
-    Raises:
-        ClusterError: they differ, or the package is not there; the node is named.
-    """
+    """Compare the versions on all nodes with those of this machine."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
 
@@ -201,11 +171,7 @@ def check_nodes(here: Mapping[str, str]) -> None:
 
 
 def check_versions(here: Mapping[str, str], there: Mapping[str, str], node: str) -> None:
-    """Compare the versions of two machines.
-
-    Raises:
-        ClusterError: they differ; every difference is named.
-    """
+    """Compare the versions of this machine and a node; the error names every difference."""
     names = [name for name in {**here, **there} if here.get(name) != there.get(name)]
     if names:
         found = ", ".join(f"{n} {there.get(n, 'none')} (here {here.get(n, 'none')})" for n in names)
@@ -217,11 +183,7 @@ def check_versions(here: Mapping[str, str], there: Mapping[str, str], node: str)
 
 @contextlib.contextmanager
 def environment(alone: bool) -> Iterator[None]:
-    """Set what Ray reads when it is imported and when it starts; what the user has set stays.
-
-    Args:
-        alone: no other machine is to reach the cluster.
-    """
+    """Set the variables of Ray that the user has not set; ``alone``: listen on loopback only."""
     wanted = {**_ENVIRONMENT, **(_ALONE if alone else {})}
     missing = [name for name in wanted if name not in os.environ]
     os.environ.update({name: wanted[name] for name in missing})
@@ -233,7 +195,7 @@ def environment(alone: bool) -> Iterator[None]:
 
 
 def _knock(address: str) -> None:
-    """Ray waits minutes for a head that is not there."""
+    """Refuse an address that does not answer; Ray itself waits for minutes."""
     if address == AUTO:
         return
     host, _, port = address.rpartition(":")
@@ -246,7 +208,7 @@ def _knock(address: str) -> None:
 
 
 def _alone(address: str) -> bool:
-    """Whether a cluster listens on loopback only; Ray takes its name for the machine's own."""
+    """Whether a cluster listens on loopback only."""
     if address == AUTO:
         address = os.environ.get("RAY_ADDRESS", "")
     host, _, port = address.rpartition(":")
@@ -254,7 +216,7 @@ def _alone(address: str) -> bool:
         return False
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect(("192.0.2.1", 9))  # sends nothing, and tells our own address
+            probe.connect(("192.0.2.1", 9))  # sends nothing, but chooses our own address
             socket.create_connection((probe.getsockname()[0], int(port)), REACH_S).close()
         except (OSError, ValueError):
             return True
@@ -262,13 +224,13 @@ def _alone(address: str) -> bool:
 
 
 def _unreachable(address: str, error: Exception) -> str:
-    told = one_line(error)
+    reason = one_line(error)
     if "ersion mismatch" in str(error):
-        return f"the cluster at {address} runs other versions than this machine: {told}"
+        return f"the cluster at {address} runs other versions than this machine: {reason}"
     if address == LOCAL:
-        return f"no cluster can be started here: {told}"
+        return f"no cluster can be started here: {reason}"
     return (
-        f"no Ray cluster at {address} ({told}): start one with `ray start --head`, name another "
+        f"no Ray cluster at {address} ({reason}): start one with `ray start --head`, name another "
         "one with --ray HOST:PORT, or use --ray local for this machine alone"
     )
 

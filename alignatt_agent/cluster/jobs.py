@@ -49,26 +49,19 @@ class JobRunner(Protocol):
         """Return what stands for ``value`` among the arguments of several jobs."""
 
     def results(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
-        """Do jobs; yield each with its result when it is done.
-
-        Raises:
-            JobFailedError: a job failed.
-        """
+        """Do jobs; yield each with its result when it is done, or raise ``JobFailedError``."""
 
 
 @contextlib.contextmanager
 def job_runner(
     cluster: ClusterOptions | None, jobs: int, last: Callable[[], None]
 ) -> Iterator[JobRunner]:
-    """Start what does jobs, and end it.
+    """Start a runner of jobs, and end it.
 
     Args:
         cluster: the cluster to join; ``None`` for this process.
-        jobs: how many there will be; more workers would have nothing to do.
+        jobs: number of jobs; there are no more workers than that.
         last: every worker does it at the end; importable.
-
-    Raises:
-        ClusterError: the cluster cannot be used.
     """
     if cluster is None:
         try:

@@ -1,4 +1,4 @@
-"""Engines that start beside others leave them the processor."""
+"""Engines start at the lowest priority, so that running ones keep the processor."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Iterator
 import psutil
 
 LAST = 19
-"""Niceness of engines that start."""
+"""Niceness of engines while they start."""
 
 
 @contextlib.contextmanager
-def giving_way() -> Iterator[None]:
-    """Let what is started in here give way to all other processes until it is there.
+def lowest_priority() -> Iterator[None]:
+    """Run what starts in here at the lowest priority until it has started.
 
-    Three engines that start take the processor from those beside them for a quarter of a minute. A
-    process that may not take back what it gave up (no ``CAP_SYS_NICE``) finds out by giving up one
-    step, and gives up no more.
+    Three engines that start take the processor from running ones for a quarter of a minute. A
+    process without ``CAP_SYS_NICE`` cannot raise its priority again: it finds out by lowering it
+    by one, and then keeps it.
     """
-    usual = os.getpriority(os.PRIO_PROCESS, 0)  # 0 is this thread, which others inherit from
+    usual = os.getpriority(os.PRIO_PROCESS, 0)  # 0: this thread, which others inherit from
     os.setpriority(os.PRIO_PROCESS, 0, usual + 1)
     try:
         os.setpriority(os.PRIO_PROCESS, 0, usual)

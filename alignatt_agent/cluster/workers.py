@@ -13,20 +13,19 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from alignatt_agent.cluster.connection import ClusterOptions, check_versions
-from alignatt_agent.cluster.jobs import Job as Job
-from alignatt_agent.cluster.jobs import JobFailedError as JobFailedError
+from alignatt_agent.cluster.jobs import Job, JobFailedError
 from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.quiet import quieten
 from alignatt_agent.types import EngineError
 
 LOSSES = 3
-"""Workers that a job may lose before it is given up: it may be what kills them."""
+"""Workers that a job may lose before it is given up: it may be the job that kills them."""
 
 STOP_S = 20.0
 """Time for workers to end their engines."""
 
 PATIENCE_S = 30.0
-"""Time without any worker after which the user is told."""
+"""Time without any worker after which the user gets a message."""
 
 
 class Worker:
@@ -36,11 +35,7 @@ class Worker:
         quieten()
 
     def ready(self, here: Mapping[str, str]) -> str:
-        """Return the name of the device.
-
-        Raises:
-            ClusterError: the node runs other versions than the machine of the command.
-        """
+        """Check the versions of the node and return the name of its device."""
         address = ray.util.get_node_ip_address()
         check_versions(here, versions(), address)
         return f"{device()} ({address})"
@@ -58,7 +53,7 @@ class Worker:
 def tidy() -> None:
     """Remove semaphores of engines that were killed.
 
-    Python's resource tracker does it when its process ends, but Ray kills the tracker before
+    Python's resource tracker does it when its process ends, but Ray kills the tracker first
     (measured: 6 of 9 engines left theirs in ``/dev/shm``).
     """
     resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]
@@ -67,12 +62,12 @@ def tidy() -> None:
 class Workers:
     """The workers of one command; a context.
 
-    A worker whose process or node is lost is started again by Ray, on any node with room, and its
-    job is done by whoever is free first.
+    Ray restarts a worker whose process or node is lost, on any node with room; the first free
+    worker takes its job.
 
     Args:
-        options: what each takes, and how many.
-        jobs: more workers than jobs would have nothing to do.
+        options: share of each worker, and their number.
+        jobs: number of jobs; there are no more workers than that.
         last: every worker does it at the end.
     """
 
@@ -105,12 +100,7 @@ class Workers:
         return ray.put(value)
 
     def results(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
-        """Do jobs; yield each with its result when it is done.
-
-        Raises:
-            ClusterError: a node runs other versions.
-            JobFailedError: a job failed, or lost ``LOSSES`` workers.
-        """
+        """Do jobs; yield each with its result when it is done."""
         waiting, losses, idle = list(jobs), Counter[str](), list[Any]()
         running: dict[Any, tuple[Any, Job | None]] = {
             worker.ready.remote(self._here): (worker, None) for worker in self._all
@@ -122,7 +112,9 @@ class Workers:
                 told = time.monotonic()
             elif time.monotonic() - told > PATIENCE_S:
                 told = float("inf")
-                print(f"no worker is there: {len(waiting)} jobs wait for a node", file=sys.stderr)
+                print(
+                    f"no worker is available: {len(waiting)} jobs wait for a node", file=sys.stderr
+                )
             for reference in found:
                 worker, job = running.pop(reference)
                 try:
@@ -153,7 +145,7 @@ class Workers:
                 running[worker.run.remote(job.function, *job.arguments)] = (worker, job)
 
     def _next(self, worker: Any, waiting: list[Job]) -> Job:
-        """Take the job that the worker is best prepared for: its place, or nobody's yet."""
+        """Take a job of the worker's own place, or of a place that no worker has."""
         mine, taken = self._places.get(worker), set(self._places.values())
         job = min(waiting, key=lambda one: (one.place != mine, one.place in taken))
         waiting.remove(job)

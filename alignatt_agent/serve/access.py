@@ -1,4 +1,4 @@
-"""Who may speak and who may look on, and the limits of everybody."""
+"""Access of speakers and viewers, and the limits of all clients."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ MAX_MESSAGE = 256 * 1024
 """Longest message of a client, in bytes."""
 
 MOST_WAITING = 32
-"""WebSockets that may be open beside those of speakers, e.g. before their first message."""
+"""WebSockets that may be open in addition to speakers, e.g. before a first message."""
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 POLICY, TOO_BIG, BROKEN, LATER, GOING = 1008, 1009, 1011, 1013, 1001
-"""Close codes of WebSockets: not allowed, too long a message, our fault, try later, we stop."""
+"""Close codes of WebSockets: not allowed, message too long, internal, try later, server stops."""
 
 _STATUS = {POLICY: 403, TOO_BIG: 413, BROKEN: 500, LATER: 503, GOING: 503}
 
 
 class RefusedError(AlignAttError):
-    """A request that cannot be granted.
+    """A request that is refused.
 
     Args:
         code: one word for programs.
         message: what came, what was expected and the fix.
         close: close code of a WebSocket.
-        status: HTTP status; default: the one that ``close`` stands for.
+        status: HTTP status; default: the one of ``close``.
     """
 
     def __init__(
@@ -47,17 +47,17 @@ class RefusedError(AlignAttError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Who may come, and how many.
+    """Who may connect, and how many.
 
     Attributes:
-        token: what speakers have to show; ``None`` lets everybody in.
-        viewer_token: what viewers may show instead.
+        token: secret of speakers; ``None``: no secret is needed.
+        viewer_token: secret that is enough for viewers.
         origins: of pages on other hosts that may connect, e.g. ``https://talks.example.org``.
-        hosts: names under which the server is reached; empty for any.
+        hosts: names of the server that clients may use; empty for any.
         max_speakers: streams at a time.
         max_viewers: viewers at a time.
         idle_s: seconds without a message after which a speaker is disconnected.
-        keep_s: seconds that the text of a room is remembered after the last one left.
+        keep_s: seconds that the text of an empty room is kept.
     """
 
     token: str | None = None
@@ -70,21 +70,13 @@ class Limits:
     keep_s: float = 600.0
 
     def check(self, connection: HTTPConnection, viewing: bool = False) -> None:
-        """Let a connection in.
-
-        Args:
-            connection: a request or a WebSocket.
-            viewing: whether it only looks on.
-
-        Raises:
-            RefusedError: the token is missing or wrong, or a page of another host asks.
-        """
+        """Refuse a connection without the token, or from a page of another host."""
         host = connection.headers.get("host", "")
         names = {*self.hosts, *(_host(origin) for origin in self.origins)}
         if self.hosts and _host(f"//{host}") not in names:
-            # A page elsewhere whose name was made to point at this machine (DNS rebinding).
+            # DNS rebinding: a foreign page whose host name now points to this machine.
             raise RefusedError(
-                "host", f"this server is not called {host!r}: add --origin https://{host}"
+                "host", f"this server is not known as {host!r}: add --origin https://{host}"
             )
         origin = connection.headers.get("origin")
         if origin and urlsplit(origin).netloc != host and origin not in self.origins:
@@ -107,7 +99,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _shown(connection: HTTPConnection) -> str:
-    """Return the token of a request: browsers cannot set headers of WebSockets."""
+    """Return the token of a request; browsers cannot set headers of WebSockets."""
     scheme, _, value = connection.headers.get("authorization", "").partition(" ")
     given = value if scheme.lower() == "bearer" else ""
     return connection.query_params.get("token") or given.strip()

@@ -47,7 +47,7 @@ WIRES: tuple[Wire, ...] = (own, realtime, mt)
 PAGES = Path(__file__).parent / "pages"
 
 HEARTBEAT_S = 15
-"""Proxies close connections on which nothing comes."""
+"""Proxies close silent connections."""
 
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -57,19 +57,15 @@ HEADERS = {
     "referrer-policy": "no-referrer",
     "permissions-policy": "microphone=(self)",
 }
-"""Nothing comes from elsewhere, and no address, which may hold a token, goes there."""
+"""No requests to other servers, and no referrer: an address may hold a token."""
 
 
 def create_app(service: Service) -> Starlette:
-    """Return the application; any ASGI server runs it.
-
-    Args:
-        service: its engines are loaded.
-    """
+    """Return the ASGI application of a service whose engines are loaded."""
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        AppStatus.enable_automatic_graceful_drain = False  # viewers see the end first
+        AppStatus.enable_automatic_graceful_drain = False  # viewers get the end first
         watching = asyncio.create_task(service.watch())
         try:
             yield
@@ -83,20 +79,20 @@ def create_app(service: Service) -> Starlette:
         since = request.headers.get("last-event-id") or request.query_params.get("since", "")
         service.admit(name)
 
-        async def said() -> AsyncIterator[ServerSentEvent]:
+        async def stream() -> AsyncIterator[ServerSentEvent]:
             with service.viewer(name) as room:
                 async for event in room.follow(since):
                     yield ServerSentEvent(event.text, id=event.id)
 
         return EventSourceResponse(
-            said(), ping=HEARTBEAT_S, send_timeout=2 * HEARTBEAT_S, shutdown_grace_period=STOP_S
+            stream(), ping=HEARTBEAT_S, send_timeout=2 * HEARTBEAT_S, shutdown_grace_period=STOP_S
         )
 
     async def health(request: Request) -> Response:
         found = service.health()
         try:
             service.limits.check(request, viewing=True)
-        except RefusedError:  # a load balancer has no token, and needs none for this
+        except RefusedError:  # a load balancer needs no token
             found = {"status": found["status"], "token": True}
         return JSONResponse(found, 200 if found["status"] == "ok" else 503)
 
@@ -111,7 +107,7 @@ def create_app(service: Service) -> Starlette:
         kind = query.get("format", "srt")
         room = service.rooms.find(name)
         if room is None:
-            raise RefusedError("room", f"nothing was said in a room {name[:80]!r}", status=404)
+            raise RefusedError("room", f"there is no room {name[:80]!r}", status=404)
         if kind not in FORMATS:
             expected = ", ".join(FORMATS)
             raise RefusedError(
@@ -193,7 +189,7 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 
 class _SafeHeaders:
-    """Puts ``HEADERS`` on every answer."""
+    """Middleware that sets ``HEADERS`` on every answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

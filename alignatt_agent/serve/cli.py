@@ -1,31 +1,31 @@
-"""Translate talks live: a page for the speaker, captions for everybody else.
+"""Translate talks live: a page for the speaker, captions for viewers.
 
 Examples:
-  the embedded models (they know nothing but the small world of micro_models/devset):
+  the embedded models (they know only talks such as those of micro_models/devset):
     alignatt serve --config micro-low
 
-  then http://127.0.0.1:8080/ is the page: microphone or file in, translations out, and why they
-  wait. Name a room there, "talk" say, and anybody may look on, late ones too:
-    http://127.0.0.1:8080/captions?room=talk&target=de      for OBS, a beamer, a phone
+  then open http://127.0.0.1:8080/: microphone or file in, translations out, and why text waits.
+  With a room name, e.g. "talk", viewers can watch, also late ones:
+    http://127.0.0.1:8080/captions?room=talk&target=de      for OBS, a projector, a phone
     http://127.0.0.1:8080/transcript?room=talk&target=de&format=srt      srt, vtt, txt, jsonl
 
-  captions for a whole lecture hall; microphones need https, which a proxy gives (docs/serve.md):
+  captions for a lecture hall; microphones need https, by a proxy (docs/serve.md):
     alignatt serve --config default-low --host 0.0.0.0 --token SECRET --viewer-token hall7
     alignatt serve --config default-low --origin https://captions.example.org
 
-  programs speak to it, too:
+  for programs:
     /ws            our messages, or Simulstream's: simulstream_wavs_client --uri ws://...
     /v1/realtime/translations      OpenAI's SDK, client.realtime.translations.connect(...)
     /mt            WhisperLiveKit's translation back-end
-    /events?room=talk      what viewers see, as server-sent events
+    /events?room=talk      the messages to viewers, as server-sent events
     /health        200 while streams can be served
     /metrics       speakers, lag, real-time factor, refusals, restarts, for Prometheus
 
-  forty rooms: replicas of the engines on a Ray cluster, from 4 to 20, six speakers on each:
+  forty rooms: 4 to 20 replicas of the engines on a Ray cluster, six speakers on each:
     alignatt serve --config default-low --ray 10.0.0.1:6379 --replicas 4 20 --max-speakers 6
 
-Audio is never stored. Text is in memory until ten minutes after the last one left the room, never
-on a disk. Ctrl-C lets every speaker's last words be translated, then stops.
+Audio is never stored. Text stays in memory until the room has been empty for ten minutes, never on
+a disk. Ctrl-C translates every speaker's last words, then stops.
 
 exit status: 0 stopped; 1 the engines failed; 2 nothing was started
 """
@@ -53,27 +53,24 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("alignatt serve", **page(__doc__))
     add = parser.add_argument
     shared_options(parser, "set", config={"required": True})
-    text = "address to listen on; others than this machine's own need --token; default %(default)s"
+    text = "address to listen on; all but loopback need --token; default %(default)s"
     add("--host", default="127.0.0.1", help=text)
     add("--port", type=int, default=8080, help="default %(default)s")
-    text = "what speakers have to show (?token=..., or Authorization: Bearer ...)"
-    add("--token", default=os.environ.get("ALIGNATT_TOKEN"), help=f"{text}; ALIGNATT_TOKEN")
-    text = "what viewers may show instead, e.g. in a link on the wall"
+    text = "secret of speakers (?token=..., or Authorization: Bearer ...)"
+    add("--token", default=os.environ.get("ALIGNATT_TOKEN"), help=f"{text}; default ALIGNATT_TOKEN")
+    text = "secret that is enough for viewers, e.g. in a public link"
     add("--viewer-token", metavar="TOKEN", help=text)
-    text = "address of a page that may connect, or under which a proxy serves this one; repeatable"
+    text = "address of a page that may connect, or of the proxy of this server; repeatable"
     add("--origin", action="append", default=[], metavar="URL", help=text)
-    text = (
-        "streams at a time, with --ray on each replica; more are told to come later; "
-        "default %(default)s"
-    )
+    text = "streams at a time, with --ray on each replica; default %(default)s"
     add("--max-speakers", type=int, default=2, metavar="N", help=text)
     add("--max-viewers", type=int, default=200, metavar="N", help="default %(default)s")
-    text = "disconnect a speaker from whom nothing comes for so long; default %(default)g"
+    text = "disconnect a speaker that sends nothing for so long; default %(default)g"
     add("--idle", type=float, default=60.0, metavar="SECONDS", help=text)
-    text = "remember what was said in a room after the last one left; default %(default)g"
+    text = "keep the text of an empty room for so long; default %(default)g"
     add("--keep", type=float, default=600.0, metavar="SECONDS", help=text)
     add_options(parser, "serve")
-    text = "sets of engines: so many, or at least and at most; needs --ray; default 1"
+    text = "replicas of the engines: number, or minimum and maximum; needs --ray; default 1"
     add("--replicas", type=int, nargs="+", metavar="N", help=text)
     return parser
 
@@ -88,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     resolved = resolve(config)
     if cluster is not None:
         return serve_on_ray(arguments, resolved, limits, cluster, least, most)
-    # What takes seconds to import comes after what can be wrong with the command line.
+    # These imports take seconds; an error in the command line comes first.
     from alignatt_agent import cascade
     from alignatt_agent.serve.engines import EngineLoader, SharedEngines
     from alignatt_agent.serve.server import Server, listen
@@ -118,7 +115,7 @@ def serve_on_ray(
     least: int,
     most: int,
 ) -> int:
-    """Serve on a cluster until somebody wants it to stop; returns the exit status."""
+    """Serve on a cluster until a signal; returns the exit status."""
     from alignatt_agent.cluster.connection import joined
 
     with joined(cluster.address):
@@ -139,39 +136,31 @@ def serve_on_ray(
 def _ready(resolved: Resolved, host: str, port: int) -> str:
     shown = f"[{host}]" if ":" in host else host
     into = ", ".join(resolved.head_sets) or "any language"
-    return f"http://{shown}:{port}/ hears {resolved.config.source_language}, says {into}"
+    return f"http://{shown}:{port}/ translates {resolved.config.source_language} into {into}"
 
 
 def read_replicas(arguments: Namespace) -> tuple[int, int]:
-    """Return the least and the most number of replicas.
-
-    Raises:
-        ConfigError: they make no sense.
-    """
+    """Return the minimum and the maximum number of replicas."""
     given = arguments.replicas
     if given is None:
         return 1, 1
     if arguments.ray is None:
         raise ConfigError("--replicas has no meaning without --ray")
     if len(given) > 2 or not 1 <= given[0] <= given[-1]:
-        raise ConfigError(f"--replicas has to be N, or the least and the most, got {given}")
+        raise ConfigError(f"--replicas has to be N, or the minimum and the maximum, got {given}")
     return given[0], given[-1]
 
 
 def read_limits(arguments: Namespace) -> Limits:
-    """Return who may come.
-
-    Raises:
-        ConfigError: strangers could come, or a limit makes no sense.
-    """
+    """Return the limits; a server that others can reach needs a token."""
     local = is_loopback(arguments.host)
     if not local and not arguments.token:
         raise ConfigError(
-            f"--host {arguments.host} lets others in: say what they have to show with --token, "
+            f"--host {arguments.host} lets others in: give them a secret with --token, "
             "e.g. --token $(openssl rand -hex 16)"
         )
     if arguments.viewer_token and not arguments.token:
-        raise ConfigError("--viewer-token has no meaning without --token: everybody may come")
+        raise ConfigError("--viewer-token has no meaning without --token")
     for origin in arguments.origin:
         parts = urlsplit(origin)
         if parts.scheme not in ("http", "https") or not parts.netloc or parts.path not in ("", "/"):

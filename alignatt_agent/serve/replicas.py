@@ -15,7 +15,7 @@ from ray import serve
 
 from alignatt_agent import cascade
 from alignatt_agent.cluster.connection import check_versions
-from alignatt_agent.cluster.priority import giving_way
+from alignatt_agent.cluster.priority import lowest_priority
 from alignatt_agent.cluster.workers import tidy
 from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.languages import Language, language
@@ -92,7 +92,7 @@ class Replica:
         self._name = context.replica_id.unique_id
         self._loader = loader()
         self._engines = SharedEngines(resolved_here(config), self._loader)
-        with giving_way():
+        with lowest_priority():
             self._engines.load()
         self._threads = ThreadPoolExecutor(speakers, "step")
         self._pages = serve.get_deployment_handle(PAGES, APP)

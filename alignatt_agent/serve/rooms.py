@@ -1,6 +1,6 @@
-"""Rooms: one speaker, any number of viewers, and what was said so far.
+"""Rooms: one speaker, any number of viewers, and the text so far.
 
-Nothing is written to a disk: a room's text is in memory until a while after the last one left.
+Nothing is written to a disk: the text of a room stays in memory for a while after it is empty.
 """
 
 from __future__ import annotations
@@ -17,36 +17,29 @@ from typing import Any
 from alignatt_agent.serve.access import LATER, RefusedError
 
 MAX_EVENTS = 50_000
-"""Events that a room remembers: several hours of speech into a few languages."""
+"""Events that a room keeps: several hours of speech in a few languages."""
 
 _NAME = re.compile(r"[\w-]{1,64}")
 
 Message = dict[str, Any]
-"""What is sent to clients; ``type`` says what it is."""
+"""A JSON message to clients; its kind is ``type``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that viewers see.
-
-    Attributes:
-        id: for ``Last-Event-ID``: the talk and a number that grows by one.
-        text: the message as JSON; encoded once for all viewers.
-    """
+    """A message to viewers as JSON; ``id``, for ``Last-Event-ID``, is the talk and a number."""
 
     id: str
     text: str
 
 
 class Room:
-    """What one speaker says, for those who look on now and for those who come later.
-
-    Args:
-        name: what viewers ask for.
+    """The messages of one speaker, for viewers of now and later.
 
     Attributes:
-        viewers: how many look on.
-        speaking: whether somebody speaks.
+        name: viewers ask for it.
+        viewers: their number.
+        speaking: whether the room has a speaker now.
         session: secret of the last speaker, who resumes with it after a lost connection.
         audio_s: seconds of audio of the talk so far.
     """
@@ -60,16 +53,16 @@ class Room:
         self.begin()
 
     def begin(self, session: str = "") -> None:
-        """Start another talk; what was said before is forgotten."""
+        """Start a new talk and forget the old one."""
         self.session = session
         self.audio_s = 0.0
         self._talk = secrets.token_hex(4)
         self._texts: list[str] = []
-        self._dropped = 0  # oldest events that are no longer remembered
+        self._dropped = 0  # number of old events that are no longer kept
         self._wake()
 
     def publish(self, message: Mapping[str, Any]) -> str:
-        """Show a message to all viewers and remember it; returns the id of the event."""
+        """Send a message to all viewers and keep it; returns the id of the event."""
         self._texts.append(json.dumps(message, ensure_ascii=False))
         if len(self._texts) > MAX_EVENTS:
             drop = MAX_EVENTS // 10
@@ -79,11 +72,11 @@ class Room:
         return f"{self._talk}.{self._dropped + len(self._texts)}"
 
     def messages(self) -> Iterator[Message]:
-        """Return what is remembered, oldest first."""
+        """Return the kept messages, oldest first."""
         return map(json.loads, list(self._texts))
 
     def missed(self, since: str) -> Iterator[Message]:
-        """Return what was said after the event ``since``, each with its ``id``."""
+        """Return the text after the event ``since``, each message with its ``id``."""
         begin = max(self._position(since), self._dropped)
         for number, text in enumerate(self._texts[begin - self._dropped :], begin + 1):
             message = json.loads(text)
@@ -91,11 +84,7 @@ class Room:
                 yield message | {"id": f"{self._talk}.{number}"}
 
     async def follow(self, since: str = "") -> AsyncIterator[Event]:
-        """Show everything that was said and will be; ends when the room is closed.
-
-        Args:
-            since: id of the last event that the viewer has seen.
-        """
+        """Yield the events after ``since``, as they come, until the room is closed."""
         talk, position = self._talk, self._position(since)
         while True:
             news = self._news
@@ -113,13 +102,13 @@ class Room:
                 await news.wait()
 
     def _position(self, since: str) -> int:
-        """Return how many events of this talk were there with the event ``since``."""
+        """Return the number of events of this talk up to the event ``since``."""
         talk, _, number = since.partition(".")
         known = self._dropped + len(self._texts)
         return min(int(number), known) if talk == self._talk and number.isdecimal() else 0
 
     def close(self) -> None:
-        """Let the viewers go once they have seen everything."""
+        """Disconnect the viewers once they have all events."""
         self._closed = True
         self._wake()
 
@@ -129,11 +118,7 @@ class Room:
 
 
 def check_name(name: str) -> None:
-    """Refuse what cannot be the name of a room.
-
-    Raises:
-        RefusedError: it is too long, or holds other than letters, digits, - and _.
-    """
+    """Refuse what cannot be the name of a room."""
     if not _NAME.fullmatch(name):
         raise RefusedError(
             "room", f"a room has a name of 1 to 64 letters, digits, - and _, got {name[:80]!r}"
@@ -141,12 +126,7 @@ def check_name(name: str) -> None:
 
 
 class Rooms:
-    """The rooms of a server.
-
-    Args:
-        keep_s: seconds that an empty room's text is remembered.
-        clock: seconds.
-    """
+    """The rooms of a server; the text of an empty one is kept for ``keep_s`` seconds."""
 
     def __init__(self, keep_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._keep_s = keep_s
@@ -162,12 +142,12 @@ class Rooms:
         return self._rooms.get(name)
 
     def enter(self, name: str) -> Room:
-        """Return a room, a new one if need be; ``leave`` has to follow."""
+        """Return a room, a new one if there is none; ``leave`` has to follow."""
         self._left.pop(name, None)
         return self._rooms.setdefault(name, Room(name))
 
     def leave(self, room: Room) -> None:
-        """Note that somebody left; the last one starts the clock, if there is anything to keep."""
+        """Note that a speaker or viewer left; an empty room without text is forgotten at once."""
         if room.viewers or room.speaking:
             return
         if any(room.messages()):
@@ -179,11 +159,8 @@ class Rooms:
         """Return the room for a speaker, who has it alone until ``leave``.
 
         Args:
-            name: of the room; ``None`` for one that nobody can guess.
-            session: secret of the session that is to go on.
-
-        Raises:
-            RefusedError: somebody else speaks there, or there is no such session.
+            name: of the room; ``None`` for an unguessable one.
+            session: secret of a session to resume.
         """
         if session is not None:
             found = [room for room in self if _is(room.session, session)]
@@ -205,7 +182,7 @@ class Rooms:
         return room
 
     def sweep(self) -> None:
-        """Forget what nobody has looked at for a while."""
+        """Forget rooms that have been empty for ``keep_s`` seconds."""
         now = self._clock()
         for name, left in list(self._left.items()):
             if now - left >= self._keep_s:

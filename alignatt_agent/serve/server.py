@@ -1,4 +1,4 @@
-"""uvicorn with our limits, and a stop that lets speakers finish."""
+"""uvicorn with our limits, and a stop that translates the last words first."""
 
 from __future__ import annotations
 
@@ -15,23 +15,18 @@ from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.service import STOP_S, Service
 
 PING_S = 20.0
-"""Proxies close connections on which nothing comes."""
-
+"""Proxies close silent connections."""
 
 CLOSE_S = 2.0
 """Time for clients to answer the close of their connection when the server stops.
 
-uvicorn cuts off who has not. What a speaker sends on is unread then, so the connection is reset,
-and libraries that fail in sending drop what they have not read: the last words.
+uvicorn then cuts the connection. If the speaker still sends, the connection is reset, and libraries
+whose send fails drop what they have not read: the last words.
 """
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take an address before anything heavy is loaded; nothing connects to it yet.
-
-    Raises:
-        ConfigError: it is taken, or not one of this machine.
-    """
+    """Reserve an address before the engines are loaded; nothing can connect yet."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         taken = socket.socket(family, kind)
@@ -46,7 +41,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """uvicorn, but what was heard is said before connections are closed.
+    """uvicorn that translates the audio so far before it closes connections.
 
     Args:
         service: what all connections share.
@@ -59,9 +54,8 @@ class Server(uvicorn.Server):
                 create_app(service),
                 ws_max_size=MAX_MESSAGE,
                 ws_ping_interval=PING_S,
-                # The answer of a client that sends faster than it is heard waits behind its
-                # audio (a file of ten minutes lost its connection after 40 s); ``idle_s`` finds
-                # dead ones.
+                # The pong of a client that sends faster than real time waits behind its audio (a
+                # file of ten minutes lost its connection after 40 s); ``idle_s`` finds dead ones.
                 ws_ping_timeout=None,
                 ws_per_message_deflate=False,
                 access_log=False,  # addresses may hold tokens
@@ -80,13 +74,13 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take a signal for a wish to stop; uvicorn would raise it again afterwards."""
+        """Stop on a signal; uvicorn would raise the signal again afterwards."""
         with super().capture_signals():
             yield
             self._captured_signals.clear()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop taking connections, let the streams end, then close what is open."""
+        """Refuse new connections, let the streams end, then close the connections."""
         for server in self.servers:
             server.close()
         draining = asyncio.ensure_future(self._service.drain())

@@ -1,4 +1,4 @@
-"""What was said in a room, as a file."""
+"""The text of a room as a file."""
 
 from __future__ import annotations
 
@@ -22,19 +22,10 @@ FORMATS = {
 
 
 def transcript(room: Room, target: str, kind: str) -> str:
-    """Return what was said in one language so far; times are those of the speech.
-
-    Args:
-        room: where it was said.
-        target: code of the language; that of the speaker gives what was heard.
-        kind: one of ``FORMATS``.
-
-    Raises:
-        RefusedError: nothing was said in this language.
-    """
+    """Return the text of a target so far, in one of ``FORMATS``; times are those of the speech."""
     units = list(_said(room, target))
     if not units:
-        raise RefusedError("target", f"nothing was said in {target[:20]!r} yet", status=404)
+        raise RefusedError("target", f"no text in {target[:20]!r} yet", status=404)
     if kind == "txt":
         return join_words([unit.text for unit in units]) + "\n"
     if kind == "jsonl":

@@ -9,7 +9,7 @@ import sys
 import psutil
 import pytest
 
-from alignatt_agent.cluster.priority import LAST, giving_way
+from alignatt_agent.cluster.priority import LAST, lowest_priority
 
 
 def priorities(pid):
@@ -32,7 +32,7 @@ def test_engines_give_way_while_they_start():
         "time.sleep(60)"
     )
     try:
-        with giving_way():
+        with lowest_priority():
             engine = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
             engine.stdout.readline()
             assert priorities(engine.pid) == {LAST}
@@ -52,6 +52,6 @@ def test_engines_do_not_give_way_for_ever(monkeypatch):
 
     monkeypatch.setattr(os, "getpriority", lambda *_: 0)
     monkeypatch.setattr(os, "setpriority", refuse)
-    with giving_way():
+    with lowest_priority():
         assert asked == [1, 0]
     assert asked == [1, 0]

@@ -40,7 +40,7 @@ def server(tmp_path_factory):
         )
     try:
         for line in process.stdout:
-            if found := re.match(r"http(://\S+)/ hears en, says de, it, zh", line):
+            if found := re.match(r"http(://\S+)/ translates en into de, it, zh", line):
                 yield process, f"ws{found.group(1)}", log
                 break
         else:

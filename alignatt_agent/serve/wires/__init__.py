@@ -1,1 +1,1 @@
-"""What clients speak: our own messages, Simulstream's, OpenAI's and WhisperLiveKit's."""
+"""Wires: protocols of clients, ours, Simulstream's, OpenAI's and WhisperLiveKit's, one per file."""

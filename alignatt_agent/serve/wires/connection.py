@@ -1,4 +1,4 @@
-"""A WebSocket that is not trusted, and a speaker at its other end."""
+"""The WebSocket of an untrusted client."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from alignatt_agent.serve.service import Service
 from alignatt_agent.serve.stream import SpeakerStream
 
 SEND_S = 30.0
-"""A client that does not read for so long is gone."""
+"""A client that reads nothing for so long counts as disconnected."""
 
 REASON = 120
 """Longest reason of a closed WebSocket, in bytes of UTF-8 (RFC 6455 allows 123)."""
@@ -45,8 +45,8 @@ class Connection:
         """Return the next message: audio, or a JSON object.
 
         Raises:
-            RefusedError: it is too long or no JSON object, or none comes.
-            WebSocketDisconnect: the client is gone.
+            RefusedError: the message is too long or not a JSON object, or none comes.
+            WebSocketDisconnect: the client disconnected.
         """
         idle_s = self._service.limits.idle_s
         try:
@@ -67,7 +67,7 @@ class Connection:
         return data if isinstance(data, bytes) else _json(data)
 
     async def send(self, message: Message) -> None:
-        """Send a message; one that is gone gets nothing."""
+        """Send a message, unless the client is gone."""
         if self._gone:
             return
         self.sent += 1
@@ -88,13 +88,13 @@ class Connection:
     async def run_stream_or_restart_engines(
         self, stream: SpeakerStream, listening: Coroutine[Any, Any, None]
     ) -> None:
-        """Receive from a speaker until they stop, disconnect or the stream fails.
+        """Run a speaker's stream until they stop, or it fails; a failure restarts dead engines.
 
-        What was heard is said in any case, to the viewers and to a speaker who is still there.
+        The audio so far is translated in any case, for the viewers and a speaker who is connected.
 
         Args:
             stream: of the speaker.
-            listening: feeds it; returns when the speaker stops.
+            listening: feeds the stream; returns when the speaker stops.
 
         Raises:
             RefusedError: the message is invalid, the engines failed, or the server stops.
@@ -102,14 +102,14 @@ class Connection:
         """
         service = self._service
         running = asyncio.ensure_future(stream.run())
-        hearing = asyncio.ensure_future(listening)
+        feeding = asyncio.ensure_future(listening)
         closing = asyncio.ensure_future(service.closing.wait())
         try:
-            await asyncio.wait({running, hearing, closing}, return_when=asyncio.FIRST_COMPLETED)
-            stopped = closing.done() and not hearing.done()
+            await asyncio.wait({running, feeding, closing}, return_when=asyncio.FIRST_COMPLETED)
+            stopped = closing.done() and not feeding.done()
             if not running.done():
                 if stopped:
-                    hearing.cancel()  # a speaker who goes on would keep the stream open
+                    feeding.cancel()  # more audio would keep the stream open
                 stream.end()
                 await asyncio.wait({running})
             try:
@@ -119,11 +119,11 @@ class Connection:
                 raise
             if stopped:
                 raise RefusedError("closing", "the server stops", GOING)
-            hearing.result()
+            feeding.result()
         finally:
-            for task in (running, hearing, closing):
+            for task in (running, feeding, closing):
                 task.cancel()
-            await asyncio.gather(running, hearing, closing, return_exceptions=True)
+            await asyncio.gather(running, feeding, closing, return_exceptions=True)
 
 
 def _json(text: str) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Our own messages.
 
 A client sends ``start``, then audio as binary messages (16-bit little-endian mono), then ``stop``.
-It gets ``ready``, what ``messages`` tells of every step, and ``end``; or ``error`` and a close code
-with the reason. A speaker whose connection was lost starts again with the ``session`` of ``ready``:
-the talk goes on, and the messages after the ``id`` given as ``since`` are sent first.
+It gets ``ready``, the ``messages`` of every step, and ``end``; or ``error`` and a close code with
+the reason. After a lost connection a speaker starts with the ``session`` of ``ready``: the talk
+continues, and the messages after the ``id`` given as ``since`` are sent first.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Start(Strict):
 
 
 async def serve(connection: Connection, service: Service) -> None:
-    """Serve one speaker, or a client of Simulstream's: the first message tells.
+    """Serve a speaker of ours or, if the first message has no ``type``, of Simulstream's.
 
     Raises:
         RefusedError: the speaker cannot be served, or no longer.

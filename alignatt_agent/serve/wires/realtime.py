@@ -1,7 +1,7 @@
 """OpenAI's realtime translation (``/v1/realtime/translations``), text only.
 
-Its transcript deltas are append-only, as all our output is. Audio is 24 kHz 16-bit little-endian
-mono in base64. ``session.input_transcript.delta`` comes for every finished sentence, if asked for.
+Its transcript deltas are append-only, like all our output. Audio is 24 kHz 16-bit little-endian
+mono in base64. ``session.input_transcript.delta`` comes for every complete sentence, if asked for.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RATE = 24_000
 """Sampling rate of the protocol, in Hz."""
 
 LONGEST_S = 86_400
-"""When a session expires that nobody ends."""
+"""Expiry that a session announces."""
 
 
 async def serve(connection: Connection, service: Service) -> None:
@@ -87,7 +87,7 @@ class _Session:
             await self._connection.run_stream_or_restart_engines(speech.stream, listen())
 
     async def _wait_for_audio(self) -> bytes | None:
-        """Return the next piece of audio; ``None`` when the client ends the session."""
+        """Return the next piece of audio; ``None`` when the client closes the session."""
         while True:
             event = await self._connection.receive()
             kind = "binary" if isinstance(event, bytes) else event.get("type")

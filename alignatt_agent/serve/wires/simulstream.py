@@ -1,9 +1,9 @@
-"""Simulstream's messages, so that its clients work here as they are.
+"""Simulstream's messages, for its unchanged clients, on the paths of ``own``.
 
-Text tells ``sample_rate``, ``source_lang`` and ``target_lang`` of what follows; binary messages are
-16-bit little-endian mono audio; ``end_of_stream`` ends a stream, and another may follow. Every step
-of exactly ``chunk_ms`` is answered with what is new. Its ``metrics_metadata`` is ignored: scores
-come from Simulstream's own server, which writes the log.
+Text messages set ``sample_rate``, ``source_lang`` and ``target_lang`` of the audio that follows;
+binary messages are 16-bit little-endian mono audio; ``end_of_stream`` ends a stream, and another
+may follow. Every step of exactly ``chunk_ms`` is answered with the new text. ``metrics_metadata``
+is ignored: scores come from Simulstream's own server, which writes the log.
 """
 
 from __future__ import annotations
@@ -18,16 +18,11 @@ from alignatt_agent.types import SAMPLE_RATE
 
 
 async def serve(connection: Connection, service: Service, first: bytes | dict[str, Any]) -> None:
-    """Serve one speaker after the other until the client leaves.
-
-    Args:
-        connection: the client's.
-        service: what all connections share.
-        first: the message that it began with.
+    """Serve one stream after the other until the client disconnects.
 
     Raises:
-        RefusedError: it cannot be granted, or cannot go on.
-        WebSocketDisconnect: the client left.
+        RefusedError: a stream cannot be served, or no longer.
+        WebSocketDisconnect: the client disconnected.
     """
     settings: dict[str, Any] = {}
     message = first
