@@ -113,6 +113,28 @@ class TargetStream:
             times=emission.times,
         )
 
+    def translate(
+        self, words: tuple[Word, ...], accessible: int | None
+    ) -> tuple[Emission, GatedDraft | None]:
+        """Translate words that a client recognized itself; instead of ``update``.
+
+        Args:
+            words: of the open utterance, or of a closed one.
+            accessible: leading words of the open utterance that may be relied on; ``None`` if it is
+                closed.
+
+        Returns:
+            The next units, and the latest draft that was gated.
+
+        Raises:
+            EngineError: an engine failed; the call may be repeated.
+        """
+        if accessible is None:
+            emission = self.translator.complete(words)
+        else:
+            emission = self.translator.update(SourceView(words, accessible))
+        return emission, self.translator.gated
+
     def draft_ahead(self, view: SourceView, threads: Executor) -> None:
         """Begin what the next update will probably need while the words are still being aligned.
 

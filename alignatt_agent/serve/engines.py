@@ -1,4 +1,4 @@
-"""The engines that all speakers share: loaded, watched, started again."""
+"""The engines that all speakers share: started, watched, restarted."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from alignatt_agent.types import AlignAttError, EngineError
 LOGGER = logging.getLogger(__name__)
 
 LONGEST_PAUSE_S = 60.0
-"""Between two attempts to start engines that do not start."""
+"""Longest pause between two attempts to restart the engines."""
 
 
 class EnginePool(ABC):
-    """The engines behind a service, in this process or elsewhere.
+    """The engines behind a service, in this process or on replicas.
 
     Attributes:
         resolved: the configuration.
-        state: whether they are there.
+        state: of the engines.
         error: the last error, if any.
-        restarts: number of times that engines which died were started again.
+        restarts: number of restarts after an engine died.
     """
 
     def __init__(self, resolved: Resolved) -> None:
@@ -54,30 +54,24 @@ class EnginePool(ABC):
         context: str,
         failed: Callable[[EngineError], None],
     ) -> AbstractAsyncContextManager[Stream | RemoteStream]:
-        """Open a stream on the engines.
+        """Open a stream on the engines, or raise ``RefusedError`` if none are available.
 
         Args:
             source: the spoken language.
             targets: languages to translate into.
             context: names and terms of the talk.
             failed: called when this stream alone cannot go on.
-
-        Raises:
-            RefusedError: no engines are available.
-            HeadSetError: the configuration has no head set for a direction.
         """
 
-    @abstractmethod
-    def mend(self, died: Callable[[], None] = lambda: None) -> None:
-        """Restart dead engines in the background; ``died`` is called when some are found."""
+    def restart_dead(self, died: Callable[[], None]) -> None:  # noqa: B027 - replicas need none
+        """Restart dead engines in the background; ``died`` is called if there are any."""
 
     def describe(self) -> dict[str, Any]:
-        """Return what ``/health`` reports beyond their state."""
+        """Return more about the engines for ``/health``."""
         return {"restarts": self.restarts}
 
-    @abstractmethod
-    async def stop(self) -> None:
-        """Give up restarting."""
+    def stop(self) -> None:  # noqa: B027
+        """Stop restarting."""
 
 
 class EngineLoader:
@@ -89,7 +83,7 @@ class EngineLoader:
         return cascade.load_resolved(resolved)
 
     def alive(self) -> bool:
-        """Whether all can serve requests."""
+        """Whether all engines can serve requests."""
         return pool.all_alive()
 
 
@@ -100,14 +94,10 @@ class SharedEngines(EnginePool):
         super().__init__(resolved)
         self._loader = loader
         self._engines: cascade.Engines | None = None
-        self._mending: asyncio.Task[None] | None = None
+        self._restarting: asyncio.Task[None] | None = None
 
     def load(self) -> None:
-        """Start the engines and compare the head sets with them; takes up to minutes.
-
-        Raises:
-            AlignAttError: they do not start or do not fit; the message says which and why.
-        """
+        """Start the engines and check the head sets against them; takes up to minutes."""
         self.state = "starting"
         engines = self._loader.load(self.resolved)
         self.resolved.check_shape(engines.num_layers, engines.num_heads)
@@ -130,35 +120,31 @@ class SharedEngines(EnginePool):
         yield cascade.open_stream(self.resolved, self.engines(), source, targets, context)
 
     def engines(self) -> cascade.Engines:
-        """Return the engines.
-
-        Raises:
-            RefusedError: they are not there.
-        """
+        """Return the engines, or raise ``RefusedError`` while they start."""
         if self._engines is None or not self.healthy():
             reason = f" ({self.error})" if self.error else ""
             raise RefusedError("engine", f"the engines are being started{reason}: try again", LATER)
         return self._engines
 
-    def mend(self, died: Callable[[], None] = lambda: None) -> None:
-        """Restart dead engines in the background."""
+    def restart_dead(self, died: Callable[[], None]) -> None:
+        """Restart dead engines in the background; ``died`` is called if there are any."""
         if self.state == "ok" and not self._loader.alive():
-            LOGGER.error("an engine died; the engines are started again")
+            LOGGER.error("an engine died; the engines are restarted")
             self.state, self._engines = "starting", None
-            self._mending = asyncio.create_task(self._mend())
+            self._restarting = asyncio.create_task(self._restart())
             died()
 
-    async def _mend(self) -> None:
+    async def _restart(self) -> None:
         pause = 1.0
         while True:
             try:
                 await asyncio.to_thread(self.load)
             except AlignAttError as error:
                 self.error = str(error)
-                LOGGER.error("they do not start: %s", error)
+                LOGGER.error("the engines do not start: %s", error)
             except Exception as error:
                 self.error = f"{type(error).__name__}: {error}"
-                LOGGER.exception("they do not start")
+                LOGGER.exception("the engines do not start")
             else:
                 self.restarts += 1
                 LOGGER.warning("the engines work again")
@@ -166,7 +152,7 @@ class SharedEngines(EnginePool):
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
 
-    async def stop(self) -> None:
-        """Give up mending."""
-        if self._mending is not None:
-            self._mending.cancel()
+    def stop(self) -> None:
+        """Stop restarting."""
+        if self._restarting is not None:
+            self._restarting.cancel()

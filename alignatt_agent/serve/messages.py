@@ -1,8 +1,8 @@
-"""What a step of the cascade tells clients.
+"""The messages about a step of the cascade.
 
-Times are seconds from the start of the talk. With ``detail`` ``text`` a client gets what was said
-and how the server keeps up, with ``words`` also what was heard, with ``why`` also the drafts and
-why they wait.
+Times are seconds from the start of the talk. With ``detail`` ``text`` a client gets the translation
+and the state of the stream, with ``words`` also the recognized words, with ``why`` also the drafts
+and the reasons why they wait.
 """
 
 from __future__ import annotations
@@ -24,31 +24,19 @@ DETAIL: dict[Detail, frozenset[str]] = {
     "words": frozenset({"ready", "said", "status", "error", "end", "heard"}),
     "why": frozenset({"ready", "said", "status", "error", "end", "heard", "draft"}),
 }
-"""Types of messages that a client of each detail gets."""
+"""Types of messages of each detail."""
 
 
 def of_step(step: StreamStep, offset_s: float = 0.0) -> list[Message]:
-    """Return what one chunk gave.
-
-    Args:
-        step: what was heard and what it became in every language.
-        offset_s: seconds of the talk before this stream.
-    """
+    """Return the messages of a step; ``offset_s`` is the length of the talk before this stream."""
     found = [_heard(step.heard, round(step.audio_s + offset_s, 2), offset_s)]
     for target, own in step.steps.items():
-        found += of_target(target, own, offset_s)
+        if own.gated is not None:
+            found.append(_draft(target, own.gated))
+        if own.units:
+            found.append(_said(target, own, round(own.audio_s + offset_s, 2), offset_s))
     for target, error in step.failures.items():
         found.append(warning(error, target))
-    return found
-
-
-def of_target(target: str, step: Step, offset_s: float = 0.0) -> list[Message]:
-    """Return what one language made of what was heard."""
-    found = []
-    if step.gated is not None:
-        found.append(_draft(target, step.gated))
-    if step.units:
-        found.append(_said(target, step, round(step.audio_s + offset_s, 2), offset_s))
     return found
 
 
@@ -59,12 +47,12 @@ def warning(error: Exception, target: str | None = None) -> Message:
 
 
 def refusal(error: RefusedError) -> Message:
-    """Return the last message but one of a stream that cannot go on."""
+    """Return the message of a stream that cannot go on."""
     return {"type": "error", "code": error.code, "message": str(error), "final": True}
 
 
 def for_viewers(message: Message) -> bool:
-    """Whether viewers see a message, and those who come later."""
+    """Whether viewers get a message."""
     return message["type"] in ("ready", "said", "end") or bool(message.get("final"))
 
 

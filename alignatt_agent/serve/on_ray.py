@@ -1,9 +1,9 @@
 """The live server on Ray Serve: the application is the ingress, engines are replicas behind it.
 
-A talk is one request to a replica, for as long as the talk lasts. So Serve's own rules do what a
-scheduler would: a new talk goes where there is room, replicas come and go with the talks under way,
-and one that is to go finishes its talks. Rooms are where the pages are: viewers always reach them,
-and what was said outlives the replica that said it.
+A talk is one request to a replica, for as long as the talk lasts. So Serve's own rules schedule the
+talks: a new one goes to a replica with a free place, the number of replicas follows the talks, and
+a surplus replica finishes its talks. Rooms are where the pages are: viewers always reach them, and
+text outlives the replica that made it.
 """
 
 from __future__ import annotations
@@ -42,29 +42,22 @@ from alignatt_agent.serve.replicas import (
 from alignatt_agent.serve.service import STOP_S, Service
 
 LONGEST_TALK_S = 12 * 3600.0
-"""A replica that is to go may finish its talks for so long."""
+"""Time for the talks of a replica that shuts down."""
 
 LOOK_BACK_S = 10.5
-"""Talks under way are told every ten seconds, and Serve wants to look back longer than that."""
+"""Serve counts the talks every ten seconds, and has to look back longer than that."""
 
 _ASK_AT_ONCE = {
     "RAY_core_worker_rpc_server_reconnect_timeout_base_s": "0",
     "RAY_grpc_client_check_connection_status_interval_milliseconds": "50",
 }
-"""Ray waits for a second before it asks whether a process that does not answer is dead. An answer
-that a killed replica did not take holds up all others of the pages meanwhile: they stood still in
-16 of 44 kills, with the first setting alone in 5 of 10, with both in none of 18."""
+"""By default Ray waits for a second before it asks whether a silent process is dead. Meanwhile an
+answer to a killed replica blocks all other answers of the pages: they stood still in 16 of 44
+kills, with the first setting alone in 5 of 10, with both in none of 18."""
 
 
 class Pages:
-    """The application, and the line on which replicas fetch what talks want of them.
-
-    Args:
-        engines: handle of their deployment.
-        config: the configuration.
-        limits: who may come.
-        scale: how many replicas there are.
-    """
+    """The application, from which replicas fetch the calls of talks."""
 
     def __init__(
         self, engines: Any, config: Mapping[str, Any], limits: Limits, scale: Scale
@@ -79,18 +72,18 @@ class Pages:
     def __serve_build_asgi_app__(self) -> Starlette:
         return create_app(self._service)
 
-    async def work(self, key: int) -> RemoteCall | None:
-        """Return what is to be done next for a talk; ``None`` when it is over."""
+    async def next_call(self, key: int) -> RemoteCall | None:
+        """Return the next call of a talk; ``None`` when it is over."""
         talk = self._engines.talks.get(key)
-        return await talk.work() if talk else None
+        return await talk.next_call() if talk else None
 
     async def drain(self) -> None:
-        """Let the speakers' last words be translated, and the viewers go."""
+        """Translate the last words of all speakers and disconnect the viewers."""
         await self._service.drain()
         self._watching.cancel()
 
     def _pass_on(self) -> None:
-        """Show the metrics in Ray's dashboard, too."""
+        """Copy the metrics to Ray's dashboard."""
         for family in self._service.metrics.registry.collect():
             for sample in family.samples:
                 if sample.name not in self._gauges:
@@ -108,18 +101,15 @@ def deployed(
     port: int,
     loader: Callable[[], EngineLoader] = EngineLoader,
 ) -> Iterator[None]:
-    """Run the application on the cluster; speakers' last words are translated at the end.
+    """Run the application on the cluster; the last words of speakers are translated at the end.
 
     Args:
         resolved: the configuration.
-        limits: who may come.
-        scale: how many engines there are.
+        limits: who may connect; ``max_speakers`` is that of each replica.
+        scale: of the replicas.
         host: address to listen on, on the head.
         port: port to listen on.
-        loader: where the engines of each replica come from; importable.
-
-    Raises:
-        ClusterError: it runs there already, or does not start.
+        loader: makes the engines of each replica; importable.
     """
     quiet = LoggingConfig(enable_access_log=False, log_level="WARNING")  # no tokens in logs
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
@@ -138,7 +128,7 @@ def deployed(
         try:
             yield
         finally:
-            with contextlib.suppress(Exception):  # a cluster that is gone has nothing to drain
+            with contextlib.suppress(Exception):  # a lost cluster has nothing to drain
                 handle.drain.remote().result(timeout_s=STOP_S + 5)
     except (RuntimeError, RayError) as error:
         raise ClusterError(f"the server does not start on the cluster: {one_line(error)}") from None

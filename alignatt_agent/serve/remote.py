@@ -1,27 +1,20 @@
-"""Talks that are heard elsewhere: what is asked of them, and what comes back.
+"""A stream on another machine: its calls are sent to a replica, and the results come back.
 
-Both ends of a talk's line. Whoever hears it fetches the work and sends an answer to each, in order,
-so one request to a replica can last as long as a talk.
+The replica fetches the calls and answers each, in order, so one request to it lasts as long as a
+talk.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from alignatt_agent.stream import Stream, StreamStep
-from alignatt_agent.types import (
-    EngineError,
-    FloatArray,
-    GatedDraft,
-    SourceView,
-    Word,
-)
+from alignatt_agent.types import Emission, EngineError, FloatArray, GatedDraft, Word
 
 RELEASE_S = 0.2
 """Delay between the message to a speaker whose talk was lost and the failure of its steps."""
@@ -29,201 +22,126 @@ RELEASE_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class RemoteCall:
-    """A call of a stream, or of one of its translators.
-
-    Attributes:
-        target: code of the language of the translator; ``None`` for the stream.
-        method: its name.
-        arguments: of the call.
-    """
+    """A method call of a stream, or of one of its targets if there is a ``target``."""
 
     target: str | None
     method: str
     arguments: tuple[Any, ...]
 
-    def do(self, stream: Stream) -> tuple[Any, GatedDraft | None]:
-        """Return the result, and the latest draft that the translator gated."""
-        if self.target is None:
-            return getattr(stream, self.method)(*self.arguments), None
-        translator = stream.targets[self.target].translator
-        return getattr(translator, self.method)(*self.arguments), translator.gated
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """The talk has a replica from now on; the first thing that comes back."""
-
-    replica: str
-
-
-@dataclass(frozen=True, slots=True)
-class CallResult:
-    """What a piece of work gave; an exception is raised where it was asked for."""
-
-    value: Any
-
-
-Reply = Placed | CallResult
+    def run(self, stream: Stream) -> Any:
+        """Make the call."""
+        owner = stream if self.target is None else stream.targets[self.target]
+        return getattr(owner, self.method)(*self.arguments)
 
 
 class RemoteStream:
-    """The end of a talk that asks; looks like a ``Stream``.
+    """A stream on a replica, with the calls of a ``Stream`` that a server makes.
 
     Args:
         targets: codes of the languages.
-        failed: is told when the talk cannot go on.
+        failed: called when the talk cannot go on.
 
     Attributes:
-        targets: by code of the language, for clients that recognise speech themselves.
-        replica: who hears it, once it is placed.
+        targets: by code of the language, for clients that recognize speech themselves.
+        replica: its name, once the talk has one.
     """
 
-    def __init__(
-        self,
-        targets: Sequence[str],
-        failed: Callable[[EngineError], None],
-    ) -> None:
-        self.targets: Mapping[str, Any] = {code: _RemoteTarget(self, code) for code in targets}
+    def __init__(self, targets: Sequence[str], failed: Callable[[EngineError], None]) -> None:
+        self.targets = {code: RemoteTarget(self, code) for code in targets}
         self.replica: str | None = None
         self._failed = failed
         self._loop = asyncio.get_running_loop()
-        self._works: asyncio.Queue[RemoteCall | None] = asyncio.Queue()
-        self._asked: deque[Future[Any]] = deque()
+        self._calls: asyncio.Queue[RemoteCall | None] = asyncio.Queue()
+        self._waiting: deque[Future[Any]] = deque()
         self._placed = asyncio.Event()
         self._over = False
 
     def step(self, chunk: FloatArray) -> StreamStep:
-        """Hear a chunk, ``[samples]``; from any thread but that of the event loop."""
-        return self._step("step", chunk)
+        """Recognize and translate a chunk, ``[samples]``; not from the thread of the event loop."""
+        found: StreamStep = self.call(RemoteCall(None, "step", (chunk,)))
+        return found
 
     def finish(self) -> StreamStep:
         """Translate everything that was said to its end."""
-        return self._step("finish")
-
-    def ask(self, work: RemoteCall) -> tuple[Any, GatedDraft | None]:
-        """Have something done and wait for it.
-
-        Raises:
-            EngineError: an engine failed, or whoever heard the talk is gone.
-        """
-        answer: Future[Any] = Future()
-        self._loop.call_soon_threadsafe(self._ask, work, answer)
-        found: tuple[Any, GatedDraft | None] = answer.result()
+        found: StreamStep = self.call(RemoteCall(None, "finish", ()))
         return found
 
-    async def work(self) -> RemoteCall | None:
-        """Return what is to be done next; ``None`` when the talk is over."""
-        return await self._works.get()
+    def call(self, call: RemoteCall) -> Any:
+        """Wait for the result of a call, or raise the error of the replica."""
+        result: Future[Any] = Future()
+        self._loop.call_soon_threadsafe(self._send, call, result)
+        return result.result()
 
-    async def listen(self, replies: AsyncIterator[Reply]) -> None:
-        """Take what comes back until it ends."""
-        error = EngineError("whoever heard this talk has stopped")
+    async def next_call(self) -> RemoteCall | None:
+        """Return the next call for the replica; ``None`` when the talk is over."""
+        return await self._calls.get()
+
+    async def listen(self, replies: AsyncIterator[Any]) -> None:
+        """Receive the name of the replica, then the results of the calls, until they end."""
+        error = EngineError("the replica of this talk has stopped")
         try:
             async for reply in replies:
-                if isinstance(reply, Placed):
-                    self.replica = reply.replica
+                if self.replica is None:
+                    self.replica = reply
                     self._placed.set()
                 else:
-                    _settle(self._asked.popleft(), reply.value)
+                    _settle(self._waiting.popleft(), reply)
         except asyncio.CancelledError:
             raise
         except Exception as cause:
-            error = lost(cause)
+            error = _lost(cause)
         finally:
-            asked_to = not self._over
-            self._over = True
-            if asked_to:
+            unexpected, self._over = not self._over, True
+            if unexpected:
                 self._failed(error)
                 await asyncio.sleep(RELEASE_S)
-            while self._asked:
-                _settle(self._asked.popleft(), error)
+            while self._waiting:
+                _settle(self._waiting.popleft(), error)
 
     async def placed(self) -> None:
-        """Wait until somebody hears it."""
+        """Wait until a replica has the talk."""
         await self._placed.wait()
 
     def close(self) -> None:
-        """Let whoever hears it go."""
+        """Release the replica."""
         self._over = True
-        self._works.put_nowait(None)
+        self._calls.put_nowait(None)
 
-    def _step(self, method: str, *arguments: Any) -> StreamStep:
-        found, _ = self.ask(RemoteCall(None, method, arguments))
-        assert isinstance(found, StreamStep)
-        return found
-
-    def _ask(self, work: RemoteCall, answer: Future[Any]) -> None:
+    def _send(self, call: RemoteCall, result: Future[Any]) -> None:
         if self._over:
-            _settle(answer, EngineError("the talk is over"))
+            _settle(result, EngineError("the talk is over"))
         else:
-            self._asked.append(answer)
-            self._works.put_nowait(work)
+            self._waiting.append(result)
+            self._calls.put_nowait(call)
 
 
-class _RemoteTarget:
-    """Has a translator."""
+@dataclass(frozen=True, slots=True)
+class RemoteTarget:
+    """A target of a stream on a replica."""
 
-    def __init__(self, talk: RemoteStream, target: str) -> None:
-        self.translator = _Translator(talk, target)
+    stream: RemoteStream
+    code: str
 
-
-class _Translator:
-    """A translator elsewhere, as far as ``wires.mt`` needs one."""
-
-    def __init__(self, talk: RemoteStream, target: str) -> None:
-        self._talk, self._target = talk, target
-        self.gated: GatedDraft | None = None
-
-    def update(self, view: SourceView) -> Any:
-        return self._ask("update", view)
-
-    def complete(self, words: Sequence[Word]) -> Any:
-        return self._ask("complete", words)
-
-    def _ask(self, method: str, *arguments: Any) -> Any:
-        found, self.gated = self._talk.ask(RemoteCall(self._target, method, arguments))
+    def translate(
+        self, words: tuple[Word, ...], accessible: int | None
+    ) -> tuple[Emission, GatedDraft | None]:
+        """See ``TargetStream.translate``."""
+        call = RemoteCall(self.code, "translate", (words, accessible))
+        found: tuple[Emission, GatedDraft | None] = self.stream.call(call)
         return found
 
 
-async def serve_calls(
-    stream: Stream,
-    fetch: Callable[[], Awaitable[RemoteCall | None]],
-    threads: Executor,
-    alive: Callable[[], bool],
-) -> AsyncIterator[Reply]:
-    """Run the calls that ``fetch`` returns on a replica, and yield their results in order.
-
-    Args:
-        stream: recognizes and translates.
-        fetch: returns the next call, ``None`` at the end.
-        threads: where calls run.
-        alive: whether the engines can go on.
-
-    Raises:
-        EngineError: they cannot.
-    """
-    loop = asyncio.get_running_loop()
-    while (work := await fetch()) is not None:
-        try:
-            value: Any = await loop.run_in_executor(threads, partial(work.do, stream))
-        except Exception as error:
-            value = error
-        if isinstance(value, EngineError) and not alive():
-            raise value
-        yield CallResult(value)
-
-
-def lost(cause: Exception) -> EngineError:
-    """Return what a speaker is told when a talk breaks off."""
+def _lost(cause: Exception) -> EngineError:
+    """Return the error for the speaker of a talk whose replica failed."""
     inner = getattr(cause, "cause", None) or cause
     if isinstance(inner, EngineError):
         return inner
     return EngineError(f"the machine that heard this talk is gone ({type(inner).__name__})")
 
 
-def _settle(answer: Future[Any], value: Any) -> None:
-    if not answer.done():
+def _settle(result: Future[Any], value: Any) -> None:
+    if not result.done():
         if isinstance(value, BaseException):
-            answer.set_exception(value)
+            result.set_exception(value)
         else:
-            answer.set_result(value)
+            result.set_result(value)

@@ -1,4 +1,4 @@
-"""The engines of a live server as Ray Serve's replicas, and the end of their line that asks."""
+"""The engines of a live server as replicas of Ray Serve, and the server's view of them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,7 @@ from alignatt_agent.config.quiet import quieten
 from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.serve.access import LATER, RefusedError
 from alignatt_agent.serve.engines import EngineLoader, EnginePool, SharedEngines
-from alignatt_agent.serve.remote import (
-    Placed,
-    RemoteCall,
-    RemoteStream,
-    Reply,
-    serve_calls,
-)
+from alignatt_agent.serve.remote import RemoteCall, RemoteStream
 from alignatt_agent.types import EngineError
 
 LOGGER = logging.getLogger(__name__)
@@ -39,23 +33,22 @@ APP, PAGES, ENGINES = "alignatt", "pages", "engines"
 """Names of the application and its deployments."""
 
 PLACE_S = 300.0
-"""Longest time that a speaker waits for a replica that is being started."""
+"""Longest time that a speaker waits for a replica that starts."""
 
 WATCH_S = 2.0
-"""How often the state of the replicas is asked for, and metrics are passed on."""
+"""Time between two looks at the state of the replicas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How many engines there are, and what each takes.
+    """The number of replicas, and the share of each.
 
     Attributes:
-        least: replicas that are always there.
-        most: replicas there may be.
-        speakers: talks that one hears at once.
-        share: what one takes, as Ray's options name it.
-        grow_s: time that talks have to wait before another replica is started.
-        shrink_s: time that a replica has to be too many before it goes.
+        least, most: replicas.
+        speakers: talks of one replica at a time.
+        share: of one replica, as Ray's options name it.
+        grow_s: time that talks have to wait before another replica starts.
+        shrink_s: time that a replica has to be surplus before it shuts down.
     """
 
     least: int
@@ -67,16 +60,13 @@ class Scale:
 
 
 class Replica:
-    """The engines of one device, and the talks that they hear.
+    """The engines of one device, and their talks.
 
     Args:
         config: the configuration.
-        here: versions of the machine that asked for it.
-        speakers: talks at once.
-        loader: where engines come from.
-
-    Raises:
-        AlignAttError: the engines do not start, or other versions are installed here.
+        here: versions of the machine of the command.
+        speakers: talks at a time.
+        loader: makes the engines.
     """
 
     def __init__(
@@ -99,25 +89,26 @@ class Replica:
 
     async def talk(
         self, key: int, source: str, targets: Sequence[str], context: str
-    ) -> AsyncIterator[Reply]:
-        """Hear a talk to its end."""
-
-        async def fetch() -> RemoteCall | None:
-            work: RemoteCall | None = await self._pages.work.remote(key)
-            return work
-
+    ) -> AsyncIterator[Any]:
+        """Yield the name of this replica, then the results of the calls of a talk, or errors."""
+        loop = asyncio.get_running_loop()
         spoken, wanted = language(source), [language(code) for code in targets]
         async with self._engines.open_stream(spoken, wanted, context, lambda _: None) as stream:
-            yield Placed(self._name)
-            async for reply in serve_calls(stream, fetch, self._threads, self._loader.alive):
-                yield reply
+            yield self._name
+            while True:
+                call: RemoteCall | None = await self._pages.next_call.remote(key)
+                if call is None:
+                    return
+                try:
+                    result = await loop.run_in_executor(self._threads, call.run, stream)
+                except Exception as error:
+                    if isinstance(error, EngineError) and not self._loader.alive():
+                        raise
+                    result = error
+                yield result
 
     def check_health(self) -> None:
-        """Serve starts another replica in place of one whose engines died.
-
-        Raises:
-            EngineError: they did.
-        """
+        """Raise if an engine died; Serve then replaces this replica."""
         if not self._loader.alive():
             raise EngineError("an engine died")
 
@@ -127,12 +118,7 @@ class Replica:
 
 
 class RemoteEngines(EnginePool):
-    """The replicas, as a service sees them.
-
-    Args:
-        resolved: the configuration.
-        handle: of their deployment.
-        scale: how many there are.
+    """The engines of all replicas, behind the handle of their deployment.
 
     Attributes:
         talks: under way, by key.
@@ -144,10 +130,10 @@ class RemoteEngines(EnginePool):
         self._handle = handle.options(stream=True)
         self._scale = scale
         self._opened = self._running = 0
-        self._gone: set[str] = set()
+        self._lost_replicas: set[str] = set()
 
     def healthy(self) -> bool:
-        """Whether any replica can hear talks."""
+        """Whether any replica runs."""
         return self.state == "ok"
 
     @contextlib.asynccontextmanager
@@ -158,7 +144,7 @@ class RemoteEngines(EnginePool):
         context: str,
         failed: Callable[[EngineError], None],
     ) -> AsyncIterator[RemoteStream]:
-        """Open a stream on a replica with room, or on one that starts in time."""
+        """Open a stream on a replica with a free place, or on one that starts in time."""
         codes = [target.code for target in targets]
         talk = RemoteStream(codes, lambda error: self._lost(talk, error, failed))
         self._opened += 1
@@ -182,27 +168,21 @@ class RemoteEngines(EnginePool):
                 replies.cancel()
                 listening.cancel()
 
-    def mend(self, died: Callable[[], None] = lambda: None) -> None:
-        """Do nothing: Ray Serve restarts replicas."""
-
-    async def stop(self) -> None:
-        """Do nothing: nothing is being restarted here."""
-
-    async def watch(self, tell: Callable[[], None]) -> None:
-        """Ask for the state of the replicas, until cancelled; tell somebody now and then."""
+    async def watch(self, after: Callable[[], None]) -> None:
+        """Look at the state of the replicas until cancelled; call ``after`` each time."""
         while True:
-            with contextlib.suppress(Exception):  # the controller is being started again
+            with contextlib.suppress(Exception):  # the controller restarts
                 found = await asyncio.to_thread(serve.status)
                 deployment = found.applications[APP].deployments[ENGINES]
                 running = deployment.replica_states.get("RUNNING", 0)
                 self._running = running
                 self.state = "ok" if running else "starting"
                 self.error = None if running else deployment.message or None
-            tell()
+            after()
             await asyncio.sleep(WATCH_S)
 
     def describe(self) -> dict[str, Any]:
-        """Return talks under way by replica, for ``/health``."""
+        """Return the number of talks by replica, for ``/health``."""
         placed = Counter(talk.replica for talk in self.talks.values() if talk.replica)
         return super().describe() | {
             "replicas": {
@@ -216,10 +196,10 @@ class RemoteEngines(EnginePool):
     def _lost(
         self, talk: RemoteStream, error: EngineError, failed: Callable[[EngineError], None]
     ) -> None:
-        if talk.replica is not None and talk.replica not in self._gone:
-            self._gone.add(talk.replica)
+        if talk.replica is not None and talk.replica not in self._lost_replicas:
+            self._lost_replicas.add(talk.replica)
             self.restarts += 1
-        LOGGER.error("a talk broke off: %s", error)
+        LOGGER.error("a talk was lost: %s", error)
         failed(error)
 
 

@@ -1,4 +1,4 @@
-"""What all connections of a server share: engines, rooms, limits, and the way to stop."""
+"""What all connections of a server share: engines, rooms, limits, and the stop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from alignatt_agent.serve.stream import SpeakerStream
 from alignatt_agent.types import AlignAttError, EngineError
 
 STOP_S = 10.0
-"""Time for streams to say what they have heard when the server stops."""
+"""Time for streams to translate their last words when the server stops."""
 
 SWEEP_S = 30.0
 """How often empty rooms are looked for."""
@@ -38,9 +38,9 @@ class TalkRequest:
         source: the spoken language, code or name; ``None`` for the configured one.
         targets: languages to translate into; the spoken one gives captions of the speech.
         rate: sampling rate of the audio, in Hz.
-        live: hear all audio that waits in one step.
-        room: what viewers ask for; ``None`` for a room that nobody can guess.
-        session: of a talk that is to go on.
+        live: take all waiting audio in one step.
+        room: its name; ``None`` for an unguessable one.
+        session: of a talk to resume.
         context: names and terms of the talk; ``None`` for the configured ones.
     """
 
@@ -55,7 +55,7 @@ class TalkRequest:
 
 @dataclass(frozen=True, slots=True)
 class OpenTalk:
-    """A stream, its room and what its speaker is told first."""
+    """A stream, its room and the first message to its speaker."""
 
     stream: SpeakerStream
     room: Room
@@ -63,7 +63,7 @@ class OpenTalk:
     ready: Message
 
     def join(self, units: Sequence[str]) -> str:
-        """Return units of the first target as a client has to append them."""
+        """Return units of the first target as text to append."""
         return "".join(f" {unit}" if self.targets[0].spaced else unit for unit in units)
 
 
@@ -100,11 +100,7 @@ class Service:
     # ------------------------------------------------------------------ speakers
     @contextlib.contextmanager
     def slot(self) -> Iterator[None]:
-        """Count a speaker.
-
-        Raises:
-            RefusedError: as many as can be served are speaking, or the server stops.
-        """
+        """Count a speaker, or raise ``RefusedError`` if there are too many or the server stops."""
         if self.closing.is_set():
             raise RefusedError("closing", "the server stops", GOING)
         if self._speakers >= self.limits.max_speakers:
@@ -127,11 +123,11 @@ class Service:
         """Open a stream for a speaker; it ends with the context.
 
         Args:
-            request: what is asked for.
-            deliver: gets what the speaker is told, after the viewers.
+            request: of the speaker.
+            deliver: receives the messages to the speaker, after the viewers.
 
         Raises:
-            RefusedError: it cannot be granted; the message says why.
+            RefusedError: the request cannot be granted; the message says why.
         """
         async with contextlib.AsyncExitStack() as opened:
             opened.enter_context(self.slot())
@@ -189,15 +185,7 @@ class Service:
     def languages(
         self, source: str | None, targets: Sequence[str]
     ) -> tuple[Language, tuple[Language, ...]]:
-        """Return the languages that a client asks for by code or name.
-
-        Args:
-            source: the spoken one; ``None`` for the configured one.
-            targets: those to translate into.
-
-        Raises:
-            RefusedError: one of them is not known, or not served here.
-        """
+        """Return the languages of a request; ``RefusedError`` if one is not served here."""
         spoken = language(self.engines.resolved.config.source_language)
         try:
             given = spoken if source is None else language(source)
@@ -205,7 +193,9 @@ class Service:
         except LanguageError as error:
             raise RefusedError("language", str(error)) from None
         if given != spoken:
-            raise RefusedError("language", f"this server hears {spoken.name}, not {given.name}")
+            raise RefusedError(
+                "language", f"this server translates {spoken.name}, not {given.name}"
+            )
         known = self.targets()
         wrong = [item.name for item in wanted if item.code not in known]
         if wrong or not wanted:
@@ -214,20 +204,12 @@ class Service:
         return spoken, wanted
 
     def targets(self) -> list[str]:
-        """Return the codes of the languages that a speaker may ask for, the spoken one last."""
+        """Return the codes of the targets of this server, the spoken language last."""
         resolved = self.engines.resolved
         return list(dict.fromkeys([*resolved.head_sets, resolved.config.source_language]))
 
     async def context(self, given: str | None, talk: str = "") -> str:
-        """Return the names and terms of a talk.
-
-        Args:
-            given: those of the client; ``None`` for the configured ones.
-            talk: what the configured ones are looked up by.
-
-        Raises:
-            RefusedError: the models cannot take them.
-        """
+        """Return the names and terms of a talk: the client's, or the configured ones."""
         resolved = self.engines.resolved
         if given is None:
             return resolved.config.speech.context_of(talk)
@@ -237,26 +219,24 @@ class Service:
             raise RefusedError("context", str(error)) from None
         return given
 
-    def died(self) -> None:
-        """The engines are gone: tell every speaker, whether they need them now or not."""
-        error = EngineError("an engine died")
+    def restart_dead_engines(self) -> None:
+        """Restart engines that died; all streams end, also those that need none at the moment."""
+        self.engines.restart_dead(self._fail_streams)
+
+    def _fail_streams(self) -> None:
         for stream in list(self._streams):
-            stream.fail(error)
+            stream.fail(EngineError("an engine died"))
 
     # ------------------------------------------------------------------ viewers
     def admit(self, name: str) -> None:
-        """Refuse a viewer whom ``viewer`` could not take.
-
-        Raises:
-            RefusedError: there are too many, or this cannot be the name of a room.
-        """
+        """Refuse a viewer beyond the limit, or of a room that cannot exist."""
         check_name(name)
         if self.viewers >= self.limits.max_viewers:
             raise RefusedError("busy", f"{self.viewers} viewers are here: try again later", LATER)
 
     @contextlib.contextmanager
     def viewer(self, name: str) -> Iterator[Room]:
-        """Count a viewer of a room, which does not have to be there yet."""
+        """Count a viewer of a room, which may be new."""
         room = self.rooms.enter(name)
         self.viewers += 1
         room.viewers += 1
@@ -269,8 +249,8 @@ class Service:
 
     # ------------------------------------------------------------------ the server
     def health(self) -> dict[str, Any]:
-        """Return what the server does; sees to it that dead engines are started again."""
-        self.engines.mend(self.died)
+        """Return the state of the server; dead engines are restarted."""
+        self.restart_dead_engines()
         resolved = self.engines.resolved
         return {
             "status": "ok" if self.engines.healthy() else self.engines.state,
@@ -287,21 +267,21 @@ class Service:
         }
 
     async def watch(self) -> None:
-        """Forget rooms that are over and start engines that died, until cancelled."""
+        """Forget old rooms and restart dead engines, until cancelled."""
         while True:
             await asyncio.sleep(SWEEP_S)
             self.rooms.sweep()
-            self.engines.mend(self.died)
+            self.restart_dead_engines()
 
     async def drain(self) -> None:
-        """End all streams, say what they heard, and let the viewers go; harmless when repeated."""
+        """End all streams, translate their last words, disconnect the viewers; may be repeated."""
         self.closing.set()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_S):
                 await self._idle.wait()
         for room in self.rooms:
             room.close()
-        await self.engines.stop()
+        self.engines.stop()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

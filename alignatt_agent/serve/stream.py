@@ -24,23 +24,23 @@ from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
 LOGGER = logging.getLogger(__name__)
 
 MAX_WAITING_S = 5.0
-"""Audio that may wait. A client that sends more is not read until some was heard: TCP slows it."""
+"""Audio that may wait; a client that sends more is not read meanwhile, and TCP slows it down."""
 
 ATTEMPTS = 3
-"""Steps that may fail one after the other before a stream is given up."""
+"""Steps that may fail in a row before the stream is given up."""
 
 
 class SpeakerStream:
     """One speaker's audio on its way through the cascade.
 
     Args:
-        stream: hears and translates.
+        stream: recognizes and translates.
         resampler: makes the client's audio 16 kHz.
         chunk_ms: audio per step.
-        live: hear all audio that waits in one step, so that a slow machine takes longer steps
-            instead of falling behind; otherwise every step hears exactly ``chunk_ms``.
+        live: take all waiting audio in one step, so that a slow machine takes longer steps instead
+            of falling behind; else every step takes exactly ``chunk_ms``.
         offset_s: seconds of the talk before this stream.
-        deliver: gets the messages of each step.
+        deliver: receives the messages of each step.
         healthy: whether the engines can serve requests.
         threads: where steps run.
     """
@@ -76,17 +76,11 @@ class SpeakerStream:
 
     @property
     def audio_s(self) -> float:
-        """Seconds of the talk that were heard."""
+        """Seconds of the talk so far."""
         return self._offset_s + self._heard / SAMPLE_RATE
 
     async def feed(self, data: bytes) -> None:
-        """Take audio of the client; waits while too much of it has not been heard yet.
-
-        What comes after the end is not heard.
-
-        Raises:
-            RefusedError: it is no whole number of samples.
-        """
+        """Take audio of the client, and wait while too much of it waits; none after the end."""
         if len(data) % 2:
             expected = "audio has to be whole 16-bit samples"
             raise RefusedError("odd-bytes", f"{expected}, got {len(data)} bytes")
@@ -97,23 +91,19 @@ class SpeakerStream:
             await self._taken.wait()
 
     def end(self) -> None:
-        """Nothing more comes: what waits is heard, and everything is translated to its end."""
+        """End the audio; the rest is translated to its end."""
         if not self._ended:
             self._ended = True
             self._put(self._resampler.finish())
             self._arrived.set()
 
     def fail(self, error: EngineError) -> None:
-        """The engines are gone, whether this stream needs them now or not."""
+        """End the stream because the engines failed, even if it needs none at the moment."""
         if not self._failed.done():
             self._failed.set_exception(_gone(error))
 
     async def run(self) -> None:
-        """Hear and translate until the end of the stream.
-
-        Raises:
-            RefusedError: the engines failed for good; what was said before stays.
-        """
+        """Translate until the end of the stream, or raise ``RefusedError`` if the engines fail."""
         running = asyncio.ensure_future(self._run())
         try:
             await asyncio.wait({running, self._failed}, return_when=asyncio.FIRST_COMPLETED)
@@ -159,7 +149,7 @@ class SpeakerStream:
         return chunk
 
     async def _attempt(self, call: Callable[[], StreamStep], samples: int = 0) -> bool:
-        """Make one step and deliver what it gave; returns whether all of it succeeded."""
+        """Make one step and deliver its messages; returns whether every target succeeded."""
         begin = time.perf_counter()
         self._heard += samples
         step: StreamStep | None = None
@@ -176,7 +166,7 @@ class SpeakerStream:
         seconds = time.perf_counter() - begin
         self._busy_s += seconds
         gone = bool(failures) and not self._healthy()
-        await self._deliver([*self._told(step, failures, gone), self._status(seconds, step)])
+        await self._deliver([*self._messages(step, failures, gone), self._status(seconds, step)])
         if gone:
             raise _gone(failures[0])
         self._failures = 0 if step is not None and step.steps else self._failures + 1
@@ -186,7 +176,7 @@ class SpeakerStream:
                 raise RefusedError("engine", f"{failures[0]}; the stream is given up", BROKEN)
         return not failures
 
-    def _told(
+    def _messages(
         self, step: StreamStep | None, failures: Sequence[Exception], gone: bool
     ) -> list[Message]:
         if step is None:
@@ -202,7 +192,7 @@ class SpeakerStream:
             "audio_s": round(self.audio_s, 2),
             "behind_s": round(self._waiting / SAMPLE_RATE, 2),
             "step_ms": round(1000 * seconds),
-            # Languages are translated side by side: the slowest one is what a step waits for.
+            # Targets are translated in parallel: a step waits for the slowest.
             "stages": {
                 stage: round(1000 * max(own.seconds.get(stage, 0.0) for own in steps))
                 for stage in STAGES
@@ -214,5 +204,5 @@ class SpeakerStream:
 
 def _gone(error: Exception) -> RefusedError:
     return RefusedError(
-        "engine", f"{error}; the engines are being started again, go on in a minute", LATER
+        "engine", f"{error}; the engines are being started again, try again in a minute", LATER
     )

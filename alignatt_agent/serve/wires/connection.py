@@ -115,7 +115,7 @@ class Connection:
             try:
                 running.result()
             except RefusedError:
-                service.engines.mend(service.died)
+                service.restart_dead_engines()
                 raise
             if stopped:
                 raise RefusedError("closing", "the server stops", GOING)

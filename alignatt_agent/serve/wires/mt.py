@@ -2,7 +2,7 @@
 
 A client that recognises speech itself sends ``init``, then ``update`` with the words of the open
 utterance (``words`` may be relied on, those of ``tail`` may not); it gets ``translation`` with the
-text that is committed, which never changes.
+committed text, which never changes.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from alignatt_agent.serve.access import RefusedError
+from alignatt_agent.serve.remote import RemoteTarget
 from alignatt_agent.serve.service import Service
 from alignatt_agent.serve.wires.connection import Connection
-from alignatt_agent.target_stream import TargetSide
-from alignatt_agent.types import Emission, EngineError, SourceView, Word
+from alignatt_agent.target_stream import TargetStream
+from alignatt_agent.types import EngineError, Word
 
 PATHS = ("/mt",)
 
@@ -65,11 +66,11 @@ _MESSAGE: TypeAdapter[Init | Update] = TypeAdapter(
 
 
 async def serve(connection: Connection, service: Service) -> None:
-    """Serve one client until it leaves.
+    """Serve one client until it disconnects.
 
     Raises:
-        RefusedError: it cannot be granted.
-        WebSocketDisconnect: the client left.
+        RefusedError: a message is wrong, or the server cannot serve the client.
+        WebSocketDisconnect: the client disconnected.
     """
     init = _parse(await connection.receive())
     if not isinstance(init, Init):
@@ -96,15 +97,15 @@ async def serve(connection: Connection, service: Service) -> None:
                 "model": service.engines.resolved.config.models.translation.path,
             }
         )
-        utterance = _Utterance(stream.targets[target.code].translator, target.spaced)
+        utterance = _Utterance(stream.targets[target.code], target.spaced)
         while True:
             update = _parse(await connection.receive())
             if not isinstance(update, Update):
                 raise RefusedError("bad_protocol", "this session has begun already")
             try:
-                answer = await asyncio.to_thread(utterance.follow, update)
+                answer = await asyncio.to_thread(utterance.update, update)
             except EngineError as error:
-                service.engines.mend(service.died)
+                service.restart_dead_engines()
                 failed = {"type": "error", "code": "processing_failed", "message": str(error)}
                 answer = failed | {"seq": update.seq}
             await connection.send(answer)
@@ -122,28 +123,24 @@ async def refuse(connection: Connection, service: Service, error: RefusedError) 
 
 
 class _Utterance:
-    """What was said of the open utterance.
+    """The translation of the open utterance so far."""
 
-    Args:
-        translator: of one stream.
-        spaced: whether the target language separates words by white space.
-    """
-
-    def __init__(self, translator: TargetSide, spaced: bool) -> None:
-        self._translator = translator
+    def __init__(self, target: TargetStream | RemoteTarget, spaced: bool) -> None:
+        self._target = target
         self._space = " " if spaced else ""
         self._text = ""
 
-    def follow(self, update: Update) -> dict[str, Any]:
-        """Translate what the client heard; returns the answer.
-
-        Raises:
-            EngineError: an engine failed; the client may send the same again.
-        """
+    def update(self, update: Update) -> dict[str, Any]:
+        """Translate the words of a message and return the answer to it."""
         words = _words(update.words, update.clock_ms)
-        emission = self._translate(words, update)
+        if update.is_final:
+            emission, gated = self._target.translate(words, None)
+        else:
+            tail = _words(update.tail.words if update.tail else (), update.clock_ms)
+            emission, gated = self._target.translate(words + tail, len(words))
         delta = "".join(f"{self._space}{unit}" for unit in emission.units)
         self._text += delta
+        covered = gated.words[: gated.emitted] if gated else ()
         answer = {
             "type": "translation",
             "seq": update.seq,
@@ -153,22 +150,11 @@ class _Utterance:
             "committed_text": self._text.strip(),
             "committed_delta": delta,
             "buffer_text": "",
-            "covered_source_units": self._covered(),
+            "covered_source_units": 1 + max(covered) if covered else None,
         }
         if update.is_final:
             self._text = ""
         return answer
-
-    def _translate(self, words: tuple[Word, ...], update: Update) -> Emission:
-        if update.is_final:
-            return self._translator.complete(words)
-        tail = _words(update.tail.words if update.tail else (), update.clock_ms)
-        return self._translator.update(SourceView(words + tail, len(words)))
-
-    def _covered(self) -> int | None:
-        gated = self._translator.gated
-        looked = gated.words[: gated.emitted] if gated else ()
-        return 1 + max(looked) if looked else None
 
 
 def _words(given: Heard, clock_ms: float) -> tuple[Word, ...]:
