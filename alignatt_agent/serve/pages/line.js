@@ -1,10 +1,10 @@
-// The connection to the server: reconnects, and continues the same talk.
+// The connection to the server: comes back by itself, and goes on with the same talk.
 const WAITS = [500, 1000, 2000, 5000, 10000]
-const KEPT = 300 // tenths of a second of audio that are kept without a connection
+const KEPT = 300 // tenths of a second that are kept while there is no connection
 
 export class Line {
-  // start: the first message; on(message): of the server; lost(text): before it reconnects;
-  // over(text): it does not reconnect; text is the reason, empty after a stop.
+  // start: the first message; on(message): what the server tells; lost(text): while it comes back;
+  // over(text): it will not come back, text says why, or is empty after a stop.
   constructor(url, start, { on, lost, over }) {
     Object.assign(this, { url, start, on, lost, over, kept: [], tries: 0, ready: false, stopping: false, done: false })
     this.connect()
@@ -17,7 +17,7 @@ export class Line {
     socket.onmessage = ({ data }) => {
       const message = JSON.parse(data)
       if (message.type === 'ready') {
-        // A new connection continues the talk.
+        // A connection that comes back goes on with the talk.
         this.start = { ...this.start, room: message.room, session: message.session }
         this.ready = true; this.tries = 0
         for (const pcm of this.kept.splice(0)) socket.send(pcm)
@@ -25,7 +25,7 @@ export class Line {
       }
       if (message.type === 'error' && message.final) why = message.message
       if (message.type === 'end') this.done = true
-      if (message.id) this.start.since = message.id // the server sends what came without a connection
+      if (message.id) this.start.since = message.id // what is said while there is no connection follows
       this.on(message)
     }
     socket.onclose = ({ code, reason }) => {

@@ -31,11 +31,11 @@ async function setUp() {
   $('targets').querySelector('input').checked = true
   $('room').value = asked.get('room') ?? ''
   $('start').disabled = false
-  view.state('', health.status === 'ok' ? 'ready' : 'the engines are starting …')
+  view.state('', health.status === 'ok' ? 'ready' : 'the engines are being started …')
   restore()
 }
 
-// After a reload: the text of this tab's talk, its last words included.
+// After a reload: what was said in the talk of this tab, its last words included.
 function restore() {
   const talk = JSON.parse(sessionStorage.getItem('talk') ?? 'null')
   if (!talk) return
@@ -44,7 +44,7 @@ function restore() {
     seen = lastEventId
     const message = JSON.parse(data)
     view.show(message)
-    view.state('', talk.over ? 'The last talk of this page.' : 'The talk so far. Start continues it.')
+    view.state('', talk.over ? 'The last talk of this page.' : 'The talk so far. Start goes on with it.')
   }
 }
 
@@ -90,7 +90,7 @@ $('setup').onsubmit = async event => {
     lost: text => view.state('error', `${text}. Trying again …`),
     over(text) { rest(); if (text) { sessionStorage.removeItem('talk'); fail(text) } },
   })
-  if (kind === 'microphone') sound.go() // the line keeps the audio until the server is ready
+  if (kind === 'microphone') sound.go() // the line keeps what is said before the server is ready
   $('stop').disabled = false
   awake = await navigator.wakeLock?.request('screen').catch(() => null)
 }

@@ -1,21 +1,21 @@
-// Shows the messages of the server: a column per language, the words, and why text waits.
+// Shows what the server tells: one column a language, what was heard, and why it waits.
 const $ = id => document.getElementById(id)
 
 const REASONS = {
   'source-frontier': (token, word) => word
     ? `waits: “${token}” looks at “${word}”, which is not certain enough yet`
-    : `waits: “${token}” looks at words that are not certain enough yet`,
+    : `waits: “${token}” looks at what was not heard for sure yet`,
   'argmax-mass-weak': token => `waits: “${token}” looks at no word in particular`,
   'provenance-weak': token => `waits: “${token}” hardly looks at what was heard`,
   'held-back': token => `waits: “${token}” is held back by count`,
-  'disagreement': token => `waits: the previous draft did not have “${token}”`,
+  'disagreement': token => `waits: the draft before did not say “${token}”`,
   'unsure': token => `waits: the model is not sure of “${token}”`,
-  'draft-end': () => 'everything that was heard is translated',
+  'draft-end': () => 'all that can be said is said',
 }
 const ENDS = /[.!?…。！？؟।]["”’»)）]*$/
 
 export class View {
-  // known: languages by code, from /health; query: parameters of links, e.g. a token.
+  // known: languages by code, as /health tells them; query: what links have to carry, e.g. a token.
   constructor(known, query) { this.known = known; this.query = query; this.columns = new Map(); this.words = [] }
 
   show(message) { this['on_' + message.type]?.(message) }
@@ -55,7 +55,7 @@ export class View {
   }
 
   on_heard(m) {
-    if (m.closed.length || !m.words.length) this.forget() // those drafts were emitted or replaced
+    if (m.closed.length || !m.words.length) this.forget() // those drafts were said, or taken back
     this.words = m.words
     const line = $('heard'), sign = (kind, text) => {
       const span = document.createElement('span')
@@ -119,7 +119,7 @@ export class View {
       if (!last || ENDS.test(last.textContent.trimEnd())) box.append(last = document.createElement('p'))
       const unit = document.createElement('span')
       unit.textContent = text
-      unit.title = `spoken at ${start}–${end} s, translated at ${m.audio_s} s`
+      unit.title = `spoken at ${start}–${end} s, said at ${m.audio_s} s`
       last.append(unit, spaced ? ' ' : '')
       $('lag').textContent = `${Math.max(0, m.audio_s - end).toFixed(1)} s`
     }
