@@ -5,19 +5,12 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from simulstream.metrics.logger import METRICS_LOGGER
 
-
-class Processor(Protocol):
-    """Who is told.
-
-    Attributes:
-        talk: stem of the recording's name.
-    """
-
-    talk: str
+if TYPE_CHECKING:
+    from alignatt_agent.agent import AlignAttAgent
 
 
 class TalkNames(logging.Filter):
@@ -30,7 +23,7 @@ class TalkNames(logging.Filter):
         addressed: the processor that a client spoke to last.
     """
 
-    addressed: Processor | None = None
+    addressed: AlignAttAgent | None = None
 
     def follow(self) -> None:
         """Begin to read the log; again does nothing."""

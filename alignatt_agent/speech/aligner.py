@@ -5,28 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from alignatt_agent.config.languages import language as find_language
 from alignatt_agent.speech.recognizer import SHORTEST_S, padded
 from alignatt_agent.types import SAMPLE_RATE, AlignedItem, FloatArray
 
-
-class Timer(Protocol):
-    """A model that gives a time bin for every timestamp token.
-
-    Attributes:
-        tokenizer: turns text into the ids of requests.
-        processor: Transformers' ``Qwen3ASRProcessor`` of its checkpoint.
-        bin_ms: width of a bin.
-    """
-
-    tokenizer: Any
-    processor: Any
-    bin_ms: float
-
-    def bins(self, token_ids: list[int], audio: FloatArray) -> list[int]:
-        """Return one bin per timestamp token, in order."""
+if TYPE_CHECKING:
+    from alignatt_agent.engine.speech_models import TimingModel
 
 
 class QwenAligner:
@@ -36,7 +22,7 @@ class QwenAligner:
         model: the served forced aligner.
     """
 
-    def __init__(self, model: Timer) -> None:
+    def __init__(self, model: TimingModel) -> None:
         self._model = model
 
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:

@@ -6,9 +6,9 @@ it is quietest. Word times come from the forced aligner, as for any recogniser.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jinja2 import TemplateError
@@ -24,7 +24,10 @@ from alignatt_agent.speech.prompt import (
     recognition_prompt,
 )
 from alignatt_agent.speech.recognizer import SHORTEST_S, padded
-from alignatt_agent.types import SAMPLE_RATE, Answer, FloatArray, Transcript
+from alignatt_agent.types import SAMPLE_RATE, FloatArray, Transcript
+
+if TYPE_CHECKING:
+    from alignatt_agent.engine.speech_models import AudioModel
 
 WHISPER, GEMMA4_AUDIO = "whisper", "gemma4-audio"
 
@@ -41,32 +44,6 @@ _WINDOW = 448
 """Whisper's tokens of context, control and transcript together; half is for the context."""
 
 
-class Hearer(Protocol):
-    """A model that continues token ids about audio.
-
-    Attributes:
-        tokenizer: turns the ids of answers into text.
-    """
-
-    tokenizer: Any
-
-    def generate(self, token_ids: Sequence[int], audio: FloatArray, max_tokens: int) -> Answer:
-        """Continue ``token_ids``."""
-
-
-class FrontEndPrompt(Protocol):
-    """What a recogniser is asked."""
-
-    def ids(self, language: str, context: str = "") -> tuple[int, ...]:
-        """Return the token ids of a request in a language, by its name, with names and terms."""
-
-    def room(self, ids: tuple[int, ...]) -> int:
-        """Return how many tokens an answer may have."""
-
-    def check_context(self, context: str, window: int, longest_s: float) -> None:
-        """Refuse a context that cannot be given, see ``RecognitionPrompt.check_context``."""
-
-
 class PlainRecognizer:
     """Transcribes a waveform, with the language forced; every transcript is decoded anew.
 
@@ -75,7 +52,7 @@ class PlainRecognizer:
         prompt: its requests.
     """
 
-    def __init__(self, model: Hearer, prompt: FrontEndPrompt) -> None:
+    def __init__(self, model: AudioModel, prompt: WhisperPrompt | GemmaPrompt) -> None:
         self._model, self._prompt = model, prompt
 
     def transcribe(

@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from alignatt_agent.config.languages import language as find_language
 from alignatt_agent.speech.prompt import RecognitionPrompt, longest_answer
-from alignatt_agent.types import SAMPLE_RATE, Answer, FloatArray, Transcript
+from alignatt_agent.types import SAMPLE_RATE, FloatArray, Transcript
+
+if TYPE_CHECKING:
+    from alignatt_agent.engine.speech_models import SpeechModel
 
 SHORTEST_S = 0.1
 """Audio below this holds no word, in seconds."""
 
 _PADDED_S = 0.5
 """Shorter audio is padded with silence, as the model was trained, in seconds."""
-
-
-class Generator(Protocol):
-    """A model that continues token ids with audio among them.
-
-    Attributes:
-        name: what error messages call it.
-        tokenizer: turns text into the ids of requests and back.
-        processor: Transformers' ``Qwen3ASRProcessor`` of its checkpoint.
-    """
-
-    name: str
-    tokenizer: Any
-    processor: Any
-
-    def generate(
-        self,
-        token_ids: Sequence[int],
-        audio: FloatArray,
-        max_tokens: int,
-        expected: Sequence[int] = (),
-    ) -> Answer:
-        """Continue ``token_ids``; ``expected`` is how the answer probably begins."""
 
 
 class QwenRecognizer:
@@ -51,7 +30,7 @@ class QwenRecognizer:
         ChatTemplateError: the checkpoint's template cannot make a request.
     """
 
-    def __init__(self, model: Generator) -> None:
+    def __init__(self, model: SpeechModel) -> None:
         self._model = model
         self._prompt = RecognitionPrompt(model.processor, model.tokenizer, model.name)
 

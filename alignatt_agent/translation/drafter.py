@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from alignatt_agent.stopwatch import Stopwatch
-from alignatt_agent.translation.prompt import PromptMaker
+from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.unit_times import source_words
 from alignatt_agent.types import Draft, Gate, Prompt, Readout, TranslationEngine
 
@@ -74,7 +74,7 @@ class Drafter:
 
     def finish(
         self,
-        prompts: PromptMaker,
+        prompts: PromptBuilder,
         source: tuple[str, ...],
         kept: tuple[int, ...],
         max_tokens: int,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import takewhile
-from typing import Any, Protocol
+from typing import Any
 
 from jinja2 import Environment, TemplateError
 from jinja2.meta import find_undeclared_variables
@@ -36,13 +36,6 @@ _THOUGHTS = re.compile(r"(?i)(?<![a-z])(think(ing)?|reason(s|ing)?|thoughts?)(?!
 
 class PromptError(AlignAttError, ValueError):
     """A prompt cannot be serialized for a model; the message says why and what to change."""
-
-
-class PromptMaker(Protocol):
-    """Serializes a source and an accepted translation."""
-
-    def build(self, words: Sequence[str], accepted: Sequence[int] = ()) -> Prompt:
-        """Return the prompt for ``words`` continued after ``accepted``."""
 
 
 class PromptBuilder:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from alignatt_agent.policy import Policy
 from alignatt_agent.stopwatch import Stopwatch
 from alignatt_agent.translation.borders import first_of_next, repeated_of
 from alignatt_agent.translation.drafter import Drafter
-from alignatt_agent.translation.prompt import PromptMaker
+from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.revision import carry_over
 from alignatt_agent.translation.unit_times import source_words, spans, spread
-from alignatt_agent.translation.units import Tokenizer, UnitDecoder, ends_clause, is_punctuation
+from alignatt_agent.translation.units import UnitDecoder, ends_clause, is_punctuation
 from alignatt_agent.types import (
     Decision,
     Draft,
@@ -78,8 +79,8 @@ class Translator:
     def __init__(
         self,
         engine: TranslationEngine,
-        prompt_builder: PromptMaker,
-        tokenizer: Tokenizer,
+        prompt_builder: PromptBuilder,
+        tokenizer: Any,
         readout: Readout | None,
         policy: Policy,
         spaced: bool,

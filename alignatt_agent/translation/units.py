@@ -20,26 +20,13 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any
 
 BROKEN = "\ufffd"
 CLOSING = ".,;:!?…。，、；：！？؟؛،।॥"  # noqa: RUF001
 """Marks that end a clause."""
 QUOTES = "\"'“”’»›)]}」』》）】"  # noqa: RUF001
 """Marks that may stand behind a closing one."""
-
-
-class Tokenizer(Protocol):
-    """The part of a Transformers tokenizer that is needed here."""
-
-    def decode(
-        self,
-        token_ids: list[int],
-        *,
-        skip_special_tokens: bool,
-        clean_up_tokenization_spaces: bool,
-    ) -> str:
-        """Return the text of ``token_ids``."""
 
 
 def ends_clause(text: str) -> bool:
@@ -60,7 +47,7 @@ class UnitDecoder:
         spaced: whether words are separated by white space.
     """
 
-    def __init__(self, tokenizer: Tokenizer, spaced: bool) -> None:
+    def __init__(self, tokenizer: Any, spaced: bool) -> None:
         self._tokenizer = tokenizer
         self._spaced = spaced
 
@@ -135,9 +122,10 @@ class UnitDecoder:
 
     def text(self, ids: Sequence[int]) -> str:
         """Return what the tokenizer makes of ``ids``."""
-        return self._tokenizer.decode(
+        text: str = self._tokenizer.decode(
             list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
+        return text
 
     def _is_boundary(self, text: str, rest: str, closed: bool) -> bool:
         if not text:
