@@ -1,4 +1,4 @@
-"""``AlignAttAgent``: the one class that Simulstream sees."""
+"""``AlignAttAgent``: the speech processor for Simulstream."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger(__name__)
 
 FINISH_ATTEMPTS = 3
-"""The end of a stream is tried again after an error: there is no later chunk to do it."""
+"""Attempts to finish a stream that fails: no later chunk would try again."""
 
 
 class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is untyped
     """Speech in, append-only translation out.
 
-    Engines are loaded once per process and shared by every processor; what belongs to a stream
-    belongs to the instance. A processor may be called from any thread: Simulstream's servers hop
-    threads, and the HTTP server clears an expired session while a chunk is still running.
+    All processors of a process share its engines; an instance holds one stream. It may be called
+    from any thread: Simulstream's servers change threads, and the HTTP server clears an expired
+    session while a chunk is still running.
 
     Args:
-        config: what Simulstream made of the YAML file.
+        config: the namespace that Simulstream reads from the YAML file.
     """
 
     failures: ClassVar[list[str]] = []
-    """Errors of this process so far, for tools that must not take a cut output for a good one."""
+    """Errors of this process so far, for tools that must not accept incomplete output."""
 
     observer: ClassVar[Callable[[Step], None] | None] = None
     """Gets the trace of every chunk."""
@@ -74,10 +74,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         """Load and warm up the engines; those that are loaded and alive stay as they are.
 
         Raises:
-            ConfigError: the configuration is not valid.
-            CheckpointError: a checkpoint is missing.
-            HeadSetError: a head set belongs to another model or direction.
-            ContextError: a context is too long for the recogniser.
+            AlignAttError: configuration, checkpoint, head set or context do not fit.
         """
         resolved = resolve(AgentConfig.from_namespace(config))
         engines = cls.engines(resolved, load=True)
@@ -90,12 +87,9 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
 
     @classmethod
     def engines(cls, resolved: Resolved, load: bool = False) -> Engines | None:
-        """Return the engines that streams run on; override this to use others.
+        """Return the engines of streams, or ``None`` if they are not loaded; may be overridden.
 
-        Args:
-            resolved: the configuration.
-            load: check what the models will be asked and load them, which takes up to minutes;
-                otherwise return ``None`` if they are not loaded.
+        With ``load`` it checks the requests to the models and loads them, which may take minutes.
         """
         if load:
             check_requests(resolved)
@@ -116,14 +110,11 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         self._target = self._choose(language)
 
     def set_context(self, context: str | None) -> None:
-        """Choose names and terms for the next stream.
-
-        Args:
-            context: text in any form; ``""`` for none, ``None`` for the configured one.
+        """Choose names and terms of the next stream: ``None`` for the configured ones.
 
         Raises:
-            ContextError: the recogniser cannot take it.
-            ChatTemplateError: the recogniser's template has no place for it.
+            ContextError: the recognizer cannot take them.
+            ChatTemplateError: the recognizer's template has no place for them.
         """
         check_contexts(self._resolved, contexts=[context or ""])
         with self._lock:
@@ -136,16 +127,16 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             waveform: mono float samples at 16 kHz, ``[samples]``; may be read-only.
 
         Raises:
-            Exception: an engine or a setting failed. Simulstream then ends the stream; what was
-                emitted stays.
+            Exception: an engine or a setting failed. Simulstream then ends the stream; emitted
+                units stay.
         """
         with self._lock:
             try:
                 units = self._traced(self._open_stream().step(waveform))
             except Exception as error:
                 self._report("process_chunk", error)
-                # A short piece comes from inside MessageProcessor.end_of_stream, where an
-                # exception would leave a WebSocket client waiting for ever.
+                # A short piece comes from MessageProcessor.end_of_stream, where an exception would
+                # leave a WebSocket client waiting for ever.
                 if len(waveform) >= round(self.speech_chunk_size * SAMPLE_RATE):
                     raise
                 units = self._undelivered()
@@ -166,7 +157,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             return self._output(units)
 
     def tokens_to_string(self, tokens: list[str]) -> str:
-        """Join units as a client has to append them: each spaced word brings its own space."""
+        """Join units as a client has to append them: a space before each spaced word."""
         spaced = self._target.spaced if isinstance(self._target, Language) else True
         return "".join(f" {token}" if spaced else token for token in tokens)
 
@@ -189,8 +180,8 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             try:
                 return language(name).check_spoken() if spoken else language(name)
             except LanguageError:
-                # The WebSocket server only logs this error and streams on: leave no language
-                # behind, so that the first chunk fails instead of speaking another language.
+                # The WebSocket server only logs this error: without languages the first chunk
+                # fails instead of emitting another language.
                 self._source = self._target = None
                 raise
 
@@ -224,7 +215,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         return step.units
 
     def _undelivered(self) -> tuple[str, ...]:
-        """Return the units that a failed call decided but could not return."""
+        """Return the decided units of a failed call."""
         if self._stream is None:
             return ()
         (code,) = self._stream.targets

@@ -41,9 +41,6 @@ class Recording:
     Attributes:
         seconds: its length, if that is known before it is decoded.
         found: codec, rate and channels, for the user.
-
-    Raises:
-        AudioError: the source holds no audio track, or nothing that FFmpeg decodes.
     """
 
     def __init__(
@@ -83,11 +80,7 @@ class Recording:
         self._container.close()
 
     def __iter__(self) -> Iterator[Samples]:
-        """Yield pieces of any length.
-
-        Raises:
-            AudioError: the rest cannot be decoded.
-        """
+        """Yield pieces of any length."""
         resampler = self._av.AudioResampler(format="s16", layout="mono", rate=SAMPLE_RATE)
         try:
             for frame in chain(self._container.decode(self._stream), [None]):
@@ -98,11 +91,7 @@ class Recording:
 
 
 class Resampler:
-    """Converts one stream of 16-bit mono samples; it does not matter how the stream is cut.
-
-    Args:
-        rate: sampling rate of the stream, in Hz.
-    """
+    """Converts one stream of 16-bit mono samples at ``rate`` Hz, cut anywhere."""
 
     def __init__(self, rate: int) -> None:
         import av

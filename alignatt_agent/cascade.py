@@ -1,4 +1,4 @@
-"""The cascade (Figure 1 of the paper): what streams share, and a new stream on it."""
+"""The cascade (Figure 1 of the paper): engines that streams share, and new streams on them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def open_stream(
 
     Args:
         resolved: the configuration with its head sets.
-        engines: what streams share.
+        engines: models that streams share.
         source: the spoken language.
         targets: the languages of the translations; the spoken one gets captions.
         context: names and terms of the talk.
@@ -102,7 +102,7 @@ def _target_stream(
 ) -> TargetStream:
     config, watch = resolved.config, Stopwatch()
     policy, readout = config.policy_for(target.code), None
-    # Without a gate the rows still tell which source word an emitted token translates.
+    # Without a gate the rows still give the source word of an emitted token.
     if policy.reads != "tokens" or target.code in config.head_sets:
         readout = resolved.readout(source, target)
     translator = Translator(
@@ -122,16 +122,7 @@ def _target_stream(
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """What the streams of a process share.
-
-    Attributes:
-        asr: speech recognition.
-        aligner: word times.
-        translation: drafts with attention rows.
-        tokenizer: fast Transformers tokenizer of the translation model.
-        num_layers: decoder layers of the translation model.
-        num_heads: attention heads per layer.
-    """
+    """Models that the streams of a process share; tokenizer and sizes are of the translation."""
 
     asr: Recognizer
     aligner: Aligner
@@ -160,13 +151,13 @@ def load_engines(
     changed, is started again; the others keep running.
 
     Args:
-        checkpoints: where the models are and how their engines run.
-        heads: every ``(layer, head)`` whose attention rows any draft will ask for.
-        recognizer: family of the recogniser, see ``SpeechConfig``.
+        checkpoints: models and options of their engines.
+        heads: every ``(layer, head)`` whose attention rows drafts may read.
+        recognizer: family of the recognizer, see ``SpeechConfig``.
 
     Raises:
         EngineError: an engine did not start; the message names its model and the cause.
-        ChatTemplateError: the recogniser's checkpoint has no template that can ask it.
+        ChatTemplateError: the recognizer's checkpoint has no fitting template.
     """
     global _assembled
     wanted = sorted(set(heads))
@@ -178,8 +169,7 @@ def load_engines(
         try:
             served = pool.pooled(checkpoints, wanted)
         finally:
-            # The last to be registered is the first to run: before vLLM and multiprocessing end
-            # the engines' processes behind our back.
+            # The last handler runs first: before vLLM and multiprocessing end the engines.
             atexit.unregister(shutdown)
             atexit.register(shutdown)
         text = served["translation"].config.hf_text_config
@@ -197,36 +187,24 @@ def load_engines(
 
 
 def load_resolved(resolved: Resolved) -> Engines:
-    """Start the engines of a configuration, with every head that its streams read.
-
-    Args:
-        resolved: the configuration with its head sets.
-
-    Raises:
-        EngineError: an engine did not start; the message names its model and the cause.
-        ChatTemplateError: the recogniser's checkpoint has no template that can ask it.
-    """
+    """Start the engines of a configuration, see ``load_engines``."""
     return load_engines(resolved.checkpoints, resolved.heads, resolved.config.speech.recognizer)
 
 
 def loaded(resolved: Resolved) -> Engines | None:
-    """Return the engines of this process if the latest were loaded for such a configuration."""
+    """Return the engines of this process if they were loaded for such a configuration."""
     key = _engine_key(resolved.checkpoints, resolved.heads, resolved.config.speech.recognizer)
     held = _assembled  # read once and without the lock: another thread may load for a minute
     return held[1] if held is not None and held[0] == key else None
 
 
 def _engine_key(checkpoints: ModelsConfig, heads: Sequence[tuple[int, int]], asr: str) -> str:
-    """Streams share engines when these agree, whatever else their configurations say."""
+    """Identify engines by the keys of a configuration that they depend on."""
     return json.dumps([checkpoints.model_dump(mode="json"), list(heads), asr])
 
 
 def serve_recognizer(family: str, served: ServedModel) -> Recognizer:
-    """Return the recogniser of a family on its engine.
-
-    Raises:
-        ChatTemplateError: its checkpoint has no template or tokens that can ask it.
-    """
+    """Return the recognizer of a family on its engine."""
     if family == WHISPER:
         whisper = EncoderDecoderModel(served)
         return PlainRecognizer(whisper, WhisperPrompt(whisper.tokenizer, whisper.name))
@@ -245,10 +223,7 @@ def shutdown() -> None:
 
 
 def _warm_up(engines: Engines, heads: Sequence[tuple[int, int]]) -> None:
-    """Send one request of each kind, so that the first chunk of a stream is not slower.
-
-    It also shows at start-up, not in mid-stream, that rows arrive.
-    """
+    """Send one request of each kind: the first chunk is not slower, and missing rows show early."""
     audio = np.random.default_rng(0).standard_normal(2 * SAMPLE_RATE).astype(np.float32) * 0.01
     engines.asr.transcribe(audio, "en", expected="warm up")
     engines.aligner.align(audio, "warm up", "en")

@@ -68,13 +68,7 @@ def usage() -> str:
 
 
 def run(name: str, argv: Sequence[str], called: str | None = None) -> int:
-    """Run one sub-command; our errors become one line on the terminal.
-
-    Args:
-        name: key of ``COMMANDS``.
-        argv: its arguments.
-        called: how the user called it; default ``alignatt NAME``.
-    """
+    """Run one of ``COMMANDS``; ``called`` is the user's name for it, default ``alignatt NAME``."""
     quieten()  # before the module imports anything that talks
     called = called or f"alignatt {name}"
     module = f"alignatt_agent.{COMMANDS[name][0]}"

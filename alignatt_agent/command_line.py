@@ -44,12 +44,9 @@ def page(docstring: str | None) -> dict[str, Any]:
 
 
 def shared_options(parser: Any, *names: str, **changes: dict[str, Any]) -> None:
-    """Add options that several commands have: config, set, source, target, devset, output.
+    """Add shared options to a parser or group: ``names`` as they are, ``changes`` with arguments.
 
-    Args:
-        parser: a parser, or a group of one.
-        names: options to add as they are.
-        changes: options to add with other arguments, e.g. ``target={"required": True}``.
+    Known are config, set, source, target, devset, output; e.g. ``target={"required": True}``.
     """
     for name, usual in _SHARED.items():
         if name in names or name in changes:

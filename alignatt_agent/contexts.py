@@ -1,4 +1,4 @@
-"""What the models will be asked, names and terms included: refused before any is loaded."""
+"""Checks of the requests to the models, names and terms included, before any is loaded."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from alignatt_agent.translation.prompt import PromptBuilder
 
 
 def check_requests(resolved: Resolved, longest_s: float | None = None) -> None:
-    """Refuse what a model cannot be asked, before it is loaded.
+    """Refuse a configuration whose models cannot take its requests.
 
     Args:
         resolved: the configuration, names and terms included.
         longest_s: longest audio of a request; ``None`` for that of a stream.
 
     Raises:
-        CheckpointError: a model came without a tokenizer.
+        CheckpointError: a model has no tokenizer.
         PromptError: the template or the tokenizer of the translation model does not fit.
-        ChatTemplateError: the recogniser's template cannot ask it.
-        ContextError: a context cannot be given, see ``check_contexts``.
+        ChatTemplateError: the recognizer's template does not fit.
+        ContextError: see ``check_contexts``.
     """
     config, models = resolved.config, resolved.checkpoints
     for role in models.engine_roles:
         require_tokenizer(role, getattr(models, role))
     source, tokenizer = language(config.source_language), _tokenizer(models.translation.path)
-    # Without a head set any target may come: the turns are tried with the source as one.
+    # Without a head set any target is possible: the source stands for it.
     for target in (source, *map(language, resolved.head_sets)):
         PromptBuilder.of(tokenizer, config.prompt, source, target)
     front_end_prompt(config.speech.recognizer, models.asr.path, _window(models.asr)).ids(
@@ -47,21 +47,17 @@ def check_requests(resolved: Resolved, longest_s: float | None = None) -> None:
 def check_contexts(
     resolved: Resolved, longest_s: float | None = None, contexts: Sequence[str] | None = None
 ) -> None:
-    """Refuse names and terms that a model cannot take, before it is loaded.
+    """Refuse names and terms that a model cannot take.
 
     Args:
         resolved: the configuration.
         longest_s: longest audio of a request; ``None`` for that of a stream.
-        contexts: what streams may be given; ``None`` for what is configured.
-
-    Raises:
-        ContextError: one is too long, or holds a control token of the recogniser.
-        ChatTemplateError: the recogniser's template has no place for it.
+        contexts: texts to check; ``None`` for the configured ones.
     """
     speech, models = resolved.config.speech, resolved.checkpoints
     given = speech.contexts.values() if contexts is None else contexts
     texts = [text for text in given if text]
-    # A new piece of half the longest tail is heard before a tail that is too long is cut.
+    # Half the longest tail may be added before a tail that is too long is cut.
     longest_s = longest_s or 1.5 * speech.max_tail_s
     for text in texts:
         window = _window(models.asr)
@@ -80,7 +76,7 @@ def check_contexts(
 
 
 def prompt_date(resolved: Resolved, target: str) -> str | None:
-    """Return today's date, ISO 8601, if the chat template writes it into prompts of a target."""
+    """Return today's date, ISO 8601, if the chat template writes it into prompts."""
     path, source = Path(resolved.checkpoints.translation.path), resolved.config.source_language
     files = [*path.glob("chat_template*"), path / "tokenizer_config.json"]
     if not any("strftime_now" in file.read_text("utf-8") for file in files if file.is_file()):
@@ -92,7 +88,7 @@ def prompt_date(resolved: Resolved, target: str) -> str | None:
 
 
 def _window(model: ModelConfig) -> int:
-    """Return the longest request that an engine will take, in tokens."""
+    """Return the longest request of an engine, in tokens."""
     return int(model.engine.get("max_model_len") or MAX_CONTEXT)
 
 

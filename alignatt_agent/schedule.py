@@ -1,7 +1,7 @@
-"""When the stages of a chunk run: in turn, overlapped, or each at its own pace.
+"""Schedules of the stages beyond ``Stream`` (``sync``): ``overlap`` and ``async``.
 
-These are the synchronization regimes of the paper's figure on ASR and MT that share a GPU. In turn
-(``sync``) is ``Stream`` itself, the deployed schedule and the only one of official scores.
+These are the synchronization regimes of the paper's figure on ASR and MT that share a GPU; only
+``sync`` is deployed and officially scored.
 """
 
 from __future__ import annotations
@@ -20,21 +20,17 @@ NOTHING = Step(0.0, NOTHING_HEARD, None, (), 0, 0, dict.fromkeys(STAGES, 0.0))
 
 
 class OverlappedStream(Stream):
-    """Recognizes the next chunk while it translates this one (semi-asynchronous).
-
-    Every call returns what the chunk before became, so the same units come one chunk later. The
-    end returns what the last chunk became and the rest together.
-    """
+    """Recognizes the next chunk while it translates this one, so units come one chunk later."""
 
     _translating: Future[StreamStep] | None = None
 
     def reset(self) -> None:
-        """Forget the stream; waits for a translation that is under way."""
+        """Forget the stream after the running translation."""
         self._collect()
         super().reset()
 
     def finish(self) -> StreamStep:
-        """Translate everything that was said to its end; may be repeated after failures."""
+        """Translate everything to its end, the last chunk included; may be repeated."""
         before = super().finish()
         last = self._collect()
         steps = dict(last.steps)
@@ -46,7 +42,7 @@ class OverlappedStream(Stream):
         return replace(last, steps=steps)
 
     def drain(self, code: str) -> Emission:
-        """Wait for the translation under way, and return units that could not be delivered."""
+        """Wait for the running translation, and return undelivered units."""
         if self._translating is not None:
             wait([self._translating])
         return super().drain(code)
@@ -57,7 +53,7 @@ class OverlappedStream(Stream):
         return before
 
     def _collect(self) -> StreamStep:
-        """Wait for the translation that is under way."""
+        """Wait for the running translation."""
         waiting, self._translating = self._translating, None
         if waiting is not None:
             return waiting.result()
@@ -65,11 +61,10 @@ class OverlappedStream(Stream):
 
 
 class AsynchronousStream(Stream):
-    """Recognition and translation never wait for one another (fully asynchronous).
+    """Recognition and translation never wait for one another.
 
-    A target that is free translates the newest state; it skips older states of the open utterance,
-    but no closed sentence. Every call returns what became ready since the last one, and the end
-    waits for the rest.
+    A free target translates the newest state; it skips older states of the open utterance, but no
+    closed sentence. A call returns what is ready, the last one waits for the rest.
     """
 
     def __init__(self, *arguments: Any) -> None:
@@ -81,7 +76,7 @@ class AsynchronousStream(Stream):
         self._failures: dict[str, Exception] = {}
 
     def reset(self) -> None:
-        """Forget the stream; waits for a translation that is under way."""
+        """Forget the stream after the running translations."""
         with self._changed:
             self._waiting.clear()
         self._wait()
@@ -89,13 +84,13 @@ class AsynchronousStream(Stream):
         super().reset()
 
     def finish(self) -> StreamStep:
-        """Translate everything that was said to its end; may be repeated after failures."""
+        """Translate everything to its end; may be repeated after failures."""
         self._hand_over(speech := self._recognize(self._live_tail.finish))
         self._wait()
         return self._collect(speech)
 
     def drain(self, code: str) -> Emission:
-        """Wait for the translation under way, and return units that could not be delivered."""
+        """Wait for the running translations, and return undelivered units."""
         self._wait()
         ready = self._ready.pop(code, NOTHING)
         return Emission(ready.units, ready.times) + super().drain(code)
@@ -117,11 +112,8 @@ class AsynchronousStream(Stream):
         """Return what is ready; a target that failed keeps its units for the next call."""
         with self._changed:
             failures, self._failures = self._failures, {}
-            steps = {
-                code: self._ready.pop(code, NOTHING)
-                for code in self.targets
-                if code not in failures
-            }
+            done = [code for code in self.targets if code not in failures]
+            steps = {code: self._ready.pop(code, NOTHING) for code in done}
         return StreamStep(speech.audio_s, speech.heard, steps, failures)
 
     def _work(self, code: str) -> None:
@@ -135,7 +127,7 @@ class AsynchronousStream(Stream):
                     self._failures[code] = outcome
 
     def _next(self, code: str) -> SpeechStep | None:
-        """Take what waits for a target, which is free when nothing does."""
+        """Take what waits for a target; mark the target as free if nothing does."""
         with self._changed:
             if code in self._waiting:
                 return self._waiting.pop(code)
@@ -144,7 +136,6 @@ class AsynchronousStream(Stream):
             return None
 
     def _wait(self) -> None:
-        """Wait until nothing is being translated."""
         with self._changed:
             self._changed.wait_for(lambda: not self._busy)
 
@@ -157,7 +148,7 @@ def _newest(older: SpeechStep, newer: SpeechStep) -> SpeechStep:
 
 
 def _joined(before: Step, last: Step) -> Step:
-    """Return two steps of a target as one."""
+    """Join two steps of a target."""
     return replace(
         last,
         heard=replace(last.heard, sentences=before.heard.sentences + last.heard.sentences),

@@ -1,4 +1,4 @@
-"""Where the time of a chunk goes."""
+"""Computation time of the stages of a chunk."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 STAGES = ("asr", "aligner", "draft", "replay", "emission")
-"""Stages of a chunk: drafts without the replay of their attention rows, the replay inside the
-engine, and what is left for prompts, policy and rounding to units."""
+"""``draft`` is without the replay of attention rows in the engine; ``emission`` is the rest:
+prompts, policy and rounding to units."""
 
 
 class Stopwatch:
     """Seconds of each stage of a chunk.
 
     Args:
-        clock: a clock in seconds; it may run ahead where remembered results stand in for work.
+        clock: a clock in seconds; it may jump where cached results replace work.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -29,7 +29,7 @@ class Stopwatch:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Count what happens inside as time of one stage."""
+        """Count the time of the block for one stage."""
         begin = self._clock()
         try:
             yield
@@ -41,12 +41,7 @@ class Stopwatch:
         return self._clock()
 
     def shorten(self, name: str, begin: float) -> None:
-        """Begin a chunk in the past; of a stage that ran before, too, only the rest counts.
-
-        Args:
-            name: the stage, which ended just now; with it went replay.
-            begin: reading of the clock.
-        """
+        """Begin a chunk at time ``begin``, in a stage that ends now, its replay included."""
         rest = self._clock() - begin
         replay = min(self._seconds["replay"], rest)
         self._seconds = dict.fromkeys(STAGES, 0.0) | {name: rest - replay, "replay": replay}

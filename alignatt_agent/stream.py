@@ -17,14 +17,13 @@ from alignatt_agent.types import Emission, SourceView, SpeechUpdate, Step
 
 @dataclass(frozen=True, slots=True)
 class StreamStep:
-    """What a chunk became in every target language; each is in ``steps`` or in ``failures``.
+    """Result of a chunk in every target language; each is in ``steps`` or in ``failures``.
 
     Attributes:
         audio_s: seconds of audio since the start of the stream.
-        heard: what the chunk gave on the speech side, the same for all targets.
+        heard: the update of the speech side, the same for all targets.
         steps: by target; the seconds of the speech side count in each.
-        failures: errors of targets that could not translate this chunk. What such a target had
-            decided before comes with its next step, and it tries again then.
+        failures: errors by target. Its next step tries again and has units decided before.
     """
 
     audio_s: float
@@ -33,11 +32,7 @@ class StreamStep:
     failures: Mapping[str, Exception]
 
     def only(self) -> Step:
-        """Return the step of a stream with one target.
-
-        Raises:
-            Exception: that target failed.
-        """
+        """Return the step of a stream with one target, or raise the error of that target."""
         for error in self.failures.values():
             raise error
         (step,) = self.steps.values()
@@ -46,7 +41,7 @@ class StreamStep:
 
 @dataclass(frozen=True, slots=True)
 class SpeechStep:
-    """What a chunk gave on the speech side, and the seconds of each stage that it took."""
+    """Update of the speech side for a chunk, and the seconds of each stage."""
 
     audio_s: float
     heard: SpeechUpdate
@@ -56,17 +51,14 @@ class SpeechStep:
 class Stream:
     """A live tail and the target streams that translate its words.
 
-    The targets share one recognition. They translate in parallel, each in a thread, and each emits
-    what it would emit alone. A target that fails never stops the others. After an error of the
-    speech side the stream can go on: the audio waits for the next call.
+    The targets share one recognition. They translate in parallel, each in a thread, with the same
+    output as alone. A target that fails never stops the others. After an error of the speech side
+    the audio waits for the next call.
 
     Args:
         live_tail: the speech side.
         targets: by code of the language.
         watch: the clock of the live tail.
-
-    Attributes:
-        targets: by code of the language.
     """
 
     def __init__(
@@ -97,15 +89,11 @@ class Stream:
         return self._translate(self._recognize(lambda: self._live_tail.push(chunk)))
 
     def finish(self) -> StreamStep:
-        """Translate everything that was said to its end; may be repeated after failures.
-
-        Raises:
-            EngineError: recognition failed; the call may be repeated.
-        """
+        """Translate everything to its end; may be repeated after failures."""
         return self._translate(self._recognize(self._live_tail.finish))
 
     def drain(self, code: str) -> Emission:
-        """Return units of a target that a failed call decided but could not deliver."""
+        """Return the decided units of a failed call of a target."""
         return self.targets[code].drain()
 
     def draft_ahead(self, view: SourceView) -> None:
@@ -134,7 +122,7 @@ class Stream:
 
 
 def attempt(target: TargetStream, speech: SpeechStep) -> Step | Exception:
-    """Translate; return the step with the seconds of the speech side added, or the error."""
+    """Translate; return the step, with the seconds of the speech side, or the error."""
     try:
         step = target.update(speech.heard, speech.audio_s)
     except Exception as error:

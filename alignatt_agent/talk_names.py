@@ -1,4 +1,4 @@
-"""Which recording a stream is: Simulstream writes it into its log and tells no processor."""
+"""Names of recordings, which Simulstream passes to its log only, not to its processors."""
 
 from __future__ import annotations
 
@@ -16,21 +16,18 @@ if TYPE_CHECKING:
 class TalkNames(logging.Filter):
     """Reads the names of recordings in Simulstream's log.
 
-    The line follows, in the same thread, directly on the client's choice of languages; without
-    one there is a single processor.
-
-    Attributes:
-        addressed: the processor that a client spoke to last.
+    The line follows directly, in the same thread, on the client's choice of languages; without a
+    choice there is a single processor. ``addressed`` is the latest processor of a client.
     """
 
     addressed: AlignAttAgent | None = None
 
     def follow(self) -> None:
-        """Begin to read the log; again does nothing."""
+        """Begin to read the log; a second call does nothing."""
         METRICS_LOGGER.addFilter(self)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Look at one line of the log."""
+        """Read one line of the log."""
         line = json.loads(record.getMessage())
         if "metadata" in line and self.addressed is not None:
             self.addressed.talk = Path(str(line["metadata"].get("wav_name", ""))).stem

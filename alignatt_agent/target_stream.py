@@ -1,4 +1,4 @@
-"""One target language of a stream: what was recognized becomes units, append-only."""
+"""One target language of a stream: recognized words become units, append-only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from alignatt_agent.types import Access, Emission, GatedDraft, SourceView, Speec
 
 
 class TargetSide(Protocol):
-    """Makes units of what was recognized: a translator, or captions of the speech itself.
+    """Makes units of recognized words: a translator, or captions of the speech itself.
 
     Attributes:
         gated: the draft that the latest update gated and its decision, if any.
@@ -31,7 +31,7 @@ class TargetSide(Protocol):
         """Forget the open utterance."""
 
     def draft_ahead(self, view: SourceView) -> None:
-        """Draft ahead what ``update`` will probably need; changes nothing that is emitted."""
+        """Draft ahead for ``update``; changes no output."""
 
     def update(self, view: SourceView) -> Emission:
         """Emit what the open utterance allows."""
@@ -41,18 +41,15 @@ class TargetSide(Protocol):
 
 
 class TargetStream:
-    """Follows the speech side in one target language.
+    """Translates the updates of the speech side.
 
-    After an exception of an engine the stream can go on: closed sentences wait for the next call,
-    and units that were decided before the failure come with its step, or with ``drain``.
+    After an exception closed sentences wait for the next call, and units that were decided before
+    it come with the next step, or with ``drain``.
 
     Args:
         translator: makes units.
         watch: the clock of the translator.
-        access: when words may be relied on, if the target differs from the live tail.
-
-    Attributes:
-        translator: makes units.
+        access: which words are accessible, if that differs from the live tail.
     """
 
     def __init__(
@@ -77,14 +74,9 @@ class TargetStream:
         self._undelivered = Emission()
 
     def update(self, heard: SpeechUpdate, audio_s: float = 0.0) -> Step:
-        """Translate what was recognized; the step's seconds are those of the translation alone.
+        """Translate the next update of the speech side; pass each once, in order.
 
-        Args:
-            heard: the next update; every one has to come once, in order.
-            audio_s: seconds of audio since the start of the stream.
-
-        Raises:
-            EngineError: an engine failed; the stream may go on with the next update.
+        The step's seconds are those of the translation alone; ``audio_s`` is the length so far.
         """
         translator = self.translator
         emitted = translator.emitted
@@ -136,14 +128,9 @@ class TargetStream:
         return emission, self.translator.gated
 
     def draft_ahead(self, view: SourceView, threads: Executor) -> None:
-        """Begin what the next update will probably need while the words are still being aligned.
-
-        Args:
-            view: the words that were just recognized, and how many will probably be accessible.
-            threads: where it runs.
-        """
+        """Draft ahead in a thread while the words of ``view`` are still being aligned."""
         self._await_ahead()
-        if not self._sentences:  # else the live words follow on a sentence that still waits
+        if not self._sentences:  # else the live words follow a sentence that still waits
             self._watch.start()
             self._ahead = threads.submit(self.translator.draft_ahead, view)
 
@@ -151,22 +138,22 @@ class TargetStream:
         waiting, self._ahead = self._ahead, None
         if waiting is None:
             return False
-        error = waiting.exception()  # shows again when the update needs the same
+        error = waiting.exception()  # the update meets it again
         if error is not None and not isinstance(error, Exception):
             raise error
         return True
 
     def drain(self) -> Emission:
-        """Return units that a failed call decided but could not deliver."""
+        """Return the decided units of a failed call."""
         emission, self._undelivered = self._undelivered, Emission()
         return emission
 
     def keep(self, emission: Emission) -> None:
-        """Take back units that could not be passed on; they come first with the next step."""
+        """Take back undelivered units; they come first with the next step."""
         self._undelivered = emission + self._undelivered
 
     def _complete(self, sentence: tuple[Word, ...]) -> Emission:
-        """Finish a sentence; one that fails twice is given up, so that the stream can go on."""
+        """Finish a sentence; one that fails twice is dropped."""
         try:
             emission = self.translator.complete(sentence)
         except Exception:

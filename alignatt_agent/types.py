@@ -1,4 +1,4 @@
-"""The typed nouns that flow through the cascade (Figure 1 of the paper).
+"""The types that pass through the cascade (Figure 1 of the paper).
 
 Times are absolute seconds from the start of the stream. Audio is mono float32 at 16 kHz.
 Token positions count from the first token of the prompt.
@@ -47,11 +47,11 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """What the translation side may read of the open utterance.
+    """The open utterance for the translation side.
 
     Attributes:
-        words: committed-but-unfinished words followed by the live tail.
-        accessible: number of leading words the policy may rely on.
+        words: committed words of the open sentence, then the live tail.
+        accessible: number of leading words that the policy may rely on.
     """
 
     words: tuple[Word, ...]
@@ -65,8 +65,8 @@ class Answer:
     Attributes:
         token_ids: new ids without the end-of-turn id.
         ended: whether the model ended its turn by itself.
-        steps: forward passes that it took, one for each sampled token.
-        requests: how often the engine was asked.
+        steps: forward passes, one for each sampled token.
+        requests: requests to the engine.
     """
 
     token_ids: tuple[int, ...]
@@ -77,13 +77,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """What a recogniser heard.
-
-    Attributes:
-        text: what was said; ``None`` if no transcript can be believed.
-        steps: forward passes that it took, one for each sampled token.
-        requests: how often the engine was asked.
-    """
+    """A transcript, ``None`` if the recognizer did not end it; costs as in ``Answer``."""
 
     text: str | None
     steps: int = 0
@@ -92,13 +86,7 @@ class Transcript:
 
 @dataclass(frozen=True, slots=True)
 class Transcripts:
-    """How many transcripts were made, and what they cost.
-
-    Attributes:
-        count: transcripts.
-        requests: how often the engine was asked.
-        steps: forward passes, one for each sampled token.
-    """
+    """Number of transcripts, and their costs as in ``Answer``."""
 
     count: int = 0
     requests: int = 0
@@ -111,11 +99,9 @@ class Transcripts:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """When words of the live tail may be relied on.
+    """Words of the live tail are accessible ``hold_back_ms`` after their end.
 
-    Attributes:
-        hold_back_ms: so long after they were over.
-        stable_only: only if two successive hypotheses agree on them.
+    With ``stable_only`` two successive hypotheses also have to agree on them.
     """
 
     hold_back_ms: float = 0.0
@@ -127,15 +113,15 @@ class SpeechUpdate:
     """Result of one chunk on the speech side.
 
     Attributes:
-        sentences: sentences closed by this chunk, oldest first; each is a whole utterance
-            including words that earlier updates already showed in ``live``.
-        live: the utterance that stays open.
-        settled: leading words of ``live`` that are committed and will not be heard again.
-        stable: leading words of ``live`` that two successive hypotheses agree on, settled ones
-            included; what follows is new.
-        transcripts: what the recogniser did; two updates that differ in it only are equal.
-        over_s: for how long each word of ``live`` that is not settled has been over; less than 0
-            for a word that goes on.
+        sentences: sentences closed by this chunk, oldest first; each is whole, with the words that
+            earlier updates had in ``live``.
+        live: the open utterance.
+        settled: number of leading words of ``live`` that are committed.
+        stable: number of leading words of ``live`` that are settled or in two successive
+            hypotheses.
+        transcripts: work of the recognizer; not compared.
+        over_s: seconds since the end of each word of ``live`` that is not settled; negative for a
+            word that goes on.
     """
 
     sentences: tuple[tuple[Word, ...], ...]
@@ -188,14 +174,12 @@ class Draft:
 
     Attributes:
         token_ids: drafted ids without the end-of-turn token.
-        ended: whether the model closed the turn by itself, before the longest draft was full.
-        rows: one row per drafted token; ``None`` when rows were not asked for.
-        cut: whether the engine stopped because the gate rejects the last token; the model would
-            have gone on.
-        steps: forward passes that it took, one for each sampled token.
-        replay_s: seconds that computing its rows took inside the engine; on a GPU those of the
-            host, its kernels run on behind.
-        probabilities: of the drafted tokens, where the readout asks for them.
+        ended: whether the model closed the turn by itself, within the longest draft.
+        rows: one row per drafted token; ``None`` without a readout.
+        cut: whether the engine stopped because the gate rejects the last token.
+        steps: forward passes, one for each sampled token.
+        replay_s: seconds of the engine for its rows; on a GPU those of the host.
+        probabilities: of the drafted tokens, if the readout includes them.
     """
 
     token_ids: tuple[int, ...]
@@ -209,16 +193,16 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class DraftContext:
-    """What a policy without attention knows of a draft.
+    """Input of policies that read no attention.
 
     Attributes:
-        unit_ends: computes the ascending numbers of draft tokens at which stability units end;
-            the last one is the length of the draft, whether its unit is complete or not.
-        earlier: how the drafts of earlier sources of this utterance, latest first, go on after
-            the same accepted translation, up to the first token that the gate rejected; empty
-            ones contradict it.
-        heard: accessible words of this utterance.
-        written: counts the units of its accepted translation.
+        unit_ends: returns the ascending numbers of draft tokens at which stability units end; the
+            last one is the length of the draft, even if its unit is not complete.
+        earlier: continuations of the accepted translation in drafts of earlier sources of this
+            utterance, latest first, up to the first token that the gate rejected; empty ones
+            contradict it.
+        heard: number of accessible words of this utterance.
+        written: returns the number of units of its accepted translation.
     """
 
     unit_ends: Callable[[], tuple[int, ...]] = tuple
@@ -231,7 +215,7 @@ NO_CONTEXT = DraftContext()
 
 
 class StopReason(StrEnum):
-    """Why a policy accepts no more of a draft: Eqs. 5-7 of the paper, or a rival's rule."""
+    """Why a policy accepts no more of a draft: Eqs. 5-7 of the paper, or another rule."""
 
     SOURCE_FRONTIER = "source-frontier"
     ARGMAX_MASS_WEAK = "argmax-mass-weak"
@@ -248,7 +232,7 @@ class Decision:
 
     Attributes:
         accepted: number of leading draft tokens that may be emitted, before unit rounding.
-        reason: a ``StopReason``, or a policy's own words: they are shown as they are.
+        reason: a ``StopReason``, or any text of another policy.
         peaks: source-token argmax of each scanned row, the rejected one included.
         accessible_mass: Eq. 3 for each scanned row.
         closed: whether the gate rejected the last scanned token.
@@ -263,13 +247,9 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class SourceSpan:
-    """When what a unit translates was spoken.
+    """Source time of a unit, from the first to the last word at attention peaks of its tokens.
 
-    Attributes:
-        start: of the first source word that its tokens peak at.
-        end: of the last one.
-        interpolated: no attention rows told the words: the speech since the units before is
-            spread over the new ones.
+    ``interpolated``: there are no rows, so the speech since the previous units is divided evenly.
     """
 
     start: float
@@ -279,7 +259,7 @@ class SourceSpan:
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """Append-only output of one chunk: stability units, ready for the harness, and their times."""
+    """Append-only output of one chunk: stability units and their source times."""
 
     units: tuple[str, ...] = ()
     times: tuple[SourceSpan, ...] = ()
@@ -290,17 +270,17 @@ class Emission:
 
 @dataclass(frozen=True, slots=True)
 class GatedDraft:
-    """A draft for the open utterance and what the policy made of it.
+    """A draft for the open utterance and its decision.
 
     Attributes:
         accepted: text of the utterance's translation before this draft.
         tokens: text of each drafted token.
-        words: source word at the attention peak of each token that the policy looked at; empty
-            without rows.
-        decision: what may be emitted and why no more.
-        edge: how many leading source words an attention peak may lie on. With a negative margin
-            an accessible word can be off limits.
-        emitted: how many leading tokens of the draft are emitted by now, in whole units.
+        words: source word at the attention peak of each token that the policy read; empty without
+            rows.
+        decision: of the policy.
+        edge: number of leading source words that attention may peak at; with a negative margin
+            less than the accessible ones.
+        emitted: number of leading draft tokens that are emitted, in whole units.
     """
 
     accepted: str
@@ -313,17 +293,17 @@ class GatedDraft:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The trace of one chunk: what was heard, drafted, decided and emitted, and how long it took.
+    """The trace of one chunk.
 
     Attributes:
-        audio_s: seconds of audio heard since the start of the stream.
-        heard: what the chunk gave on the speech side.
-        gated: the draft and its decision; ``None`` where nothing had to be decided again.
-        units: stability units that were emitted, those of an earlier failed chunk included.
-        accepted: tokens that were emitted.
-        passes: forward passes that all drafts of the chunk took.
+        audio_s: seconds of audio since the start of the stream.
+        heard: the update of the speech side.
+        gated: the draft and its decision; ``None`` if none was gated.
+        units: emitted stability units, those of an earlier failed chunk included.
+        accepted: number of emitted tokens.
+        passes: forward passes of all drafts of the chunk.
         seconds: time of each stage, see ``stopwatch.STAGES``.
-        times: when what each unit translates was spoken.
+        times: source time of each unit.
     """
 
     audio_s: float
@@ -354,11 +334,10 @@ class Recognizer(Protocol):
         """Return the transcript of ``audio``, ``[samples]``.
 
         Args:
-            audio: what was said.
+            audio: the speech.
             language: code of the spoken language.
             context: names and terms that may occur.
-            expected: what the transcript probably begins with, as an earlier one does. It saves
-                time and changes nothing; a recogniser may as well ignore it.
+            expected: the probable beginning of the transcript, only to save time.
         """
 
 
@@ -377,7 +356,7 @@ class Readout:
         heads: ``(layer, head)`` pairs, in the order of ``AttentionRows``' head axis.
         row: ``"predicting"`` reads the query that predicts a draft token (one position before
             it), ``"emitted"`` the query at the token itself (the paper's rows).
-        probabilities: whether those of the tokens are returned, too; then nothing is verified.
+        probabilities: whether to return those of the tokens, too; then nothing is verified.
     """
 
     heads: tuple[tuple[int, int], ...]
@@ -419,12 +398,9 @@ class TranslationEngine(Protocol):
             max_tokens: longest draft, tokens of ``resumed`` included.
             readout: attention rows to return.
             gate: permission to stop at the first token that this gate rejects. That token is the
-                last one returned, with its row, and the draft is marked ``cut``. An engine may
-                as well ignore it.
-            resumed: an earlier draft of the same prompt, with the rows of the same readout, to go
-                on from; it is the beginning of the result.
-            expected: how the draft probably goes on after that, as an earlier one did. It saves
-                steps and changes nothing; an engine may as well ignore it.
+                last one returned, with its row, and the draft is ``cut``. May be ignored.
+            resumed: an earlier draft of the same prompt and readout; the result begins with it.
+            expected: the probable continuation after that, only to save steps. May be ignored.
 
         Raises:
             EngineError: the engine failed or returned fewer rows than tokens.

@@ -1,1 +1,1 @@
-"""Speech side: live tail, recogniser, forced aligner."""
+"""Speech side: live tail, recognizer, forced aligner."""

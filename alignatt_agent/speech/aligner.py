@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 class QwenAligner:
-    """Finds when each word of a transcript was spoken.
-
-    Args:
-        model: the served forced aligner.
-    """
+    """Finds when each word of a transcript was spoken."""
 
     def __init__(self, model: TimingModel) -> None:
         self._model = model
@@ -28,8 +24,8 @@ class QwenAligner:
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
         """Return the words of ``text`` with their times in ``audio`` (``[samples]``), not clipped.
 
-        Words lose their punctuation; what is punctuation alone is no word. Han characters are
-        words of their own. Too short audio or a text without words gives ``[]``.
+        Words lose their punctuation; punctuation alone is no word. Han characters are separate
+        words. Too short audio or a text without words gives ``[]``.
 
         Raises:
             LanguageError: the aligner does not know the language, or its splitter is not there.
@@ -46,7 +42,7 @@ class QwenAligner:
         )
         ids = self._model.tokenizer.encode(prompt, add_special_tokens=False)
         bins = self._model.bins(ids, padded(audio))
-        # The last bin may end past the audio: that word goes on, and the caller has to know.
+        # The last bin may end past the audio: that word continues.
         times = [ms / 1000 for ms in rising([place * self._model.bin_ms for place in bins])]
         return [
             AlignedItem(word, start, end)
@@ -57,15 +53,10 @@ class QwenAligner:
 def rising(times: Sequence[float]) -> list[int]:
     """Make times rise: keep the longest rising subsequence, move the others between its members.
 
-    One or two strays in a row snap to the nearer neighbour; longer runs are spread evenly. Equal
-    to the repair in Transformers' ``Qwen3ASRProcessor.decode_forced_alignment``, ties included,
-    whose quadratic search takes 1.5 ms for the 100 words of a long tail (this: 0.05 ms).
-
-    Args:
-        times: milliseconds.
-
-    Returns:
-        Whole milliseconds.
+    Times are in milliseconds, whole in the result. One or two strays in a row move to the nearer
+    neighbor; longer runs are spread evenly. Equal to the repair in Transformers'
+    ``Qwen3ASRProcessor.decode_forced_alignment``, ties included, whose quadratic search takes
+    1.5 ms for the 100 words of a long tail (this: 0.05 ms).
     """
     kept = _longest_rising(times)
     result = list(times)

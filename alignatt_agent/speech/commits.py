@@ -1,4 +1,4 @@
-"""Which words of the live tail are committed: they are never heard again."""
+"""Which words of the live tail are committed: they are never transcribed again."""
 
 from __future__ import annotations
 
@@ -10,47 +10,46 @@ from alignatt_agent.speech.sentences import ends_sentence, last_sentence_end
 Rule = Literal["agreed", "ended"]
 
 PAUSE_S = 1.0
-"""A sentence end at which the speaker pauses is believed this long after its last word."""
+"""A sentence end at a pause is accepted this long after its last word."""
 
 AGREED_S = 0.5
-"""... when hypotheses have agreed on it for so long.
+"""... if hypotheses have agreed on it for so long.
 
-Measured on words and pauses of a talk that the real models heard (48 words, pauses of up to 0.48 s
-inside sentences, chunks of 250 ms) with a recogniser that puts a period wherever the audio ends:
-9 false sentence ends with a pause of 0.5 s, 4 with 0.8 s, 1 with 1.0 s.
+Measured on words and pauses of a talk transcribed by the real models (48 words, pauses of up to
+0.48 s inside sentences, chunks of 250 ms) with a recognizer that puts a period wherever the audio
+ends: 9 false sentence ends with a pause of 0.5 s, 4 with 0.8 s, 1 with 1.0 s.
 """
 
 SILENT_S = 3.0
-"""A pause that ends what was being said, finished or not.
+"""A pause that ends any utterance, so that words invented in noise do not wait for the next speech.
 
-Far above those inside sentences (0.5 s in a talk that the real models heard, 0.7 s in the micro dev
-set): words that a recogniser invents in noise would wait for the next speech, whenever it comes.
+Far above pauses inside sentences (0.5 s in a talk of the real models, 0.7 s in the micro dev set).
 """
 
 STANDS_S = 1.5
-"""A sentence end that two hypotheses put at the same time is believed this long after it, even if
-they differ in words before it: one that is heard anew every time would hold up all that follows.
+"""A sentence end that two hypotheses put at the same time is accepted this long after it, even if
+they differ in words before it: a word that changes every time would delay all that follows.
 
 Measured on 363 sentences of the micro world, chunks of 500 ms; none, 2, 1.5, 1 s: commits after the
 true end p95 2.02, 2.02, 1.75, 1.69 s, p99 2.95, 2.68, 2.60, 2.63 s; word errors 4.57, 4.57, 4.57,
-4.84 %. Of 64 others, one sentence was closed 2.2 instead of 6.7 s after its end, and heard better.
+4.84 %. Of 64 others, one sentence was closed 2.2 instead of 6.7 s after its end, with fewer errors.
 """
 
 SAME_S = 0.5
-"""Ends of a sentence in two hypotheses that may be the same; aligners move with a wrong word."""
+"""Largest distance of a sentence end in two hypotheses; aligners move with a wrong word."""
 
 
 def committed(tail: Hypothesis, rule: Rule, hold_back_s: float) -> int:
-    """Return how many leading words are said for good, up to the end of a sentence.
+    """Return how many leading words are committed, up to the end of a sentence.
 
     Args:
         tail: the latest hypothesis.
         rule: ``agreed``: up to the last sentence end that two hypotheses agree on (the paper's).
-            ``ended``: its words are also over and held back, and the next sentence has begun or
-            the speaker pauses. The very last word is a guess, and so is that one has begun with it:
-            two have to follow. An end that stands (``STANDS_S``) needs no agreement on its words.
-            A long pause (``SILENT_S``) ends what two hypotheses agree on, whatever its last word.
-        hold_back_s: a word may be relied on this long after its end.
+            ``ended``: its words are also over and held back, and a pause or two words of the next
+            sentence follow (the very last word is a guess). An end that stands (``STANDS_S``) needs
+            no agreement on its words. A long pause (``SILENT_S``) commits what two hypotheses
+            agree on, whatever its last word.
+        hold_back_s: a word is accessible this long after its end.
     """
     texts = tail.texts
     if rule == "agreed":
@@ -82,9 +81,9 @@ def _paused(tail: Hypothesis, word: int) -> bool:
 def overflow_commit(tail: Hypothesis, hold_back_s: float, old: float) -> int:
     """Return how many leading words of a tail that is too long are committed unfinished.
 
-    Those that two hypotheses agree on, and those that were over at ``old`` anyway. The last word is
-    not among the former: cut off by the end of the audio, it seems to be over (in recorded ticks of
-    the real models its end came up to 0.24 s too early), would be cut in two and heard again.
+    These are words that two hypotheses agree on, without the last one, and any that ended by
+    ``old``. A last word that the end of the audio cuts off may seem to be over: in recorded chunks
+    of the real models its end came up to 0.24 s too early.
     """
     stable = min(tail.stable, tail.ended(hold_back_s), len(tail.words) - 1)
     return max(stable, sum(word.end <= old for word in tail.words))

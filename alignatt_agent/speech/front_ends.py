@@ -1,7 +1,6 @@
-"""Recognisers other than Qwen3-ASR: Whisper, and the translation model's own audio tower.
+"""Recognizers other than Qwen3-ASR: Whisper, and the translation model's own audio tower.
 
-Both hear at most 30 s at once and decode every transcript from nothing; longer audio is cut where
-it is quietest. Word times come from the forced aligner, as for any recogniser.
+Both take at most 30 s at once and verify nothing; longer audio is cut where it is quietest.
 """
 
 from __future__ import annotations
@@ -45,12 +44,7 @@ _WINDOW = 448
 
 
 class PlainRecognizer:
-    """Transcribes a waveform, with the language forced; every transcript is decoded anew.
-
-    Args:
-        model: the served model.
-        prompt: its requests.
-    """
+    """Transcribes a waveform with the language forced; every transcript is decoded in full."""
 
     def __init__(self, model: AudioModel, prompt: WhisperPrompt | GemmaPrompt) -> None:
         self._model, self._prompt = model, prompt
@@ -58,15 +52,9 @@ class PlainRecognizer:
     def transcribe(
         self, audio: FloatArray, language: str, context: str = "", expected: str = ""
     ) -> Transcript:
-        """Return the transcript of ``audio``, ``[samples]``; of too short audio it is ``""``.
+        """Return the transcript of ``audio``, ``[samples]``; ``expected`` is ignored.
 
-        An answer that reached its bound is not to be believed. What a believed one repeats 20
-        times or more is said once. ``expected`` is ignored.
-
-        Raises:
-            LanguageError: the model does not know the language.
-            ContextError: the context cannot be given to the model.
-            EngineError: the engine failed.
+        See ``QwenRecognizer.transcribe`` for limits and errors.
         """
         name = find_language(language).check_spoken(live=False).name
         if len(audio) / SAMPLE_RATE < SHORTEST_S:
@@ -99,24 +87,14 @@ def pieces(audio: FloatArray) -> Iterator[FloatArray]:
 
 
 class WhisperPrompt:
-    """Requests to Whisper: what its decoder goes on from.
-
-    Args:
-        tokenizer: of the checkpoint.
-        name: what error messages call it.
-    """
+    """Requests to Whisper: the ids that its decoder continues; errors call it ``name``."""
 
     def __init__(self, tokenizer: Any, name: str) -> None:
         self._tokenizer, self._name = tokenizer, name
         self.ids = lru_cache(maxsize=64)(self._ids)
 
     def _ids(self, language: str, context: str = "") -> tuple[int, ...]:
-        """Return the decoder's ids: the context as what was said before, language, task.
-
-        Raises:
-            LanguageError: the checkpoint has no token for the language.
-            ContextError: the context is too long or holds a control token.
-        """
+        """Return the decoder's ids: the context as earlier speech, the language, the task."""
         spoken = find_language(language)
         begin, task, plain = map(
             self._control, ("<|startoftranscript|>", "<|transcribe|>", "<|notimestamps|>")
@@ -152,15 +130,11 @@ class WhisperPrompt:
         return int(found)
 
     def room(self, ids: tuple[int, ...]) -> int:
-        """Return how many tokens an answer may have."""
+        """Return the longest answer in tokens."""
         return _WINDOW - len(ids)
 
     def check_context(self, context: str, window: int, longest_s: float) -> None:
-        """Refuse a context that is too long for the decoder, however long the audio is.
-
-        Raises:
-            ContextError: it is too long, or holds a control token.
-        """
+        """Refuse a context that is too long for the decoder; the length of audio is irrelevant."""
         self._earlier(context)
 
 
@@ -169,11 +143,8 @@ class GemmaPrompt:
 
     Args:
         tokenizer: of the checkpoint.
-        name: what error messages call it.
+        name: of the checkpoint in error messages.
         window: longest request with its answer, in tokens.
-
-    Raises:
-        ChatTemplateError: the checkpoint has no token for audio, or no template that keeps it.
     """
 
     def __init__(self, tokenizer: Any, name: str, window: int) -> None:
@@ -185,12 +156,7 @@ class GemmaPrompt:
         self.ids("English")
 
     def _ids(self, language: str, context: str = "") -> tuple[int, ...]:
-        """Return the prompt's ids; audio is one placeholder among them.
-
-        Raises:
-            ChatTemplateError: the template does not keep the placeholder.
-            ContextError: the context holds a control token.
-        """
+        """Return the prompt's ids; audio is one placeholder among them."""
         check_plain(self._tokenizer, context, self._name)
         terms = ", ".join(context.split("\n"))
         names = f" Names and terms that may occur: {terms}." if context else ""
@@ -215,15 +181,11 @@ class GemmaPrompt:
         return tuple(self._tokenizer.encode(text, add_special_tokens=False))
 
     def room(self, ids: tuple[int, ...]) -> int:
-        """Return how many tokens an answer may have beside the longest audio."""
+        """Return the longest answer to the longest audio, in tokens."""
         return self._window - len(ids) - round(_AUDIO_TOKENS_PER_S * LONGEST_S)
 
     def check_context(self, context: str, window: int, longest_s: float) -> None:
-        """Refuse a context that leaves no room for 30 s of audio and its transcript.
-
-        Raises:
-            ContextError: it is too long, or holds a control token.
-        """
+        """Refuse a context that leaves no space for 30 s of audio and its transcript."""
         ids = self.ids("English", context)
         audio = round(_AUDIO_TOKENS_PER_S * LONGEST_S)
         left = window - len(ids) - audio - longest_answer(LONGEST_S)
@@ -237,15 +199,12 @@ class GemmaPrompt:
 def front_end_prompt(
     recognizer: str, checkpoint: str, window: int
 ) -> RecognitionPrompt | WhisperPrompt | GemmaPrompt:
-    """Return the prompt of a recogniser that is not served, from its checkpoint's directory.
+    """Return the prompt of a recognizer that is not served, from its checkpoint's directory.
 
     Args:
         recognizer: ``speech.recognizer``.
         checkpoint: directory of ``models.asr``.
         window: longest request with its answer, in tokens.
-
-    Raises:
-        ChatTemplateError: its files cannot make a request.
     """
     if recognizer not in (WHISPER, GEMMA4_AUDIO):
         return recognition_prompt(checkpoint)
@@ -258,7 +217,7 @@ def front_end_prompt(
 
 
 def _without_loops(text: str) -> str:
-    """Return a transcript without what the model said over and over, as for Qwen3-ASR."""
+    """Return a transcript without loops of the model, as for Qwen3-ASR."""
     # Imports torch: seconds, which processes without engines do not spend.
     from transformers.models.qwen3_asr.processing_qwen3_asr import _detect_and_fix_repetitions
 

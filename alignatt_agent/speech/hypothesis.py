@@ -1,4 +1,4 @@
-"""What the recogniser says in the live tail, and for how long it has said so."""
+"""The recognizer's words in the live tail, and since when they have stood."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Hypothesis:
     """The words of the live tail; all times are absolute seconds.
 
     Attributes:
-        words: with times inside what was heard.
-        ends: their ends as timed, in order; one past ``at`` is that of a word that goes on.
-        since: when each word was first said, with all words before it as they are now.
-        at: how much audio was heard.
-        before: how much of it the hypothesis before had heard.
-        previous: the words of the hypothesis before.
+        words: with times inside the audio.
+        ends: their ends as timed, in order; the end of a word that goes on is past ``at``.
+        since: time of the first hypothesis that had each word and all words before it.
+        at: end of the audio.
+        before: end of the audio of the previous hypothesis.
+        previous: words of the previous hypothesis.
     """
 
     words: tuple[Word, ...] = ()
@@ -32,40 +32,40 @@ class Hypothesis:
 
     @property
     def texts(self) -> list[str]:
-        """Return the words without their times."""
+        """The words without their times."""
         return [word.text for word in self.words]
 
     @property
     def stable(self) -> int:
-        """Return how many leading words the hypothesis before had, too."""
+        """How many leading words the previous hypothesis shares."""
         return sum(since < self.at for since in self.since)
 
     @property
     def over_s(self) -> tuple[float, ...]:
-        """Return for how long each word has been over at the end of the audio."""
+        """Seconds from the end of each word to the end of the audio."""
         return tuple(self.at - end for end in self.ends)
 
     def ended(self, hold_back_s: float) -> int:
-        """Return how many leading words were over ``hold_back_s`` before the end of the audio."""
+        """Return how many words ended at least ``hold_back_s`` before the end of the audio."""
         return sum(over >= hold_back_s - ROUNDING_S for over in self.over_s)
 
     def revised(
         self, words: Sequence[Word], ends: Sequence[float], at: float, before: float
     ) -> Hypothesis:
-        """Return the next hypothesis; words that stay keep the time since when they were said."""
+        """Return the next hypothesis; words that stay keep their ``since``."""
         same = common_prefix(self.texts, [word.text for word in words])
         since = self.since[:same] + (at,) * (len(words) - same)
         return Hypothesis(tuple(words), tuple(ends), since, at, before, self.words)
 
     def after(self, count: int) -> Hypothesis:
-        """Return what stays when the first ``count`` words are committed."""
+        """Return the rest when the first ``count`` words are committed."""
         return replace(
             self, words=self.words[count:], ends=self.ends[count:], since=self.since[count:]
         )
 
 
 def seen(update: SpeechUpdate, access: Access) -> SpeechUpdate:
-    """Return ``update`` with the words accessible that ``access`` allows."""
+    """Return ``update`` with the accessible words of ``access``."""
     wanted = access.hold_back_ms / 1000 - ROUNDING_S
     ready = update.settled + sum(over >= wanted for over in update.over_s)
     if access.stable_only:

@@ -1,4 +1,4 @@
-"""The live tail: audio that is transcribed again with every chunk until its words are settled.
+"""The live tail: audio that is transcribed again with every chunk until its words are committed.
 
 All times are absolute seconds from the start of the stream.
 """
@@ -45,32 +45,30 @@ from alignatt_agent.types import (
 LOGGER = logging.getLogger(__name__)
 
 QUIET_RMS = 0.01
-"""Below -40 dBFS an empty hypothesis is believed at once."""
+"""An empty hypothesis of audio below -40 dBFS is accepted at once."""
 SILENCE_KEPT_S = 0.5
 """Silence that stays in the tail, for the onset of the next word."""
 SHORTEST_S = 0.1
-"""Shorter tails hold no word, and feature extractors fail on them."""
+"""Feature extractors fail on shorter tails."""
 
 _MARKS = re.compile(r"\W+$")
 
 
 class LiveTail:
-    """Speech side of one stream.
-
-    An exception of an engine keeps all audio and all closed sentences for the next call.
+    """Speech side of one stream; an exception keeps audio and closed sentences for the next call.
 
     Args:
         recognizer: transcribes a waveform.
         aligner: times the words of a transcript.
         language: code of the spoken language.
         config: timing and limits.
-        watch: counts the time of recogniser and aligner.
+        watch: counts the time of recognizer and aligner.
         context: names and terms of the talk.
-        verify: let the recognizer verify the last transcript, see ``DebugConfig``.
+        verify: let the recognizer verify the previous transcript, see ``DebugConfig``.
 
     Attributes:
-        on_hypothesis: gets the words that were just recognized, before they are timed or committed,
-            and how many of them will probably be accessible.
+        on_hypothesis: gets new words before they are timed or committed, with the number that will
+            probably be accessible.
     """
 
     on_hypothesis: Callable[[SourceView], None] | None = None
@@ -92,7 +90,7 @@ class LiveTail:
         self._config = config
         self._verify = verify
         self._watch = watch or Stopwatch()
-        # The paper's rule knows no pause.
+        # The paper's rule has no pause.
         self._pause_s = SILENT_S - ROUNDING_S if config.commit == "ended" else math.inf
         self.reset()
 
@@ -102,13 +100,13 @@ class LiveTail:
         self._inbox: deque[FloatArray] = deque()
         self._audio: FloatArray = np.zeros(0, dtype=np.float32)
         self._received = 0  # samples since the start of the stream
-        self._heard = 0  # ... that the latest hypothesis has seen
+        self._recognized = 0  # ... in the latest hypothesis
         self._settled_s = 0.0  # end of the latest committed word
         self._open: list[Word] = []  # committed, but their sentence goes on
         self._tail = Hypothesis()
         self._missed = False  # the latest transcript of audible audio was empty
         self._dropping = False  # the latest chunk was too much for the tail
-        self._doubted = False  # some transcript could not be believed
+        self._doubted = False  # some transcript did not end
         self._transcripts = Transcripts()  # since the last update
         self._closed: list[tuple[Word, ...]] = []
 
@@ -123,28 +121,24 @@ class LiveTail:
         return self._audio.size / SAMPLE_RATE
 
     def push(self, chunk: npt.NDArray[Any]) -> SpeechUpdate:
-        """Hear one chunk, ``[samples]``, and return what it closed and what stays open.
+        """Recognize one chunk, ``[samples]``; return closed sentences and the open utterance.
 
         Raises:
             ValueError: the chunk is not a mono waveform of floating-point samples.
-            EngineError: an engine failed; the audio is kept and heard with the next chunk.
+            EngineError: an engine failed; the audio is kept for the next chunk.
         """
         samples = self._intake(chunk)
-        # Far longer than any chunk of a client; a whole file at once is heard piece by piece.
+        # Far longer than any chunk of a client; a whole file at once is taken piece by piece.
         piece = int(self._config.max_tail_s * SAMPLE_RATE / 2)
         self._inbox.extend(samples[i : i + piece] for i in range(0, samples.size, piece))
-        self._hear_inbox()
+        self._take_inbox()
         sentences, self._closed = tuple(self._closed), []
         return self._update(sentences)
 
     def finish(self) -> SpeechUpdate:
-        """Close everything that was said, an unfinished sentence too; the tail is empty then.
-
-        Raises:
-            EngineError: an engine failed; nothing is lost and the call may be repeated.
-        """
-        self._hear_inbox()
-        if self._heard < self._received:
+        """Close all sentences, an unfinished one too, and empty the tail; may be repeated."""
+        self._take_inbox()
+        if self._recognized < self._received:
             self._transcribe()
         sentences, rest = split_sentences([*self._open, *self._tail.words], None, self._pause_s)
         closed = (*self._closed, *sentences, *([tuple(rest)] if rest else []))
@@ -152,12 +146,12 @@ class LiveTail:
         self._trim(self.now)
         return self._update(closed)
 
-    def _hear_inbox(self) -> None:
+    def _take_inbox(self) -> None:
         while self._inbox:
             piece = self._inbox.popleft()
             self._audio = np.concatenate([self._audio, piece])
             self._received += piece.size
-            # Only recognisers that keep failing let the tail grow this long.
+            # Only recognizers that keep failing let the tail grow this long.
             self._trim(self.now - 2 * self._config.max_tail_s)
             if self.now >= self._config.min_start_s:
                 self._transcribe()
@@ -171,9 +165,9 @@ class LiveTail:
         level = loudness(audio)
         if self.tail_s >= SHORTEST_S and level >= SILENCE_RMS:
             with self._watch.stage("asr"):
-                text = self._heard_in(audio)
+                text = self._transcript(audio)
         if text is None:
-            # As if this chunk had not been heard: the last hypothesis stays.
+            # The last hypothesis stays, as without this chunk.
             if not self._doubted:
                 LOGGER.warning(
                     "the transcript of %.1f s of audio does not end and is left out "
@@ -184,22 +178,22 @@ class LiveTail:
             return
         texts = split_words(text)
         if not texts:
-            self._hear_nothing(level)
+            self._drop_silence(level)
             return
-        self._look_ahead(texts)
+        self._pass_on(texts)
         words, ends = self._time(audio, text, texts)
         if not words:
-            self._hear_nothing(level)
+            self._drop_silence(level)
             return
-        self._tail = self._tail.revised(words, ends, self.now, self._heard / SAMPLE_RATE)
+        self._tail = self._tail.revised(words, ends, self.now, self._recognized / SAMPLE_RATE)
         self._heard, self._missed = self._received, False
 
     def _time(
         self, audio: FloatArray, text: str, texts: Sequence[str]
     ) -> tuple[list[Word], list[float]]:
-        """Return the words with their times, and their ends where they may pass the audio.
+        """Return the words in the audio, and their ends, which may pass it.
 
-        Words that were heard where it is silent were invented, and are left out.
+        Words in silence were invented and are left out.
         """
         with self._watch.stage("aligner"):
             items = self._aligner.align(audio, text, self._language)
@@ -212,10 +206,10 @@ class LiveTail:
         ]
         return words, [start + end for _, (_, end) in kept]
 
-    def _look_ahead(self, texts: Sequence[str]) -> None:
-        """Tell new words, unless a sentence among them probably closes now.
+    def _pass_on(self, texts: Sequence[str]) -> None:
+        """Pass on new words, unless a sentence among them probably closes now.
 
-        The last one probably goes on, unless it had been said before and only got its mark.
+        The last one probably goes on, unless it stood before and only got its mark.
         """
         before = self._tail.texts
         closes = last_sentence_end(texts, len(texts) - 1)
@@ -228,15 +222,15 @@ class LiveTail:
         words = [Word(text, self.now, self.now) for text in texts]
         self.on_hypothesis(SourceView((*self._open, *words), len(self._open) + ready))
 
-    def _heard_in(self, audio: FloatArray) -> str | None:
+    def _transcript(self, audio: FloatArray) -> str | None:
         expected = join_words(self._tail.texts) if self._verify else ""
         heard = self._recognizer.transcribe(audio, self._language, self._context, expected)
         self._transcripts += heard
         return heard.text
 
-    def _hear_nothing(self, level: float) -> None:
+    def _drop_silence(self, level: float) -> None:
         """Drop silence; one empty transcript of audible audio does not take back its words."""
-        self._heard = self._received
+        self._recognized = self._received
         if level < QUIET_RMS:
             self._tail, self._missed = Hypothesis(), False
             self._trim(self.now - SILENCE_KEPT_S)
@@ -257,16 +251,16 @@ class LiveTail:
             self._settle(count)
 
     def _settle(self, count: int) -> None:
-        # Where it is quietest before what follows: word times err, and a rest of the last word at
-        # the head of the tail makes recognisers invent words (micro dev set, en-de: BLEU 70.6 where
-        # the word ends, 87.8 half-way), or moves what follows (by up to 1.1 s half-way).
+        # The tail is cut at the quietest place before the next word: word times err, and a rest of
+        # the last word makes recognizers invent words (micro dev set, en-de: BLEU 70.6 with a cut
+        # where the word ends, 87.8 half-way), or moves what follows (by up to 1.1 s half-way).
         words = self._tail.words
         self._settled_s = end = words[count - 1].end
         follows = words[count].start if count < len(words) else self._tail.before
         begin = max(0, round((end - self._start) * SAMPLE_RATE))
         past = max(begin, round((follows - self._start) * SAMPLE_RATE))
         cut = self._start + quietest(self._audio, begin, past) / SAMPLE_RATE
-        if cut <= self._start:  # Useless times; what was committed must not be heard again.
+        if cut <= self._start:  # Useless times; committed words must not be transcribed again.
             cut = self._start + self.tail_s * count / len(words)
         self._open += words[:count]
         self._tail = self._tail.after(count)
@@ -276,13 +270,13 @@ class LiveTail:
         self._trim(cut)
 
     def _bound(self) -> None:
-        """Keep the tail and the open utterance short; a long pause ends what is open."""
+        """Keep the tail and the open utterance short; a long pause closes the latter."""
         limit = self._config.max_tail_s
         too_long = self.tail_s > limit
         if too_long:
             wanted = min([self.now - limit / 2, *(word.start for word in self._tail.words[:1])])
             cut = max(wanted, self.now - limit)
-            if not self._dropping:  # with every chunk of music otherwise
+            if not self._dropping:  # music would log it with every chunk
                 LOGGER.warning("audio without settled words is dropped, %g s are kept", limit)
             self._trim(cut)
         self._dropping = too_long

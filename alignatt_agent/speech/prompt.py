@@ -1,4 +1,4 @@
-"""What a recogniser is asked: the turns that its checkpoint's own chat template makes."""
+"""Requests to a recognizer, made by the chat template of its checkpoint."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class ChatTemplateError(AlignAttError, ValueError):
 
 
 class ContextError(AlignAttError, ValueError):
-    """Names and terms cannot be given to a recogniser; the message says why."""
+    """Names and terms do not fit a model; the message says why."""
 
 
 class RecognitionPrompt:
-    """Serialises requests to Qwen3-ASR with the language forced.
+    """Serializes requests to Qwen3-ASR with the language forced.
 
     The published template always writes a system turn, empty or with the context; one that has
     none without a context is left so, since its model was trained on it.
@@ -34,7 +34,7 @@ class RecognitionPrompt:
     Args:
         processor: Transformers' ``Qwen3ASRProcessor`` of the checkpoint.
         tokenizer: of the engine that gets the ids.
-        name: what error messages call the checkpoint.
+        name: of the checkpoint in error messages.
 
     Raises:
         ChatTemplateError: the checkpoint has no template, or one without a place for audio.
@@ -46,16 +46,7 @@ class RecognitionPrompt:
         self.ids("English")
 
     def _ids(self, language: str, context: str = "") -> tuple[int, ...]:
-        """Return the prompt's token ids; audio is one placeholder among them.
-
-        Args:
-            language: name under which the model was trained to be forced.
-            context: names and terms.
-
-        Raises:
-            ChatTemplateError: the template refuses or alters the context.
-            ContextError: the context holds a control token of the model.
-        """
+        """Return the prompt's token ids; audio is one placeholder among them."""
         audio = self._processor.audio_token
         turns: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "audio"}]}]
         if context:
@@ -90,7 +81,7 @@ class RecognitionPrompt:
             raise ChatTemplateError(
                 f"{self._name}: its chat template refuses the turns {roles}: {error}; {fix}"
             ) from error
-        except ValueError as error:  # so says Transformers
+        except ValueError as error:  # Transformers found no template
             raise ChatTemplateError(
                 f"{self._name}: no chat template came with it ({error}); it lies beside "
                 "config.json, in chat_template.json: fetch the checkpoint completely"
@@ -98,16 +89,12 @@ class RecognitionPrompt:
         return text
 
     def check_context(self, context: str, window: int, longest_s: float) -> None:
-        """Refuse a context that leaves no room for the audio and its transcript.
+        """Refuse a context that leaves no space for the audio and its transcript.
 
         Args:
             context: names and terms.
             window: longest request with its answer, in tokens.
-            longest_s: longest audio that is to be transcribed, in seconds.
-
-        Raises:
-            ContextError: it is too long, or holds a control token.
-            ChatTemplateError: the template refuses or alters it.
+            longest_s: longest audio of a request.
         """
         empty = len(self.ids("English"))
         taken = len(self.ids("English", context)) - empty
@@ -121,16 +108,7 @@ class RecognitionPrompt:
 
 
 def check_plain(tokenizer: Any, context: str, name: str) -> None:
-    """Refuse a context that holds a control token.
-
-    Args:
-        tokenizer: of the recogniser.
-        context: names and terms.
-        name: what error messages call the checkpoint.
-
-    Raises:
-        ContextError: it does.
-    """
+    """Refuse a context that holds a control token of the checkpoint ``name``."""
     for token in tokenizer.get_added_vocab():
         if token in context:
             raise ContextError(
@@ -139,17 +117,13 @@ def check_plain(tokenizer: Any, context: str, name: str) -> None:
 
 
 def longest_answer(seconds: float) -> int:
-    """Return the bound on the tokens of a transcript, so that no loop holds up a chunk."""
+    """Return the longest transcript of audio in tokens, so that no loop delays a chunk."""
     return _TOKENS_AT_LEAST + round(_TOKENS_PER_S * seconds)
 
 
 @lru_cache(maxsize=4)
 def recognition_prompt(checkpoint: str) -> RecognitionPrompt:
-    """Return the prompt of a checkpoint that is not served, from its directory.
-
-    Raises:
-        ChatTemplateError: it has no template, or one without a place for audio.
-    """
+    """Return the prompt of a checkpoint that is not served, from its directory."""
     from transformers.models.qwen3_asr import Qwen3ASRProcessor
 
     processor = Qwen3ASRProcessor.from_pretrained(checkpoint)

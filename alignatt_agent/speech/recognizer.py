@@ -14,21 +14,14 @@ if TYPE_CHECKING:
     from alignatt_agent.engine.speech_models import SpeechModel
 
 SHORTEST_S = 0.1
-"""Audio below this holds no word, in seconds."""
+"""Shorter audio holds no word."""
 
 _PADDED_S = 0.5
-"""Shorter audio is padded with silence, as the model was trained, in seconds."""
+"""Shorter audio is padded with silence, as the model was trained."""
 
 
 class QwenRecognizer:
-    """Transcribes a waveform, with the language forced.
-
-    Args:
-        model: the served Qwen3-ASR.
-
-    Raises:
-        ChatTemplateError: the checkpoint's template cannot make a request.
-    """
+    """Transcribes a waveform with the language forced."""
 
     def __init__(self, model: SpeechModel) -> None:
         self._model = model
@@ -39,13 +32,12 @@ class QwenRecognizer:
     ) -> Transcript:
         """Return the transcript of ``audio``, ``[samples]``; of too short audio it is ``""``.
 
-        An answer that reached its bound is not to be believed: no one speaks that fast. What a
-        believed one repeats 20 times or more is said once, as Qwen does it.
+        An answer that reached its bound gives no text: nobody speaks that fast. A part that is
+        repeated 20 times or more is kept once, as Qwen does it.
 
         Raises:
             LanguageError: the model does not know the language.
-            ContextError: the context cannot be given to the model.
-            ChatTemplateError: the template refuses or alters the context.
+            ContextError: the context does not fit the model.
             EngineError: the engine failed.
         """
         name = find_language(language).check_spoken(live=False).name

@@ -22,16 +22,11 @@ _ABBREVIATION = re.compile(
     r"(?:al|approx|cf|dept|eds?|eqs?|esp|figs?|pp|refs?|resp|vol|vs)\.$", re.IGNORECASE
 )
 _NEEDS_CAPITAL = re.compile(r"(?:\d+|\b[ap]\.m|\betc)\.$")
-"""A number may go on as a decimal, an ordinal or a time; a capital behind it tells."""
+"""A number may continue as a decimal, an ordinal or a time, unless a capital follows."""
 
 
 def ends_sentence(word: str, following: str | None) -> bool:
-    """Whether a sentence ends with ``word``.
-
-    Args:
-        word: transcribed word with its punctuation.
-        following: the next word, ``None`` when nothing is known to follow.
-    """
+    """Whether a sentence ends with ``word``; ``following`` is the next word, if it is known."""
     if not _FINAL.search(word):
         return False
     bare = word.rstrip(_CLOSERS).lstrip(_OPENERS)
@@ -63,7 +58,7 @@ def split_sentences(
 
     Args:
         words: consecutive words.
-        following: text of the word behind the last one, if there is any.
+        following: text of the word after the last one, if it is known.
         pause_s: a pause between words that ends a sentence, too.
     """
     sentences: list[tuple[Word, ...]] = []

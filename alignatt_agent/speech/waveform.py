@@ -18,30 +18,26 @@ FRAME = SAMPLE_RATE // 50
 """Samples per loudness frame (20 ms)."""
 
 SILENCE_RMS = 0.001
-"""Below -60 dBFS in its loudest frame audio is silent: recognisers invent words there."""
+"""Audio below -60 dBFS in its loudest frame is silent: recognizers invent words there."""
 
 NEAR_S = 0.1
-"""Word times err by so much."""
+"""Error of word times."""
 
 APART_S = 1.0
-"""No word goes on over so much silence."""
+"""No word spans so much silence."""
 
 QUIET_SPAN = SAMPLE_RATE // 20
-"""Samples of a place that may be quiet (50 ms)."""
+"""Samples of a candidate for the quietest place (50 ms)."""
 
 QUIET_ENOUGH = 1.5
-"""A place with at most so many times the least power is as quiet."""
+"""A place with at most this multiple of the least power counts as equally quiet."""
 
 CLICKS = 0.001
-"""Louder samples that are at most this share of the audio do not set its level."""
+"""This share of the samples, the loudest ones, does not set the level."""
 
 
 def mono(chunk: npt.NDArray[Any]) -> npt.NDArray[np.floating[Any]]:
-    """Return ``chunk`` as an array.
-
-    Raises:
-        ValueError: it is not a mono waveform of floating-point samples.
-    """
+    """Return ``chunk`` as an array; refuse what is no mono waveform of floating-point samples."""
     samples = np.asarray(chunk)
     if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
         raise ValueError(
@@ -52,17 +48,13 @@ def mono(chunk: npt.NDArray[Any]) -> npt.NDArray[np.floating[Any]]:
 
 
 class Intake:
-    """Turns what a client sends into safe samples; warns once per stream and kind of damage."""
+    """Turns a client's chunks into safe samples; warns once per stream and kind of damage."""
 
     def __init__(self) -> None:
         self._warned: set[str] = set()
 
     def __call__(self, chunk: npt.NDArray[Any]) -> FloatArray:
-        """Return ``chunk`` as finite float32: NaN becomes 0, infinity becomes 1.
-
-        Raises:
-            ValueError: the chunk is not a mono waveform of floating-point samples.
-        """
+        """Return ``chunk`` as finite float32: NaN becomes 0, infinity becomes 1."""
         samples = mono(chunk)
         with np.errstate(over="ignore"):
             sound = np.array(samples, dtype=np.float32)
@@ -70,7 +62,7 @@ class Intake:
             self._warn("damage", "audio holds NaN or infinite samples; they are replaced")
             sound = np.nan_to_num(sound, nan=0.0, posinf=1.0, neginf=-1.0)
         if np.abs(sound).max(initial=0.0) > 1.0:
-            self._warn("range", "audio holds samples outside [-1, 1]; it is heard at a lower level")
+            self._warn("range", "audio holds samples outside [-1, 1]; its level is lowered")
         return sound
 
     def _warn(self, kind: str, message: str) -> None:
@@ -82,9 +74,8 @@ class Intake:
 def in_range(audio: FloatArray) -> FloatArray:
     """Return ``audio`` (``[samples]``) at a level at which it stays in [-1, 1].
 
-    Qwen divides a whole recording by a peak above 1, where clipping would distort it. A stream has
-    no whole: a level for every chunk would make seams inside what is transcribed, so the live tail
-    gets one, each time that it is transcribed; features are relative to their loudest frame
+    Qwen divides a whole recording by a peak above 1. A level for every chunk would make seams, so
+    the live tail gets one whenever it is transcribed; features are relative to their loudest frame
     anyway. Clicks are clipped: one broken sample must not turn half a minute of speech to silence.
     """
     size = np.abs(audio)
@@ -102,11 +93,10 @@ def loudness(audio: FloatArray) -> float:
 def audible(
     audio: FloatArray, spans: Sequence[tuple[float, float]]
 ) -> list[tuple[float, float] | None]:
-    """Return spans of ``audio``, times in seconds, moved to where something is to be heard.
+    """Return spans of ``audio``, in seconds, moved to its sound; ``None`` where there is none.
 
-    ``None`` stands for one in which nothing is, nor near it. In sound the spans stay as they are;
-    aligners stretch words that were heard, or invented, at the edge of sound into the silence, or
-    over it to the next sound; then the longer sound counts.
+    Spans inside sound stay as they are. Aligners stretch words at the edge of sound into the
+    silence, or over it to the next sound; then the longer sound counts.
     """
     loud, near = _levels(audio) >= SILENCE_RMS, NEAR_S * SAMPLE_RATE / FRAME
     last = max(0, loud.size - round(near))  # a word may be timed past the end
@@ -125,13 +115,13 @@ def audible(
         edges = heard_in[0] + (heard_in[0] > 0), heard_in[-1] + (heard_in[-1] + 1 == part.size)
         heard, silent = ((first + edge) * FRAME / SAMPLE_RATE for edge in edges)
         if to > loud.size:
-            silent = end  # what is timed past the audio goes on there
+            silent = end  # a word that is timed past the audio continues there
         found.append((min(max(start, heard), silent), max(heard, min(end, silent))))
     return found
 
 
 def _levels(audio: FloatArray) -> npt.NDArray[np.float64]:
-    """Return the root mean square of every 20 ms frame; the last may overlap the one before."""
+    """Return the root mean square of every 20 ms frame; the last two may overlap."""
     frames = np.pad(audio, (0, -audio.size % FRAME)).reshape(-1, FRAME)
     if audio.size >= FRAME:  # a few samples and zeros would pass for silence
         frames[-1] = audio[-FRAME:]
@@ -140,10 +130,7 @@ def _levels(audio: FloatArray) -> npt.NDArray[np.float64]:
 
 
 def quietest(audio: FloatArray, begin: int, end: int) -> int:
-    """Return where ``audio`` (``[samples]``) is quietest between two samples.
-
-    Of places that are about as quiet, the one nearest to the middle: digital silence is cut there.
-    """
+    """Return where ``audio`` is quietest between two samples; among equals, next to the middle."""
     part = np.square(audio[begin:end], dtype=np.float64)
     room, hop = part.size - QUIET_SPAN, QUIET_SPAN // 5
     if room < 0:

@@ -1,7 +1,7 @@
-"""Times for the words of a hypothesis from what the forced aligner returned.
+"""Times for the words of a hypothesis from the items of the forced aligner.
 
-Aligners split and normalise text in their own way, so their items are matched to the words by
-letters and digits, never by index.
+Aligners split and normalize text themselves, so items match words by letters and digits, never by
+index.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def time_words(words: Sequence[str], items: Sequence[AlignedItem], duration: flo
     """Return start and end of every word, in seconds from the start of the audio.
 
     Words that match an item take its times; a block that was split or joined is laid over the
-    items by characters; words without an item share the gap around them. Times never decrease
-    and are not negative; they may pass ``duration``, which tells a word that is cut off.
+    items by characters; words without an item share the gap around them. Times never decrease and
+    are not negative; those of a word that is cut off may pass ``duration``.
     """
     items = [item for item in items if math.isfinite(item.start) and math.isfinite(item.end)]
     spans: list[Span | None] = [None] * len(words)

@@ -1,4 +1,4 @@
-"""Where the translation of a closed sentence ends among tokens that were emitted before."""
+"""Where the translation of a closed sentence ends among emitted tokens."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def first_of_next(
 ) -> int:
     """Return how many accepted tokens translate the first ``length`` source words.
 
-    Single peaks err, so the split is the unit boundary that contradicts the fewest of them,
-    the last one of equals. A closing mark never opens the next sentence.
+    Single peaks err, so the split is the last of the unit boundaries that contradict the fewest of
+    them. A closing mark never opens the next sentence.
 
     Args:
         units: reads token ids.
-        accepted: token ids that were emitted.
+        accepted: emitted token ids.
         aligned: the source word of each, where it is known.
         length: source words of the sentence.
     """
@@ -38,14 +38,7 @@ def first_of_next(
 def repeated_of(
     units: UnitDecoder, kept: tuple[int, ...], rest: tuple[int, ...], finish: tuple[int, ...]
 ) -> int:
-    """Return how many ``rest`` tokens the final pass produced again, in whole units.
-
-    Args:
-        units: reads token ids.
-        kept: tokens of the closed sentence.
-        rest: emitted tokens behind them.
-        finish: how the final pass goes on after ``kept``.
-    """
+    """Return how many ``rest`` tokens after ``kept`` ``finish`` repeats, in whole units."""
     pairs = zip(rest, finish, strict=False)
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     cuts = units.boundaries(kept + rest)

@@ -1,4 +1,4 @@
-"""Captions of the speech itself, in the place of a translation."""
+"""Captions of the speech itself, instead of a translation."""
 
 from __future__ import annotations
 
@@ -8,26 +8,23 @@ from alignatt_agent.types import Emission, GatedDraft, SourceSpan, SourceView, W
 
 
 class Captions:
-    """Says every closed sentence as it was heard.
-
-    The open utterance is not said: the recogniser may still change it, and what was said stays.
-    """
+    """Emits every closed sentence as recognized; the open utterance may still change."""
 
     gated: GatedDraft | None = None
     steps = 0
     emitted = 0
 
     def reset(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: there is no state."""
 
     def draft_ahead(self, view: SourceView) -> None:
-        """There is nothing to draft."""
+        """Do nothing."""
 
     def update(self, view: SourceView) -> Emission:
-        """Say nothing yet."""
+        """Emit nothing yet."""
         return Emission()
 
     def complete(self, words: Sequence[Word]) -> Emission:
-        """Say the words of a sentence."""
+        """Emit the words of a sentence."""
         times = tuple(SourceSpan(word.start, word.end) for word in words)
         return Emission(tuple(word.text for word in words), times)

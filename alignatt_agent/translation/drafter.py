@@ -1,4 +1,4 @@
-"""Asks the translation engine for drafts, and tells it what the last one said."""
+"""Requests drafts from the translation engine, with the previous draft as expected tokens."""
 
 from __future__ import annotations
 
@@ -11,16 +11,8 @@ from alignatt_agent.types import Draft, Gate, Prompt, Readout, TranslationEngine
 class Drafter:
     """Drafts of one stream, counted and timed.
 
-    Most of a draft is what the draft before said of almost the same source. The engine gets that
-    as expected tokens, which it verifies in one pass.
-
-    Args:
-        engine: drafts continuations.
-        watch: counts the time of drafts.
-        verify: tell the engine what is expected.
-
-    Attributes:
-        steps: forward passes of all drafts so far.
+    Successive drafts are mostly equal, so the engine gets the previous one as expected tokens and
+    verifies it in one pass (unless ``verify`` is false). ``steps`` counts forward passes.
     """
 
     def __init__(self, engine: TranslationEngine, watch: Stopwatch, verify: bool) -> None:
@@ -48,18 +40,9 @@ class Drafter:
         gate: Gate | None = None,
         begun: Draft | None = None,
     ) -> Draft:
-        """Continue ``prompt``, which ends with the translation ``prefix`` of its source.
+        """Continue ``prompt``, which ends with the accepted translation ``prefix`` of its source.
 
-        Args:
-            prompt: what to continue.
-            prefix: accepted tokens.
-            max_tokens: longest draft, tokens of ``begun`` included.
-            readout: attention rows to return.
-            gate: permission to stop where this gate closes.
-            begun: an earlier draft of the same prompt to go on from.
-
-        Raises:
-            EngineError: the engine failed.
+        ``begun``, an earlier draft of the same prompt, is continued; see ``TranslationEngine``.
         """
         before = begun or Draft((), False)
         expected = self.expected_after(prefix + before.token_ids)
@@ -69,7 +52,7 @@ class Drafter:
         self.steps += draft.steps - before.steps
         whole = prefix + draft.token_ids
         if draft.ended or self._expected[: len(whole)] != whole:
-            self._expected = whole  # else the last draft goes on where this one was cut
+            self._expected = whole  # else the last draft continues where this one was cut
         return draft
 
     def finish(
@@ -80,19 +63,10 @@ class Drafter:
         max_tokens: int,
         readout: Readout | None,
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the ungated greedy continuation of ``kept`` to the end of the model's turn.
+        """Return the ungated continuation of ``kept`` to the end of the model's turn.
 
-        With it comes the source word of each token, where rows tell them.
-
-        Args:
-            prompts: serialises requests.
-            source: words of a whole sentence.
-            kept: accepted tokens.
-            max_tokens: longest draft; they follow one another.
-            readout: attention rows to read.
-
-        Raises:
-            EngineError: the engine failed.
+        Drafts of at most ``max_tokens`` follow one another. The second result is the source word of
+        each token, if ``readout`` gives rows.
         """
         produced: tuple[int, ...] = ()
         sources: tuple[int, ...] = ()

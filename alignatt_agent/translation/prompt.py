@@ -1,7 +1,7 @@
 """Prompt of Eq. 1: system prompt, marked source span, instruction, accepted translation.
 
-The token ids are built once and submitted as they are; the source span is located in the very
-same ids, so the map from tokens to words cannot drift from what the engine sees.
+The source span is located in the token ids that are submitted, so the map from tokens to words
+cannot drift from what the engine sees.
 """
 
 from __future__ import annotations
@@ -44,16 +44,15 @@ class PromptBuilder:
     Args:
         tokenizer: a fast Transformers tokenizer with a chat template.
         source: English name of the source language, e.g. ``"English"``.
-        target: English name of the target language, e.g. ``"German"``.
-        wording: what stands around the source.
-        context: what ``{context}`` in the wording stands for; ``""`` for nothing.
+        target: English name of the target language.
+        wording: the text around the source.
+        context: the text for ``{context}`` in the wording.
 
     Attributes:
         dated: whether the template writes today's date.
 
     Raises:
-        PromptError: the template refuses the turns, opens a reasoning turn, or alters the source
-            text, so that its span cannot be marked; or the tokenizer has no character offsets.
+        PromptError: the template or the tokenizer does not fit.
     """
 
     dated = False
@@ -146,8 +145,8 @@ class PromptBuilder:
 def _refuse_reasoning(tokenizer: Any, opened: str, finished: str, ours: Sequence[str]) -> None:
     """Refuse a template after which the model does not answer at once.
 
-    An answer has to stand where the generation prompt ends, white space apart, and nothing but
-    ``ours`` may speak of thoughts. A reasoning turn may be opened and closed again.
+    The generation prompt has to be the beginning of a ``finished`` turn, but for white space and a
+    closed reasoning turn, and nothing but ``ours`` may mention thoughts.
     """
     rest = opened = opened.rstrip()
     finished = finished.partition(_ANSWER)[0].rstrip()
@@ -189,9 +188,8 @@ def _locate(
 ) -> tuple[int, tuple[int, ...]]:
     """Return the first source position and the word of every source token.
 
-    A token belongs to the word that holds its last source character: a leading space goes with
-    the word after it, punctuation with the word before it, a byte-fallback piece of an emoji with
-    the word that contains the emoji.
+    A token belongs to the word of its last source character: a leading space to the next word,
+    punctuation to the previous one, a byte-fallback piece of an emoji to the word of the emoji.
     """
     word_of_char: list[int] = []
     for index, (gap, word) in enumerate(zip(gaps(words), words, strict=True)):

@@ -1,4 +1,4 @@
-"""Where the words of a source went when the recogniser revised it."""
+"""Where the words of a source are after the recognizer revised it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def carry_over(old: Sequence[str], new: Sequence[str]) -> list[int]:
     """Return the position in ``new`` of every word of ``old``; positions never decrease.
 
     Words that ``new`` does not reach map past its end, one by one: a closed sentence is the
-    beginning of the live words that were shown before, so these belong to what follows it.
+    beginning of the earlier live words, so the others belong to what follows it.
     """
     places: list[int] = []
     matcher = SequenceMatcher(
@@ -26,5 +26,5 @@ def carry_over(old: Sequence[str], new: Sequence[str]) -> list[int]:
 
 
 def _bare(word: str) -> str:
-    """Drop case and punctuation, which change as a recogniser hears more."""
+    """Drop case and punctuation, which change as the audio grows."""
     return "".join(char for char in word.casefold() if char.isalnum()) or word

@@ -28,15 +28,15 @@ from alignatt_agent.types import (
 )
 
 MEMORY = 8
-"""Drafts of earlier sources that a policy can look back to."""
+"""Drafts of earlier sources that a policy gets."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Drafted:
     """A draft with the state it continues, kept to be gated again when the frontier moves.
 
-    ``earlier`` holds the whole translations that earlier sources of the utterance were drafted
-    to, latest first, and ``scanned`` counts the drafted tokens that the policy looked at.
+    ``earlier`` holds the whole translations of earlier sources of the utterance, latest first;
+    ``scanned`` counts the drafted tokens that the policy read.
     """
 
     source: tuple[str, ...]
@@ -55,12 +55,12 @@ class _Drafted:
 class Translator:
     """Append-only translation of a stream of utterances.
 
-    The accepted token ids of the open utterance only ever grow, and what was returned is the text
-    that they decode to. An exception of the engine leaves everything as it was before the call.
+    The accepted token ids of the open utterance only grow, and their text is the emitted text.
+    After an exception of the engine everything is as before the call, which may be repeated.
 
     Args:
         engine: drafts continuations.
-        prompt_builder: serialises requests.
+        prompt_builder: serializes requests.
         tokenizer: decodes token ids.
         readout: attention heads to read; without one, accepted tokens have no source words and a
             prefix is never split.
@@ -68,12 +68,8 @@ class Translator:
         spaced: whether the target language separates words by white space.
         max_draft_tokens: longest draft.
         early_stop: let the engine end a draft where the policy closes.
-        verify: let the engine verify what the last draft said, see ``Drafter``.
+        verify: let the engine verify the previous draft, see ``Drafter``.
         watch: counts the time of drafts.
-
-    Attributes:
-        gated: the draft that the latest update gated and its decision, if it gated any.
-        emitted: tokens emitted so far.
     """
 
     def __init__(
@@ -119,22 +115,19 @@ class Translator:
 
     @property
     def accepted(self) -> tuple[int, ...]:
-        """Accepted token ids of the open utterance; their text is already emitted."""
+        """Accepted token ids of the open utterance; their text is emitted."""
         return self._accepted
 
     def update(self, view: SourceView) -> Emission:
         """Extend the translation of the open utterance as far as the policy allows.
 
-        A changed source costs one draft; otherwise a moved frontier gates the last draft again.
-
-        Raises:
-            EngineError: the engine failed; nothing changed and the call may be repeated.
+        A changed source costs one draft; a moved frontier alone gates the last draft again.
         """
         self.gated = None
         source = tuple(word.text for word in view.words)
         if not source:
-            # The recogniser took back every word: what they were translated to stays emitted,
-            # but the next utterance must not continue it.
+            # The recognizer took back every word: their translation stays emitted, but the next
+            # utterance must not continue it.
             self._open((), (), ())
             return Emission()
         accessible = min(view.accessible, len(source))
@@ -148,13 +141,7 @@ class Translator:
         return emission
 
     def draft_ahead(self, view: SourceView) -> None:
-        """Draft ahead what ``update`` will need if it gets the same words, and keep it.
-
-        ``view.accessible`` may be wrong: the draft goes on, or its end is not looked at.
-
-        Raises:
-            EngineError: the engine failed; ``update`` will ask it again.
-        """
+        """Draft ahead for an ``update`` with the same words; its ``accessible`` may differ."""
         source = tuple(word.text for word in view.words)
         accessible = min(view.accessible, len(source))
         if accessible > 0 and not self._drafted_for(source):
@@ -165,11 +152,8 @@ class Translator:
 
         Drafts without a gate follow one another until the model ends its turn, or has written two
         tokens per source token and 32 more. Accepted tokens that are aligned past the sentence
-        become the accepted prefix of the next utterance, unless the model says otherwise: what it
-        now repeats of them belongs here and is not emitted again.
-
-        Raises:
-            EngineError: the engine failed; nothing changed and the call may be repeated.
+        become the accepted prefix of the next utterance, without those that the model now repeats:
+        they belong to this sentence and are not emitted again.
         """
         source = tuple(word.text for word in words)
         if not source:
@@ -200,7 +184,7 @@ class Translator:
             ),
         )
         done = kept if rest else kept + finish
-        if before[: len(done)] == done:  # the last draft had gone on into the next sentence
+        if before[: len(done)] == done:  # the last draft included the next sentence
             self._drafter.expect(before[len(done) :])
         return emission
 
@@ -219,7 +203,7 @@ class Translator:
         return self._drafted is not None and self._drafted.source == source
 
     def _gate(self, source: tuple[str, ...], accessible: int) -> tuple[_Drafted, Decision]:
-        """Return the draft for ``source``, the last one where it still holds, and its decision."""
+        """Return the draft for ``source``, an earlier one if it still holds, and its decision."""
         drafted = self._drafted
         if self._ahead is not None and self._ahead.source == source:
             drafted = self._ahead

@@ -1,4 +1,4 @@
-"""When what a unit translates was spoken: the words that its tokens look at most."""
+"""Source times of units: those of the words at the attention peaks of their tokens."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from alignatt_agent.types import Draft, Prompt, SourceSpan, Word
 def source_words(prompt: Prompt, draft: Draft) -> tuple[int, ...]:
     """Return the source word at the attention peak of each drafted token; none without rows.
 
-    The heads are averaged and nothing else: a filter that normalises by earlier rows has none for
-    the first token of a draft.
+    The heads are only averaged: a filter that normalizes by earlier rows has none for the first
+    token of a draft.
     """
     if draft.rows is None or not draft.token_ids:
         return ()
@@ -25,10 +25,7 @@ def spans(
 ) -> tuple[SourceSpan, ...]:
     """Return for each unit the time from its first source word to its last one.
 
-    Args:
-        owners: the tokens of each unit.
-        places: the source word of each token.
-        words: of the source.
+    ``owners`` has the tokens of each unit, ``places`` the source word of each token.
     """
     mine = [[words[places[token]] for token in tokens] for tokens in owners]
     return tuple(

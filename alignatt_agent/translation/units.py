@@ -40,12 +40,7 @@ def is_punctuation(text: str) -> bool:
 
 
 class UnitDecoder:
-    """Reads token ids of one target language as stability units.
-
-    Args:
-        tokenizer: decodes ids.
-        spaced: whether words are separated by white space.
-    """
+    """Reads token ids as stability units of a language, ``spaced`` if it has spaces."""
 
     def __init__(self, tokenizer: Any, spaced: bool) -> None:
         self._tokenizer = tokenizer
@@ -54,18 +49,14 @@ class UnitDecoder:
     def complete(
         self, accepted: Sequence[int], draft: Sequence[int], limit: int, closed: bool
     ) -> int:
-        """Return the longest prefix of ``draft``, of at most ``limit`` tokens, in whole units.
+        """Return the length of the longest prefix of ``draft`` in whole units, at most ``limit``.
 
-        Args:
-            accepted: ids in front of the draft.
-            draft: the whole draft; what lies past ``limit`` shows where units end.
-            limit: number of leading tokens that may be kept.
-            closed: nothing can follow the draft's last token.
+        ``closed`` says that nothing can follow the draft's last token.
         """
         before = self.text(accepted)
         texts = [self.text([*accepted, *draft[:k]]) for k in range(1, len(draft) + 1)]
-        # A character cut in the middle tells nothing about what follows; some decoders even blank
-        # the sound bytes in front of it.
+        # A partial character tells nothing about what follows; some decoders even blank the whole
+        # bytes before it.
         seen = next((text for text in reversed(texts) if not text.endswith(BROKEN)), before)
         for k in range(limit, 0, -1):
             text = texts[k - 1]
@@ -87,8 +78,7 @@ class UnitDecoder:
     def units(self, accepted: Sequence[int], added: Sequence[int]) -> tuple[str, ...]:
         """Return the units that ``added`` ids append to the text of the ``accepted`` ones.
 
-        A decoder that rewrites earlier text cannot take it back: then the added ids are read on
-        their own.
+        Where a decoder rewrites earlier text, which is emitted, the added ids are read alone.
         """
         if not added:
             return ()
@@ -97,10 +87,7 @@ class UnitDecoder:
         return tuple(grown.replace(BROKEN, "").split() if self._spaced else _solid(grown))
 
     def owners(self, accepted: Sequence[int], added: Sequence[int]) -> list[list[int]]:
-        """Return which ``added`` tokens write each of ``units(accepted, added)``, one at least.
-
-        A token may write a part of a unit, one, or several, as those of Chinese often do.
-        """
+        """Return which ``added`` tokens, at least one, write each of ``units(accepted, added)``."""
         if not added:
             return []
         whole = self.text([*accepted, *added])
@@ -110,7 +97,7 @@ class UnitDecoder:
         for k in range(1, len(added) + 1):
             text = self.text([*before, *added[:k]])
             begin, written = written, max(written, len(_solid(text)))
-            # A part of a character is written on the one that is to come.
+            # A part of a character counts for the character that comes next.
             spans.append((begin - offset, written - offset + text.endswith(BROKEN)))
         owners: list[list[int]] = []
         end = 0
@@ -121,7 +108,7 @@ class UnitDecoder:
         return owners
 
     def text(self, ids: Sequence[int]) -> str:
-        """Return what the tokenizer makes of ``ids``."""
+        """Return the text of ``ids``."""
         text: str = self._tokenizer.decode(
             list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
