@@ -76,14 +76,9 @@ def open_stream(
         HeadSetError: the configuration has no head set for a direction.
     """
     config, watch = resolved.config, Stopwatch()
+    verify = config.debug.verify_transcripts
     tail = LiveTail(
-        engines.asr,
-        engines.aligner,
-        source.code,
-        config.speech,
-        watch,
-        context,
-        verify=config.debug.verify_transcripts,
+        engines.asr, engines.aligner, source.code, config.speech, watch, context, verify
     )
     target_streams = {
         target.code: TargetStream(Captions())
@@ -148,16 +143,11 @@ def load_engines(
     """Start the three engines of this process and warm them up.
 
     Calls with equal arguments return the same engines. An engine that died, or whose arguments
-    changed, is started again; the others keep running.
-
-    Args:
-        checkpoints: models and options of their engines.
-        heads: every ``(layer, head)`` whose attention rows drafts may read.
-        recognizer: family of the recognizer, see ``SpeechConfig``.
+    changed, is started again; the others keep running. ``heads`` are all ``(layer, head)`` whose
+    attention rows drafts may read, ``recognizer`` is a family, see ``SpeechConfig``.
 
     Raises:
         EngineError: an engine did not start; the message names its model and the cause.
-        ChatTemplateError: the recognizer's checkpoint has no fitting template.
     """
     global _assembled
     wanted = sorted(set(heads))

@@ -19,17 +19,9 @@ from alignatt_agent.translation.prompt import PromptBuilder
 
 
 def check_requests(resolved: Resolved, longest_s: float | None = None) -> None:
-    """Refuse a configuration whose models cannot take its requests.
+    """Refuse a configuration whose models cannot take its requests, names and terms included.
 
-    Args:
-        resolved: the configuration, names and terms included.
-        longest_s: longest audio of a request; ``None`` for that of a stream.
-
-    Raises:
-        CheckpointError: a model has no tokenizer.
-        PromptError: the template or the tokenizer of the translation model does not fit.
-        ChatTemplateError: the recognizer's template does not fit.
-        ContextError: see ``check_contexts``.
+    ``longest_s`` is the longest audio of a request, ``None`` for that of a stream.
     """
     config, models = resolved.config, resolved.checkpoints
     for role in models.engine_roles:
@@ -47,20 +39,13 @@ def check_requests(resolved: Resolved, longest_s: float | None = None) -> None:
 def check_contexts(
     resolved: Resolved, longest_s: float | None = None, contexts: Sequence[str] | None = None
 ) -> None:
-    """Refuse names and terms that a model cannot take.
-
-    Args:
-        resolved: the configuration.
-        longest_s: longest audio of a request; ``None`` for that of a stream.
-        contexts: texts to check; ``None`` for the configured ones.
-    """
+    """Refuse names and terms that a model cannot take; without ``contexts`` the configured ones."""
     speech, models = resolved.config.speech, resolved.checkpoints
     given = speech.contexts.values() if contexts is None else contexts
     texts = [text for text in given if text]
     # Half the longest tail may be added before a tail that is too long is cut.
-    longest_s = longest_s or 1.5 * speech.max_tail_s
+    longest_s, window = longest_s or 1.5 * speech.max_tail_s, _window(models.asr)
     for text in texts:
-        window = _window(models.asr)
         prompt = front_end_prompt(speech.recognizer, models.asr.path, window)
         prompt.check_context(text, window, longest_s)
     if texts:

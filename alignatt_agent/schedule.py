@@ -24,11 +24,6 @@ class OverlappedStream(Stream):
 
     _translating: Future[StreamStep] | None = None
 
-    def reset(self) -> None:
-        """Forget the stream after the running translation."""
-        self._collect()
-        super().reset()
-
     def finish(self) -> StreamStep:
         """Translate everything to its end, the last chunk included; may be repeated."""
         before = super().finish()
@@ -74,14 +69,6 @@ class AsynchronousStream(Stream):
         self._busy: set[str] = set()
         self._ready: dict[str, Step] = {}
         self._failures: dict[str, Exception] = {}
-
-    def reset(self) -> None:
-        """Forget the stream after the running translations."""
-        with self._changed:
-            self._waiting.clear()
-        self._wait()
-        self._ready, self._failures = {}, {}
-        super().reset()
 
     def finish(self) -> StreamStep:
         """Translate everything to its end; may be repeated after failures."""

@@ -12,11 +12,7 @@ prompts, policy and rounding to units."""
 
 
 class Stopwatch:
-    """Seconds of each stage of a chunk.
-
-    Args:
-        clock: a clock in seconds; it may jump where cached results replace work.
-    """
+    """Seconds of each stage of a chunk; the clock may jump where cached results replace work."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock

@@ -57,8 +57,8 @@ class Stream:
 
     Args:
         live_tail: the speech side.
-        targets: by code of the language.
-        watch: the clock of the live tail.
+        targets: by language code.
+        watch: measures the live tail.
     """
 
     def __init__(
@@ -71,13 +71,6 @@ class Stream:
         self.targets = dict(targets)
         self._watch = watch or Stopwatch()
         self._threads = ThreadPoolExecutor(len(self.targets) + 1)
-        live_tail.reset()
-
-    def reset(self) -> None:
-        """Forget the stream."""
-        self._live_tail.reset()
-        for target in self.targets.values():
-            target.reset()
 
     def step(self, chunk: npt.NDArray[Any]) -> StreamStep:
         """Recognize a chunk, ``[samples]``, and translate what it allows.

@@ -44,12 +44,8 @@ class TargetStream:
     """Translates the updates of the speech side.
 
     After an exception closed sentences wait for the next call, and units that were decided before
-    it come with the next step, or with ``drain``.
-
-    Args:
-        translator: makes units.
-        watch: the clock of the translator.
-        access: which words are accessible, if that differs from the live tail.
+    it come with the next step, or with ``drain``. With ``access`` other words are accessible than
+    in the live tail.
     """
 
     def __init__(
@@ -62,13 +58,7 @@ class TargetStream:
         self._watch = watch or Stopwatch()
         self._access = access
         self._ahead: Future[None] | None = None
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget the stream."""
-        self._await_ahead()
-        self.translator.reset()
-        self._passes = self.translator.steps
+        self._passes = translator.steps
         self._sentences: deque[tuple[Word, ...]] = deque()
         self._retried = False
         self._undelivered = Emission()

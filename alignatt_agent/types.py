@@ -99,10 +99,7 @@ class Transcripts:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Words of the live tail are accessible ``hold_back_ms`` after their end.
-
-    With ``stable_only`` two successive hypotheses also have to agree on them.
-    """
+    """Words are accessible ``hold_back_ms`` after their end, or only if they are stable, too."""
 
     hold_back_ms: float = 0.0
     stable_only: bool = False
@@ -247,9 +244,9 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class SourceSpan:
-    """Source time of a unit, from the first to the last word at attention peaks of its tokens.
+    """Source time of a unit: that of the words at the attention peaks of its tokens.
 
-    ``interpolated``: there are no rows, so the speech since the previous units is divided evenly.
+    ``interpolated``: without rows the speech since the previous units is divided evenly.
     """
 
     start: float

@@ -62,7 +62,7 @@ class LiveTail:
         aligner: times the words of a transcript.
         language: code of the spoken language.
         config: timing and limits.
-        watch: counts the time of recognizer and aligner.
+        watch: measures recognizer and aligner.
         context: names and terms of the talk.
         verify: let the recognizer verify the previous transcript, see ``DebugConfig``.
 
@@ -186,7 +186,7 @@ class LiveTail:
             self._drop_silence(level)
             return
         self._tail = self._tail.revised(words, ends, self.now, self._recognized / SAMPLE_RATE)
-        self._heard, self._missed = self._received, False
+        self._recognized, self._missed = self._received, False
 
     def _time(
         self, audio: FloatArray, text: str, texts: Sequence[str]

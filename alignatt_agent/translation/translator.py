@@ -62,14 +62,13 @@ class Translator:
         engine: drafts continuations.
         prompt_builder: serializes requests.
         tokenizer: decodes token ids.
-        readout: attention heads to read; without one, accepted tokens have no source words and a
-            prefix is never split.
+        readout: attention heads; without it a prefix has no source words and is never split.
         policy: decides how much of a draft may be emitted.
         spaced: whether the target language separates words by white space.
         max_draft_tokens: longest draft.
         early_stop: let the engine end a draft where the policy closes.
         verify: let the engine verify the previous draft, see ``Drafter``.
-        watch: counts the time of drafts.
+        watch: measures drafts.
     """
 
     def __init__(

@@ -16,7 +16,6 @@ from tests.fakes.streams import (
     build,
     calls,
     chunks,
-    emitted,
     joined,
     monotone,
     noisy,
@@ -128,12 +127,3 @@ def test_asynchronous_skips_stale_states_but_no_sentence():
     gate.set()
     assert list(stream.finish().only().units) == TRANSLATION
     assert len(updates) < len(steps)
-
-
-@BOTH
-def test_a_stream_can_start_again(kind):
-    stream, _, _ = build(kind=kind)
-    for chunk in chunks()[:6]:
-        stream.step(chunk)
-    stream.reset()
-    assert joined(emitted(stream)) == TRANSLATION

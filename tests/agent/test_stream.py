@@ -111,14 +111,6 @@ def test_a_step_traces_recognition_draft_decision_and_seconds():
     assert (later.heard.settled, later.heard.stable) == (0, 3)
 
 
-def test_a_stream_can_start_again():
-    stream, _, _ = build()
-    first = emitted(stream)
-    stream.step(chunks()[0])
-    stream.reset()
-    assert emitted(stream) == first
-
-
 @pytest.mark.parametrize(
     ("translating", "recognizing"),
     [
