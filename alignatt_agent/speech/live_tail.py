@@ -100,7 +100,7 @@ class LiveTail:
         self._inbox: deque[FloatArray] = deque()
         self._audio: FloatArray = np.zeros(0, dtype=np.float32)
         self._received = 0  # samples since the start of the stream
-        self._recognized = 0  # ... in the latest hypothesis
+        self._heard = 0  # ... in the latest hypothesis
         self._settled_s = 0.0  # end of the latest committed word
         self._open: list[Word] = []  # committed, but their sentence goes on
         self._tail = Hypothesis()
@@ -138,7 +138,7 @@ class LiveTail:
     def finish(self) -> SpeechUpdate:
         """Close all sentences, an unfinished one too, and empty the tail; may be repeated."""
         self._take_inbox()
-        if self._recognized < self._received:
+        if self._heard < self._received:
             self._transcribe()
         sentences, rest = split_sentences([*self._open, *self._tail.words], None, self._pause_s)
         closed = (*self._closed, *sentences, *([tuple(rest)] if rest else []))
@@ -185,8 +185,8 @@ class LiveTail:
         if not words:
             self._drop_silence(level)
             return
-        self._tail = self._tail.revised(words, ends, self.now, self._recognized / SAMPLE_RATE)
-        self._recognized, self._missed = self._received, False
+        self._tail = self._tail.revised(words, ends, self.now, self._heard / SAMPLE_RATE)
+        self._heard, self._missed = self._received, False
 
     def _time(
         self, audio: FloatArray, text: str, texts: Sequence[str]
@@ -230,7 +230,7 @@ class LiveTail:
 
     def _drop_silence(self, level: float) -> None:
         """Drop silence; one empty transcript of audible audio does not take back its words."""
-        self._recognized = self._received
+        self._heard = self._received
         if level < QUIET_RMS:
             self._tail, self._missed = Hypothesis(), False
             self._trim(self.now - SILENCE_KEPT_S)
