@@ -1,4 +1,11 @@
-"""The life of an utterance over engines that can be computed by hand, and over random ones."""
+"""The life of an utterance: scenarios over engines computed by hand, and properties of random ones.
+
+A scenario is a line per call: the source, how many of its words are accessible (``end`` completes
+the sentence), the drafts of the engine, and what is emitted. A draft is written with the source
+word that each piece looks at most, behind the accepted pieces it has to continue (``das ^``);
+``+`` glues a piece to the one before, ``$`` ends a draft, ``()`` is an empty one, ``;`` stands
+between two, and ``!`` is a failure. Emitted units may name the first and last word they span.
+"""
 
 import random
 from dataclasses import dataclass, field
@@ -12,13 +19,7 @@ from alignatt_agent.stopwatch import Stopwatch
 from alignatt_agent.translation.drafter import Drafter
 from alignatt_agent.translation.revision import carry_over
 from alignatt_agent.translation.translator import Translator
-from alignatt_agent.types import (
-    Decision,
-    Draft,
-    EngineError,
-    SourceView,
-    StopReason,
-)
+from alignatt_agent.types import Decision, Draft, EngineError, SourceView
 from tests.fakes.models import (
     READOUT,
     MonotoneEngine,
@@ -31,126 +32,279 @@ from tests.fakes.models import (
     make_words,
 )
 
+GATE = AlignAtt(border_margin=0, normalize="none", median_width=1)
 
-@dataclass
-class Scripted:
-    """A translator over prepared drafts; pieces peak at the source words that are named."""
 
-    tokenizer: PieceTokenizer = field(default_factory=PieceTokenizer)
-    engine: ScriptedEngine = field(default_factory=lambda: ScriptedEngine([]))
-    max_tokens: int = 16
-    spaced: bool = True
-    margin: int = 0
+class Scenario:
+    """A translator over the drafts that a scenario prepares."""
 
-    def __post_init__(self):
-        policy = AlignAtt(border_margin=self.margin, normalize="none", median_width=1)
+    def __init__(self, policy=GATE, spaced=True, max_tokens=16, readout=READOUT):
+        self.tokenizer, self.engine, self.spaced = PieceTokenizer(), ScriptedEngine([]), spaced
         self.translator = Translator(
-            self.engine, Prompts(), self.tokenizer, READOUT, policy, self.spaced, self.max_tokens
+            self.engine, Prompts(), self.tokenizer, readout, policy, spaced, max_tokens
         )
 
-    def will_draft(self, source, pieces, words=None, ended=False):
+    def play(self, script):
+        for line in script.strip().splitlines():
+            if line.strip() == "reset":
+                self.translator.reset()
+                continue
+            call, _, emission = line.partition("->")
+            source, accessible, drafts = (part.strip() for part in call.split("|"))
+            self.call(source, accessible, drafts.split(";") if drafts else [], emission.split())
+        return self
+
+    def call(self, source, accessible, drafts, emission):
+        asked = len(self.engine.calls)
+        self.engine.drafts = [self.draft(source, text.split()) for text in drafts]
+        if emission == ["!"]:
+            with pytest.raises(EngineError):
+                self.emitted(source, accessible)
+        else:
+            emitted = self.emitted(source, accessible)
+            named = any("@" in unit for unit in emission)
+            assert (spans(emitted) if named else list(emitted.units)) == emission
+        assert not self.engine.drafts
+        continued = [self.ids(text.split("^")[0]) if "^" in text else () for text in drafts]
+        prompts = [prompt for prompt, *_ in self.engine.calls[asked:]]
+        assert [prompt.token_ids[prompt.source_end :] for prompt in prompts] == continued
+
+    def emitted(self, source, accessible):
+        words = make_words(source)
+        if accessible == "end":
+            return self.translator.complete(words)
+        return self.translator.update(SourceView(words, int(accessible)))
+
+    def draft(self, source, written):
+        if written[-1] == "!":
+            return EngineError("down")
         token_word = Prompts().build(source.split()).token_word
+        drafted = written[written.index("^") + 1 :] if "^" in written else written
+        pieces = [item.partition("@") for item in drafted if item not in ("$", "()")]
+        peaks = [token_word.index(int(word)) for _, _, word in pieces if word]
         rows = None
-        if words is not None:
-            peaks = [token_word.index(word) for word in words]
+        if peaks:
             rows = make_rows([[[float(s == p) for s in range(len(token_word))]] * 2 for p in peaks])
-        self.engine.drafts.append(Draft(self.tokenizer.ids(*pieces), ended, rows))
+        return Draft(self.ids(" ".join(piece for piece, *_ in pieces)), "$" in written, rows)
 
-    def update(self, source, accessible):
-        return list(self.translator.update(SourceView(make_words(source), accessible)).units)
-
-    def complete(self, source):
-        return list(self.translator.complete(make_words(source)).units)
-
-    def prefix(self, call=-1):
-        """Accepted pieces that a call continued."""
-        prompt = self.engine.calls[call][0]
-        return [self.tokenizer.pieces[i] for i in prompt.token_ids[prompt.source_end :]]
+    def ids(self, text):
+        pieces = [f" {piece}" if self.spaced else piece for piece in text.split() if piece != "!"]
+        return self.tokenizer.ids(*(piece.replace(" +", "") for piece in pieces))
 
 
-def test_only_the_accessible_part_is_emitted():
-    t = Scripted()
-    t.will_draft("the house is", [" das", " Haus", " ist", " rot"], [0, 1, 2, 2])
-    assert t.update("the house is", 2) == ["das", "Haus"]
-    assert t.translator.gated.decision.reason is StopReason.SOURCE_FRONTIER
-    prompt, max_tokens, readout = t.engine.calls[0]
-    assert (max_tokens, readout) == (16, READOUT)
-    assert prompt.token_ids[prompt.source_end :] == ()
+def spans(emission):
+    """Units with the numbers of the half-second words that they span."""
+    assert not any(time.interpolated for time in emission.times)
+    ends = [(round(t.start / 0.5), round((t.end - 0.4) / 0.5)) for t in emission.times]
+    words = [str(first) if first == last else f"{first}-{last}" for first, last in ends]
+    return [f"{unit}@{span}" for unit, span in zip(emission.units, words, strict=True)]
 
 
-def test_same_source_and_frontier_is_free():
-    t = Scripted()
-    t.will_draft("the house is", [" das", " Haus", " ist"], [0, 1, 2])
-    t.update("the house is", 2)
-    assert t.update("the house is", 2) == []
-    assert len(t.engine.calls) == 1
+def case(sentence, script, **options):
+    return pytest.param(script, options, id=sentence)
 
 
-def test_a_moved_frontier_gates_the_same_draft_again():
-    t = Scripted()
-    t.will_draft("the house is", [" das", " Haus", " ist", " rot"], [0, 1, 2, 2])
-    assert t.update("the house is", 1) == ["das"]
-    assert t.update("the house is", 2) == ["Haus"]
-    assert t.update("the house is", 1) == []  # nothing is taken back
-    assert t.update("the house is", 3) == ["ist"]  # "rot" may go on
-    assert len(t.engine.calls) == 1
-
-
-def test_a_changed_source_continues_the_accepted_ids():
-    t = Scripted()
-    t.will_draft("the house", [" das", " Haus", " ist"], [0, 1, 1])
-    t.will_draft("the house was", [" war", " rot"], [2, 2])
-    assert t.update("the house", 2) == ["das", "Haus"]
-    assert t.update("the house was", 3) == ["war"]
-    assert t.prefix() == [" das", " Haus"]
-
-
-def test_nothing_accessible_costs_nothing():
-    t = Scripted()
-    assert t.update("the house", 0) == []
-    assert t.update("", 0) == []
-    assert t.engine.calls == []
-
-
-def test_the_last_word_of_an_ended_draft_waits_for_its_punctuation():
-    t = Scripted()
-    t.will_draft("the house", [" das", " Haus"], [0, 1], ended=True)
-    t.will_draft("the house.", [" Haus", "."], [1, 1], ended=True)
-    assert t.update("the house", 2) == ["das"]
-    assert t.update("the house.", 2) == ["Haus."]
-
-
-def test_the_final_pass_is_not_gated_and_goes_on_to_the_end():
-    t = Scripted(max_tokens=2)
-    t.will_draft("the house is red.", [" das", " Haus"], [0, 1])
-    assert t.update("the house is red.", 1) == ["das"]
-    t.will_draft("the house is red.", [" Haus", " ist"])
-    t.will_draft("the house is red.", [" ro"])
-    t.will_draft("the house is red.", ["t", "."], ended=True)
-    assert t.complete("the house is red.") == ["Haus", "ist", "rot."]
-    assert t.prefix(1) == [" das"]
-    assert t.prefix(3) == [" das", " Haus", " ist", " ro"]
-    assert all(readout == READOUT for _, _, readout in t.engine.calls)  # for the times of units
-    # The next utterance starts from nothing.
-    t.will_draft("it is", [" es", " ist"], [0, 1])
-    assert t.update("it is", 1) == ["es"]
-    assert t.prefix() == []
+@pytest.mark.parametrize(
+    ("script", "options"),
+    [
+        case(
+            "only the accessible part is emitted",
+            "the house is | 2 | das@0 Haus@1 ist@2 rot@2 -> das Haus",
+        ),
+        case(
+            "the same source and frontier cost nothing",
+            """
+            the house is | 2 | das@0 Haus@1 ist@2 -> das Haus
+            the house is | 2 | ->
+            """,
+        ),
+        case(
+            "a moved frontier gates the same draft again, and nothing is taken back",
+            """
+            the house is | 1 | das@0 Haus@1 ist@2 rot@2 -> das
+            the house is | 2 | -> Haus
+            the house is | 1 | ->
+            the house is | 3 | -> ist
+            """,
+        ),
+        case(
+            "a changed source continues the accepted tokens",
+            """
+            the house     | 2 | das@0 Haus@1 ist@1 -> das Haus
+            the house was | 3 | das Haus ^ war@2 rot@2 -> war
+            """,
+        ),
+        case(
+            "nothing accessible costs nothing",
+            """
+            the house | 0 | ->
+                      | 0 | ->
+            """,
+        ),
+        case(
+            "the last word of an ended draft waits for its punctuation",
+            """
+            the house  | 2 | das@0 Haus@1 $ -> das
+            the house. | 2 | das ^ Haus@1 +.@1 $ -> Haus.
+            """,
+        ),
+        case(
+            "the final pass is not gated, goes on to the end, and opens the next utterance",
+            """
+            the house is red. | 1 | das@0 Haus@1 -> das
+            the house is red. | end | das ^ Haus ist; das Haus ist ^ ro; das Haus ist ro ^ +t +. $ \
+            -> Haus ist rot.
+            it is | 1 | es@0 ist@1 -> es
+            """,
+            max_tokens=2,
+        ),
+        case("an empty draft ends the final pass", "hm | end | () ->"),
+        case(
+            "a prefix that reaches into the next sentence is split, and split again",
+            """
+            I like it. You know the rest | 6 | \
+            Ich@0 mag@1 es@2 +.@2 Du@3 kennst@4 den@5 -> Ich mag es. Du kennst
+            I like it. | end | Ich mag es +. ^ () $ ->
+            You know the rest | 4 | Du kennst ^ den@2 Rest@3 nicht@3 -> den Rest
+            You | end | Du ^ () $ ->
+            """,
+        ),
+        case(
+            "one stray peak does not split",
+            """
+            I like it. You know | 5 | Ich@0 mag@4 es@2 +.@2 Du@3 -> Ich mag es.
+            I like it. | end | Ich mag es +. ^ () $ ->
+            """,
+        ),
+        case(
+            "tokens past the sentence that the final pass repeats are not emitted again",
+            """
+            I saw it. You know | 5 | Ich@0 habe@1 es@2 gesehen@4 und@4 -> Ich habe es gesehen
+            I saw it. | end | Ich habe es ^ gesehen gestern +. $ -> gestern.
+            You know | 2 | du@0 ->
+            """,
+        ),
+        case(
+            "a late full stop does not dangle behind the next sentence",
+            """
+            I like it You know | 5 | Ich@0 mag@1 es@2 Du@3 kennst@4 -> Ich mag es Du
+            I like it. | end | Ich mag es ^ +. $ ->
+            You know | 2 | Du ^ weißt@1 ->
+            """,
+        ),
+        case(
+            "Chinese closing marks stay with their sentence",
+            """
+            I do. You know | 4 | 我@0 做@1 。@2 你@2 知@3 -> 我 做 。 你 知
+            I do. | end | 我 做 。 ^ () $ ->
+            """,
+            spaced=False,
+        ),
+        case(
+            "revised words keep the alignment",
+            """
+            a b c | 3 | A@0 B@1 C@2 D@2 -> A B C
+            uh a b. c d | 5 | A B C ^ D@4 E@4 -> D
+            uh a b. | end | A B ^ () $ ->
+            """,
+        ),
+        case(
+            "a vanished utterance is not continued",
+            """
+            thank you | 2 | danke@0 sehr@1 -> danke
+                      | 0 | ->
+            we show   | 2 | wir@0 zeigen@1 -> wir
+            """,
+        ),
+        case(
+            "a reset forgets the utterance",
+            """
+            a b | 2 | A@0 B@1 -> A
+            reset
+            a b | 2 | A@0 B@1 -> A
+            """,
+        ),
+        case(
+            "a failure changes nothing, not in the middle of the final pass either",
+            """
+            a b   | 2   | A@0 B@1 -> A
+            a b c | 3   | A ^ ! -> !
+            a b c | 3   | A ^ B@1 C@2 -> B
+            a b c | end | A B ^ C D; A B C D ^ ! -> !
+            a b c | end | A B ^ C D; A B C D ^ E $ -> C D E
+            """,
+            max_tokens=2,
+        ),
+        case(
+            "without rows nothing is split",
+            """
+            a b c | 1   | A B C -> A B
+            a     | end | A B ^ () $ ->
+            b c   | 1   | B C -> B
+            """,
+            policy=EmitAll(),
+            readout=None,
+        ),
+        case(
+            "the last units of a draft are held back",
+            """
+            the house     | 2 | das Ha +us ist rot -> das Haus
+            the house was | 3 | das Ha +us ^ ist alt und rot -> ist alt
+            """,
+            policy=HoldN(n=2),
+            readout=None,
+        ),
+        case(
+            "drafts of different sources of one utterance have to agree",
+            """
+            the house     | 1 | das Haus ist rot ->
+            the house     | 2 | ->
+            the house was | 3 | das Haus war rot -> das Haus
+            the house was red and      | 5   | das Haus ^ war rot und -> war rot
+            the house was red and old. | end | das Haus war rot ^ und alt. $ -> und alt.
+            a new | 2 | ein neues ->
+            """,
+            policy=LocalAgreement(drafts=2),
+            readout=None,
+        ),
+        case(
+            "units span the words that their tokens look at most, in the final pass too",
+            """
+            a red house it is now | 6 | das@0 Ha@4 +us@2 ist@3 rot@1 und@5 \
+            -> das@0 Haus@2-4 ist@3 rot@1
+            a red house it is now. | end | das Ha +us ist rot ^ und@5 nun@4 +.@5 $ -> und@5 nun.@4-5
+            """,
+        ),
+        case(
+            "a token that holds several characters times all of them",
+            """
+            we use models now | 4 | 我们@0 用@1 模型吗@2 好@3 \
+            -> 我@0 们@0 用@1 模@2 型@2 吗@2 好@3
+            """,
+            spaced=False,
+        ),
+        case(
+            "policies without a gate use rows where they are",
+            "aaa bbb | 2 | A@1 B@0 C@0 -> A@1 B@0",
+            policy=HoldN(n=1),
+        ),
+    ],
+)
+def test_scenario(script, options):
+    scenario = Scenario(**options).play(script)
+    readout = options.get("readout", READOUT)  # in final passes too, for the times of units
+    assert all(call[2] == readout for call in scenario.engine.calls)
 
 
 def test_the_engine_is_told_what_the_last_draft_said():
-    t = Scripted()
-    ids = t.tokenizer.ids
-    t.will_draft("the house", [" das", " Haus", " ist"], [0, 1, 1])
-    t.will_draft("the house was", [" war", " rot"], [2, 2])
-    assert t.update("the house", 2) == ["das", "Haus"]
-    assert t.update("the house was", 3) == ["war"]
-    t.will_draft("the house was red", [" alt"], [3])
-    t.update("the house was red", 4)
-    t.will_draft("the house was red.", [" alt", "."], ended=True)
-    t.complete("the house was red.")
-    t.will_draft("it is", [" es", " ist"], [0, 1])
-    t.update("it is", 1)  # another utterance
-    assert t.engine.expected == [(), ids(" ist"), ids(" rot"), ids(" alt"), ()]
+    s = Scenario().play("""
+        the house | 2 | das@0 Haus@1 ist@1 -> das Haus
+        the house was | 3 | das Haus ^ war@2 rot@2 -> war
+        the house was red | 4 | das Haus war ^ alt@3 ->
+        the house was red. | end | das Haus war ^ alt +. $ -> alt.
+        it is | 1 | es@0 ist@1 -> es
+    """)
+    assert s.engine.expected == [(), s.ids("ist"), s.ids("rot"), s.ids("alt"), ()]
 
 
 def test_where_a_draft_was_cut_the_one_before_goes_on():
@@ -181,196 +335,20 @@ def test_where_a_draft_was_cut_the_one_before_goes_on():
 
 
 def test_a_model_that_never_ends_is_bounded():
-    t = Scripted(max_tokens=16)
-    source = "ab cd"  # three source tokens each: 2 * 6 + 32 = 44 tokens
-    for _ in range(3):
-        t.will_draft(source, [" x"] * 16)
-    t.engine.drafts[2] = Draft(t.tokenizer.ids(*[" x"] * 12), False)
-    assert t.complete(source) == ["x"] * 44
-    assert [max_tokens for _, max_tokens, _ in t.engine.calls] == [16, 16, 12]
-
-
-def test_an_empty_draft_ends_the_final_pass():
-    t = Scripted()
-    t.will_draft("hm", [])
-    assert t.complete("hm") == []
-    assert len(t.engine.calls) == 1
-
-
-def test_a_prefix_that_reaches_into_the_next_sentence_is_split():
-    t = Scripted()
-    source = "I like it. You know the rest"
-    pieces = [" Ich", " mag", " es", ".", " Du", " kennst", " den"]
-    t.will_draft(source, pieces, [0, 1, 2, 2, 3, 4, 5])
-    assert t.update(source, 6) == ["Ich", "mag", "es.", "Du", "kennst"]
-    t.will_draft("I like it.", [], ended=True)
-    assert t.complete("I like it.") == []
-    assert t.prefix() == [" Ich", " mag", " es", "."]
-    t.will_draft("You know the rest", [" den", " Rest", " nicht"], [2, 3, 3])
-    assert t.update("You know the rest", 4) == ["den", "Rest"]
-    assert t.prefix() == [" Du", " kennst"]
-    # The carried tokens keep their words: a sentence that ends behind "You" is split again.
-    t.will_draft("You", [], ended=True)
-    assert t.complete("You") == []
-    assert t.prefix() == [" Du"]
-
-
-def test_one_stray_peak_does_not_split():
-    t = Scripted()
-    source = "I like it. You know"
-    t.will_draft(source, [" Ich", " mag", " es", ".", " Du"], [0, 4, 2, 2, 3])
-    assert t.update(source, 5) == ["Ich", "mag", "es."]
-    t.will_draft("I like it.", [], ended=True)
-    assert t.complete("I like it.") == []
-    assert t.prefix() == [" Ich", " mag", " es", "."]
-
-
-def test_tokens_that_the_final_pass_repeats_are_not_emitted_again():
-    # "gesehen" peaks past the sentence, but the model says that it belongs to it.
-    t = Scripted()
-    source = "I saw it. You know"
-    t.will_draft(source, [" Ich", " habe", " es", " gesehen", " und"], [0, 1, 2, 4, 4])
-    assert t.update(source, 5) == ["Ich", "habe", "es", "gesehen"]
-    t.will_draft("I saw it.", [" gesehen", " gestern", "."], ended=True)
-    assert t.complete("I saw it.") == ["gestern."]
-    assert t.prefix() == [" Ich", " habe", " es"]
-    t.will_draft("You know", [" du"], [0])
-    t.update("You know", 2)
-    assert t.prefix() == []
-
-
-def test_a_late_full_stop_does_not_dangle_behind_the_next_sentence():
-    t = Scripted()
-    source = "I like it You know"
-    t.will_draft(source, [" Ich", " mag", " es", " Du", " kennst"], [0, 1, 2, 3, 4])
-    assert t.update(source, 5) == ["Ich", "mag", "es", "Du"]
-    t.will_draft("I like it.", ["."], ended=True)
-    assert t.complete("I like it.") == []
-    t.will_draft("You know", [" weißt"], [1])
-    t.update("You know", 2)
-    assert t.prefix() == [" Du"]
-
-
-def test_chinese_closing_marks_stay_with_their_sentence():
-    t = Scripted(spaced=False)
-    t.will_draft("I do. You know", ["我", "做", "。", "你", "知"], [0, 1, 2, 2, 3])
-    assert t.update("I do. You know", 4) == list("我做。你知")
-    t.will_draft("I do.", [], ended=True)
-    assert t.complete("I do.") == []
-    assert t.prefix() == ["我", "做", "。"]
-
-
-def test_revised_words_keep_the_alignment():
-    t = Scripted()
-    t.will_draft("a b c", [" A", " B", " C", " D"], [0, 1, 2, 2])
-    assert t.update("a b c", 3) == ["A", "B", "C"]
-    t.will_draft("uh a b. c d", [" D", " E"], [4, 4])
-    assert t.update("uh a b. c d", 5) == ["D"]
-    t.will_draft("uh a b.", [], ended=True)
-    assert t.complete("uh a b.") == []
-    assert t.prefix() == [" A", " B"]
-
-
-def test_a_vanished_utterance_is_not_continued():
-    t = Scripted()
-    t.will_draft("thank you", [" danke", " sehr"], [0, 1])
-    assert t.update("thank you", 2) == ["danke"]
-    assert t.update("", 0) == []
-    t.will_draft("we show", [" wir", " zeigen"], [0, 1])
-    assert t.update("we show", 2) == ["wir"]
-    assert t.prefix() == []
-
-
-def test_reset_forgets_the_utterance():
-    t = Scripted()
-    t.will_draft("a b", [" A", " B"], [0, 1])
-    t.update("a b", 2)
-    t.translator.reset()
-    assert t.translator.accepted == ()
-    t.will_draft("a b", [" A", " B"], [0, 1])
-    assert t.update("a b", 2) == ["A"]
-
-
-def test_an_engine_failure_changes_nothing():
-    t = Scripted(max_tokens=2)
-    t.will_draft("a b", [" A", " B"], [0, 1])
-    assert t.update("a b", 2) == ["A"]
-    t.engine.drafts.append(EngineError("down"))
-    with pytest.raises(EngineError):
-        t.update("a b c", 3)
-    t.will_draft("a b c", [" B", " C"], [1, 2])
-    assert t.update("a b c", 3) == ["B"]
-    assert t.prefix() == [" A"]
-    # In the middle of the final pass.
-    t.will_draft("a b c", [" C", " D"])
-    t.engine.drafts.append(EngineError("down"))
-    with pytest.raises(EngineError):
-        t.complete("a b c")
-    t.will_draft("a b c", [" C", " D"])
-    t.will_draft("a b c", [" E"], ended=True)
-    assert t.complete("a b c") == ["C", "D", "E"]
-
-
-def test_without_rows_nothing_is_split():
-    tokenizer = PieceTokenizer()
-    engine = ScriptedEngine([Draft(tokenizer.ids(" A", " B", " C"), False), Draft((), True)])
-    translator = Translator(engine, Prompts(), tokenizer, None, EmitAll(), True, 16)
-    assert translator.update(SourceView(make_words("a b c"), 1)).units == ("A", "B")
-    assert translator.complete(make_words("a")).units == ()
-    assert translator.accepted == ()
-
-
-def spans(emission):
-    """Units with the numbers of the half-second words that they span."""
-    words = [(round(t.start / 0.5), round((t.end - 0.4) / 0.5)) for t in emission.times]
-    return list(zip(emission.units, words, strict=True))
-
-
-def test_units_span_the_words_that_their_tokens_look_at_most():
-    t = Scripted()
-    pieces = [" das", " Ha", "us", " ist", " rot", " und"]
-    t.will_draft("a red house it is now", pieces, [0, 4, 2, 3, 1, 5])
-    emission = t.translator.update(SourceView(make_words("a red house it is now"), 6))
-    assert spans(emission) == [("das", (0, 0)), ("Haus", (2, 4)), ("ist", (3, 3)), ("rot", (1, 1))]
-    assert not any(time.interpolated for time in emission.times)
-    # The closing pass reads rows, too; what it repeats was told before.
-    t.will_draft("a red house it is now.", [" und", " nun", "."], [5, 4, 5], ended=True)
-    emission = t.translator.complete(make_words("a red house it is now."))
-    assert spans(emission) == [("und", (5, 5)), ("nun.", (4, 5))]
-
-
-def test_a_token_that_holds_several_characters_times_all_of_them():
-    t = Scripted(spaced=False)
-    t.will_draft("we use models now", ["我们", "用", "模型吗", "好"], [0, 1, 2, 3])
-    emission = t.translator.update(SourceView(make_words("we use models now"), 4))
-    assert spans(emission) == [
-        *(("我", (0, 0)), ("们", (0, 0)), ("用", (1, 1))),
-        *(("模", (2, 2)), ("型", (2, 2)), ("吗", (2, 2)), ("好", (3, 3))),
-    ]
+    """Three source tokens for each of two words: 2 * 6 + 32 = 44 tokens."""
+    drafts = "{0}; {0} ^ {0}; {0} {0} ^ {1}".format("x " * 16, "x " * 12)
+    s = Scenario().play(f"ab cd | end | {drafts} -> {'x ' * 44}")
+    assert [max_tokens for _, max_tokens, _ in s.engine.calls] == [16, 16, 12]
 
 
 def test_policies_that_look_at_nothing_spread_units_over_the_speech():
-    tokenizer = PieceTokenizer()
-    drafts = [Draft(tokenizer.ids(" A", " B", " C"), False), Draft(tokenizer.ids(" C"), True)]
-    translator = Translator(ScriptedEngine(drafts), Prompts(), tokenizer, None, EmitAll(), True, 16)
-    first = translator.update(SourceView(make_words("a b c d"), 4))
-    last = translator.complete(make_words("a b c d e"))
-    times = [*first.times, *last.times]
+    s = Scenario(EmitAll(), readout=None)
+    s.engine.drafts = [s.draft("a b c d", ["A", "B", "C"]), s.draft("a", ["C", "$"])]
+    emissions = s.emitted("a b c d", 4), s.emitted("a b c d e", "end")
+    times = [time for emission in emissions for time in emission.times]
     assert [time.start for time in times] == pytest.approx([0.0, 0.95, 1.9])
     assert [time.end for time in times] == pytest.approx([0.95, 1.9, 2.4])
     assert all(time.interpolated for time in times)
-
-
-def test_policies_without_a_gate_use_rows_where_they_are():
-    tokenizer = PieceTokenizer()
-    rows = make_rows([[[float(s == p) for s in range(2)]] * 2 for p in (1, 0, 0)])
-    draft = Draft(tokenizer.ids(" A", " B", " C"), False, rows)
-    translator = Translator(
-        ScriptedEngine([draft]), Prompts(), tokenizer, READOUT, HoldN(n=1), True, 16
-    )
-    emission = translator.update(SourceView(make_words("aaa bbb"), 2))
-    assert spans(emission) == [("A", (1, 1)), ("B", (0, 0))]
-    assert not any(time.interpolated for time in emission.times)
 
 
 @pytest.mark.parametrize(
@@ -530,35 +508,6 @@ def test_a_stopped_draft_goes_on_where_the_gate_opens():
     assert engine.stopped > 1
     assert engine.resumed > 0
     assert engine.inner.calls <= 1 + engine.resumed  # never begun anew
-
-
-def test_the_last_units_of_a_draft_are_held_back():
-    t = Scripted()
-    t.translator = Translator(t.engine, Prompts(), t.tokenizer, None, HoldN(n=2), True, 16)
-    t.will_draft("the house", [" das", " Ha", "us", " ist", " rot"])
-    t.will_draft("the house was", [" ist", " alt", " und", " rot"])
-    assert t.update("the house", 2) == ["das", "Haus"]
-    assert t.update("the house was", 3) == ["ist", "alt"]
-
-
-def test_drafts_of_different_sources_have_to_agree():
-    t = Scripted()
-    t.translator = Translator(
-        t.engine, Prompts(), t.tokenizer, None, LocalAgreement(drafts=2), True, 16
-    )
-    t.will_draft("the house", [" das", " Haus", " ist", " rot"])
-    t.will_draft("the house was", [" das", " Haus", " war", " rot"])
-    t.will_draft("the house was red and", [" war", " rot", " und"])
-    t.will_draft("a new", [" ein", " neues"])
-    assert t.update("the house", 1) == []
-    assert t.update("the house", 2) == []  # the same draft again shows nothing
-    assert t.update("the house was", 3) == ["das", "Haus"]
-    assert t.prefix() == []
-    assert t.update("the house was red and", 5) == ["war", "rot"]
-    assert t.prefix() == [" das", " Haus"]
-    t.engine.drafts.insert(0, Draft(t.tokenizer.ids(" und", " alt."), True))
-    assert t.complete("the house was red and old.") == ["und", "alt."]
-    assert t.update("a new", 2) == []  # what was drafted for another utterance does not count
 
 
 def clean(text):
