@@ -1,6 +1,6 @@
 """The life of an utterance: scenarios over engines computed by hand, and properties of random ones.
 
-A scenario is a line per call: the source, how many of its words are accessible (``end`` completes
+A line of a scenario is a call: the source, how many of its words are accessible (``end`` completes
 the sentence), the drafts of the engine, and what is emitted. A draft is written with the source
 word that each piece looks at most, behind the accepted pieces it has to continue (``das ^``);
 ``+`` glues a piece to the one before, ``$`` ends a draft, ``()`` is an empty one, ``;`` stands
@@ -31,22 +31,29 @@ from tests.fakes.models import (
     make_rows,
     make_words,
 )
+from tests.fakes.scenarios import read
 
-GATE = AlignAtt(border_margin=0, normalize="none", median_width=1)
+POLICIES = {
+    "gate": AlignAtt(border_margin=0, normalize="none", median_width=1),
+    "emit_all": EmitAll(),
+    "hold_1": HoldN(n=1),
+    "hold_2": HoldN(n=2),
+    "agree_2": LocalAgreement(drafts=2),
+}
 
 
 class Scenario:
     """A translator over the drafts that a scenario prepares."""
 
-    def __init__(self, policy=GATE, spaced=True, max_tokens=16, readout=READOUT):
+    def __init__(self, policy="gate", spaced=True, max_tokens=16, readout=READOUT):
         self.tokenizer, self.engine, self.spaced = PieceTokenizer(), ScriptedEngine([]), spaced
         self.translator = Translator(
-            self.engine, Prompts(), self.tokenizer, readout, policy, spaced, max_tokens
+            self.engine, Prompts(), self.tokenizer, readout, POLICIES[policy], spaced, max_tokens
         )
 
     def play(self, script):
-        for line in script.strip().splitlines():
-            if line.strip() == "reset":
+        for line in script:
+            if line == "reset":
                 self.translator.reset()
                 continue
             call, _, emission = line.partition("->")
@@ -100,210 +107,134 @@ def spans(emission):
     return [f"{unit}@{span}" for unit, span in zip(emission.units, words, strict=True)]
 
 
-def case(sentence, script, **options):
-    return pytest.param(script, options, id=sentence)
+SCENARIOS = """
+# only the accessible part is emitted
+the house is | 2 | das@0 Haus@1 ist@2 rot@2 -> das Haus
+
+# the same source and frontier cost nothing
+the house is | 2 | das@0 Haus@1 ist@2 -> das Haus
+the house is | 2 | ->
+
+# a moved frontier gates the same draft again, and nothing is taken back
+the house is | 1 | das@0 Haus@1 ist@2 rot@2 -> das
+the house is | 2 | -> Haus
+the house is | 1 | ->
+the house is | 3 | -> ist
+
+# a changed source continues the accepted tokens
+the house | 2 | das@0 Haus@1 ist@1 -> das Haus
+the house was | 3 | das Haus ^ war@2 rot@2 -> war
+
+# nothing accessible costs nothing
+the house | 0 | ->
+| 0 | ->
+
+# the last word of an ended draft waits for its punctuation
+the house | 2 | das@0 Haus@1 $ -> das
+the house. | 2 | das ^ Haus@1 +.@1 $ -> Haus.
+
+# the final pass is not gated, goes on to the end, and opens the next utterance (max_tokens: 2)
+the house is red. | 1 | das@0 Haus@1 -> das
+the house is red. | end | das ^ Haus ist; das Haus ist ^ ro; das Haus ist ro ^ +t +. $
+    -> Haus ist rot.
+it is | 1 | es@0 ist@1 -> es
+
+# an empty draft ends the final pass
+hm | end | () ->
+
+# a prefix that reaches into the next sentence is split, and split again
+I like it. You know the rest | 6 | Ich@0 mag@1 es@2 +.@2 Du@3 kennst@4 den@5
+    -> Ich mag es. Du kennst
+I like it. | end | Ich mag es +. ^ () $ ->
+You know the rest | 4 | Du kennst ^ den@2 Rest@3 nicht@3 -> den Rest
+You | end | Du ^ () $ ->
+
+# one stray peak does not split
+I like it. You know | 5 | Ich@0 mag@4 es@2 +.@2 Du@3 -> Ich mag es.
+I like it. | end | Ich mag es +. ^ () $ ->
+
+# tokens past the sentence that the final pass repeats are not emitted again
+I saw it. You know | 5 | Ich@0 habe@1 es@2 gesehen@4 und@4 -> Ich habe es gesehen
+I saw it. | end | Ich habe es ^ gesehen gestern +. $ -> gestern.
+You know | 2 | du@0 ->
+
+# a late full stop does not dangle behind the next sentence
+I like it You know | 5 | Ich@0 mag@1 es@2 Du@3 kennst@4 -> Ich mag es Du
+I like it. | end | Ich mag es ^ +. $ ->
+You know | 2 | Du ^ weißt@1 ->
+
+# Chinese closing marks stay with their sentence (spaced: false)
+I do. You know | 4 | 我@0 做@1 。@2 你@2 知@3 -> 我 做 。 你 知
+I do. | end | 我 做 。 ^ () $ ->
+
+# revised words keep the alignment
+a b c | 3 | A@0 B@1 C@2 D@2 -> A B C
+uh a b. c d | 5 | A B C ^ D@4 E@4 -> D
+uh a b. | end | A B ^ () $ ->
+
+# a vanished utterance is not continued
+thank you | 2 | danke@0 sehr@1 -> danke
+| 0 | ->
+we show | 2 | wir@0 zeigen@1 -> wir
+
+# a reset forgets the utterance
+a b | 2 | A@0 B@1 -> A
+reset
+a b | 2 | A@0 B@1 -> A
+
+# a failure changes nothing, not in the middle of the final pass either (max_tokens: 2)
+a b | 2 | A@0 B@1 -> A
+a b c | 3 | A ^ ! -> !
+a b c | 3 | A ^ B@1 C@2 -> B
+a b c | end | A B ^ C D; A B C D ^ ! -> !
+a b c | end | A B ^ C D; A B C D ^ E $ -> C D E
+
+# without rows nothing is split (policy: emit_all, readout: null)
+a b c | 1 | A B C -> A B
+a | end | A B ^ () $ ->
+b c | 1 | B C -> B
+
+# the last units of a draft are held back (policy: hold_2, readout: null)
+the house | 2 | das Ha +us ist rot -> das Haus
+the house was | 3 | das Ha +us ^ ist alt und rot -> ist alt
+
+# drafts of different sources of one utterance have to agree (policy: agree_2, readout: null)
+the house | 1 | das Haus ist rot ->
+the house | 2 | ->
+the house was | 3 | das Haus war rot -> das Haus
+the house was red and | 5 | das Haus ^ war rot und -> war rot
+the house was red and old. | end | das Haus war rot ^ und alt. $ -> und alt.
+a new | 2 | ein neues ->
+
+# units span the words that their tokens look at most, in the final pass too
+a red house it is now | 6 | das@0 Ha@4 +us@2 ist@3 rot@1 und@5 -> das@0 Haus@2-4 ist@3 rot@1
+a red house it is now. | end | das Ha +us ist rot ^ und@5 nun@4 +.@5 $ -> und@5 nun.@4-5
+
+# a token that holds several characters times all of them (spaced: false)
+we use models now | 4 | 我们@0 用@1 模型吗@2 好@3 -> 我@0 们@0 用@1 模@2 型@2 吗@2 好@3
+
+# policies without a gate use rows where they are (policy: hold_1)
+aaa bbb | 2 | A@1 B@0 C@0 -> A@1 B@0
+"""
 
 
-@pytest.mark.parametrize(
-    ("script", "options"),
-    [
-        case(
-            "only the accessible part is emitted",
-            "the house is | 2 | das@0 Haus@1 ist@2 rot@2 -> das Haus",
-        ),
-        case(
-            "the same source and frontier cost nothing",
-            """
-            the house is | 2 | das@0 Haus@1 ist@2 -> das Haus
-            the house is | 2 | ->
-            """,
-        ),
-        case(
-            "a moved frontier gates the same draft again, and nothing is taken back",
-            """
-            the house is | 1 | das@0 Haus@1 ist@2 rot@2 -> das
-            the house is | 2 | -> Haus
-            the house is | 1 | ->
-            the house is | 3 | -> ist
-            """,
-        ),
-        case(
-            "a changed source continues the accepted tokens",
-            """
-            the house     | 2 | das@0 Haus@1 ist@1 -> das Haus
-            the house was | 3 | das Haus ^ war@2 rot@2 -> war
-            """,
-        ),
-        case(
-            "nothing accessible costs nothing",
-            """
-            the house | 0 | ->
-                      | 0 | ->
-            """,
-        ),
-        case(
-            "the last word of an ended draft waits for its punctuation",
-            """
-            the house  | 2 | das@0 Haus@1 $ -> das
-            the house. | 2 | das ^ Haus@1 +.@1 $ -> Haus.
-            """,
-        ),
-        case(
-            "the final pass is not gated, goes on to the end, and opens the next utterance",
-            """
-            the house is red. | 1 | das@0 Haus@1 -> das
-            the house is red. | end | das ^ Haus ist; das Haus ist ^ ro; das Haus ist ro ^ +t +. $ \
-            -> Haus ist rot.
-            it is | 1 | es@0 ist@1 -> es
-            """,
-            max_tokens=2,
-        ),
-        case("an empty draft ends the final pass", "hm | end | () ->"),
-        case(
-            "a prefix that reaches into the next sentence is split, and split again",
-            """
-            I like it. You know the rest | 6 | \
-            Ich@0 mag@1 es@2 +.@2 Du@3 kennst@4 den@5 -> Ich mag es. Du kennst
-            I like it. | end | Ich mag es +. ^ () $ ->
-            You know the rest | 4 | Du kennst ^ den@2 Rest@3 nicht@3 -> den Rest
-            You | end | Du ^ () $ ->
-            """,
-        ),
-        case(
-            "one stray peak does not split",
-            """
-            I like it. You know | 5 | Ich@0 mag@4 es@2 +.@2 Du@3 -> Ich mag es.
-            I like it. | end | Ich mag es +. ^ () $ ->
-            """,
-        ),
-        case(
-            "tokens past the sentence that the final pass repeats are not emitted again",
-            """
-            I saw it. You know | 5 | Ich@0 habe@1 es@2 gesehen@4 und@4 -> Ich habe es gesehen
-            I saw it. | end | Ich habe es ^ gesehen gestern +. $ -> gestern.
-            You know | 2 | du@0 ->
-            """,
-        ),
-        case(
-            "a late full stop does not dangle behind the next sentence",
-            """
-            I like it You know | 5 | Ich@0 mag@1 es@2 Du@3 kennst@4 -> Ich mag es Du
-            I like it. | end | Ich mag es ^ +. $ ->
-            You know | 2 | Du ^ weißt@1 ->
-            """,
-        ),
-        case(
-            "Chinese closing marks stay with their sentence",
-            """
-            I do. You know | 4 | 我@0 做@1 。@2 你@2 知@3 -> 我 做 。 你 知
-            I do. | end | 我 做 。 ^ () $ ->
-            """,
-            spaced=False,
-        ),
-        case(
-            "revised words keep the alignment",
-            """
-            a b c | 3 | A@0 B@1 C@2 D@2 -> A B C
-            uh a b. c d | 5 | A B C ^ D@4 E@4 -> D
-            uh a b. | end | A B ^ () $ ->
-            """,
-        ),
-        case(
-            "a vanished utterance is not continued",
-            """
-            thank you | 2 | danke@0 sehr@1 -> danke
-                      | 0 | ->
-            we show   | 2 | wir@0 zeigen@1 -> wir
-            """,
-        ),
-        case(
-            "a reset forgets the utterance",
-            """
-            a b | 2 | A@0 B@1 -> A
-            reset
-            a b | 2 | A@0 B@1 -> A
-            """,
-        ),
-        case(
-            "a failure changes nothing, not in the middle of the final pass either",
-            """
-            a b   | 2   | A@0 B@1 -> A
-            a b c | 3   | A ^ ! -> !
-            a b c | 3   | A ^ B@1 C@2 -> B
-            a b c | end | A B ^ C D; A B C D ^ ! -> !
-            a b c | end | A B ^ C D; A B C D ^ E $ -> C D E
-            """,
-            max_tokens=2,
-        ),
-        case(
-            "without rows nothing is split",
-            """
-            a b c | 1   | A B C -> A B
-            a     | end | A B ^ () $ ->
-            b c   | 1   | B C -> B
-            """,
-            policy=EmitAll(),
-            readout=None,
-        ),
-        case(
-            "the last units of a draft are held back",
-            """
-            the house     | 2 | das Ha +us ist rot -> das Haus
-            the house was | 3 | das Ha +us ^ ist alt und rot -> ist alt
-            """,
-            policy=HoldN(n=2),
-            readout=None,
-        ),
-        case(
-            "drafts of different sources of one utterance have to agree",
-            """
-            the house     | 1 | das Haus ist rot ->
-            the house     | 2 | ->
-            the house was | 3 | das Haus war rot -> das Haus
-            the house was red and      | 5   | das Haus ^ war rot und -> war rot
-            the house was red and old. | end | das Haus war rot ^ und alt. $ -> und alt.
-            a new | 2 | ein neues ->
-            """,
-            policy=LocalAgreement(drafts=2),
-            readout=None,
-        ),
-        case(
-            "units span the words that their tokens look at most, in the final pass too",
-            """
-            a red house it is now | 6 | das@0 Ha@4 +us@2 ist@3 rot@1 und@5 \
-            -> das@0 Haus@2-4 ist@3 rot@1
-            a red house it is now. | end | das Ha +us ist rot ^ und@5 nun@4 +.@5 $ -> und@5 nun.@4-5
-            """,
-        ),
-        case(
-            "a token that holds several characters times all of them",
-            """
-            we use models now | 4 | 我们@0 用@1 模型吗@2 好@3 \
-            -> 我@0 们@0 用@1 模@2 型@2 吗@2 好@3
-            """,
-            spaced=False,
-        ),
-        case(
-            "policies without a gate use rows where they are",
-            "aaa bbb | 2 | A@1 B@0 C@0 -> A@1 B@0",
-            policy=HoldN(n=1),
-        ),
-    ],
-)
-def test_scenario(script, options):
-    scenario = Scenario(**options).play(script)
-    readout = options.get("readout", READOUT)  # in final passes too, for the times of units
+@pytest.mark.parametrize(("script", "settings"), read(SCENARIOS))
+def test_scenario(script, settings):
+    scenario = Scenario(**settings).play(script)
+    readout = settings.get("readout", READOUT)  # in final passes too, for the times of units
     assert all(call[2] == readout for call in scenario.engine.calls)
 
 
 def test_the_engine_is_told_what_the_last_draft_said():
-    s = Scenario().play("""
-        the house | 2 | das@0 Haus@1 ist@1 -> das Haus
-        the house was | 3 | das Haus ^ war@2 rot@2 -> war
-        the house was red | 4 | das Haus war ^ alt@3 ->
-        the house was red. | end | das Haus war ^ alt +. $ -> alt.
-        it is | 1 | es@0 ist@1 -> es
-    """)
+    s = Scenario().play(
+        [
+            "the house | 2 | das@0 Haus@1 ist@1 -> das Haus",
+            "the house was | 3 | das Haus ^ war@2 rot@2 -> war",
+            "the house was red | 4 | das Haus war ^ alt@3 ->",
+            "the house was red. | end | das Haus war ^ alt +. $ -> alt.",
+            "it is | 1 | es@0 ist@1 -> es",
+        ]
+    )
     assert s.engine.expected == [(), s.ids("ist"), s.ids("rot"), s.ids("alt"), ()]
 
 
@@ -337,12 +268,12 @@ def test_where_a_draft_was_cut_the_one_before_goes_on():
 def test_a_model_that_never_ends_is_bounded():
     """Three source tokens for each of two words: 2 * 6 + 32 = 44 tokens."""
     drafts = "{0}; {0} ^ {0}; {0} {0} ^ {1}".format("x " * 16, "x " * 12)
-    s = Scenario().play(f"ab cd | end | {drafts} -> {'x ' * 44}")
+    s = Scenario().play([f"ab cd | end | {drafts} -> {'x ' * 44}"])
     assert [max_tokens for _, max_tokens, _ in s.engine.calls] == [16, 16, 12]
 
 
 def test_policies_that_look_at_nothing_spread_units_over_the_speech():
-    s = Scenario(EmitAll(), readout=None)
+    s = Scenario("emit_all", readout=None)
     s.engine.drafts = [s.draft("a b c d", ["A", "B", "C"]), s.draft("a", ["C", "$"])]
     emissions = s.emitted("a b c d", 4), s.emitted("a b c d e", "end")
     times = [time for emission in emissions for time in emission.times]
