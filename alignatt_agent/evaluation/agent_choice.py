@@ -129,10 +129,7 @@ def choose_agent(
 def load_with_contexts(
     config: str, contexts: Path | None, overrides: Mapping[str, Any] | None = None
 ) -> AgentConfig:
-    """Load a configuration; one without ``speech.context`` gets the dev set's, if there are any.
-
-    ``contexts`` is the folder of the dev set with ``TALK.txt`` for every talk.
-    """
+    """Load a configuration; one without ``speech.context`` gets the folder of the dev set's."""
     loaded = load_config(config, overrides)
     if loaded.speech.context is None and contexts is not None and contexts.is_dir():
         return load_config(config, {**(overrides or {}), "speech.context": str(contexts)})

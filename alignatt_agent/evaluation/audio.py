@@ -15,10 +15,7 @@ from alignatt_agent.types import SAMPLE_RATE
 
 
 def converted(path: Path, folder: Path) -> tuple[Path, str]:
-    """Convert ``path`` into ``folder``, or find it there from an earlier call.
-
-    Returns the WAV file and one line about what was changed.
-    """
+    """Convert ``path`` into ``folder``, unless it is there; return the WAV and what was changed."""
     folder.mkdir(parents=True, exist_ok=True)
     wav, record = folder / f"{path.stem}.wav", folder / f"{path.stem}.json"
     stat = path.stat()

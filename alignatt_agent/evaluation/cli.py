@@ -17,8 +17,8 @@ Examples:
   what a listener would experience: the audio comes by the clock (takes as long as the talks):
     simulstream-eval --config micro-low --target de --paced --devset DIR --output OUT
 
-  on a cluster, a talk and target per worker; a lost node costs the talks that it was at, and
-  --resume goes on after the last talk that was done:
+  on a cluster, a talk and target per worker; a lost node costs its unfinished talks, and
+  --resume goes on after the last finished talk:
     simulstream-eval --config iwslt26-low --target de it zh --ray 10.0.0.1:6379 \
         --devset DIR --output OUT --resume
 
@@ -45,7 +45,7 @@ a dev set is
 a run writes OUT/report.html, OUT/report.md and, per target, OUT/TARGET/ (OUT/CONFIG/TARGET/)
     agent.yaml      the resolved configuration; works with simulstream_inference as it is
     metrics.jsonl   Simulstream's log, fresh in every run
-    steps.jsonl     what happened in each chunk: words heard, stage times, decisions
+    steps.jsonl     what happened in each chunk: transcript, stage times, decisions
     scores.json     bleu, chrf, longyaal_cu_ms, longyaal_ca_ms, rtf, what else was measured (paced
                     lag, StreamLAAL, word error rate, stage times, regime, COMET) and a signature
     scores.tsv, evaluation_report.txt, instances.resegmented.jsonl   written by OmniSTEval

@@ -53,10 +53,7 @@ def checkpoint(model: str) -> str:
 def comet_scores(
     triples: Sequence[tuple[str, str, str]], model: str, python: Path | None
 ) -> list[float]:
-    """Return the score of each segment of source, translation and reference.
-
-    ``model`` is a short name, a hub id or the path of a checkpoint.
-    """
+    """Return the score of each segment of source, translation and reference."""
     if not triples:
         return []
     interpreter, name = comet_python(python), checkpoint(model)

@@ -54,10 +54,7 @@ class Difference:
 
 
 def compare(a: Path, b: Path, samples: int = 1000, seed: int = 12345) -> list[Difference]:
-    """Compare the folders of two scored runs of one target, of which ``a`` is the baseline.
-
-    ``seed`` is that of latency; sacreBLEU reads its own from ``SACREBLEU_SEED``.
-    """
+    """Compare two scored runs of a target, ``a`` the baseline; ``seed`` is that of latency."""
     runs = (read_result(a), read_result(b))
     _check_same(runs, a, b)
     target = runs[0].target
@@ -100,6 +97,7 @@ def _quality(
         "chrF": CHRF(references=[references]),
     }
     systems: list[tuple[str, Sequence[str]]] = [("A", outputs[0]), ("B", outputs[1])]
+    # Its seed is the environment variable SACREBLEU_SEED.
     _, scores = PairedTest(systems, metrics, None, test_type="bs", n_samples=samples)()
     found = []
     for name, results in scores.items():

@@ -58,14 +58,12 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """One unsegmented recording; without audio, ``seconds`` is the end of its last segment.
-
-    ``last_offset`` is the start of that segment, in seconds.
-    """
+    """One unsegmented recording; without audio, ``seconds`` is the end of its last segment."""
 
     wav: Path
     seconds: float
     last_offset: float = 0.0
+    """Start of the last segment, in seconds."""
 
     @property
     def name(self) -> str:

@@ -26,10 +26,7 @@ from alignatt_agent.types import EngineError
 
 
 def run_stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None:
-    """Stream every talk of a run, whose inputs are written, and write ``metrics.jsonl``.
-
-    Errors of the agent that the harness swallowed are raised at the end.
-    """
+    """Stream a prepared run; errors that the harness swallowed are raised at the end."""
     cls: Any = run.agent_class
     files = run.files
     failures: list[str] = getattr(cls, "failures", [])
@@ -59,11 +56,7 @@ def run_stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None
 
 
 def run_paced(arguments: Namespace, wavs: list[Path], clock: TextIO) -> None:
-    """Do what ``simulstream.inference.main`` does, with the audio delivered in real time.
-
-    ``clock`` receives one line per chunk: when it arrived and when it was done, in seconds from the
-    first sample.
-    """
+    """Do what ``simulstream.inference.main`` does in real time; ``clock`` gets a line per chunk."""
     setup_metrics_logger(Namespace(enabled=True, filename=arguments.metrics_log_file))
     begin = time.time()
     processor = build_speech_processor(yaml_config(arguments.speech_processor_config))
@@ -118,10 +111,8 @@ class _LogWatcher(logging.Filter):
     """Reads each line of the harness's log: names the talk to the recorder, moves a bar.
 
     A filter, because ``simulstream.inference.main`` removes all handlers from its logger. It runs
-    after a chunk's computation time was taken, so bars do not count as computation.
-
-    The bar shows the real-time factor, and the lag by the clock as it would be if the audio came in
-    real time: the wait behind earlier chunks plus the computation of the latest one.
+    after a chunk's computation time was taken, so bars do not count as computation. The lag is that
+    by the clock: the wait behind earlier chunks plus the computation of the latest one.
     """
 
     def __init__(self, run: EvalRun, recorder: Recorder | None, progress: bool) -> None:
@@ -131,7 +122,7 @@ class _LogWatcher(logging.Filter):
         self._bar: Any = None
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Look at one line, and let it pass as it is."""
+        """Read one line, which passes unchanged."""
         line = json.loads(record.getMessage())
         if "metadata" in line:
             self._begin(Path(line["metadata"]["wav_name"]).stem)
@@ -160,9 +151,9 @@ class _LogWatcher(logging.Filter):
             disable=not self._progress,
         )
 
-    def _move(self, heard: float, spent: float) -> None:
+    def _move(self, processed: float, spent: float) -> None:
         self._computed += spent
-        self._free = max(self._free, heard) + spent
-        rtf, lag = self._computed / max(heard, 1e-9), self._free - heard
+        self._free = max(self._free, processed) + spent
+        rtf, lag = self._computed / max(processed, 1e-9), self._free - processed
         self._bar.set_postfix_str(f"rtf {rtf:.2f}, lag {lag:.2f} s", refresh=False)
-        self._bar.update(min(heard, self._bar.total) - self._bar.n)
+        self._bar.update(min(processed, self._bar.total) - self._bar.n)

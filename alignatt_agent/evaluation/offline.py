@@ -89,16 +89,16 @@ def run(
     resolved, source = choice.resolved, choice.resolved.config.source_language
     output.mkdir(parents=True, exist_ok=True)
     context_of = resolved.config.speech.context_of
-    heard = {
+    transcripts = {
         talk.name: transcribe(engines, talk.wav, source, longest_s, context_of(talk.name))
         for talk in devset.talks
     }
-    text = "".join(f"{heard[talk.name]}\n" for talk in devset.talks)
+    text = "".join(f"{transcripts[talk.name]}\n" for talk in devset.talks)
     (output / "transcript.txt").write_text(text, encoding="utf-8")
-    errors = word_error_rate(devset, heard) if devset.transcript is not None else {}
+    errors = word_error_rate(devset, transcripts) if devset.transcript is not None else {}
     rows: dict[str, dict[str, Any]] = {}
     for target in targets:
-        translations = translate(resolved, engines, heard, target)
+        translations = translate(resolved, engines, transcripts, target)
         files, hypothesis = RunFiles(output / target), output / target / "hypothesis.txt"
         files.clean()
         text = "".join(f"{translations[talk.name]}\n" for talk in devset.talks)

@@ -131,10 +131,7 @@ def transcribe(
 def _without_last_sentence(
     engines: Engines, audio: FloatArray, words: list[str], source: str
 ) -> tuple[list[str], int | None]:
-    """Return the words before the last sentence, and the frame of ``audio`` where it begins.
-
-    All words and ``None`` when there is one sentence only.
-    """
+    """Return the words before the last sentence and its frame; ``None`` if it is the only one."""
     seconds = audio.size / SAMPLE_RATE
     if not words or seconds > LONGEST_ALIGNED_S or not language(source).timed:
         return words, None

@@ -97,10 +97,7 @@ def score_all(
 
 
 def score_run(run: EvalRun, only_official: bool = False) -> Result:
-    """Score the log of a run and write ``scores.json``; what was scored before is kept.
-
-    ``only_official`` leaves out what ``metrics`` measures.
-    """
+    """Score a run, unless it is scored; ``only_official`` leaves out what ``metrics`` measures."""
     if run.scored:
         return read_result(run.files.folder)
     log = run.log or parse_log(run.files.metrics)
@@ -117,10 +114,7 @@ def score_run(run: EvalRun, only_official: bool = False) -> Result:
 def add_comet(
     scored: Sequence[tuple[EvalRun, Result]], model: str, python: Path | None
 ) -> list[tuple[EvalRun, Result]]:
-    """Score all runs in one process and write the scores into their ``scores.json``.
-
-    Runs that have a score of the same model keep it.
-    """
+    """Score runs that lack a score of the model, in one process, and write ``scores.json``."""
     name = checkpoint(model)
     waiting = [run for run, item in scored if item.measured.get("comet", {}).get("model") != name]
     runs = [(run.files, run.devset, run.source, run.target) for run in waiting]

@@ -16,10 +16,7 @@ LOGGER = logging.getLogger(__name__)
 
 
 def stream_all(runs: Sequence[EvalRun], paced: bool = False) -> bool:
-    """Stream prepared runs with engines that are loaded once, up to the first failure.
-
-    Returns whether all were streamed to their end.
-    """
+    """Stream prepared runs with engines loaded once, up to the first failure; return success."""
     if not runs:
         return True
     announce(runs)
@@ -37,10 +34,7 @@ def stream_all(runs: Sequence[EvalRun], paced: bool = False) -> bool:
 
 
 def prepare(run: EvalRun, keep_talks: bool = False) -> None:
-    """Remove what an earlier stream wrote, and write the inputs of this one.
-
-    ``keep_talks`` keeps the talks that an interrupted call streamed as jobs.
-    """
+    """Replace what an earlier stream wrote by new inputs; ``keep_talks`` keeps finished jobs."""
     assert run.choice is not None
     run.files.clean({run.files.parts} if keep_talks else set())
     run.files.config.write_text(run.choice.resolved_yaml(run.target), encoding="utf-8")

@@ -76,7 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
     counts = (f"{size} has {len(sweep(size))}" for size in SIZES)
     text = f"size of the grid: {', '.join(counts)} runs per target; default %(default)s"
     add("--points", choices=SIZES, default="full", help=text)
-    text = "points of that grid to run beside the operating ones, without ablations; default all"
+    text = "points of that grid to run with the operating ones, without ablations; default all"
     add("--only", nargs="+", metavar="NAME", default=[], help=text)
     for name in OPERATING:
         text = f"maintained configuration for {name} latency, name or path; default %(default)s"

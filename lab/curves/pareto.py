@@ -12,10 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from tabulate import tabulate
 
-from alignatt_agent.evaluation.statistics import Estimate, interval
+from alignatt_agent.evaluation.statistics import Array, Estimate, interval
 from lab.curves.segment_scores import SegmentScores
-
-Array = npt.NDArray[np.float64]
 
 LATENCIES = {"cu_ms": "LongYAAL-CU", "ca_ms": "LongYAAL-CA"}
 QUALITIES = {"bleu": "BLEU", "chrf": "chrF"}

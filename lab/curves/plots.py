@@ -95,12 +95,12 @@ def style(curve: str) -> tuple[str, str]:
 
 def _panel(axes: Any, panel: Panel, latency: str, quality: str) -> None:
     for curve, runs in panel.curves.items():
-        colour, marker = style(curve)
+        color, marker = style(curve)
         x, y = panel.scores.values(runs, latency), panel.scores.values(runs, quality)
         best = front(x, y)
-        axes.scatter(x / 1000, y, s=9, color=colour, alpha=0.3, linewidths=0)
+        axes.scatter(x / 1000, y, s=9, color=color, alpha=0.3, linewidths=0)
         axes.plot(
-            x[best] / 1000, y[best], color=colour, marker=marker, markersize=5, lw=1.8, label=curve
+            x[best] / 1000, y[best], color=color, marker=marker, markersize=5, lw=1.8, label=curve
         )
         if len(best) > 1:
             places = np.linspace(x[best[0]], x[best[-1]], _PLACES)
@@ -108,7 +108,7 @@ def _panel(axes: Any, panel: Panel, latency: str, quality: str) -> None:
             known = np.isfinite(drawn).mean(axis=0) > 0.5
             tail = (100 - LEVEL) / 2
             low, high = np.nanpercentile(drawn[:, known], [tail, 100 - tail], axis=0)
-            axes.fill_between(places[known] / 1000, low, high, color=colour, alpha=0.13, lw=0)
+            axes.fill_between(places[known] / 1000, low, high, color=color, alpha=0.13, lw=0)
     for name, run in panel.points.items():
         place = panel.scores.value(run, latency) / 1000, panel.scores.value(run, quality)
         axes.plot(

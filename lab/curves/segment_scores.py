@@ -51,11 +51,7 @@ class SegmentScores:
         return {key: float(value[0]) for key, value in self.resampled(ones).items()}
 
     def resampled(self, weights: Array) -> dict[str, Array]:
-        """Return ``bleu``, ``chrf``, ``cu_ms`` and ``ca_ms`` of every resample.
-
-        Args:
-            weights: ``[resamples, segments]``, how often each resample holds each segment.
-        """
+        """Return all scores of resamples, ``weights[resamples, segments]`` times each segment."""
         return {
             "bleu": _scores(BLEU(), weights @ self.bleu),
             "chrf": _scores(CHRF(), weights @ self.chrf),

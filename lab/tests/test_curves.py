@@ -102,12 +102,11 @@ class TestCachedDrafts:
         drafts.draft(prompt, limit, readout)
         assert len(engine.asked) == 2
 
-    def test_another_model_drafts_anew(self, memo):
-        engine, drafts = self.drafts(memo)
-        drafts.draft(PROMPT, 16)
-        other, others = self.drafts(memo, "another")
-        others.draft(PROMPT, 16)
-        assert len(engine.asked) == len(other.asked) == 1
+    def test_another_model_drafts_again(self, memo):
+        both = [self.drafts(memo, name) for name in ("model", "another")]
+        for _, drafts in both:
+            drafts.draft(PROMPT, 16)
+        assert [len(engine.asked) for engine, _ in both] == [1, 1]
 
     def test_a_shared_readout_serves_some_of_its_heads(self, memo):
         engine, drafts = self.drafts(memo, shared=[Readout(HEADS, "predicting")])
@@ -135,15 +134,17 @@ class TestFront:
     LATENCY = np.array([1.0, 2.0, 3.0, 2.5, 2.0])
     QUALITY = np.array([10.0, 30.0, 40.0, 20.0, 25.0])
 
-    def test_beaten_points_are_left_out(self):
-        assert front(self.LATENCY, self.QUALITY).tolist() == [0, 1, 2]
-
-    def test_of_equal_points_one_stays(self):
-        assert len(front(np.array([1.0, 1.0]), np.array([5.0, 5.0]))) == 1
-
-    def test_what_is_not_a_number_never_counts(self):
-        assert front(np.array([np.nan, 1.0]), np.array([99.0, 5.0])).tolist() == [1]
-        assert not len(front(np.array([np.nan]), np.array([1.0])))
+    @pytest.mark.parametrize(
+        ("latency", "quality", "places"),
+        [
+            (LATENCY, QUALITY, [0, 1, 2]),
+            ([1.0, 1.0], [5.0, 5.0], [0]),  # of equal points one stays
+            ([np.nan, 1.0], [99.0, 5.0], [1]),  # what is not a number never counts
+            ([np.nan], [1.0], []),
+        ],
+    )
+    def test_beaten_points_are_left_out(self, latency, quality, places):
+        assert front(np.asarray(latency), np.asarray(quality)).tolist() == places
 
     def test_quality_between_before_and_behind(self):
         found = at_latency(self.LATENCY, self.QUALITY, [0.5, 1.0, 1.5, 2.9, 9.0])

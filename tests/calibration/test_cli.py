@@ -22,23 +22,18 @@ def main(arguments):
     return alignatt(["calibrate", *arguments])
 
 
-def help_of(capsys, *command):
-    with pytest.raises(SystemExit) as ended:
-        main([*command, "--help"])
-    assert ended.value.code == 0
-    return capsys.readouterr().out
-
-
-def test_help_documents_the_pairs_file(capsys):
-    text = help_of(capsys, "run")
-    for words in ("Pharaoh pairs", '"# evaluation"', "micro:N[:SEED]"):
-        assert words in text
-
-
-@pytest.mark.parametrize("command", ["run", "explain"])
-def test_every_command_has_help_with_an_example(capsys, command):
-    assert command in help_of(capsys)
-    assert f"\n  alignatt calibrate {command} " in help_of(capsys, command).replace("    ", "  ")
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [("run", ["Pharaoh pairs", '"# evaluation"', "micro:N[:SEED]"]), ("explain", ["--prefix"])],
+)
+def test_every_command_has_help_with_an_example(capsys, command, words):
+    for given in ([], [command]):
+        with pytest.raises(SystemExit) as ended:
+            main([*given, "--help"])
+        assert ended.value.code == 0
+    text = capsys.readouterr().out.replace("    ", "  ")
+    for word in (f"\n  alignatt calibrate {command} ", *words):
+        assert word in text
 
 
 @pytest.mark.parametrize(

@@ -75,9 +75,6 @@ class FakeReader:
         zero = np.zeros(source.shape[:2], np.float32)
         return AttentionRows(source, zero, zero)
 
-    def draft(self, *_):
-        raise NotImplementedError
-
 
 def loaded(reader, num_layers=LAYERS, layers=tuple(range(LAYERS))):
     return Loaded(reader, None, num_layers, layers, HEADS, 100, "fake 1")
@@ -108,7 +105,7 @@ def test_tokens_count_by_their_word():
 
 
 def test_both_conventions_come_from_one_pass():
-    (p, *_), reader = pairs(), FakeReader(pairs())
+    p = pairs()[0]
     reader = FakeReader([p])
     rows = both_rows(reader, p, ALL)
     assert len(reader.asked) == 1
@@ -267,17 +264,12 @@ def test_micro_weighs_tokens_and_macro_pairs():
     assert macro([9, 0], [9, 1]).value == pytest.approx(0.5)
 
 
-def content(tmp_path, direction="en-de", **changes):
-    everything = pairs()
-    outcome = run(tmp_path, FakeReader(everything), everything[:3], everything[3:], direction)
-    about = {"model": "org/model", "revision": None, "direction": direction}
-    made = head_set_file.head_set(outcome, "predicting", 2, about, {"tool": "test"})
-    return made | changes
-
-
 def test_the_file_is_a_head_set(tmp_path):
+    everything = pairs()
+    outcome = run(tmp_path, FakeReader(everything), everything[:3], everything[3:])
+    about = {"model": "org/model", "revision": None, "direction": "en-de"}
+    made = head_set_file.head_set(outcome, "predicting", 2, about, {"tool": "test"})
     path = tmp_path / "sets" / "mine.json"
-    made = content(tmp_path)
     head_set_file.write(path, made)
     assert json.loads(path.read_text()) == made
     assert [p.name for p in path.parent.iterdir()] == ["mine.json"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import wave
 from fractions import Fraction
 
@@ -42,11 +44,7 @@ def encode(path, codec, rate, layout="mono", container=None):
 
 def read(path):
     with wave.open(str(path), "rb") as stream:
-        assert (stream.getframerate(), stream.getnchannels(), stream.getsampwidth()) == (
-            16000,
-            1,
-            2,
-        )
+        assert stream.getparams()[:3] == (1, 2, 16000)  # channels, bytes, rate
         return np.frombuffer(stream.readframes(stream.getnframes()), "<i2") / 32768
 
 
@@ -93,24 +91,20 @@ def test_a_dev_set_of_other_formats(tmp_path):
     (wavs / "talk0.wav").unlink()
     encode(wavs / "talk0.mp3", "libmp3lame", 44_100)
     segments = (devset / "audio-segments.yaml").read_text()
-    (devset / "audio-segments.yaml").write_text(segments.replace("duration: 3.0", "duration: 0.5"))
+    segments = segments.replace("offset: 6.0", "offset: 3.0").replace("ion: 3.0", "ion: 0.5")
+    (devset / "audio-segments.yaml").write_text(segments)
     with pytest.raises(DevSetError, match="talk0"):
         load_devset(devset, ["de"])
-    (devset / "audio-segments.yaml").write_text(
-        segments.replace("offset: 6.0", "offset: 3.0").replace("duration: 3.0", "duration: 0.5")
-    )
     loaded = load_devset(devset, ["de"], tmp_path / "audio")
     assert [talk.wav.parent.name for talk in loaded.talks] == ["audio", "wav"]
     assert len(loaded.notes) == 1
     assert "talk0.mp3: mp3" in loaded.notes[0]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"), [(b"ID3 not audio at all", "cannot be decoded"), (b"", "cannot be")]
-)
-def test_not_audio(tmp_path, content, message):
+@pytest.mark.parametrize("content", [b"ID3 not audio at all", b""])
+def test_not_audio(tmp_path, content):
     (tmp_path / "a.mp3").write_bytes(content)
-    with pytest.raises(AudioError, match=message):
+    with pytest.raises(AudioError, match="cannot be decoded"):
         converted(tmp_path / "a.mp3", tmp_path / "audio")
     assert list((tmp_path / "audio").iterdir()) == []
 
@@ -128,9 +122,6 @@ def test_video_without_sound(tmp_path):
 
 def test_long_recordings_take_constant_memory(tmp_path):
     """Eight minutes at 44.1 kHz stereo are 85 MB of samples; peak memory hardly moves."""
-    import subprocess
-    import sys
-
     rate = 44_100
     with wave.open(str(tmp_path / "long.wav"), "wb") as stream:
         stream.setnchannels(2)

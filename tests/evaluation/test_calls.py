@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from dataclasses import replace
 
 import pytest
+from simulstream.metrics.logger import METRICS_LOGGER
 
 from tests.fakes import agent as fakes
 
@@ -155,3 +157,23 @@ def test_a_failing_target_does_not_lose_the_finished_ones(call, monkeypatch):
     assert "the device is gone" in error
     assert "100.00" in text
     assert not (call.root / "out" / "zh" / "scores.json").exists()
+
+
+def test_the_logs_of_three_targets_are_what_the_harness_wrote(call, monkeypatch):
+    written, transcribed = [], []
+    info, inner = METRICS_LOGGER.info, fakes.FakeRecognizer.transcribe
+
+    def transcribe(self, *given):
+        transcribed.append(given[0].tobytes())
+        time.sleep(0.002)
+        return inner(self, *given)
+
+    monkeypatch.setattr(METRICS_LOGGER, "info", lambda text: written.append(text) or info(text))
+    monkeypatch.setattr(fakes.FakeRecognizer, "transcribe", transcribe)
+    targets = call.with_italian()
+    assert call(configs=("low",), targets=targets)[0] == 0
+    assert len(targets) == 3
+    logs = [(call.root / "out" / code / "metrics.jsonl").read_text() for code in targets]
+    assert "".join(logs) == "".join(f"{text}\n" for text in written)
+    assert transcribed == 3 * transcribed[: len(transcribed) // 3]
+    assert len(transcribed) > 15

@@ -64,21 +64,16 @@ def scored(finished, stub, out, *arguments, **changes):
     return finished(*more, configs=("low",), targets=("de",), out=out, **changes)
 
 
-def test_a_run_with_comet(finished, stub):
-    status, text, error = scored(finished, stub, "comet")
+@pytest.mark.parametrize("resume", [[], ["--resume"]])
+def test_a_run_with_comet(finished, stub, resume):
+    out = "-".join(["comet", *resume])
+    status, text, error = scored(finished, stub, out, *resume)
     assert status == 0, error
-    assert "scored before" not in text
+    assert ("scored before" in text) == bool(resume)
     assert "COMET" in text
     assert "0.9000" in text
-    found = json.loads((finished.root / "comet" / "de" / "scores.json").read_text())["comet"]
+    found = json.loads((finished.root / out / "de" / "scores.json").read_text())["comet"]
     assert found == {"model": "Unbabel/XCOMET-XL", "score": 0.9, "segments": [0.9] * 5}
-
-
-def test_comet_is_added_to_a_finished_run(finished, stub):
-    status, text, error = scored(finished, stub, "comet added", "--resume")
-    assert status == 0, error
-    assert "scored before" in text
-    assert "0.9000" in text
 
 
 def test_no_environment_is_said_before_a_model_is_loaded(call, monkeypatch):

@@ -19,7 +19,7 @@ from tests.fakes import agent as fakes
 
 
 def pieces(wav, longest_s):
-    """The pieces that hold speech, when nothing is heard again."""
+    """The pieces that hold speech, when nothing is transcribed again."""
     recording = Pieces(wav, longest_s)
     begin = 0
     while begin < recording.frames:
@@ -37,7 +37,7 @@ def test_pieces_end_where_it_is_quiet(tmp_path):
         audio[begin : begin + SAMPLE_RATE // 2] = 0
     fakes.write_talk(tmp_path / "a.wav", audio)
     found = list(pieces(tmp_path / "a.wav", 9.0))
-    # Each of them hears the whole pause at either end.
+    # Each of them holds the whole pause at either end.
     seconds = [(0, 7.5), (7, 14), (13.5, 19.5), (19, 25)]
     assert len(found) == len(seconds)
     for piece, (begin, end) in zip(found, seconds, strict=True):
@@ -71,20 +71,16 @@ def test_long_silence_is_not_transcribed(tmp_path):
     assert loud == pytest.approx(np.count_nonzero(np.abs(audio) > 0.01), rel=0.001)
 
 
-@pytest.mark.parametrize("samples", [1, 100, 161])
-def test_next_to_nothing_is_one_piece(tmp_path, samples):
-    fakes.write_talk(tmp_path / "a.wav", np.ones(samples, np.float32) / 2)
-    assert [piece.size for piece in pieces(tmp_path / "a.wav", 10.0)] == [samples]
-
-
-def test_a_short_recording_is_one_piece(tmp_path):
-    fakes.write_talk(tmp_path / "a.wav", fakes.talk(3))
-    (piece,) = pieces(tmp_path / "a.wav", 30.0)
-    assert piece.size == fakes.talk(3).size
+@pytest.mark.parametrize(
+    "audio", [*(np.full(samples, 0.5, np.float32) for samples in (1, 100, 161)), fakes.talk(3)]
+)
+def test_short_recordings_are_one_piece(tmp_path, audio):
+    fakes.write_talk(tmp_path / "a.wav", audio)
+    assert [piece.size for piece in pieces(tmp_path / "a.wav", 10.0)] == [audio.size]
 
 
 @pytest.mark.parametrize("invention", ["invented", "invented."])
-def test_what_a_recogniser_invents_where_audio_ends_is_dropped(tmp_path, invention):
+def test_what_a_recognizer_invents_where_audio_ends_is_dropped(tmp_path, invention):
     words = 61
     fakes.write_talk(tmp_path / "a.wav", fakes.talk(words))
 
