@@ -1,4 +1,4 @@
-"""What the parity matrix runs: models, prompts, and the situations they are served in."""
+"""Models, prompts and situations of the parity matrix."""
 
 from __future__ import annotations
 
@@ -64,12 +64,7 @@ DTYPES: tuple[Dtype, ...] = ("float32", "bfloat16")
 
 @dataclass(frozen=True)
 class Call:
-    """Requests that are submitted together.
-
-    Attributes:
-        asks: the requests.
-        cold: whether the prefix cache is emptied before.
-    """
+    """Requests that are submitted together; ``cold`` empties the prefix cache before."""
 
     asks: tuple[Ask, ...]
     cold: bool = True
@@ -80,14 +75,7 @@ Situations = dict[str, list[Call]]
 
 @dataclass(frozen=True)
 class Subject:
-    """A model of the matrix.
-
-    Attributes:
-        name: one of ``SUBJECTS`` or ``OTHERS``.
-        path: checkpoint.
-        heads: heads to capture, all the model has.
-        cases: what to draft from; some prompts fit into one step, others do not.
-    """
+    """A model of the matrix with all its heads; some prompts fit into one step, others do not."""
 
     name: str
     path: Path
@@ -96,11 +84,11 @@ class Subject:
 
     @property
     def trained(self) -> bool:
-        """Whether the model is a trained one, whose decisions mean something."""
+        """Whether the model is trained, so that gate decisions are compared."""
         return self.name == TRAINED
 
     def situations(self) -> Situations:
-        """Build the requests of each way of being served, always the same and in this order."""
+        """Build the requests of each situation, always the same and in this order."""
         listed: tuple[list[Ask], list[Ask]] = ([], [])
         for case in self.cases:
             asks = listed[len(case.prompt.token_ids) > BUDGET]
@@ -122,16 +110,7 @@ class Subject:
 
 
 def subject(name: str, folder: Path) -> Subject:
-    """Prepare a model of the matrix.
-
-    Args:
-        name: one of ``SUBJECTS`` or ``OTHERS``.
-        folder: where random models are written.
-
-    Raises:
-        ValueError: the name is unknown.
-        FileNotFoundError: the embedded model is not there.
-    """
+    """Prepare a model of the matrix; random ones are written to ``folder``."""
     if name not in SUBJECTS + OTHERS:
         raise ValueError(f"unknown model {name!r}; known: {[*SUBJECTS, *OTHERS]}")
     if name == TRAINED:

@@ -31,12 +31,7 @@ GATES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """A prompt to draft from.
-
-    Attributes:
-        prompt: the prompt.
-        gate_heads: heads whose rows the gate reads.
-    """
+    """A prompt to draft from, and the heads whose rows the gate reads."""
 
     prompt: Prompt
     gate_heads: tuple[Head, ...]
@@ -44,13 +39,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Ask:
-    """One request.
-
-    Attributes:
-        case: what to draft from.
-        max_tokens: longest draft.
-        readout: rows to read; ``None`` for a request that only keeps the engine busy.
-    """
+    """One request; without a readout it only keeps the engine busy."""
 
     case: Case
     max_tokens: int
@@ -59,15 +48,13 @@ class Ask:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back for one request.
+    """Result of one request.
 
     Attributes:
-        sampled: every sampled id, with the one that ended the turn.
+        sampled: every sampled id, including the one that ended the turn.
         logprobs: for every sampled id the most likely ids with their log-probabilities.
-        cached: prompt tokens that came out of the prefix cache.
+        cached: prompt tokens out of the prefix cache.
         token_ids: ids of the draft, those with a row.
-        ended: whether the model closed the turn by itself.
-        rows: rows of the draft, where they were asked for.
     """
 
     sampled: tuple[int, ...]
@@ -80,13 +67,12 @@ class Answer:
 
 @dataclass
 class Verdicts:
-    """Gate decisions on rows, against those on others of the same tokens.
+    """Gate decisions on rows, compared with those on the rows of Transformers.
 
     Attributes:
-        total: decisions.
-        same: those that are the same as on the rows of Transformers eager in the same type.
-        settled: those that Transformers takes the same way in its eager and its fused attention
-            and in float32. The others hang on rounding.
+        same: equal decisions on the rows of Transformers eager in the same type.
+        settled: decisions on which Transformers agrees in eager and fused attention and in
+            float32. Rounding decides the others.
         same_settled: settled ones that are the same.
     """
 
@@ -126,25 +112,17 @@ def decide(ask: Ask, answer: Answer, rows: AttentionRows) -> Decisions:
 
 @dataclass
 class Cell:
-    """One cell of the matrix.
+    """One cell of the matrix: a model, engine mode (or ``SEAM``), type and situation.
 
     Attributes:
-        subject: model.
-        trained: whether the model is a trained one.
-        mode: engine mode, or ``SEAM``.
-        dtype: computation type.
-        situation: how the requests were served.
-        requests: number of requests.
         tokens: drafted tokens with rows.
         same_dtype: gap to Transformers eager in the same type.
         fp32: gap to Transformers eager in float32.
         floor: gap of Transformers eager in the same type to float32.
-        verdicts: what gates decide on the rows.
-        logprob_gap: largest difference of a log-probability to Transformers in float32, of those
-            that vLLM returned.
+        logprob_gap: largest difference of a log-probability to Transformers in float32.
         same_ids: requests whose sampled ids are the same without capture.
         same_logprobs: requests whose log-probabilities are bit-identical without capture.
-        problems: what keeps the cell from passing.
+        problems: missed bars.
     """
 
     subject: str

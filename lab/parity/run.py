@@ -1,4 +1,4 @@
-"""Runs the parity matrix: engines one after another, each judged against Transformers."""
+"""Run the parity matrix: engines one after another, each compared with Transformers."""
 
 from __future__ import annotations
 
@@ -23,24 +23,14 @@ from lab.parity.cases import ENGINE, Dtype, Situations, Subject
 from lab.parity.cells import SEAM, Answer, Ask, Cell, Head, decide
 
 LOGPROBS = 5
-"""Log-probabilities that come with every token."""
+"""Log-probabilities of every token."""
 
 
 # ------------------------------------------------------------------ the engine
 def in_new_process(
     model: ModelConfig, heads: tuple[Head, ...], stops: frozenset[int], situations: Situations
 ) -> dict[str, list[Answer]]:
-    """Run an engine in a process that ends with it; answers come in the order of the requests.
-
-    Args:
-        model: the checkpoint and how its engine runs.
-        heads: heads to capture; none for an engine without our worker.
-        stops: ids that end a turn.
-        situations: the requests.
-
-    Raises:
-        RuntimeError: the process died.
-    """
+    """Run an engine in its own process; without heads it has no worker of ours."""
     context = multiprocessing.get_context("spawn")
     with engine_environment(), ProcessPoolExecutor(1, mp_context=context) as pool:
         try:
@@ -73,7 +63,7 @@ def _run(
 
 
 class _Batch:
-    """Requests of as many threads, run together and in order as soon as all are there."""
+    """Requests of several threads, run together and in order as soon as all have arrived."""
 
     def __init__(self, engine: Any, size: int) -> None:
         self.engine = engine
@@ -139,18 +129,7 @@ class _Member:
 
 # ------------------------------------------------------------------ the matrix
 class References:
-    """Transformers engines of one subject, with the rows they have computed.
-
-    Args:
-        path: checkpoint.
-        device: torch's name of the device.
-
-    Attributes:
-        path: the checkpoint.
-        engine: returns the engine of a type and seam.
-        rows: returns the rows of token ids after a prompt, for a readout, type and seam.
-        logprobs: returns the log-probabilities of token ids after a prompt, in float32.
-    """
+    """Transformers engines of one checkpoint; ``engine``, ``rows`` and ``logprobs`` are cached."""
 
     def __init__(self, path: Path, device: str = "cpu") -> None:
         def engine(dtype: str, seam: Seam) -> TransformersEngine:
@@ -177,18 +156,11 @@ def measure(
     device: str = "cpu",
     starting: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Cell]:
-    """Run the matrix.
-
-    Args:
-        subjects: the models.
-        modes: vLLM arguments of each engine mode.
-        dtypes: computation types.
-        device: where Transformers runs.
-        starting: told which engine is started, two for every combination of the three.
+    """Run the matrix; ``starting`` gets the name of each engine that is started.
 
     Yields:
-        The judged cells of each combination, and one for each model and type with the gap of
-        Transformers' fused seam to its eager one.
+        The judged cells of each model, mode and type, and one for each model and type with the
+        gap of Transformers' fused attention to its eager one.
     """
     for item in subjects:
         references, situations = References(item.path, device), item.situations()

@@ -18,4 +18,4 @@ def test_a_module_prints_its_help(name, monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         runpy.run_module(f"lab.{name}", run_name="__main__")
     assert ended.value.code == 0
-    assert f"usage: python -m lab.{name}" in capsys.readouterr().out
+    assert capsys.readouterr().out.startswith("usage: ")

@@ -91,18 +91,6 @@ def test_a_gate_needs_rows_and_a_resumed_draft_room(engines):
         engines.translation.draft(prompt, 8, other, None, begun)
 
 
-def test_teacher_forced_rows_equal_those_of_the_draft(engines):
-    prompt = make_prompt(9, 100, 10, 60)
-    for row in ("predicting", "emitted"):
-        readout = Readout(HEADS, row)
-        draft = engines.translation.draft(prompt, 12, readout)
-        for _ in range(2):  # a second time, with everything in the prefix cache
-            rows = engines.translation.rows(prompt, draft.token_ids, readout)
-            np.testing.assert_allclose(rows.source, draft.rows.source, atol=TOLERANCE)
-            np.testing.assert_allclose(rows.prompt, draft.rows.prompt, atol=TOLERANCE)
-            np.testing.assert_allclose(rows.suffix, draft.rows.suffix, atol=TOLERANCE)
-
-
 # ---------------------------------------------------------------------- the processors alone
 def live_request(rejected: bool, gate: bool = True):
     settings = {**AlignAtt().gate(2).settings, "frontier": 2, "earlier": ([0, 1, 1], b"")}

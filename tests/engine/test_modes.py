@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import psutil
 import pytest
 
+from alignatt_agent import cascade
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment
@@ -24,8 +21,6 @@ from alignatt_agent.engine.speech_models import stop_ids
 from alignatt_agent.types import Draft, EngineError
 from tests.engine.batches import Case, cases, check_rows, check_same, crowd, together
 from tests.fixtures.engines import HEADS, make_prompt
-
-ROOT = Path(__file__).parents[2]
 
 FEW_BLOCKS = {"max_model_len": 256, "num_gpu_blocks_override": 32}
 """Too few for a crowd: some requests are preempted and start again."""
@@ -62,23 +57,9 @@ def small(models) -> Iterator[tuple[ServedModel, DraftEngine]]:
 
 
 @pytest.fixture(scope="module")
-def offline(models: ModelsConfig, tmp_path_factory) -> tuple[list[Draft], dict]:
-    """The batch on an engine inside a process that has no other one."""
-    folder = tmp_path_factory.mktemp("offline")
-    settings, out = folder / "model.json", folder / "drafts.pickle"
-    settings.write_text(variant(models, "Witness").model_dump_json())
-    command = [sys.executable, "-m", "tests.engine.offline", str(settings), str(out)]
-    result = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
-    )
-    assert result.returncode == 0, result.stderr[-4000:]
-    return pickle.loads(out.read_bytes())
-
-
-@pytest.fixture(scope="module")
-def usual(offline) -> list[Draft]:
-    """What the other ways to run are compared with."""
-    return offline[0]
+def usual(models) -> list[Draft]:
+    """Drafts of the engines that all tests share, with which the other modes are compared."""
+    return together(cascade.load_engines(models, HEADS).translation, BATCH)
 
 
 def check(reference: Callable, usual: list[Draft], drafts: list[Draft], whole: bool = False):
@@ -87,19 +68,10 @@ def check(reference: Callable, usual: list[Draft], drafts: list[Draft], whole: b
         check_same(case, draft, expected, whole)
 
 
-def test_the_batch_is_worth_it(usual):
+def test_the_usual_drafts_are_exact_and_some_are_cut(reference, usual):
+    check(reference, usual, usual)
     gated = [(c.readout.row, d.cut) for c, d in zip(BATCH, usual, strict=True) if c.gate]
     assert {*gated} == {(row, cut) for row in ("predicting", "emitted") for cut in (True, False)}
-
-
-def test_an_engine_inside_the_process(reference, offline):
-    drafts, report = offline
-    assert report["client"] == "InprocClient"
-    assert report["batch"] > 1
-    assert report["chunks"] > 0
-    assert report["held"] == [0]
-    for case, draft in zip(BATCH, drafts, strict=True):
-        check_rows(reference, case, draft)
 
 
 def test_preempted_requests(small, reference, usual):

@@ -58,7 +58,8 @@ def test_seams_and_vllm_agree(engines, eager, fused, reference, readout, prompt)
     assert draft.rows.source.shape == (len(draft.token_ids), len(HEADS), len(prompt.token_word))
     assert_same(fused.draft(prompt, 10, readout), draft)
     assert_same(engines.translation.draft(prompt, 10, readout), draft)
-    for engine in (eager, fused, engines.translation):  # in one pass over given tokens
+    # In one pass over given tokens; the last time all of them are in the prefix cache.
+    for engine in (eager, fused, engines.translation, engines.translation):
         assert_same_rows(engine.rows(prompt, draft.token_ids, readout), draft.rows)
     assert_same_rows(draft.rows, reference(prompt, draft, readout))
 

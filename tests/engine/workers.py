@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from typing import Any
 
 import torch
@@ -52,20 +51,10 @@ class Witness(CaptureWorker):
             "fed": self.fed,
             "async": self.model_runner.use_async_scheduling,
             "ranks": parallel.world_size,
-            "runner": type(self.model_runner).__name__,
         }
         self.seen = dict.fromkeys(self.seen, 0)
         self.fed = {}
         return report
-
-    def nap(self, seconds: float) -> str:
-        """Remote call: be busy for a while."""
-        time.sleep(seconds)
-        return "awake"
-
-    def stumble(self) -> None:
-        """Remote call: raise."""
-        raise ValueError("the worker stumbled")
 
 
 class AsyncWitness(Witness):
