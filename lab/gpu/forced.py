@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 from alignatt_agent.cascade import Engines
@@ -56,52 +57,27 @@ class Tape:
 # ------------------------------------------------------------------ recording
 def record(engines: Engines, tape: Tape, count_tokens: Callable[[str], int]) -> Engines:
     """Return ``engines`` whose answers go on ``tape``."""
+
+    def heard(transcript: Transcript) -> None:
+        tape.transcripts.append((transcript, count_tokens(transcript.text or "") + 1))
+
     return replace(
         engines,
-        asr=_RecordedRecognizer(engines.asr, tape, count_tokens),
-        aligner=_RecordedAligner(engines.aligner, tape),
-        translation=_RecordedDrafts(engines.translation, tape),
+        asr=_noted(engines.asr, "transcribe", heard),
+        aligner=_noted(engines.aligner, "align", tape.times.append),
+        translation=_noted(engines.translation, "draft", tape.drafts.append),
     )
 
 
-class _RecordedRecognizer:
-    def __init__(self, engine: Any, tape: Tape, count_tokens: Callable[[str], int]) -> None:
-        self._engine, self._tape, self._count = engine, tape, count_tokens
+def _noted(engine: Any, method: str, note: Callable[[Any], None]) -> Any:
+    """Return an engine of one method, whose answers are noted."""
 
-    def transcribe(
-        self, audio: FloatArray, language: str, context: str = "", expected: str = ""
-    ) -> Transcript:
-        heard: Transcript = self._engine.transcribe(audio, language, context, expected)
-        self._tape.transcripts.append((heard, self._count(heard.text or "") + 1))
-        return heard
+    def call(*given: Any, **named: Any) -> Any:
+        answer = getattr(engine, method)(*given, **named)
+        note(answer)
+        return answer
 
-
-class _RecordedAligner:
-    def __init__(self, engine: Any, tape: Tape) -> None:
-        self._engine, self._tape = engine, tape
-
-    def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
-        items: list[AlignedItem] = self._engine.align(audio, text, language)
-        self._tape.times.append(items)
-        return items
-
-
-class _RecordedDrafts:
-    def __init__(self, engine: Any, tape: Tape) -> None:
-        self._engine, self._tape = engine, tape
-
-    def draft(
-        self,
-        prompt: Prompt,
-        max_tokens: int,
-        readout: Readout | None = None,
-        gate: Gate | None = None,
-        resumed: Draft | None = None,
-        expected: Sequence[int] = (),
-    ) -> Draft:
-        draft: Draft = self._engine.draft(prompt, max_tokens, readout, gate, resumed, expected)
-        self._tape.drafts.append(draft)
-        return draft
+    return SimpleNamespace(**{method: call})
 
 
 # ------------------------------------------------------------------ playing
