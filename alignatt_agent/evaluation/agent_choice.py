@@ -28,10 +28,7 @@ MICRO_LABEL = "micro world: scores on the micro world only say that the machine 
 
 @dataclass(frozen=True, slots=True)
 class AgentChoice:
-    """A speech processor class and its configuration, which the user called ``name``.
-
-    ``resolved`` is the configuration of our agent; a foreign one has the mapping ``raw``.
-    """
+    """A speech processor class and its configuration: ours ``resolved``, a foreign one ``raw``."""
 
     cls: type[Any]
     name: str

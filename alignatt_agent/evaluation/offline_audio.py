@@ -1,8 +1,8 @@
 """Transcripts of whole recordings, for the off-line cascade.
 
-The pieces end in pauses of the speaker. Frames of 10 ms are quiet when they
-are closer to the noise floor of the recording than to its speech. As many stretches of speech go
-into a piece as fit; a stretch that is too long by itself is cut where it is quietest.
+The pieces end in pauses of the speaker. Frames of 10 ms are quiet when they are closer to the noise
+floor of the recording than to its speech. A piece holds as many stretches of speech as fit; a
+longer stretch is cut where it is quietest.
 """
 
 from __future__ import annotations
@@ -60,15 +60,13 @@ class Pieces:
         self._pauses = [(begin, end) for begin, end in silences if end - begin >= PAUSE]
 
     def piece(self, begin: int) -> tuple[int, int]:
-        """Return where the piece that begins at ``begin`` ends, and where the next one begins.
-
-        The pause belongs to both: recognizers leave out a full stop without silence after it.
-        """
+        """Return where the piece at ``begin`` ends and where the next one begins."""
         last = begin + self._longest
         if last >= self.frames:
             return self.frames, self.frames
         fitting = bisect_right(self._pauses, last, key=lambda pause: pause[1])
         if fitting and self._pauses[fitting - 1][0] > begin:
+            # The pause belongs to both: without silence after it a full stop is left out.
             pause, end = self._pauses[fitting - 1]
             return end, pause
         half = (begin + last + 1) // 2

@@ -109,11 +109,7 @@ def plan(
     output: Path,
     paced: bool = False,
 ) -> list[EvalRun]:
-    """Check configurations, head sets, checkpoints, dev set and scorer.
-
-    Returns one run for every target of every configuration; several configurations get a folder
-    each below ``output``. What is missing or not valid is an ``AlignAttError``.
-    """
+    """Check everything that needs no model; return a run for every target and configuration."""
     codes = tuple(dict.fromkeys(language(name).code for name in targets))
     names = [Path(config or "").stem for config in configs]
     twice = sorted({name for name in names if names.count(name) > 1})

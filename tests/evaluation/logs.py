@@ -21,7 +21,7 @@ def lines(
     spoil=lambda text: text,
     names=("talk0", "talk1"),
 ):
-    """Return Simulstream's log of a system that says each word ``lag_words`` after it was heard."""
+    """Return Simulstream's log of a system that emits each word ``lag_words`` after its speech."""
     log = [{"model_loading_time": 1.0}]
     for number, (words, name) in enumerate(zip(lengths, names, strict=True)):
         log.append({"id": number, "metadata": {"wav_name": f"/somewhere/{name}.wav"}})
@@ -71,11 +71,11 @@ def write(path: Path, log, target="de") -> Path:
     return path
 
 
-def rescore(path: Path, devset: Path, out: Path, target="de", config=None):
+def rescore(path: Path, devset: Path, out: Path, target="de", config=None, more=()):
     """Score a log by ``simulstream-eval``; return exit status and scores, if there are any."""
     given = ["--score-only", path, "--target", target, "--devset", devset, "--output", out]
     given += ["--log-config", config] if config else []
-    status = evaluate([str(item) for item in given])
+    status = evaluate([str(item) for item in (*given, *more)])
     scores = Path(out) / target / "scores.json"
     return status, json.loads(scores.read_text()) if scores.is_file() else None
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.evaluation import logs
@@ -19,11 +17,8 @@ def score_only(capsys, tmp_path):
 
     def run(entries, out, *more):
         path = logs.write(tmp_path / f"{out}.jsonl", entries)
-        given = ["--score-only", path, "--target", "de", "--devset", devset]
-        status = fakes.evaluate([str(item) for item in (*given, "--output", tmp_path / out, *more)])
-        printed = capsys.readouterr()
-        scores = tmp_path / out / "de" / "scores.json"
-        return status, printed, json.loads(scores.read_text()) if scores.is_file() else {}
+        status, scores = logs.rescore(path, devset, tmp_path / out, more=more)
+        return status, capsys.readouterr(), scores
 
     return run
 
