@@ -17,7 +17,6 @@ from alignatt_agent.types import (
     Draft,
     EngineError,
     FloatArray,
-    Gate,
     Prompt,
     Readout,
     Transcript,
@@ -94,15 +93,7 @@ class ScriptedEngine:
     calls: list[tuple[Prompt, int, Readout | None]] = field(default_factory=list)
     expected: list[tuple[int, ...]] = field(default_factory=list)
 
-    def draft(
-        self,
-        prompt: Prompt,
-        max_tokens: int,
-        readout: Readout | None = None,
-        gate: Gate | None = None,
-        resumed: Draft | None = None,
-        expected: Sequence[int] = (),
-    ) -> Draft:
+    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
         self.calls.append((prompt, max_tokens, readout))
         self.expected.append(tuple(expected))
         draft = self.drafts.pop(0)
@@ -121,15 +112,7 @@ class RandomEngine:
     calls: int = 0
     accepted_at: Callable[[Prompt], tuple[int, ...]] = lambda p: p.token_ids[p.source_end :]
 
-    def draft(
-        self,
-        prompt: Prompt,
-        max_tokens: int,
-        readout: Readout | None = None,
-        gate: Gate | None = None,
-        resumed: Draft | None = None,
-        expected: Sequence[int] = (),
-    ) -> Draft:
+    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
         self.calls += 1
         if random.Random(f"{self.seed} {self.calls}").random() < self.failure_rate:
             raise EngineError("the fake engine failed")
@@ -152,15 +135,7 @@ class StoppingEngine:
     stopped: int = 0
     resumed: int = 0
 
-    def draft(
-        self,
-        prompt: Prompt,
-        max_tokens: int,
-        readout: Readout | None = None,
-        gate: Gate | None = None,
-        resumed: Draft | None = None,
-        expected: Sequence[int] = (),
-    ) -> Draft:
+    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
         whole = self.inner.draft(prompt, max_tokens, readout, expected=expected)
         begun = 0
         if resumed is not None:
@@ -204,15 +179,7 @@ class MonotoneEngine:
         self.words[prompt.token_ids] = list(words)
         return prompt
 
-    def draft(
-        self,
-        prompt: Prompt,
-        max_tokens: int,
-        readout: Readout | None = None,
-        gate: Gate | None = None,
-        resumed: Draft | None = None,
-        expected: Sequence[int] = (),
-    ) -> Draft:
+    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
         self.calls += 1
         if self.calls in self.failing:
             raise EngineError("the fake engine failed")
