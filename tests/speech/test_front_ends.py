@@ -24,9 +24,10 @@ from alignatt_agent.speech.front_ends import (
     pieces,
 )
 from alignatt_agent.speech.prompt import ChatTemplateError, ContextError
-from alignatt_agent.types import Answer, Transcript
+from alignatt_agent.types import Transcript
 from lab.stand_ins.layouts import write_gemma4
 from lab.stand_ins.whisper import whisper_tokenizer, write_whisper
+from tests.fakes.speech import SpeechModel
 
 SECOND = np.zeros(16_000, dtype=np.float32)
 
@@ -36,28 +37,13 @@ def noise(seconds, seed=0):
     return (0.05 * samples).astype(np.float32)
 
 
-class Model:
-    """Answers with what it was built with and remembers what it was asked."""
-
-    name = "asr model fake"
-
-    def __init__(self, tokenizer, *answers, ended=True):
-        self.tokenizer, self.answers, self.ended = tokenizer, list(answers), ended
-        self.asked = []
-
-    def generate(self, token_ids, audio, max_tokens):
-        self.asked.append((self.tokenizer.decode(token_ids), len(audio), max_tokens))
-        ids = self.tokenizer.encode(self.answers.pop(0), add_special_tokens=False)
-        return Answer(tuple(ids), self.ended, 3, 1)
-
-
 @pytest.fixture(scope="module")
 def whisper():
     return whisper_tokenizer()
 
 
 def whisper_recognizer(tokenizer, *answers, ended=True):
-    model = Model(tokenizer, *answers, ended=ended)
+    model = SpeechModel(tokenizer, *answers, ended=ended)
     return model, PlainRecognizer(model, WhisperPrompt(tokenizer, model.name))
 
 
@@ -100,7 +86,7 @@ def test_long_audio_is_cut_where_it_is_quiet(whisper):
     assert all(len(part) <= 30 * 16_000 for part in parts)
     np.testing.assert_array_equal(np.concatenate(parts), audio)
     model, recognizer = whisper_recognizer(whisper, " one", "", " two ")
-    assert recognizer.transcribe(audio, "en") == Transcript("one two", 9, 3)
+    assert recognizer.transcribe(audio, "en") == Transcript("one two", 9, 6)
     assert sum(samples for _, samples, _ in model.asked) == len(audio)
     assert [len(part) for part in pieces(SECOND)] == [16_000]
 

@@ -22,8 +22,9 @@ from alignatt_agent.speech.prompt import (
     recognition_prompt,
 )
 from alignatt_agent.speech.recognizer import QwenRecognizer
-from alignatt_agent.types import Answer, Transcript
+from alignatt_agent.types import Transcript
 from lab.stand_ins import speech as published_speech
+from tests.fakes.speech import SpeechModel
 
 SECOND = np.zeros(16_000, dtype=np.float32)
 CONTEXTS = ["", "AlignAtt", "vLLM, Qwen3\nJoão  da Silva\n\tBLEU", "注意力, العربية, 語"]
@@ -39,28 +40,6 @@ def published(tmp_path_factory):
 @pytest.fixture(scope="module")
 def processor(published):
     return Qwen3ASRProcessor.from_pretrained(published)
-
-
-class Model:
-    """Answers with what it was built with and remembers what it was asked."""
-
-    name = "asr model fake"
-    bin_ms = 80.0
-
-    def __init__(self, processor, answer, ended=True):
-        self.processor, self.tokenizer = processor, processor.tokenizer
-        self.answer, self.ended = answer, ended
-        self.asked = []
-
-    def generate(self, token_ids, audio, max_tokens, expected=()):
-        self.asked.append((self.tokenizer.decode(token_ids), len(audio), max_tokens))
-        self.expected = self.tokenizer.decode(expected)
-        ids = self.tokenizer.encode(self.answer, add_special_tokens=False)
-        return Answer(tuple(ids), self.ended, 3, 2)
-
-    def bins(self, token_ids, audio):
-        self.asked.append((self.tokenizer.decode(token_ids), len(audio)))
-        return self.answer
 
 
 def shrunk(ids, token):
@@ -83,7 +62,7 @@ def test_the_prompt_is_what_the_checkpoints_template_gives(processor, context):
 
 
 def test_the_published_template_has_a_system_turn_even_when_it_is_empty(processor):
-    model = Model(processor, " Hello there. ")
+    model = SpeechModel(processor, " Hello there. ")
     assert QwenRecognizer(model).transcribe(np.tile(SECOND, 4), "en").text == "Hello there."
     ((prompt, samples, limit),) = model.asked
     assert prompt == (
@@ -108,7 +87,7 @@ def test_a_term_in_the_context_changes_what_the_embedded_model_is_asked():
 
 
 def test_a_term_in_the_context_changes_what_is_asked(processor):
-    model = Model(processor, "a")
+    model = SpeechModel(processor, "a")
     recognizer = QwenRecognizer(model)
     for context in ("AlignAtt", "", "AlignAtt, vLLM"):
         recognizer.transcribe(SECOND, "en", context)
@@ -180,7 +159,7 @@ def test_a_context_that_the_recogniser_cannot_take(processor):
 
 
 def test_short_audio_never_reaches_an_engine(processor):
-    model = Model(processor, [])
+    model = SpeechModel(processor, [])
     for samples in (0, 1, 1599):
         assert QwenRecognizer(model).transcribe(SECOND[:samples], "en").text == ""
         assert QwenAligner(model).align(SECOND[:samples], "hello", "en") == []
@@ -189,13 +168,13 @@ def test_short_audio_never_reaches_an_engine(processor):
 
 
 def test_audio_below_half_a_second_is_padded(processor):
-    model = Model(processor, "")
+    model = SpeechModel(processor, "")
     QwenRecognizer(model).transcribe(SECOND[:2000], "en")
     assert model.asked[0][1] == 8000
 
 
 def test_an_answer_that_did_not_end_is_not_believed(processor):
-    model = Model(processor, "so it is", ended=False)
+    model = SpeechModel(processor, "so it is", ended=False)
     assert QwenRecognizer(model).transcribe(SECOND, "en").text is None
 
 
@@ -209,18 +188,21 @@ def test_an_answer_that_did_not_end_is_not_believed(processor):
     ],
 )
 def test_a_loop_is_said_once(processor, said, heard):
-    assert QwenRecognizer(Model(processor, said)).transcribe(SECOND, "en").text == heard
+    assert QwenRecognizer(SpeechModel(processor, said)).transcribe(SECOND, "en").text == heard
 
 
 def test_what_is_expected_reaches_the_model_as_tokens(processor):
-    model = Model(processor, "我们 go on.")
+    model = SpeechModel(processor, "我们 go on.")
     heard = QwenRecognizer(model).transcribe(SECOND, "en", expected="我们 go")
     assert heard == Transcript("我们 go on.", 3, 2)
     assert model.expected == "我们 go"
 
 
 def test_languages_that_cannot_be_heard_are_named(processor):
-    recognizer, aligner = (kind(Model(processor, "")) for kind in (QwenRecognizer, QwenAligner))
+    kinds = QwenRecognizer, QwenAligner
+    recognizer, aligner = (kind(SpeechModel(processor, "")) for kind in kinds)
+        kind(SpeechModel(processor, "")) for kind in (QwenRecognizer, QwenAligner)
+    )
     with pytest.raises(LanguageError, match="unknown language 'xx'"):
         recognizer.transcribe(SECOND, "xx")
     with pytest.raises(LanguageError, match="Ukrainian can be translated into, but is not among"):
@@ -233,7 +215,7 @@ def test_languages_that_cannot_be_heard_are_named(processor):
 
 
 def test_align_gives_times_that_may_lie_past_the_audio(processor):
-    model = Model(processor, [1, 3, 4, 400])
+    model = SpeechModel(processor, [1, 3, 4, 400])
     items = QwenAligner(model).align(np.tile(SECOND, 2), "Well, it's…", "en")
     assert [(i.text, i.start, i.end) for i in items] == [("Well", 0.08, 0.24), ("it's", 0.32, 32.0)]
     assert model.asked[0][0] == (f"{AUDIO}Well<timestamp><timestamp>it's<timestamp><timestamp>")
@@ -248,7 +230,7 @@ def test_align_gives_times_that_may_lie_past_the_audio(processor):
     ],
 )
 def test_words_for_alignment(processor, text, language, words):
-    model = Model(processor, list(range(2 * len(words))))
+    model = SpeechModel(processor, list(range(2 * len(words))))
     items = QwenAligner(model).align(SECOND, text, language)
     assert [item.text for item in items] == words
 

@@ -16,30 +16,20 @@ from alignatt_agent.types import AlignedItem, Word
 
 
 @pytest.mark.parametrize(
-    "word",
-    ["done.", "done?", "done!", '"Done."', "done.”", "(done.)", "好。", "好？」", "I.", "MT."],
+    ("words", "always", "before_a_capital"),
+    [
+        ('done. done? done! "Done." done.” (done.) 好。 好？」 I. MT.', True, True),
+        ("done done, done; e.g. (i.e. 3.5 Dr. Mr. J. U.S. al. Fig. vs. Ph.D. so...", False, False),
+        ("3. GPT-4. 2019. a.m. etc.", False, True),
+    ],
+    ids=["sentences", "no sentences", "numbers and what may abbreviate"],
 )
-def test_sentence_ends(word):
-    assert ends_sentence(word, None)
-    assert ends_sentence(word, "next")
-
-
-@pytest.mark.parametrize(
-    "word",
-    "done done, done; e.g. (i.e. 3.5 Dr. Mr. J. U.S. al. Fig. vs. Ph.D. so...".split(),  # noqa: SIM905
-)
-def test_no_sentence_ends(word):
-    assert not ends_sentence(word, None)
-    assert not ends_sentence(word, "Next")
-
-
-@pytest.mark.parametrize("word", ["3.", "GPT-4.", "2019.", "a.m.", "etc."])
-def test_a_number_ends_a_sentence_only_before_a_capital(word):
-    assert not ends_sentence(word, None)
-    assert not ends_sentence(word, "million")
-    assert not ends_sentence(word, "5")
-    assert ends_sentence(word, "Then")
-    assert ends_sentence(word, "“Then")
+def test_what_ends_a_sentence(words, always, before_a_capital):
+    for word in words.split():
+        for following in (None, "million", "5"):
+            assert ends_sentence(word, following) == always, word
+        for following in ("Then", "“Then"):
+            assert ends_sentence(word, following) == before_a_capital, word
 
 
 def test_splitting():
