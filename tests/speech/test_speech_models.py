@@ -201,8 +201,6 @@ def test_what_is_expected_reaches_the_model_as_tokens(processor):
 def test_languages_that_cannot_be_heard_are_named(processor):
     kinds = QwenRecognizer, QwenAligner
     recognizer, aligner = (kind(SpeechModel(processor, "")) for kind in kinds)
-        kind(SpeechModel(processor, "")) for kind in (QwenRecognizer, QwenAligner)
-    )
     with pytest.raises(LanguageError, match="unknown language 'xx'"):
         recognizer.transcribe(SECOND, "xx")
     with pytest.raises(LanguageError, match="Ukrainian can be translated into, but is not among"):
