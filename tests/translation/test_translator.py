@@ -238,6 +238,17 @@ def test_the_engine_is_told_what_the_last_draft_said():
     assert s.engine.expected == [(), s.ids("ist"), s.ids("rot"), s.ids("alt"), ()]
 
 
+def test_what_went_on_into_the_next_sentence_is_expected_there():
+    s = Scenario().play(
+        [
+            "I like it. You know | 5 | Ich@0 mag@1 es@2 +.@2 Du@3 kennst@4 -> Ich mag es. Du",
+            "I like it. | end | Ich mag es +. ^ () $ ->",
+            "You know | 2 | Du ^ kennst@1 das@1 -> kennst",
+        ]
+    )
+    assert s.engine.expected[-1] == s.ids("kennst")
+
+
 def test_where_a_draft_was_cut_the_one_before_goes_on():
     tokenizer = PieceTokenizer()
     ids = tokenizer.ids
