@@ -1,12 +1,14 @@
-"""The route of the image: entry point, official HTTP server, organisers' client, real engines.
+"""From runs to a served bundle: evaluation, build, check, official HTTP server and client.
 
-The server starts once. The direct runs are those that the other end-to-end tests look at.
+Engines start twice, for the evaluation and for the server. HTTP names no talk, so a client gets
+what the direct runs of the other end-to-end tests emit: those without contexts.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,37 +19,63 @@ from pathlib import Path
 import pytest
 import yaml
 
-from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.submission.bundle import proxy_yaml, read_server
-from alignatt_agent.submission.image import TEMPLATES
 from alignatt_agent.submission.server import UnhealthyError, check_health
 from tests.e2e.conftest import ROOT
 
 BIN = Path(sys.executable).parent
+DEVSET = ROOT / "micro_models" / "devset"
 TARGETS = ("de", "zh")
 START_S = 240
 
 
+def run(*command):
+    result = subprocess.run(
+        [str(BIN / command[0]), *map(str, command[1:])],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr[-4000:]
+    return result.stdout
+
+
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def built(short_talk, tmp_path_factory):
+    """What README does up to the bundle, on a dev set with contexts; its folder and its report."""
+    folder = tmp_path_factory.mktemp("readme")
+    devset = folder / "devset"
+    shutil.copytree(short_talk.root, devset, ignore=shutil.ignore_patterns("*.json*", "scores-*"))
+    name = f"{short_talk.wav.stem}.txt"
+    (devset / "contexts").mkdir()
+    shutil.copyfile(DEVSET / "contexts" / name, devset / "contexts" / name)
+    shared = ("--config", "micro-low", "micro-high", "--target", "de", "--devset", devset)
+    run("simulstream-eval", *shared, "--output", folder / "runs")
+    runs = [folder / "runs" / name for name in ("micro-low", "micro-high")]
+    output = ("--output", folder / "bundle")
+    text = run("alignatt", "submission", "build", *shared, "--runs", *runs, *output)
+    return folder / "bundle", text
+
+
+@pytest.fixture(scope="module")
+def server(built, tmp_path_factory):
     """The entry point of the image as a plain process; yields it, its folder and its port."""
-    root = tmp_path_factory.mktemp("image")
+    root, image = tmp_path_factory.mktemp("server"), built[0] / "image"
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     for target in TARGETS:
-        path = root / "systems" / "low" / f"en-{target}.yaml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(load_config("micro-low").for_target(target).to_yaml())
         (root / f"proxy-{target}.yaml").write_text(proxy_yaml(target, "127.0.0.1", port))
     settings = root / "server.yaml"
-    content = read_server(TEMPLATES / "server.yaml") | {"hostname": "127.0.0.1", "port": port}
+    content = read_server(image / "server.yaml") | {"hostname": "127.0.0.1", "port": port}
     settings.write_text(yaml.safe_dump(content))
     command = [str(BIN / "alignatt"), "submission", "serve", "low/en-de"]
+    command += ["--root", str(image), "--server-config", str(settings)]
     with (root / "server.log").open("w") as stream:
         process = subprocess.Popen(
-            [*command, "--root", str(root)],
-            cwd=ROOT,
+            command,
+            cwd=image / "weights",  # the working directory of the image
             stdout=stream,
             stderr=stream,
             start_new_session=True,
@@ -82,6 +110,16 @@ def emissions(log):
     lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     keys = ("total_audio_processed", "generated_tokens", "deleted_tokens")
     return [[line[key] for key in keys] for line in lines if "generated_tokens" in line]
+
+
+def test_the_bundle_of_the_readme_is_valid(built):
+    bundle, text = built
+    assert text.rstrip().endswith("bundle: valid, 2 systems")
+    checked = run("alignatt", "submission", "check", bundle)
+    assert checked.rstrip().endswith("bundle: valid, 2 systems")
+    for regime in ("low", "high"):
+        served = yaml.safe_load((bundle / f"image/systems/{regime}/en-de.yaml").read_text())
+        assert served["speech"]["context"]["talk-a"]
 
 
 def test_two_clients_at_once_get_what_a_direct_run_emits(driven, short_talk, server):
