@@ -143,10 +143,13 @@ def _models(config: Mapping[str, Any]) -> tuple[Any, Any, int]:
 
 def _build(kind: str, settings: Mapping[str, Any]) -> Any:
     import torch
-    from transformers import AutoConfig, AutoModel
+    import transformers
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
+    # By name: where vLLM has loaded a Qwen3-ASR, AutoConfig knows vLLM's class of it.
+    config = getattr(transformers, CONFIG_MAPPING_NAMES[kind])(**_untyped(settings))
     with torch.device("meta"):
-        return AutoModel.from_config(AutoConfig.for_model(kind, **_untyped(settings)))
+        return transformers.AutoModel.from_config(config)
 
 
 def _untyped(settings: Mapping[str, Any]) -> dict[str, Any]:

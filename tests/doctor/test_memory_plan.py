@@ -130,3 +130,16 @@ def test_what_is_computed_for_a_configuration_is_printed(capsys):
     assert out.rstrip().endswith("chunks of 500 ms; no GPU has confirmed these figures")
     assert main(["doctor", "--config", "micro-low", "--predict"]) == 2
     assert "nothing is computed for micro-low, only for " in capsys.readouterr().err
+
+
+def test_a_class_that_vllm_registered_changes_nothing(monkeypatch):
+    registered = AutoConfig.for_model("qwen3_asr")
+
+    class Theirs(type(registered)):
+        def __init__(self, **settings):
+            raise AttributeError("no attribute 'audio_config'")
+
+    before = sizes_of(ModelConfig(path="Qwen/Qwen3-ASR-1.7B", dtype="bfloat16"))
+    mapping = "transformers.models.auto.configuration_auto.CONFIG_MAPPING._extra_content"
+    monkeypatch.setattr(mapping, {"qwen3_asr": Theirs})
+    assert sizes_of(ModelConfig(path="Qwen/Qwen3-ASR-1.7B", dtype="bfloat16")) == before
