@@ -27,7 +27,7 @@ from alignatt_agent.evaluation.plots import (
 )
 
 _PALE = "#B8B8B8"
-_SOURCE_COLOURS = (BLUE, ORANGE, _PALE, SKY)
+_SOURCE_COLORS = (BLUE, ORANGE, _PALE, SKY)
 _PARTS = {
     "system prompt": _PALE,
     "accessible source": BLUE,
@@ -64,8 +64,8 @@ def heat_map(
         axes.add_patch(
             plt.Rectangle((layer - 0.5, head - 0.5), 1, 1, fill=False, ec=VERMILION, lw=2.2)
         )
-        colour = "black" if matrix[layer, head] > 0.5 else "white"
-        axes.text(layer, head, str(place), ha="center", va="center", color=colour, fontsize=8)
+        color = "black" if matrix[layer, head] > 0.5 else "white"
+        axes.text(layer, head, str(place), ha="center", va="center", color=color, fontsize=8)
     every = max(1, layers // 16)
     axes.set_xticks(range(0, layers, every))
     axes.set_yticks(range(heads))
@@ -83,22 +83,22 @@ def score_by_k(
     figure, axes = plt.subplots(figsize=(6.4, 3.8))
     total = len(rows["predicting"].ranking)
     highest = max(found.by_k[top_k - 1].value for found in rows.values())
-    for (name, found), colour in zip(rows.items(), (BLUE, ORANGE), strict=False):
+    for (name, found), color in zip(rows.items(), (BLUE, ORANGE), strict=False):
         values, low, high = 100 * np.asarray([(x.value, x.low, x.high) for x in found.by_k]).T
         best = values[top_k - 1]
         k = np.arange(1, total + 1)
         strong = chosen in (None, name)
         label = f"{name} row" + (" (chosen)" if chosen == name else "")
-        axes.plot(k, values, color=colour, lw=2 if strong else 1.2, label=label)
-        axes.fill_between(k, low, high, color=colour, alpha=0.18, lw=0)
-        axes.plot(top_k, best, "o", color=colour, ms=7)
+        axes.plot(k, values, color=color, lw=2 if strong else 1.2, label=label)
+        axes.fill_between(k, low, high, color=color, alpha=0.18, lw=0)
+        axes.plot(top_k, best, "o", color=color, ms=7)
         axes.annotate(
             f"{best:.1f}",
             (top_k, best),
             (0, 9 if best >= 100 * highest else -16),
             textcoords="offset points",
             ha="center",
-            color=colour,
+            color=color,
             fontsize=9,
         )
     axes.axvline(top_k, color=GREY, lw=1, ls=":")
@@ -160,16 +160,16 @@ def _draw_tokens(plt: Any, axes: Any, found: Reconstruction) -> None:
     total = max(sum(lengths), 70.0)
     at = 0.0
     for token, wide in zip(found.tokens, lengths, strict=True):
-        colour = looks[token.accepted, token.emitted][0]
-        box = plt.Rectangle((at + 0.15, 0), wide - 0.3, 1, fc=colour, alpha=0.45, ec=colour, lw=1)
+        color = looks[token.accepted, token.emitted][0]
+        box = plt.Rectangle((at + 0.15, 0), wide - 0.3, 1, fc=color, alpha=0.45, ec=color, lw=1)
         axes.add_patch(box)
         axes.text(at + wide / 2, 0.5, _shown(token.text), ha="center", va="center", fontsize=8.5)
         at += wide
     axes.set(xlim=(0, total), ylim=(-1.1, 1.1))
     axes.axis("off")
     handles = [
-        plt.Rectangle((0, 0), 1, 1, fc=colour, alpha=0.45, ec=colour, label=label)
-        for colour, label in looks.values()
+        plt.Rectangle((0, 0), 1, 1, fc=color, alpha=0.45, ec=color, label=label)
+        for color, label in looks.values()
     ]
     axes.legend(
         handles=handles, ncols=3, fontsize=8, loc="lower left",
@@ -210,11 +210,11 @@ def _draw_rows(figure: Any, axes: Any, found: Reconstruction) -> None:
 def _draw_provenance(axes: Any, found: Reconstruction) -> None:
     """Draw the shares of each word's attention as stacked bars."""
     left = np.zeros(len(found.words))
-    for part, (name, colour) in enumerate(zip(PROVENANCE, _SOURCE_COLOURS, strict=True)):
+    for part, (name, color) in enumerate(zip(PROVENANCE, _SOURCE_COLORS, strict=True)):
         shares = 100 * np.asarray([word.provenance[part] for word in found.words])
-        bars = axes.barh(range(len(left)), shares, left=left, color=colour, height=0.72, label=name)
+        bars = axes.barh(range(len(left)), shares, left=left, color=color, height=0.72, label=name)
         texts = [f"{share:.0f}" if share >= 9 else "" for share in shares]
-        ink = "white" if colour == BLUE else "black"
+        ink = "white" if color == BLUE else "black"
         axes.bar_label(bars, texts, label_type="center", fontsize=7.5, color=ink)
         left += shares
     axes.set(xlim=(0, 100), xlabel="attention, %")

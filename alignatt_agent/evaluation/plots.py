@@ -20,7 +20,7 @@ from alignatt_agent.types import AlignAttError, Word
 
 LOGGER = logging.getLogger(__name__)
 
-BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, YELLOW, GREY = COLOURS = (
+BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, YELLOW, GREY = COLORS = (
     "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#F0E442", "#555555",
 )  # fmt: skip
 """The colors of Okabe and Ito, distinct for color-blind readers, and a gray."""
@@ -99,13 +99,13 @@ def latency_per_talk(results: Sequence[Result]) -> str:
     figure, axes = _figure(8, 3.2)
     talks = list(dict.fromkeys(talk for result in results for talk in result.measured["talks"]))
     width = 0.8 / len(results)
-    for number, (result, colour) in enumerate(zip(results, cycle(COLOURS), strict=False)):
+    for number, (result, color) in enumerate(zip(results, cycle(COLORS), strict=False)):
         places = [k + number * width for k in range(len(talks))]
         found = [result.measured["talks"].get(talk, {}) for talk in talks]
         aware = [item.get("longyaal_ca_ms", 0) / 1000 for item in found]
         unaware = [item.get("longyaal_cu_ms", 0) / 1000 for item in found]
-        axes.bar(places, aware, width, color=colour, alpha=0.35)
-        axes.bar(places, unaware, width, color=colour, label=_name(result, results))
+        axes.bar(places, aware, width, color=color, alpha=0.35)
+        axes.bar(places, unaware, width, color=color, label=_name(result, results))
     axes.set_xticks(
         [k + 0.4 - width / 2 for k in range(len(talks))], talks, rotation=30, ha="right"
     )
@@ -119,15 +119,15 @@ def quality_against_latency(results: Sequence[Result], ceilings: Sequence[Ceilin
     figure, axes = _figure(6, 3.6)
     offline = {ceiling.target: ceiling.bleu for ceiling in ceilings}
     targets = dict.fromkeys(result.target for result in results)
-    for target, colour in zip(targets, cycle(COLOURS), strict=False):
+    for target, color in zip(targets, cycle(COLORS), strict=False):
         mine = sorted(
             (r for r in results if r.target == target), key=lambda r: r.scores.longyaal_cu_ms
         )
         x = [result.scores.longyaal_cu_ms / 1000 for result in mine]
         y = [result.scores.bleu for result in mine]
-        axes.plot(x, y, color=colour, marker="o", label=target)
+        axes.plot(x, y, color=color, marker="o", label=target)
         if target in offline:
-            axes.axhline(offline[target], color=colour, ls="--", lw=0.8)
+            axes.axhline(offline[target], color=color, ls="--", lw=0.8)
         for result, a, b in zip(mine, x, y, strict=True):
             axes.annotate(_short(result.config), (a, b), fontsize=6, xytext=(4, 4),
                           textcoords="offset points")  # fmt: skip
@@ -145,9 +145,9 @@ def stage_times(results: Sequence[Result]) -> str:
     figure, axes = _figure(7, 1.0 + 0.35 * len(results))
     names = [_name(result, results) for result in results]
     left = [0.0] * len(results)
-    for stage, colour in zip(STAGES, COLOURS, strict=False):
+    for stage, color in zip(STAGES, COLORS, strict=False):
         times = [result.measured["stages"]["ms_per_chunk"][stage] for result in results]
-        axes.barh(names, times, left=left, color=colour, label=stage)
+        axes.barh(names, times, left=left, color=color, label=stage)
         left = [a + b for a, b in zip(left, times, strict=True)]
     axes.set(xlabel="ms per chunk")
     axes.invert_yaxis()
@@ -197,8 +197,8 @@ def timeline(
 
 def _draw_words(axes: Any, words: Sequence[Word], level: float) -> None:
     for place, word in enumerate(words):
-        colour = SKY if place % 2 else BLUE
-        axes.plot([word.start, word.end], [level] * 2, color=colour, lw=5, solid_capstyle="butt")
+        color = SKY if place % 2 else BLUE
+        axes.plot([word.start, word.end], [level] * 2, color=color, lw=5, solid_capstyle="butt")
         axes.text((word.start + word.end) / 2, level + 0.12, word.text, fontsize=6.5, rotation=70)
 
 

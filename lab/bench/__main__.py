@@ -9,18 +9,18 @@ engine: milliseconds per token, everything paired; every vLLM contender eager an
 cold: nothing of the prompt is in the prefix cache. warm: its whole blocks are, as in a stream.
 The prompts are 60, 180 and 420 tokens long, half of them with an accepted prefix; drafts have 16
 to 20 tokens and never end by themselves. All engines are started several times, since two
-processes of the very same engine differ by some percent; memory is read after many requests.
+processes of the same engine differ by some percent; memory is read after many requests.
 
 early-stop: decoding steps and milliseconds per emitted token with whole drafts, with drafts that
-end inside the engine where the gate closes, and with the last draft verified besides; decoding
-steps per transcript with and without verification. Everything heard and emitted has to be the
+end inside the engine where the gate closes, and with the last draft verified; decoding
+steps per transcript with and without verification. All transcripts and emissions have to be the
 same. Where several drafts have to agree, the gate on single drafts is measured, too.
 
 streams: many at once on the same engines; each has to emit what it emits alone. With --paced the
 audio comes by the clock; lag is the time from the end of a chunk's audio to its emission.
 
-booth: all targets from one hearing against a stream for each, as simulstream-eval and alignatt
-translate do it; share is the part of the time, share_of_stages what the streams' stage times say.
+targets: one stream with all targets, as in alignatt translate, against a stream for each; share is
+the part of the time, share_of_stages the part that the streams' stage times predict.
 
 schedules: the lag of units by the clock (median, 95 %, mean, and how much it grew from the first to
 the last quarter) where stages run in turn, overlap, or never wait, with engines slowed by sleeps.
@@ -37,7 +37,7 @@ Examples:
   what 10,000 requests leave behind in the engine:
     python -m lab.bench --output outputs/bench --only engine --sizes micro --requests 10000
 
-writes OUT/engine.json, OUT/early_stop.json, OUT/streams.json, OUT/booth.json, OUT/schedules.json
+writes OUT/engine.json, OUT/early_stop.json, OUT/streams.json, OUT/targets.json, OUT/schedules.json
 
 exit status: 0 measured, and streams emit what they have to; 1 they do not, or something failed;
 2 nothing was started
@@ -67,7 +67,7 @@ from alignatt_agent.doctor import speakers
 from alignatt_agent.doctor.config_checks import weight_bytes
 from alignatt_agent.evaluation.plots import FigureError
 from alignatt_agent.types import Prompt
-from lab.bench import booth, contenders, schedules, streams
+from lab.bench import contenders, schedules, streams, targets
 from lab.bench.contenders import CAPTURE, PLAIN, Contender, Size
 from lab.bench.rounds import (
     COLD,
@@ -81,7 +81,7 @@ from lab.bench.rounds import (
 )
 from lab.bench.streams_plot import draw_lags
 
-PARTS = ("engine", "early-stop", "streams", "booth", "schedules")
+PARTS = ("engine", "early-stop", "streams", "targets", "schedules")
 
 EARLY_STOP = (
     "config", "target", "drafts", "chunks", "identical", "tokens",
@@ -104,7 +104,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--sizes", nargs="+", choices=("micro", "larger"), help=text)
     text = "requests that must leave nothing behind; default 1000, with --quick 100"
     add("--requests", type=int, metavar="N", help=text)
-    group = parser.add_argument_group("early-stop, streams, booth, schedules")
+    group = parser.add_argument_group("early-stop, streams, targets, schedules")
     add = group.add_argument
     text = "of the same models; other parts than early-stop take the first; default %(default)s"
     shared_options(
@@ -149,9 +149,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             good = streams.saves(rows)
         if "streams" in arguments.only:
             good &= _streams(arguments, first, engines)
-        if "booth" in arguments.only:
-            found = booth.shared_recognition(first, engines, arguments.target, chosen)
-            _write(arguments.output / "booth.json", found)
+        if "targets" in arguments.only:
+            found = targets.shared_recognition(first, engines, arguments.target, chosen)
+            _write(arguments.output / "targets.json", found)
             print(tabulate([found], "keys"))
             good &= found["identical"] and found["units"] > 0
         if "schedules" in arguments.only:

@@ -52,11 +52,11 @@ def schedules(
 ) -> Iterator[dict[str, Any]]:
     """Translate an excerpt by the clock under every schedule and load; lags are in seconds."""
     chunk_s = resolved.config.chunk_ms / 1000
-    ear, tongue = Slowed(engines.asr, "transcribe", 0.0), Slowed(engines.translation, "draft", 0.0)
-    steps, _ = _translate(resolved, replace(engines, asr=ear, translation=tongue), job, "sync")
+    asr, mt = Slowed(engines.asr, "transcribe", 0.0), Slowed(engines.translation, "draft", 0.0)
+    steps, _ = _translate(resolved, replace(engines, asr=asr, translation=mt), job, "sync")
     spent = np.mean([sum(step.seconds.values()) for step in steps])
     speech = np.mean([step.seconds["asr"] + step.seconds["aligner"] for step in steps])
-    calls = [engine.calls / len(steps) for engine in (ear, tongue)]
+    calls = [engine.calls / len(steps) for engine in (asr, mt)]
     for load in loads:
         extra = max(0.0, load * chunk_s - float(spent))
         shares = (float(speech / spent), 1 - float(speech / spent))

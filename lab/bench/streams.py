@@ -43,7 +43,7 @@ def early_stop(
     targets: Sequence[str],
     listed: Sequence[FloatArray],
 ) -> Iterator[dict[str, Any]]:
-    """Translate talks, ``[samples]`` each: whole drafts, early stop, and verification besides."""
+    """Translate talks, ``[samples]`` each: whole drafts, early stop, and verified drafts."""
     # Where several drafts have to agree, each token is drafted as often and drafts go on past the
     # gate; the gate on single drafts is then measured, too.
     for name, resolved in configs.items():

@@ -14,8 +14,8 @@ def draw_lags(rows: Sequence[Mapping[str, Any]], most: int, chunk_s: float, path
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(6, 4))
     numbers = [row["streams"] for row in rows]
-    for key, label, colour in (("lag_p95_s", "95 %", VERMILION), ("lag_p50_s", "median", BLUE)):
-        axes.plot(numbers, [row[key] for row in rows], "o-", color=colour, label=label)
+    for key, label, color in (("lag_p95_s", "95 %", VERMILION), ("lag_p50_s", "median", BLUE)):
+        axes.plot(numbers, [row[key] for row in rows], "o-", color=color, label=label)
     axes.axhline(chunk_s, color=GREY, linestyle="--", label="a chunk")
     if most:
         axes.axvline(most, color=GREY, linestyle=":", label=f"kept up with: {most}")

@@ -34,7 +34,7 @@ TOKENS_PER_WORD = {EMBEDDED: 1.3, "": 1.5}
 """Of a transcript: counted with the embedded tokenizer; assumed for published ones."""
 
 _PROMPT = 24
-"""Tokens of a recogniser's request beside audio and answer."""
+"""Tokens of a recognizer's request without audio and answer."""
 
 
 @dataclass(frozen=True, slots=True)

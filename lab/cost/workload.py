@@ -24,7 +24,7 @@ class Workload:
         tail_s: audio of such a tail, in seconds.
         tail_words: words of its transcript.
         open_words: words of the open utterance.
-        requests: how often the recogniser was asked for a transcript.
+        requests: how often the recognizer was asked for a transcript.
         asr_steps: tokens that it sampled for it; 0 where the run did not count them.
         drafted: share of chunks that asked the translation model.
         draft_steps: tokens that it sampled in such a chunk.

@@ -36,10 +36,10 @@ def translation(engines: Engines, code: str, count: int) -> dict[str, float]:
     pairs = list(islice(sentences(SEED, held_out=True), count))
     whole = [pair.targets[code].text for pair in pairs]
     figures = {f"two_draws_bleu_{code}": two_draws(code, count)}
-    for behaviour, prompt in PROMPTS.items():
+    for behavior, prompt in PROMPTS.items():
         builder = PromptBuilder.of(engines.tokenizer, prompt, english, target)
-        texts = _translated(engines, builder, [p.words for p in pairs], f"{code}, {behaviour}")
-        figures[f"{behaviour}_bleu_{code}"] = bleu(texts, whole, code)
+        texts = _translated(engines, builder, [p.words for p in pairs], f"{code}, {behavior}")
+        figures[f"{behavior}_bleu_{code}"] = bleu(texts, whole, code)
     rng = random.Random(SEED)
     shown = [rng.randint(1, len(pair.words) - 1) for pair in pairs]
     cut = [pair.words[:count] for pair, count in zip(pairs, shown, strict=True)]

@@ -55,14 +55,14 @@ class ExampleMaker:
         self._block = lru_cache(maxsize=1)(self._draw_block)
         self._end = tokenizer.convert_tokens_to_ids("<turn|>")
         self._builders = {
-            (code, behaviour): self._builder(code, behaviour)
+            (code, behavior): self._builder(code, behavior)
             for code in TARGETS
-            for behaviour in PROMPTS
+            for behavior in PROMPTS
         }
 
-    def _builder(self, code: str, behaviour: str, names: str = "") -> PromptBuilder:
+    def _builder(self, code: str, behavior: str, names: str = "") -> PromptBuilder:
         sides = language("en"), language(code)
-        return PromptBuilder.of(self._tokenizer, PROMPTS[behaviour], *sides, names)
+        return PromptBuilder.of(self._tokenizer, PROMPTS[behavior], *sides, names)
 
     def batch(self, number: int, size: int) -> list[Example]:
         """Return batch ``number`` of ``size`` examples of similar length, which saves padding."""
@@ -79,7 +79,7 @@ class ExampleMaker:
         return batches
 
     def _draw(self, rng: random.Random, pair: Pair, others: list[Pair]) -> Example:
-        code, behaviour = rng.choice(TARGETS), rng.choice(sorted(PROMPTS))
+        code, behavior = rng.choice(TARGETS), rng.choice(sorted(PROMPTS))
         words, side = list(pair.words), pair.targets[code]
         if rng.random() < 0.3:
             words, side = join(words, side, rng.choice(others), code)
@@ -87,20 +87,20 @@ class ExampleMaker:
         first_scored = 0
         if rng.random() < 0.15:
             side, first_scored = _corrupt(rng, side, code, others)
-        if behaviour == "follows":
+        if behavior == "follows":
             known = side.known(shown.right)
             # Sometimes more was emitted than is known: nothing follows until it is.
             ahead = rng.randint(1, 3) if known < len(side.pieces) and rng.random() < 0.15 else 0
             first_scored = max(first_scored, known + ahead) if ahead else first_scored
             side = Side(side.pieces[: known + ahead], side.align[: known + ahead])
             first_scored = min(first_scored, len(side.pieces))
-        builder = self._builders[code, behaviour]
+        builder = self._builders[code, behavior]
         if rng.random() < 0.15:
-            builder = self._builder(code, behaviour, "\n".join(drawn_names(rng, words)))
-        return self._encode(builder, shown, side, first_scored, behaviour)
+            builder = self._builder(code, behavior, "\n".join(drawn_names(rng, words)))
+        return self._encode(builder, shown, side, first_scored, behavior)
 
     def _encode(
-        self, builder: PromptBuilder, shown: Shown, side: Side, first_scored: int, behaviour: str
+        self, builder: PromptBuilder, shown: Shown, side: Side, first_scored: int, behavior: str
     ) -> Example:
         prompt = builder.build(shown.words)
         positions: list[list[int]] = [[] for _ in shown.words]
@@ -109,7 +109,7 @@ class ExampleMaker:
         last = [prompt.source_end - 1]
         encoding = self._tokenizer(side.text, add_special_tokens=False, return_offsets_mapping=True)
         piece_of_char = [i for i, piece in enumerate(side.pieces) for _ in piece]
-        anticipated = ANTICIPATED_WEIGHT if behaviour == "finishes" else 1.0
+        anticipated = ANTICIPATED_WEIGHT if behavior == "finishes" else 1.0
         weights: list[float] = []
         guides: list[list[int]] = []
         blind = False

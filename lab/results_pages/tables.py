@@ -139,7 +139,7 @@ PAGES: dict[str, tuple[str, tuple[ResultTable, ...]]] = {
             rows.streams, "`micro-low`. ![Plot](../../lab/results/streams.png)",
         ),
         ResultTable(
-            "Several targets of one stream", ("booth.json",), f"{BENCH} booth",
+            "Several targets of one stream", ("targets.json",), f"{BENCH} targets",
             ("targets", "one by one, s", "together, s", "ratio", "same output"), rows.targets,
         ),
         ResultTable(

@@ -109,7 +109,7 @@ def thinker_config(config: Any, ids: Mapping[str, int]) -> dict[str, Any]:
 
 
 def as_aligner(config: dict[str, Any], bins: int, ids: Mapping[str, int]) -> dict[str, Any]:
-    """Return a recogniser's ``thinker_config`` as a forced aligner's with ``bins`` time bins."""
+    """Return a recognizer's ``thinker_config`` as a forced aligner's with ``bins`` time bins."""
     thinker = config["thinker_config"]
     text = {**thinker["text_config"], "tie_word_embeddings": False}
     return {

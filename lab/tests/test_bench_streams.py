@@ -99,8 +99,8 @@ def test_paced_streams_say_how_many_are_kept_up_with(bench, capsys, tmp_path):
 
 
 def test_one_stream_of_two_targets_emits_what_two_streams_emit(bench, tmp_path):
-    bench("--only", "booth", "--target", "de", "zh")
-    found = json.loads((tmp_path / "out" / "booth.json").read_text())
+    bench("--only", "targets", "--target", "de", "zh")
+    found = json.loads((tmp_path / "out" / "targets.json").read_text())
     assert (found["targets"], found["identical"]) == (2, True)
     assert found["units"] > 30
     assert 0 < found["share_of_stages"] < 1
