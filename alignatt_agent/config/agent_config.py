@@ -53,7 +53,7 @@ class TargetConfig(Strict):
 
 
 class DebugConfig(Strict):
-    """Switches for comparisons: off, the same is heard and emitted, in more decoding steps.
+    """Switches for comparisons: without them the output is the same, in more decoding steps.
 
     Attributes:
         early_stop: end a draft inside the engine at the first token that the gate rejects.
@@ -146,7 +146,7 @@ class AgentConfig(Strict):
         return self
 
     @model_validator(mode="after")
-    def _one_checkpoint_where_one_model_hears(self) -> AgentConfig:
+    def _one_checkpoint_where_one_model_transcribes(self) -> AgentConfig:
         if self.speech.recognizer == "gemma4-audio" and not self.models.asr_is_translation:
             raise ValueError(
                 "speech.recognizer gemma4-audio is the audio tower of models.translation: write "

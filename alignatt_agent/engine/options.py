@@ -32,7 +32,7 @@ _OURS = frozenset({"model", "tokenizer", "revision", "tokenizer_revision", "addi
 
 _AUDIO: Mapping[str, Any] = {
     "limit_mm_per_prompt": {"audio": 1},
-    # CaptureRequest audio never repeats, so neither its features nor its prefix are worth keeping.
+    # Live audio never repeats, so neither its features nor its prefix are worth keeping.
     "mm_processor_cache_gb": 0,
     "enable_prefix_caching": False,
     "skip_mm_profiling": True,

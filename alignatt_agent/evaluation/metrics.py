@@ -75,10 +75,8 @@ def talk_latencies(
 
 def cascade_figures(records: Sequence[TalkStep]) -> dict[str, Any]:
     """Return stage times, reasons for stopping, and decoding steps of both language models."""
-    chunks, audio_s = (
-        len(records),
-        sum({record.talk: record.audio_s for record in records}.values()),
-    )
+    chunks = len(records)
+    audio_s = sum({record.talk: record.audio_s for record in records}.values())
     seconds = {stage: sum(record.seconds[stage] for record in records) for stage in STAGES}
     gates = [record.gated for record in records if record.gated is not None]
     steps, accepted = (sum(getattr(r, key) for r in records) for key in ("passes", "accepted"))

@@ -28,8 +28,8 @@ class AlignAtt(Policy):
 
     Attributes:
         drafts: successive drafts of different sources that have to pass the gate with the same
-            tokens; 1 asks for no agreement, as the paper. What is wrong in a draft from half a
-            sentence looks at heard words like what is right, but seldom survives the next word.
+            tokens; 1 asks for no agreement, as the paper. Errors in a draft of half a sentence
+            attend to accessible words like correct tokens do, but rarely survive the next word.
         normalize: per-head prefix-online z-score before heads are averaged, or none.
         median_width: odd width of the median filter along the source, in tokens; 1 is none.
         median: average heads before the filter, as the paper writes, or filter each head first,

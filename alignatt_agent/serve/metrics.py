@@ -33,7 +33,7 @@ class Metrics:
         self.registry = CollectorRegistry(auto_describe=False)
         self._lags: deque[float] = deque(maxlen=RECENT)
         self._factors: deque[float] = deque(maxlen=RECENT)
-        lag = "Waiting audio and the step that hears it, percentile {} of recent steps"
+        lag = "Waiting audio and the step that recognizes it, percentile {} of recent steps"
         gauge, counter = GaugeMetricFamily, CounterMetricFamily
         for reading in (
             _Reading(gauge, "speakers", "Speakers being translated", speakers),

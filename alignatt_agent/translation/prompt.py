@@ -154,19 +154,19 @@ def _refuse_reasoning(tokenizer: Any, opened: str, finished: str, ours: Sequence
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     for text in filter(str.strip, ours):
         rest = rest.replace(text.strip(), "\n")
-    deed = ""
+    problem = ""
     if opened != finished and (same < len(finished) or _CLOSED.sub("", opened[same:]).strip()):
         begin = max(0, same - 20)
-        deed = f"opens an answer with {opened[begin:]!r}, but has {finished[begin:]!r} before a "
-        deed += "finished one"
+        problem = f"opens an answer with {opened[begin:]!r}, but has {finished[begin:]!r} before a "
+        problem += "finished one"
     elif found := _THOUGHTS.search(_CLOSED.sub("", rest)):
-        deed = f"writes {found[0]!r}"
-    if not deed:
+        problem = f"writes {found[0]!r}"
+    if not problem:
         return
     switches = _switches(getattr(tokenizer, "chat_template", None))
     tried = f"set prompt.template_arguments to {{{switches[0]}: false}}, " if switches else ""
     raise PromptError(
-        f"the chat template of {tokenizer.name_or_path} {deed}: the model would write its "
+        f"the chat template of {tokenizer.name_or_path} {problem}: the model would write its "
         f"thoughts, and they would be emitted as translation; {tried}give the switch of the model "
         "card in prompt.system, or write the whole turn in prompt.before and prompt.after and set "
         "prompt.chat to false; or take a model that answers at once"
