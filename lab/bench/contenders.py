@@ -40,7 +40,7 @@ CONFIG = "micro-low"
 
 ENGINES = ((True, False), (False, False), (True, True), (False, True), (False, False))
 """The engines that run side by side: with capture or without, eager or compiled. Two processes of
-the very same engine differ by some percent, more than capture costs: two plain compiled ones show
+the same engine differ by some percent, more than capture costs: two plain compiled ones show
 the noise floor."""
 
 SEAMS: tuple[Seam, ...] = ("eager", "sdpa")

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
 
+from alignatt_agent.cli import report_errors
 from alignatt_agent.command_line import page
 from alignatt_agent.config.agent_config import load_config
 from lab.cost.model import DEVICES, lines, rtf, smallest_chunk
@@ -80,4 +82,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(report_errors("python -m lab.cost", main))

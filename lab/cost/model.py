@@ -152,7 +152,7 @@ def stages(config: AgentConfig, work: Workload, device: str) -> dict[str, Stage]
             # A transcript that is verified is a prompt, too.
             "asr": _Ask(work.requests, _decoded(work, words), _PROMPT + heard + tail, work.tail_s),
             "aligner": _Ask(1.0, 1.0, heard + tail + 2 * work.tail_words, work.tail_s),
-            # Behind the first word that changed: the rest of the source and what was accepted.
+            # After the first changed word: the rest of the source and the accepted translation.
             "translation": _Ask(1.0, work.draft_steps, 2 * words * work.open_words),
         }[role]
         eager = bool(model.engine.get("enforce_eager", role in EAGER_ON_CUDA))

@@ -35,7 +35,6 @@ OFFLINE = ("offline", "micro-follows-offline")
 
 _MARKED = re.compile(r"(<!-- results -->\n).*?(<!-- /results -->)", re.DOTALL)
 _KEPT = ("bleu", "chrf", "longyaal_cu_ms", "longyaal_ca_ms", "rtf", "stream_laal_cu_ms", "paced")
-_TIMED = ("longyaal_ca_ms", "rtf", "paced")
 
 
 def pages() -> dict[Path, str]:
@@ -102,7 +101,7 @@ def add(path: Path, name: str) -> None:
     _write(f"{name}.json", {**content, "recorded": _recorded()})
 
 
-def add_devset(outputs: Path, untimed: bool) -> None:
+def add_devset(outputs: Path) -> None:
     """Collect the scores of the embedded dev set from the folders of its runs."""
     rows, offline = [], []
     signature: dict[str, Any] = {}
@@ -111,7 +110,7 @@ def add_devset(outputs: Path, untimed: bool) -> None:
             scores = json.loads(path.read_text(encoding="utf-8"))
             signature = scores["signature"]
             about = {"run": run, "config": signature["config"], "target": signature["target"]}
-            kept = {key: None if untimed and key in _TIMED else scores.get(key) for key in _KEPT}
+            kept = {key: scores.get(key) for key in _KEPT}
             rows.append({**about, **kept, "transcript": scores.get("transcript")})
     for run in OFFLINE:
         for path in sorted((outputs / run).glob("*/offline.json")):
@@ -141,8 +140,6 @@ def build_parser() -> argparse.ArgumentParser:
     text = "take over new figures as lab/results/NAME.json, with the commit and date of today"
     add("--add", nargs=2, action="append", default=[], metavar=("FILE", "NAME"), help=text)
     add("--devset", type=Path, metavar="OUTPUTS", help="take over the runs of the dev set")
-    text = "with --devset: leave times out, because other processes used the cores"
-    add("--untimed", action="store_true", help=text)
     return parser
 
 
@@ -152,7 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for path, name in arguments.add:
         add(Path(path), name)
     if arguments.devset:
-        add_devset(arguments.devset, arguments.untimed)
+        add_devset(arguments.devset)
     DOCS.mkdir(parents=True, exist_ok=True)
     for path, text in pages().items():
         path.write_text(text, encoding="utf-8")

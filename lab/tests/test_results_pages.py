@@ -36,8 +36,7 @@ def test_new_figures_get_commit_and_date(folders):
     assert found["recorded"]["commit"] != "older"
 
 
-@pytest.mark.parametrize("untimed", [False, True])
-def test_scores_of_the_dev_set_are_collected(folders, untimed):
+def test_scores_of_the_dev_set_are_collected(folders):
     scores = {
         "bleu": 76.3, "chrf": 88.4, "longyaal_cu_ms": 1774.0, "longyaal_ca_ms": 1840.0,
         "rtf": 0.12, "stream_laal_cu_ms": 1784.0, "transcript": {"wer": 4.2},
@@ -47,13 +46,12 @@ def test_scores_of_the_dev_set_are_collected(folders, untimed):
     folder = folders / "outputs/dev-low/de"
     folder.mkdir(parents=True)
     (folder / "scores.json").write_text(json.dumps(scores))
-    results_pages.add_devset(folders / "outputs", untimed)
+    results_pages.add_devset(folders / "outputs")
     data = json.loads((folders / "RESULTS/devset.json").read_text())
     (row,) = rows.readme(data)
-    times = ("-", "-") if untimed else ("1.84 s", "0.12")
-    assert row == ("`make dev-low`", "de", "76.3", "88.4", "1.77 s", *times)
+    assert row == ("`make dev-low`", "de", "76.3", "88.4", "1.77 s", "1.84 s", "0.12")
     with pytest.raises(SystemExit, match="run make dev-low first"):
-        results_pages.add_devset(folders / "nothing", untimed)
+        results_pages.add_devset(folders / "nothing")
 
 
 def test_a_readme_without_marks_is_refused(monkeypatch, tmp_path):

@@ -222,7 +222,6 @@ def test_random_translations_come_in_clean_units(seed, chunk):
         assert not any(char.isspace() or char == "\ufffd" for char in unit)
 
 
-# ------------------------------------------------------------------ several targets
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), failure_rate=st.sampled_from([0.0, 0.2]))
 def test_each_target_emits_what_it_emits_alone(seed, failure_rate):

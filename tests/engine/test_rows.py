@@ -103,7 +103,6 @@ def test_a_draft_may_end_at_the_limit_of_the_context(engines, reference):
         engines.translation.draft(make_prompt(12, 2048, 100, 30), 16, EMITTED)
 
 
-# ---------------------------------------------------------------------- many streams
 @pytest.mark.parametrize("count", [16, 40])  # the engine runs 32 requests at once
 def test_drafts_at_once_are_those_of_one_after_the_other(engines, count):
     batch = cases(count)

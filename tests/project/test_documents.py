@@ -205,3 +205,5 @@ def test_linked_files_exist(path):
     text = path.read_text(encoding="utf-8")
     for link in set(re.findall(r"\]\((?!http)([^)#]+)", text)):
         assert (path.parent / link).exists(), link
+    for name in set(re.findall(r"`([\w/]+\.py)`", text)):
+        assert (ROOT / name).exists() or (ROOT / "alignatt_agent" / name).exists(), name
