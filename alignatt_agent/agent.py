@@ -12,17 +12,18 @@ import numpy as np
 from simulstream.server.speech_processors import SpeechProcessor
 from simulstream.server.speech_processors.incremental_output import IncrementalOutput
 
-from alignatt_agent import cascade
+from alignatt_agent.cascade import loading
+from alignatt_agent.cascade.contexts import check_contexts, check_requests
+from alignatt_agent.cascade.open_stream import open_stream
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.languages import Language, LanguageError, language
 from alignatt_agent.config.resolved import Resolved, resolve
-from alignatt_agent.contexts import check_contexts, check_requests
 from alignatt_agent.talk_names import TALK_NAMES
 from alignatt_agent.types import SAMPLE_RATE, EngineError, Step
 
 if TYPE_CHECKING:
-    from alignatt_agent.cascade import Engines
-    from alignatt_agent.stream import Stream, StreamStep
+    from alignatt_agent.cascade.loading import Engines
+    from alignatt_agent.cascade.stream import Stream, StreamStep
 
 LOGGER = logging.getLogger(__name__)
 
@@ -93,13 +94,13 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         """
         if load:
             check_requests(resolved)
-            return cascade.load_resolved(resolved)
-        return cascade.loaded(resolved)
+            return loading.load_resolved(resolved)
+        return loading.loaded(resolved)
 
     @classmethod
     def shutdown(cls) -> None:
         """Stop the engines of this process."""
-        cascade.shutdown()
+        loading.shutdown()
 
     def set_source_language(self, language: str) -> None:
         """Choose the spoken language of the next stream by code or name."""
@@ -205,7 +206,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         context = self._context
         if context is None:
             context = self._config.speech.context_of(self.talk)
-        return cascade.open_stream(self._resolved, engines, source, [target], context)
+        return open_stream(self._resolved, engines, source, [target], context)
 
     def _traced(self, found: StreamStep) -> tuple[str, ...]:
         step = found.only()

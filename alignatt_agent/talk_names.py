@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from simulstream.metrics.logger import METRICS_LOGGER
 
-if TYPE_CHECKING:
-    from alignatt_agent.agent import AlignAttAgent
+
+class _Named(Protocol):
+    talk: str
 
 
 class TalkNames(logging.Filter):
@@ -20,7 +21,7 @@ class TalkNames(logging.Filter):
     choice there is a single processor. ``addressed`` is the latest processor of a client.
     """
 
-    addressed: AlignAttAgent | None = None
+    addressed: _Named | None = None
 
     def follow(self) -> None:
         """Begin to read the log; a second call does nothing."""

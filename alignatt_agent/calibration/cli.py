@@ -19,7 +19,6 @@ from alignatt_agent.calibration.pairs_file import read_pairs
 from alignatt_agent.calibration.row_reader import ENGINES, open_reader
 from alignatt_agent.calibration.select_heads import CalibrationPlan, calibrate, print_report
 from alignatt_agent.calibration.translation_score import ROWS
-from alignatt_agent.command_line import page, refuse_renamed, shared_options
 from alignatt_agent.config.agent_config import (
     AgentConfig,
     ConfigError,
@@ -27,6 +26,7 @@ from alignatt_agent.config.agent_config import (
     load_config,
     parse_overrides,
 )
+from alignatt_agent.config.command_line import page, refuse_renamed, shared_options
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import head_set_for, readout_for
 from alignatt_agent.config.sections import PromptConfig

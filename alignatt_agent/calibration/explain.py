@@ -15,14 +15,8 @@ from alignatt_agent.policy import Policy
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.translation.units import BROKEN, UnitDecoder
-from alignatt_agent.types import (
-    Draft,
-    Prompt,
-    Readout,
-    SourceView,
-    TranslationEngine,
-    Word,
-)
+from alignatt_agent.types import Draft, Prompt, SourceView, Word
+from alignatt_agent.types.engines import Readout, TranslationEngine
 
 PROVENANCE = ("accessible source", "inaccessible source", "other prompt", "suffix")
 

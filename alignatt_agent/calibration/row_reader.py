@@ -11,7 +11,8 @@ from typing import Any, Literal, Protocol
 from alignatt_agent.calibration.translation_score import Head, RowReader
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import locate_one
-from alignatt_agent.types import EngineError, TranslationEngine
+from alignatt_agent.types import EngineError
+from alignatt_agent.types.engines import TranslationEngine
 
 
 class Reader(TranslationEngine, RowReader, Protocol):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from tabulate import tabulate
 
-from alignatt_agent import __version__
 from alignatt_agent.calibration import head_set_file
 from alignatt_agent.calibration.align import WordAligner, align, error_rate
 from alignatt_agent.calibration.head_scores import CalibrationError, Outcome, score, split
@@ -178,7 +178,7 @@ def _provenance(
     chosen = "asked for" if plan.row else f"better of the two, top {plan.top_k}, held out"
     held_out = plan.held_out
     return {
-        "tool": f"alignatt calibrate {__version__}",
+        "tool": f"alignatt calibrate {version('alignatt-agent')}",
         **made_by,
         "pairs": f"{plan.pairs.name}, sha256:{plan.pairs.digest()}",
         "held_out_pairs": (

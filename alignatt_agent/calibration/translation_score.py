@@ -13,7 +13,8 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from alignatt_agent.types import AttentionRows, FloatArray, Prompt, Readout
+from alignatt_agent.types import AttentionRows, FloatArray, Prompt
+from alignatt_agent.types.engines import Readout
 
 Row = Literal["predicting", "emitted"]
 ROWS: tuple[Row, ...] = ("predicting", "emitted")

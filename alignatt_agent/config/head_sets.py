@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from alignatt_agent.config.resources import find_resource
-from alignatt_agent.types import AlignAttError, Readout
+from alignatt_agent.types import AlignAttError
+from alignatt_agent.types.engines import Readout
 
 
 class HeadSetError(AlignAttError, ValueError):

@@ -10,7 +10,7 @@ from alignatt_agent.config.checkpoints import ROLES, identity, locate
 from alignatt_agent.config.head_sets import HeadSet, HeadSetError, load_head_set
 from alignatt_agent.config.languages import Language, language
 from alignatt_agent.policy import POLICIES
-from alignatt_agent.types import Readout
+from alignatt_agent.types.engines import Readout
 
 _HEADLESS = sorted(name for name, policy in POLICIES.items() if policy.reads == "tokens")
 

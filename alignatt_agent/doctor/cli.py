@@ -29,14 +29,14 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 
 import yaml
 from tabulate import tabulate
 
-from alignatt_agent import __version__
-from alignatt_agent.command_line import page
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
+from alignatt_agent.config.command_line import page
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.config.resources import known_resources
 from alignatt_agent.doctor import config_checks, machine_checks, memory_plan
@@ -176,7 +176,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.json:
         report = {
             "config": arguments.config,
-            "version": __version__,
+            "version": version("alignatt-agent"),
             "exit_status": status,
             "checks": [asdict(check) for check in checks],
         }

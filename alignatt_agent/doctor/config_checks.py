@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from alignatt_agent.cascade.contexts import check_requests
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
 from alignatt_agent.config.checkpoints import ROLES, CheckpointError, identity, locate_one
 from alignatt_agent.config.head_sets import HeadSetError
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved, head_set_for
 from alignatt_agent.config.sections import SHARE, gpu_shares
-from alignatt_agent.contexts import check_requests
 from alignatt_agent.doctor.machine_checks import GIB, Check, Gpu, Machine
 from alignatt_agent.doctor.memory_plan import plan
 from alignatt_agent.doctor.model_sizes import UnknownSizeError

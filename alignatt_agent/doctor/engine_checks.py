@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from alignatt_agent.cascade import serve_recognizer
+from alignatt_agent.cascade.loading import serve_recognizer
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
@@ -33,7 +33,8 @@ from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.policy import AlignAtt, Policy
 from alignatt_agent.speech.aligner import QwenAligner
 from alignatt_agent.translation.prompt import PromptBuilder
-from alignatt_agent.types import SAMPLE_RATE, AttentionRows, Draft, EngineError, Prompt, Readout
+from alignatt_agent.types import SAMPLE_RATE, AttentionRows, Draft, EngineError, Prompt
+from alignatt_agent.types.engines import Readout
 
 SENTENCES = (
     "Today we look at how machines translate speech while somebody is still speaking.",

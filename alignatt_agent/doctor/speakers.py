@@ -15,7 +15,8 @@ import numpy as np
 import soundfile
 from tqdm import tqdm
 
-from alignatt_agent.cascade import Engines, chunks, load_resolved, open_stream, shutdown
+from alignatt_agent.cascade.loading import Engines, load_resolved, shutdown
+from alignatt_agent.cascade.open_stream import chunks, open_stream
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.doctor.machine_checks import Check

@@ -18,15 +18,8 @@ from alignatt_agent.engine.row_requests import (
     new_key,
 )
 from alignatt_agent.engine.served_model import ServedModel
-from alignatt_agent.types import (
-    AttentionRows,
-    Draft,
-    EngineError,
-    FloatArray,
-    Gate,
-    Prompt,
-    Readout,
-)
+from alignatt_agent.types import AttentionRows, Draft, EngineError, FloatArray, Prompt
+from alignatt_agent.types.engines import Gate, Readout
 
 
 class DraftEngine:

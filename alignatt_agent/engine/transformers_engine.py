@@ -20,15 +20,8 @@ from transformers import (
     AutoTokenizer,
 )
 
-from alignatt_agent.types import (
-    AttentionRows,
-    Draft,
-    EngineError,
-    FloatArray,
-    Gate,
-    Prompt,
-    Readout,
-)
+from alignatt_agent.types import AttentionRows, Draft, EngineError, FloatArray, Prompt
+from alignatt_agent.types.engines import Gate, Readout
 
 _WITHOUT_ATTENTION = ("linear_attention", "mamba", "conv", "moe", "recurrent")
 """Kinds of layers in ``layer_types`` that return no attention matrix."""

@@ -13,12 +13,12 @@ from typing import Any
 import yaml
 
 from alignatt_agent.agent import AlignAttAgent
+from alignatt_agent.cascade.contexts import prompt_date
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config, read_yaml
 from alignatt_agent.config.checkpoints import is_embedded
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.resolved import Resolved, resolve
-from alignatt_agent.contexts import prompt_date
 from alignatt_agent.evaluation.devset import DevSet
 
 GROUP = "simulstream.agents"

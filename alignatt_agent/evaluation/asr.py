@@ -29,7 +29,7 @@ from typing import Any
 import yaml
 from tabulate import tabulate
 
-from alignatt_agent.command_line import page, shared_options
+from alignatt_agent.config.command_line import page, shared_options
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
 from alignatt_agent.evaluation.plots import FigureError, tail_error_plot

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import soundfile
 
-from alignatt_agent.audio import AudioError, Recording
 from alignatt_agent.types import SAMPLE_RATE
+from alignatt_agent.types.audio import AudioError, Recording
 
 
 def converted(path: Path, folder: Path) -> tuple[Path, str]:

@@ -60,12 +60,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
-from alignatt_agent import __version__
 from alignatt_agent.cluster.connection import add_options, options_of
-from alignatt_agent.command_line import page, shared_options
 from alignatt_agent.config.agent_config import ConfigError, parse_overrides
+from alignatt_agent.config.command_line import page, shared_options
 from alignatt_agent.evaluation.agent_choice import known_agents
 from alignatt_agent.evaluation.comet import MODELS, comet_python
 from alignatt_agent.evaluation.plan import plan, plan_log
@@ -126,7 +126,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--ray-workers", type=int, metavar="N", help=text)
     text = "check everything and print the equivalent commands, load no model"
     add("--dry-run", action="store_true", help=text)
-    add("--version", action="version", version=f"%(prog)s {__version__}")
+    add("--version", action="version", version=f"%(prog)s {version('alignatt-agent')}")
     return parser
 
 

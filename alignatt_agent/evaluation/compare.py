@@ -32,7 +32,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 from tabulate import tabulate
 
-from alignatt_agent.command_line import page
+from alignatt_agent.config.command_line import page
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.latency import read_instances, yaal_ms
 from alignatt_agent.evaluation.run_files import RunFiles

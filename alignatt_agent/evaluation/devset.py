@@ -21,10 +21,10 @@ from pathlib import Path
 import soundfile
 import yaml
 
-from alignatt_agent.audio import AudioError
 from alignatt_agent.config.sections import CONTEXTS
 from alignatt_agent.evaluation.audio import converted
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError
+from alignatt_agent.types.audio import AudioError
 
 SEGMENTATION = "audio-segments.yaml"
 FOLDERS = ("wav", "audio")

@@ -23,7 +23,7 @@ from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import Scores, stream_laal
 from alignatt_agent.evaluation.trace import TalkStep, read_steps
 from alignatt_agent.evaluation.wer import streamed_transcripts, word_error_rate
-from alignatt_agent.stopwatch import STAGES
+from alignatt_agent.types.stopwatch import STAGES
 
 
 def measure(

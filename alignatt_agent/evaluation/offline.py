@@ -31,13 +31,13 @@ from typing import TYPE_CHECKING, Any
 from tabulate import tabulate
 from tqdm import tqdm
 
-from alignatt_agent.cascade import open_stream
-from alignatt_agent.command_line import page, shared_options
+from alignatt_agent.cascade.contexts import check_requests
+from alignatt_agent.cascade.open_stream import open_stream
 from alignatt_agent.config.agent_config import parse_overrides
+from alignatt_agent.config.command_line import page, shared_options
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.sections import CONTEXTS
-from alignatt_agent.contexts import check_requests
 from alignatt_agent.evaluation.agent_choice import MICRO_LABEL, AgentChoice, choose_agent
 from alignatt_agent.evaluation.comet import comet_python, comet_sections
 from alignatt_agent.evaluation.devset import DevSet, load_devset
@@ -45,12 +45,12 @@ from alignatt_agent.evaluation.offline_audio import transcribe
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import check_scorer, omnisteval_arguments, run_omnisteval
 from alignatt_agent.evaluation.wer import format_wer, word_error_rate
-from alignatt_agent.running_text import split_words
 from alignatt_agent.speech.sentences import split_sentences
 from alignatt_agent.types import AlignAttError, Word
+from alignatt_agent.types.running_text import split_words
 
 if TYPE_CHECKING:
-    from alignatt_agent.cascade import Engines
+    from alignatt_agent.cascade.loading import Engines
 
 PIECE_S, MICRO_PIECE_S = 30.0, 8.0
 
@@ -137,7 +137,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
-    from alignatt_agent.cascade import load_resolved, shutdown
+    from alignatt_agent.cascade.loading import load_resolved, shutdown
 
     codes = [language(name).code for name in arguments.target]
     overrides = parse_overrides(arguments.overrides)

@@ -15,8 +15,8 @@ from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.evaluation.score import Ceiling, Result
 from alignatt_agent.evaluation.trace import TalkStep
 from alignatt_agent.evaluation.wer import TailErrors
-from alignatt_agent.stopwatch import STAGES
 from alignatt_agent.types import AlignAttError, Word
+from alignatt_agent.types.stopwatch import STAGES
 
 LOGGER = logging.getLogger(__name__)
 

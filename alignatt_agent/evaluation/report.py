@@ -21,7 +21,7 @@ from alignatt_agent.evaluation.plots import (
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import Ceiling, Result
 from alignatt_agent.evaluation.trace import TalkStep, read_steps
-from alignatt_agent.stopwatch import STAGES
+from alignatt_agent.types.stopwatch import STAGES
 
 RTF_LIMIT = 0.9
 """Real-time factor that leaves no time for slower chunks."""

@@ -46,20 +46,21 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from alignatt_agent import cascade
-from alignatt_agent.audio import AudioError
-from alignatt_agent.command_line import CONFIG_HELP, page, refuse_renamed, shared_options
+from alignatt_agent.cascade import loading
+from alignatt_agent.cascade.contexts import check_requests
+from alignatt_agent.cascade.open_stream import open_stream
+from alignatt_agent.cascade.stream import Stream, StreamStep
 from alignatt_agent.config.agent_config import AgentConfig, load_config, parse_overrides
 from alignatt_agent.config.checkpoints import EMBEDDED, CheckpointError, is_embedded
+from alignatt_agent.config.command_line import CONFIG_HELP, page, refuse_renamed, shared_options
 from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.config.resources import find_path
-from alignatt_agent.contexts import check_requests
 from alignatt_agent.live import sources
 from alignatt_agent.live.outputs import FORMATS, Output, build_output
 from alignatt_agent.live.subtitles import Said
-from alignatt_agent.stream import Stream, StreamStep
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError, EngineError, FloatArray
+from alignatt_agent.types.audio import AudioError
 
 REAL, WORLD = "default-low", "micro-low"
 """Default configurations: of real models, and of the embedded ones."""
@@ -129,10 +130,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise OutputError(f"--output: the folder {stem.parent} does not exist or is not writable")
     print("loading models", file=sys.stderr, flush=True)
     try:
-        engines = cascade.load_resolved(resolved)
+        engines = loading.load_resolved(resolved)
         resolved.check_shape(engines.num_layers, engines.num_heads)
         context = resolved.config.speech.context_of(sources.name_of(given.input))
-        stream = cascade.open_stream(resolved, engines, source, targets, context)
+        stream = open_stream(resolved, engines, source, targets, context)
         outputs = {
             target.code: build_output(given.format, target, given.times, stem, len(targets) > 1)
             for target in targets
@@ -149,7 +150,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             shown = stem is not None and not live
             run.follow(_progress(sources.paced(chunks) if given.paced else chunks, seconds, shown))
     finally:
-        cascade.shutdown()
+        loading.shutdown()
     return run.status
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from alignatt_agent.audio import AudioError, Recording, Samples, to_float
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
+from alignatt_agent.types.audio import AudioError, Recording, Samples, to_float
 
 Pieces = Iterable[Samples]
 

@@ -16,9 +16,9 @@ from alignatt_agent.types import (
     Draft,
     DraftContext,
     FloatArray,
-    Gate,
     StopReason,
 )
+from alignatt_agent.types.engines import Gate
 
 
 class AlignAtt(Policy):

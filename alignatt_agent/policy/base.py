@@ -7,7 +7,8 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, Gate
+from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext
+from alignatt_agent.types.engines import Gate
 
 
 class Policy(BaseModel, ABC):

@@ -41,8 +41,8 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from alignatt_agent.cluster.connection import ClusterOptions, add_options, options_of
-from alignatt_agent.command_line import page, shared_options
 from alignatt_agent.config.agent_config import load_config, parse_overrides
+from alignatt_agent.config.command_line import page, shared_options
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.serve.access import LOCAL_HOSTS, Limits, is_loopback
@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if cluster is not None:
         return serve_on_ray(arguments, resolved, limits, cluster, least, most)
     # These imports take seconds; an error in the command line comes first.
-    from alignatt_agent import cascade
+    from alignatt_agent.cascade import loading
     from alignatt_agent.serve.engines import EngineLoader, SharedEngines
     from alignatt_agent.serve.server import Server, listen
     from alignatt_agent.serve.service import Service
@@ -103,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         server.run(sockets=[taken])
     finally:
         taken.close()
-        cascade.shutdown()
+        loading.shutdown()
     return 0
 
 

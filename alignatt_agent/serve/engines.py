@@ -10,14 +10,15 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal
 
-from alignatt_agent import cascade
+from alignatt_agent.cascade import loading
+from alignatt_agent.cascade.contexts import check_requests
+from alignatt_agent.cascade.open_stream import open_stream
+from alignatt_agent.cascade.stream import Stream
 from alignatt_agent.config.languages import Language
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.contexts import check_requests
 from alignatt_agent.engine import pool
 from alignatt_agent.serve.access import LATER, RefusedError
 from alignatt_agent.serve.remote import RemoteStream
-from alignatt_agent.stream import Stream
 from alignatt_agent.types import AlignAttError, EngineError
 
 LOGGER = logging.getLogger(__name__)
@@ -77,10 +78,10 @@ class EnginePool(ABC):
 class EngineLoader:
     """The vLLM engines of this process."""
 
-    def load(self, resolved: Resolved) -> cascade.Engines:
+    def load(self, resolved: Resolved) -> loading.Engines:
         """Start the engines, or those of them that died."""
         check_requests(resolved)
-        return cascade.load_resolved(resolved)
+        return loading.load_resolved(resolved)
 
     def alive(self) -> bool:
         """Whether all engines can serve requests."""
@@ -93,7 +94,7 @@ class SharedEngines(EnginePool):
     def __init__(self, resolved: Resolved, loader: EngineLoader) -> None:
         super().__init__(resolved)
         self._loader = loader
-        self._engines: cascade.Engines | None = None
+        self._engines: loading.Engines | None = None
         self._restarting: asyncio.Task[None] | None = None
 
     def load(self) -> None:
@@ -117,9 +118,9 @@ class SharedEngines(EnginePool):
         failed: Callable[[EngineError], None],
     ) -> AsyncIterator[Stream]:
         """Open a stream on the engines of this process; ``failed`` is not used."""
-        yield cascade.open_stream(self.resolved, self.engines(), source, targets, context)
+        yield open_stream(self.resolved, self.engines(), source, targets, context)
 
-    def engines(self) -> cascade.Engines:
+    def engines(self) -> loading.Engines:
         """Return the engines, or raise ``RefusedError`` while they start."""
         if self._engines is None or not self.healthy():
             reason = f" ({self.error})" if self.error else ""

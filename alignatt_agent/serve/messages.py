@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from alignatt_agent.cascade.stream import StreamStep
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.serve.rooms import Message
-from alignatt_agent.stream import StreamStep
 from alignatt_agent.types import GatedDraft, SpeechUpdate, Step, Word
 
 PROTOCOL = 1

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from alignatt_agent.stream import Stream, StreamStep
+from alignatt_agent.cascade.stream import Stream, StreamStep
 from alignatt_agent.types import Emission, EngineError, FloatArray, GatedDraft, Word
 
 RELEASE_S = 0.2

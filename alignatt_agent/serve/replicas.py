@@ -13,7 +13,7 @@ from typing import Any
 
 from ray import serve
 
-from alignatt_agent import cascade
+from alignatt_agent.cascade import loading
 from alignatt_agent.cluster.connection import check_versions
 from alignatt_agent.cluster.priority import lowest_priority
 from alignatt_agent.cluster.workers import tidy
@@ -113,7 +113,7 @@ class Replica:
             raise EngineError("an engine died")
 
     def __del__(self) -> None:
-        cascade.shutdown()
+        loading.shutdown()
         tidy()
 
 

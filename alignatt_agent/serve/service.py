@@ -9,9 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from alignatt_agent.audio import Resampler
+from alignatt_agent.cascade.contexts import check_contexts
 from alignatt_agent.config.languages import Language, LanguageError, language
-from alignatt_agent.contexts import check_contexts
 from alignatt_agent.serve import messages
 from alignatt_agent.serve.access import GOING, LATER, Limits, RefusedError
 from alignatt_agent.serve.engines import EnginePool
@@ -19,6 +18,7 @@ from alignatt_agent.serve.metrics import Metrics
 from alignatt_agent.serve.rooms import Message, Room, Rooms, check_name
 from alignatt_agent.serve.stream import SpeakerStream
 from alignatt_agent.types import AlignAttError, EngineError
+from alignatt_agent.types.audio import Resampler
 
 STOP_S = 10.0
 """Time for streams to translate their last words when the server stops."""

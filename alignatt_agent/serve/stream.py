@@ -12,14 +12,14 @@ from functools import partial
 
 import numpy as np
 
-from alignatt_agent.audio import Resampler
+from alignatt_agent.cascade.stream import Stream, StreamStep
 from alignatt_agent.serve import messages
 from alignatt_agent.serve.access import BROKEN, LATER, RefusedError
 from alignatt_agent.serve.remote import RemoteStream
 from alignatt_agent.serve.rooms import Message
-from alignatt_agent.stopwatch import STAGES
-from alignatt_agent.stream import Stream, StreamStep
 from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
+from alignatt_agent.types.audio import Resampler
+from alignatt_agent.types.stopwatch import STAGES
 
 LOGGER = logging.getLogger(__name__)
 

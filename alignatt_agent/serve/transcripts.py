@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from alignatt_agent.config.languages import language
 from alignatt_agent.live.subtitles import Said, layout, spoken_cues, srt, vtt
-from alignatt_agent.running_text import join_words
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.serve.rooms import Room
 from alignatt_agent.types import SourceSpan
+from alignatt_agent.types.running_text import join_words
 
 FORMATS = {
     "srt": "application/x-subrip",

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from alignatt_agent.config.languages import language as find_language
 from alignatt_agent.speech.recognizer import SHORTEST_S, padded
-from alignatt_agent.types import SAMPLE_RATE, AlignedItem, FloatArray
+from alignatt_agent.types import SAMPLE_RATE, FloatArray
+from alignatt_agent.types.engines import AlignedItem
 
 if TYPE_CHECKING:
     from alignatt_agent.engine.speech_models import TimingModel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from alignatt_agent.types import Access, SpeechUpdate, Word
+from alignatt_agent.types import Word
 
 ROUNDING_S = 1e-6
 
@@ -62,15 +62,6 @@ class Hypothesis:
         return replace(
             self, words=self.words[count:], ends=self.ends[count:], since=self.since[count:]
         )
-
-
-def seen(update: SpeechUpdate, access: Access) -> SpeechUpdate:
-    """Return ``update`` with the accessible words of ``access``."""
-    wanted = access.hold_back_ms / 1000 - ROUNDING_S
-    ready = update.settled + sum(over >= wanted for over in update.over_s)
-    if access.stable_only:
-        ready = min(ready, update.stable)
-    return replace(update, live=replace(update.live, accessible=ready))
 
 
 def common_prefix(old: Sequence[str], new: Sequence[str]) -> int:

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from alignatt_agent.config.sections import SpeechConfig
-from alignatt_agent.running_text import join_words, split_words
+from alignatt_agent.speech.accessible import with_access
 from alignatt_agent.speech.commits import SILENT_S, committed, overflow_commit
-from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis, common_prefix, seen
+from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis, common_prefix
 from alignatt_agent.speech.sentences import last_sentence_end, split_sentences
 from alignatt_agent.speech.waveform import (
     SILENCE_RMS,
@@ -29,18 +29,18 @@ from alignatt_agent.speech.waveform import (
     quietest,
 )
 from alignatt_agent.speech.word_times import time_words
-from alignatt_agent.stopwatch import Stopwatch
 from alignatt_agent.types import (
     SAMPLE_RATE,
     Access,
-    Aligner,
     FloatArray,
-    Recognizer,
     SourceView,
     SpeechUpdate,
     Transcripts,
     Word,
 )
+from alignatt_agent.types.engines import Aligner, Recognizer
+from alignatt_agent.types.running_text import join_words, split_words
+from alignatt_agent.types.stopwatch import Stopwatch
 
 LOGGER = logging.getLogger(__name__)
 
@@ -304,4 +304,4 @@ class LiveTail:
         live = SourceView((*self._open, *self._tail.words), 0)
         made, self._transcripts = self._transcripts, Transcripts()
         update = SpeechUpdate(sentences, live, settled, settled + stable, made, self._tail.over_s)
-        return seen(update, Access(self._config.hold_back_ms, self._config.stable_only))
+        return with_access(update, Access(self._config.hold_back_ms, self._config.stable_only))

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-from alignatt_agent.types import AlignedItem
+from alignatt_agent.types.engines import AlignedItem
 
 Span = tuple[float, float]
 

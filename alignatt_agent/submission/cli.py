@@ -30,7 +30,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from alignatt_agent.command_line import page, refuse_renamed
+from alignatt_agent.config.command_line import page, refuse_renamed
 from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.submission.bundle import PORT
 

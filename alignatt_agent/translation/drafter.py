@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from alignatt_agent.stopwatch import Stopwatch
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.unit_times import source_words
-from alignatt_agent.types import Draft, Gate, Prompt, Readout, TranslationEngine
+from alignatt_agent.types import Draft, Prompt
+from alignatt_agent.types.engines import Gate, Readout, TranslationEngine
+from alignatt_agent.types.stopwatch import Stopwatch
 
 
 class Drafter:

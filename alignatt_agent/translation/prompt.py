@@ -17,8 +17,8 @@ from jinja2.meta import find_undeclared_variables
 
 from alignatt_agent.config.languages import Language
 from alignatt_agent.config.sections import PromptConfig, PromptWording
-from alignatt_agent.running_text import gaps, join_words
 from alignatt_agent.types import AlignAttError, Prompt
+from alignatt_agent.types.running_text import gaps, join_words
 
 DEFAULT = PromptWording()
 """The wording of a configuration that has none."""

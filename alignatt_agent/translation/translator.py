@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from alignatt_agent.policy import Policy
-from alignatt_agent.stopwatch import Stopwatch
 from alignatt_agent.translation.borders import first_of_next, repeated_of
 from alignatt_agent.translation.drafter import Drafter
 from alignatt_agent.translation.prompt import PromptBuilder
@@ -21,11 +20,11 @@ from alignatt_agent.types import (
     Emission,
     GatedDraft,
     Prompt,
-    Readout,
     SourceView,
-    TranslationEngine,
     Word,
 )
+from alignatt_agent.types.engines import Readout, TranslationEngine
+from alignatt_agent.types.stopwatch import Stopwatch
 
 MEMORY = 8
 """Drafts of earlier sources that a policy gets."""

@@ -58,9 +58,9 @@ from tabulate import tabulate
 from transformers import AutoTokenizer
 from transformers.utils import logging
 
-from alignatt_agent.cascade import Engines
+from alignatt_agent.cascade.loading import Engines
 from alignatt_agent.cli import report_errors
-from alignatt_agent.command_line import page, shared_options
+from alignatt_agent.config.command_line import page, shared_options
 from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.doctor import speakers

@@ -27,7 +27,8 @@ from alignatt_agent.engine.options import engine_environment, on_cpu
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.policy import AlignAtt
-from alignatt_agent.types import EngineError, Gate, Prompt, Readout, TranslationEngine
+from alignatt_agent.types import EngineError, Prompt
+from alignatt_agent.types.engines import Gate, Readout, TranslationEngine
 from lab.bench import fused_attention
 from lab.bench.fused_attention import Seam
 from lab.stand_ins import random_models

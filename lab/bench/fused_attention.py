@@ -17,7 +17,7 @@ from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_f
 from transformers.masking_utils import sdpa_mask
 
 from alignatt_agent.engine.transformers_engine import RowRecorder, TransformersEngine
-from alignatt_agent.types import Readout
+from alignatt_agent.types.engines import Readout
 
 QK_FAST = "alignatt_qk_fast"
 """Name under which Transformers knows our attention function."""

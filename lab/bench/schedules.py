@@ -15,7 +15,8 @@ from typing import Any, get_args
 
 import numpy as np
 
-from alignatt_agent.cascade import Engines, chunks, open_stream
+from alignatt_agent.cascade.loading import Engines
+from alignatt_agent.cascade.open_stream import chunks, open_stream
 from alignatt_agent.config.agent_config import Schedule
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved

@@ -10,7 +10,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from alignatt_agent.cascade import Engines, chunks, load_engines, open_stream, shutdown
+from alignatt_agent.cascade.loading import Engines, load_engines, shutdown
+from alignatt_agent.cascade.open_stream import chunks, open_stream
 from alignatt_agent.config.agent_config import ConfigError, DebugConfig, load_config
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved, resolve

@@ -8,7 +8,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from alignatt_agent.cascade import Engines, chunks, open_stream
+from alignatt_agent.cascade.loading import Engines
+from alignatt_agent.cascade.open_stream import chunks, open_stream
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.types import FloatArray, Step

@@ -18,8 +18,8 @@ from pathlib import Path
 import yaml
 
 from alignatt_agent.cli import report_errors
-from alignatt_agent.command_line import page
 from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.config.command_line import page
 from lab.cost.model import DEVICES, lines, rtf, smallest_chunk
 from lab.cost.workload import Workload, read_workload
 from lab.stand_ins.__main__ import real_configurations

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from alignatt_agent.config.agent_config import ConfigError
 from alignatt_agent.evaluation.trace import TalkStep, read_steps
-from alignatt_agent.stopwatch import STAGES
 from alignatt_agent.types import Word
+from alignatt_agent.types.stopwatch import STAGES
 
 STEPS = "steps.jsonl"
 

@@ -49,8 +49,8 @@ from pathlib import Path
 
 from alignatt_agent.cli import report_errors
 from alignatt_agent.cluster.connection import add_options, options_of
-from alignatt_agent.command_line import page, refuse_renamed, shared_options
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
+from alignatt_agent.config.command_line import page, refuse_renamed, shared_options
 from alignatt_agent.evaluation.plan import EvalRun, plan
 from alignatt_agent.evaluation.plots import pyplot
 from alignatt_agent.types import AlignAttError

@@ -15,14 +15,14 @@ from typing import ClassVar
 from simulstream.metrics.logger import METRICS_LOGGER
 
 from alignatt_agent.agent import AlignAttAgent
-from alignatt_agent.cascade import Engines
+from alignatt_agent.cascade.loading import Engines
 from alignatt_agent.config.agent_config import ModelsConfig
 from alignatt_agent.config.checkpoints import locate
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.evaluation.plan import EvalRun
 from alignatt_agent.evaluation.talk_jobs import TalkResult, stream_talk
-from alignatt_agent.types import Readout
+from alignatt_agent.types.engines import Readout
 from lab.curves.engine_cache import cached
 
 StartEngines = Callable[[ModelsConfig, Sequence[tuple[int, int]]], Engines]

@@ -12,19 +12,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from alignatt_agent.cascade import Engines
+from alignatt_agent.cascade.loading import Engines
 from alignatt_agent.evaluation.cache import ResultCache, key_of
-from alignatt_agent.types import (
+from alignatt_agent.types import AttentionRows, Draft, FloatArray, Prompt, Transcript
+from alignatt_agent.types.engines import (
     AlignedItem,
     Aligner,
-    AttentionRows,
-    Draft,
-    FloatArray,
     Gate,
-    Prompt,
     Readout,
     Recognizer,
-    Transcript,
     TranslationEngine,
 )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alignatt_agent.cascade import load_engines
+from alignatt_agent.cascade.loading import load_engines
 from alignatt_agent.cluster.connection import ClusterOptions
 from alignatt_agent.cluster.jobs import Job, JobRunner, job_runner
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError

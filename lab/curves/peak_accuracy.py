@@ -16,7 +16,8 @@ from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.languages import language
 from alignatt_agent.policy.rows import PeakFilter
 from alignatt_agent.translation.prompt import PromptBuilder
-from alignatt_agent.types import FloatArray, Readout
+from alignatt_agent.types import FloatArray
+from alignatt_agent.types.engines import Readout
 from lab.curves.runs import PointRun
 
 _CONTEXT = 2048

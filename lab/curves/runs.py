@@ -22,7 +22,7 @@ from alignatt_agent.evaluation.score import Scores, ScoringError, bleu_tokenizer
 from alignatt_agent.evaluation.stream import prepare
 from alignatt_agent.evaluation.talk_jobs import stream_talks
 from alignatt_agent.policy import Policy
-from alignatt_agent.types import Readout
+from alignatt_agent.types.engines import Readout
 from lab.curves.cached_agent import CachedAgent, EngineSetup, StartEngines, stream_cached
 from lab.curves.grid import ALIGNATT, SINGLE, Point
 from lab.curves.segment_scores import SegmentScores

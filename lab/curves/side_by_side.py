@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import soundfile
 from tqdm import tqdm
 
-from alignatt_agent.cascade import Engines, chunks, open_stream
+from alignatt_agent.cascade.loading import Engines
+from alignatt_agent.cascade.open_stream import chunks, open_stream
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import Talk
 from alignatt_agent.evaluation.plan import EvalRun

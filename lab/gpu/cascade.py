@@ -209,8 +209,8 @@ def _with_chunks(resolved: Any, chunk_ms: int) -> Any:
 
 def _stages(resolved: Any, engines: Any, job: Any) -> dict[str, Any]:
     """Return the seconds of each stage of a stream, and of each of its steps."""
-    from alignatt_agent.cascade import chunks as cut
-    from alignatt_agent.cascade import open_stream
+    from alignatt_agent.cascade.open_stream import chunks as cut
+    from alignatt_agent.cascade.open_stream import open_stream
     from alignatt_agent.config.languages import language
 
     audio, target = job

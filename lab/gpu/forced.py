@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
-from alignatt_agent.cascade import Engines
+from alignatt_agent.cascade.loading import Engines
 from alignatt_agent.config.languages import language as find_language
 from alignatt_agent.engine.drafts import DraftEngine, greedy
 from alignatt_agent.engine.served_model import ServedModel
@@ -22,16 +22,8 @@ from alignatt_agent.engine.speech_models import SpeechModel, TimingModel
 from alignatt_agent.speech.aligner import QwenAligner
 from alignatt_agent.speech.prompt import RecognitionPrompt
 from alignatt_agent.speech.recognizer import SHORTEST_S, padded
-from alignatt_agent.types import (
-    SAMPLE_RATE,
-    AlignedItem,
-    Draft,
-    FloatArray,
-    Gate,
-    Prompt,
-    Readout,
-    Transcript,
-)
+from alignatt_agent.types import SAMPLE_RATE, Draft, FloatArray, Prompt, Transcript
+from alignatt_agent.types.engines import AlignedItem, Gate, Readout
 
 Heads = tuple[tuple[int, int], ...]
 

@@ -94,7 +94,8 @@ def synchronisations(context: Context) -> Result:
     from alignatt_agent.engine.drafts import DraftEngine
     from alignatt_agent.engine.early_stop import processor_name
     from alignatt_agent.engine.options import engine_arguments, engine_environment
-    from alignatt_agent.types import Prompt, Readout
+    from alignatt_agent.types import Prompt
+    from alignatt_agent.types.engines import Readout
     from lab.bench.contenders import open_gate
 
     chosen = size(context)

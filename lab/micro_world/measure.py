@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tqdm.contrib.concurrent import thread_map
 
-from alignatt_agent.cascade import Engines, load_engines, shutdown
+from alignatt_agent.cascade.loading import Engines, load_engines, shutdown
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import find_path

@@ -54,7 +54,7 @@ from tqdm import tqdm
 from transformers.utils import logging
 
 from alignatt_agent.cli import report_errors
-from alignatt_agent.command_line import page, shared_options
+from alignatt_agent.config.command_line import page, shared_options
 from alignatt_agent.config.machine import device, versions
 from alignatt_agent.engine.options import engine_environment, on_cpu
 from lab.parity.cases import CUDA_MODES, DTYPES, MODES, OTHERS, SUBJECTS, subject

@@ -15,7 +15,8 @@ from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.translation.prompt import PromptBuilder
-from alignatt_agent.types import Prompt, Readout
+from alignatt_agent.types import Prompt
+from alignatt_agent.types.engines import Readout
 from lab.parity.cells import Ask, Case, Head
 from lab.stand_ins import random_models
 

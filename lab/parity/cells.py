@@ -10,7 +10,8 @@ import numpy as np
 
 from alignatt_agent.doctor.row_parity import Gap, different_models, missed
 from alignatt_agent.policy import AlignAtt
-from alignatt_agent.types import AttentionRows, Draft, FloatArray, Prompt, Readout
+from alignatt_agent.types import AttentionRows, Draft, FloatArray, Prompt
+from alignatt_agent.types.engines import Readout
 
 FRONTIERS = 8
 """Gates decide with this many frontiers, evenly spread over the source."""

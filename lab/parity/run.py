@@ -17,7 +17,8 @@ from alignatt_agent.doctor.row_parity import bfloat16_constants
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment
 from alignatt_agent.engine.transformers_engine import TransformersEngine
-from alignatt_agent.types import AttentionRows, FloatArray, Prompt, Readout
+from alignatt_agent.types import AttentionRows, FloatArray, Prompt
+from alignatt_agent.types.engines import Readout
 from lab.bench.fused_attention import ENGINES, Seam
 from lab.parity.cases import ENGINE, Dtype, Situations, Subject
 from lab.parity.cells import SEAM, Answer, Ask, Cell, Head, decide

@@ -25,7 +25,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from alignatt_agent.command_line import page
+from alignatt_agent.config.command_line import page
 from lab.results_pages.tables import PAGES, README_TABLE, ResultTable
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -35,9 +35,9 @@ import soundfile
 from tabulate import tabulate
 
 from alignatt_agent.cli import report_errors
-from alignatt_agent.command_line import page
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.checkpoints import EMBEDDED
+from alignatt_agent.config.command_line import page
 from alignatt_agent.config.resources import find_path, known_resources
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
 from lab.stand_ins.layouts import SHAPES

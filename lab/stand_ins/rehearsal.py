@@ -13,8 +13,8 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from alignatt_agent import cascade
 from alignatt_agent.agent import AlignAttAgent
+from alignatt_agent.cascade import loading
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig
 from alignatt_agent.config.checkpoints import ROLES, CheckpointError, locate_one
 from alignatt_agent.config.languages import Language, language
@@ -198,7 +198,7 @@ def _compare(resolved: Resolved) -> tuple[float | None, list[str]]:
     """Compare rows of the loaded engine with Transformers' eager attention on the same ids."""
     if not resolved.heads:
         return None, []
-    engines = cascade.load_resolved(resolved)
+    engines = loading.load_resolved(resolved)
     gap = Gap()
     reference = TransformersEngine(resolved.checkpoints.translation.path)
     for case in doctor_engines.cases(resolved, engines.tokenizer):

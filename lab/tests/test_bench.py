@@ -13,7 +13,8 @@ import pytest
 
 from alignatt_agent.doctor import speakers
 from alignatt_agent.policy import AlignAtt
-from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt, Readout
+from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt
+from alignatt_agent.types.engines import Readout
 from lab.bench import __main__ as bench
 from lab.bench import contenders as bench_contenders
 from lab.bench import streams as bench_streams

@@ -8,8 +8,8 @@ from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.doctor.cli import PREDICTIONS
 from alignatt_agent.doctor.model_sizes import sizes_of
 from alignatt_agent.evaluation.trace import Recorder
-from alignatt_agent.stopwatch import STAGES
 from alignatt_agent.types import SourceView, SpeechUpdate, Step, Transcripts, Word
+from alignatt_agent.types.stopwatch import STAGES
 from lab.cost import model as cost_model
 from lab.cost.__main__ import main, stored, table
 from lab.cost.model import DEVICES, KEEPS_UP, rtf, smallest_chunk, stages

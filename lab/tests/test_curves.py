@@ -12,7 +12,8 @@ from sacrebleu.metrics.chrf import CHRF
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, DebugConfig, load_config
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.evaluation.cache import ResultCache, key_of
-from alignatt_agent.types import Draft, Gate, Prompt, Readout
+from alignatt_agent.types import Draft, Prompt
+from alignatt_agent.types.engines import Gate, Readout
 from lab.curves.engine_cache import CachedDrafts
 from lab.curves.grid import ablations, curve_names, derived_head_set, sweep
 from lab.curves.pareto import BLOCK, Resampled, at_latency, compare, dominance_table, front

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from alignatt_agent.cascade import Engines
+from alignatt_agent.cascade.loading import Engines
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.doctor.speakers import speak

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from alignatt_agent.types import SAMPLE_RATE, AlignedItem
+from alignatt_agent.types import SAMPLE_RATE
+from alignatt_agent.types.engines import AlignedItem
 from lab.micro_world import devset, names
 from lab.micro_world.measure_speech import BINS_S, measure, segments
 

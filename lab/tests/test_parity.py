@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from alignatt_agent.config.resources import find_path
-from alignatt_agent.types import AttentionRows, Prompt, Readout
+from alignatt_agent.types import AttentionRows, Prompt
+from alignatt_agent.types.engines import Readout
 from lab.parity import __main__ as parity
 from lab.parity import run as parity_run
 from lab.parity.cases import BUDGET, MODES, SUBJECTS, subject

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from simulstream.config import yaml_config
 
-from alignatt_agent import cascade
 from alignatt_agent.agent import AlignAttAgent
+from alignatt_agent.cascade import loading
 from alignatt_agent.types import EngineError
 from tests.fakes.agent import FakeEngines, talk, write_config
 
@@ -31,13 +31,13 @@ def pool(monkeypatch):
         state.recognizers.append(family)
         return fakes.asr
 
-    monkeypatch.setattr(cascade.pool, "pooled", pooled)
-    monkeypatch.setattr(cascade.pool, "all_alive", lambda: state.alive)
-    monkeypatch.setattr(cascade.pool, "draft_engine", lambda *_: fakes.translation)
-    monkeypatch.setattr(cascade, "serve_recognizer", serve_recognizer)
-    monkeypatch.setattr(cascade, "TimingModel", lambda model: model)
-    monkeypatch.setattr(cascade, "_warm_up", lambda *_: None)
-    monkeypatch.setattr(cascade, "_assembled", None)
+    monkeypatch.setattr(loading.pool, "pooled", pooled)
+    monkeypatch.setattr(loading.pool, "all_alive", lambda: state.alive)
+    monkeypatch.setattr(loading.pool, "draft_engine", lambda *_: fakes.translation)
+    monkeypatch.setattr(loading, "serve_recognizer", serve_recognizer)
+    monkeypatch.setattr(loading, "TimingModel", lambda model: model)
+    monkeypatch.setattr(loading, "_warm_up", lambda *_: None)
+    monkeypatch.setattr(loading, "_assembled", None)
     monkeypatch.setattr("alignatt_agent.agent.check_requests", lambda _: None)
     return state
 

@@ -14,9 +14,9 @@ from simulstream.metrics.logger import METRICS_LOGGER
 from simulstream.server.message_processor import MessageProcessor
 
 from alignatt_agent.agent import AlignAttAgent
+from alignatt_agent.cascade.contexts import check_contexts
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.resolved import resolve
-from alignatt_agent.contexts import check_contexts
 from alignatt_agent.speech.prompt import ContextError
 from tests.fakes import agent as fakes
 
@@ -164,7 +164,7 @@ def test_contexts_that_no_model_can_take_are_refused_before_any_is_loaded(
     monkeypatch, context, message
 ):
     monkeypatch.setattr(
-        "alignatt_agent.cascade.load_resolved", lambda *_: pytest.fail("engines start")
+        "alignatt_agent.cascade.loading.load_resolved", lambda *_: pytest.fail("engines start")
     )
     content = load_config("micro-low", {"speech.context": context}).to_yaml()
     with pytest.raises(ContextError, match=message):

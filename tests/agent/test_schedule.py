@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.schedule import AsynchronousStream, OverlappedStream
-from alignatt_agent.stream import Stream
+from alignatt_agent.cascade.schedule import AsynchronousStream, OverlappedStream
+from alignatt_agent.cascade.stream import Stream
 from alignatt_agent.types import EngineError
 from tests.fakes.streams import (
     TRANSLATION,

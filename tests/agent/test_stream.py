@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.stopwatch import Stopwatch
-from alignatt_agent.stream import Stream
-from alignatt_agent.target_stream import TargetStream
+from alignatt_agent.cascade.stream import Stream
+from alignatt_agent.cascade.target_stream import TargetStream
 from alignatt_agent.translation.captions import Captions
 from alignatt_agent.types import SAMPLE_RATE, Access, EngineError, StopReason, Word
+from alignatt_agent.types.stopwatch import Stopwatch
 from tests.fakes.models import MonotoneEngine, PieceTokenizer, RandomEngine, StoppingEngine
 from tests.fakes.streams import (
     TALK,

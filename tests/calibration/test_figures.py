@@ -14,7 +14,8 @@ from alignatt_agent.calibration.head_scores import RowScores
 from alignatt_agent.evaluation.plots import FigureError
 from alignatt_agent.evaluation.statistics import Estimate
 from alignatt_agent.policy import AlignAtt, HoldN
-from alignatt_agent.types import AttentionRows, Draft, Prompt, Readout, StopReason
+from alignatt_agent.types import AttentionRows, Draft, Prompt, StopReason
+from alignatt_agent.types.engines import Readout
 from tests.fakes.models import PieceTokenizer
 
 SOURCE = ["We", "train", "large", "models."]

@@ -25,7 +25,8 @@ from alignatt_agent.calibration.translation_score import (
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.evaluation.statistics import macro, micro
-from alignatt_agent.types import AttentionRows, EngineError, Prompt, Readout
+from alignatt_agent.types import AttentionRows, EngineError, Prompt
+from alignatt_agent.types.engines import Readout
 from tests.fakes.models import averaged_score
 
 UNHURRIED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])

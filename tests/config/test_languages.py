@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from alignatt_agent.config.languages import LANGUAGES, LanguageError, language
 from alignatt_agent.config.resources import CHECKOUT_ROOT
-from alignatt_agent.running_text import gaps, join_words, split_words
 from alignatt_agent.translation.units import UnitDecoder
+from alignatt_agent.types.running_text import gaps, join_words, split_words
 from tests.fakes.models import PieceTokenizer
 
 ASKED_FOR = {

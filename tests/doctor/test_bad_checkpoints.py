@@ -62,7 +62,7 @@ def test_a_revision_that_is_not_there_is_fetched_though_others_are(cached):
 def config_with(tmp_path, monkeypatch):
     """Return ``micro-low`` with a changed copy of one model; no engine may start."""
     monkeypatch.setattr(
-        "alignatt_agent.cascade.load_resolved", lambda *_: pytest.fail("engines start")
+        "alignatt_agent.cascade.loading.load_resolved", lambda *_: pytest.fail("engines start")
     )
 
     def change(role, gone=(), **written):

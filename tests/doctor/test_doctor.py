@@ -27,7 +27,8 @@ from alignatt_agent.doctor.machine_checks import (
     check_versions,
 )
 from alignatt_agent.policy import AlignAtt, EmitAll, LocalAgreement
-from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt, Readout
+from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt
+from alignatt_agent.types.engines import Readout
 from lab.stand_ins import random_models
 from tests.fixtures.engines import HEADS, make_prompt
 

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from alignatt_agent.cascade import SCHEDULES
+from alignatt_agent.cascade.open_stream import SCHEDULES
+from alignatt_agent.cascade.stream import Stream
 from alignatt_agent.cli import main
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.doctor import config_checks, speakers
-from alignatt_agent.stream import Stream
 from tests.fakes import agent as fakes
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.policy.alignatt import AlignAtt
-from alignatt_agent.types import AttentionRows, Draft, Gate, Prompt, Readout
+from alignatt_agent.types import AttentionRows, Draft, Prompt
+from alignatt_agent.types.engines import Gate, Readout
 from tests.fixtures.engines import HEADS, make_prompt
 
 TOLERANCE = 1e-4

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from alignatt_agent.engine.drafts import DraftEngine
-from alignatt_agent.types import EngineError, Prompt, Readout
+from alignatt_agent.types import EngineError, Prompt
+from alignatt_agent.types.engines import Readout
 
 HEADS = ((0, 1), (2, 3))
 PROMPT = Prompt((5, 6, 7, 8), 1, (0, 1))

@@ -11,7 +11,8 @@ import torch
 from alignatt_agent.engine import early_stop
 from alignatt_agent.engine.row_requests import Ledger
 from alignatt_agent.policy import AlignAtt
-from alignatt_agent.types import Draft, EngineError, Readout
+from alignatt_agent.types import Draft, EngineError
+from alignatt_agent.types.engines import Readout
 from tests.engine.test_row_requests import request, step
 from tests.fixtures.engines import HEADS, make_prompt
 

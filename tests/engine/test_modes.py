@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import psutil
 import pytest
 
-from alignatt_agent import cascade
+from alignatt_agent.cascade import loading
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment
@@ -59,7 +59,7 @@ def small(models) -> Iterator[tuple[ServedModel, DraftEngine]]:
 @pytest.fixture(scope="module")
 def usual(models) -> list[Draft]:
     """Drafts of the engines that all tests share, with which the other modes are compared."""
-    return together(cascade.load_engines(models, HEADS).translation, BATCH)
+    return together(loading.load_engines(models, HEADS).translation, BATCH)
 
 
 def check(reference: Callable, usual: list[Draft], drafts: list[Draft], whole: bool = False):

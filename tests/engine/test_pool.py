@@ -12,13 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from alignatt_agent import cascade
+from alignatt_agent.cascade import loading
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.speech_models import SpeechModel, stop_ids
-from alignatt_agent.types import EngineError, Readout
+from alignatt_agent.types import EngineError
+from alignatt_agent.types.engines import Readout
 from tests.fixtures.engines import HEADS, make_prompt
 
 READOUT = Readout(HEADS, "emitted")
@@ -39,7 +40,7 @@ def rows_held() -> int:
 
 
 def test_equal_arguments_share_the_engines(engines, models):
-    assert cascade.load_engines(models, HEADS[::-1]) is engines
+    assert loading.load_engines(models, HEADS[::-1]) is engines
     assert (engines.num_layers, engines.num_heads) == (6, 8)
     assert engines.tokenizer.is_fast
 
@@ -110,7 +111,7 @@ def test_an_error_of_a_worker_is_no_death(engines):
 
 def test_threads_that_load_at_once_share_the_engines(engines, models):
     with ThreadPoolExecutor(4) as threads:
-        loaded = list(threads.map(lambda _: cascade.load_engines(models, HEADS), range(4)))
+        loaded = list(threads.map(lambda _: loading.load_engines(models, HEADS), range(4)))
     assert all(found is engines for found in loaded)
 
 
@@ -222,8 +223,8 @@ def test_an_engine_that_dies_is_named_and_can_be_started_again(engines, models):
     engine = {**models.translation.engine, "max_num_seqs": 0}
     changed = models.translation.model_copy(update={"engine": engine})
     with pytest.raises(EngineError, match=r"(?s)^translation model .*max_num_seqs"):
-        cascade.load_engines(models.model_copy(update={"translation": changed}), HEADS)
-    again = cascade.load_engines(models, HEADS)
+        loading.load_engines(models.model_copy(update={"translation": changed}), HEADS)
+    again = loading.load_engines(models, HEADS)
     assert again is not engines
     assert served("asr") is asr
     assert again.translation.draft(prompt, 4, READOUT).rows is not None

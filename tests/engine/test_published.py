@@ -9,12 +9,12 @@ import pytest
 import torch
 from transformers import Gemma4ForConditionalGeneration
 
-from alignatt_agent.cascade import serve_recognizer
+from alignatt_agent.cascade.loading import serve_recognizer
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.speech_models import AudioModel
 from alignatt_agent.speech.front_ends import GemmaPrompt
-from alignatt_agent.types import Readout
+from alignatt_agent.types.engines import Readout
 from lab.stand_ins.fixed_transcript import gemma4_inputs
 from lab.stand_ins.layouts import MEDIA, write_gemma4
 from tests.engine.batches import Case, check_rows

@@ -9,7 +9,8 @@ import psutil
 import pytest
 
 from alignatt_agent.engine import pool
-from alignatt_agent.types import Draft, EngineError, Prompt, Readout
+from alignatt_agent.types import Draft, EngineError, Prompt
+from alignatt_agent.types.engines import Readout
 from tests.engine.batches import POLICY, Case, cases, check_rows, check_same, together
 from tests.fixtures.engines import HEADS, make_prompt
 

@@ -10,7 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from alignatt_agent import cascade
+from alignatt_agent.cascade import loading
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
 from alignatt_agent.config.checkpoints import ROLES
 from alignatt_agent.engine import supported_modes
@@ -56,7 +56,7 @@ def test_verified_versions_pass(monkeypatch, versions):
 def test_other_versions_are_refused_before_anything_starts(monkeypatch, versions, message):
     installed(monkeypatch, **versions)
     with pytest.raises(EngineError, match=message):
-        cascade.load_engines(NOWHERE, HEADS)
+        loading.load_engines(NOWHERE, HEADS)
 
 
 def test_the_installation_asks_for_verified_versions():
@@ -218,13 +218,13 @@ def test_device_limits_arrive(models):
 def test_unknown_arguments_are_named(models, role, key, message):
     changed = getattr(models, role).model_copy(update={"engine": {key: 1}})
     with pytest.raises(EngineError, match=f"^{role} model .*: engine: .*{message}"):
-        cascade.load_engines(models.model_copy(update={role: changed}), HEADS)
+        loading.load_engines(models.model_copy(update={role: changed}), HEADS)
 
 
 @pytest.mark.parametrize("head", [(6, 0), (0, 8), (-1, 0), (0, -1)])
 def test_heads_that_do_not_exist_are_named(models, head):
     with pytest.raises(EngineError, match=rf"no attention heads \[\({head[0]}, {head[1]}\)\] in 6"):
-        cascade.load_engines(models, (*HEADS, head))
+        loading.load_engines(models, (*HEADS, head))
 
 
 def test_the_environment_is_borrowed(monkeypatch):

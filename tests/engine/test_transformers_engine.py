@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from alignatt_agent.engine.transformers_engine import TransformersEngine
-from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt, Readout
+from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt
+from alignatt_agent.types.engines import Readout
 from lab.bench.fused_attention import ENGINES, FusedEngine
 from lab.stand_ins import random_models
 from tests.fixtures.engines import HEADS, make_prompt

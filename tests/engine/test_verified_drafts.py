@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.policy import AlignAtt
-from alignatt_agent.types import Prompt, Readout
+from alignatt_agent.types import Prompt
+from alignatt_agent.types.engines import Readout
 from tests.fakes.engine import STOP, SimulatedModel
 
 HEADS = ((0, 1), (2, 3))

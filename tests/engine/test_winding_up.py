@@ -7,7 +7,7 @@ import multiprocessing
 import numpy as np
 import pytest
 
-from alignatt_agent import cascade
+from alignatt_agent.cascade import loading
 from alignatt_agent.engine import pool
 from alignatt_agent.types import EngineError
 
@@ -18,8 +18,8 @@ def test_shutdown_ends_every_process_and_closes_every_socket(engines):
     # vLLM saw a death, and has not come to the sockets yet.
     dying._finalizer.detach()
     resources.engine_manager.shutdown()
-    cascade.shutdown()
-    cascade.shutdown()
+    loading.shutdown()
+    loading.shutdown()
     assert resources.input_socket.closed
     assert resources.output_socket.closed
     assert not [p for p in multiprocessing.active_children() if "EngineCore" in p.name]

@@ -11,9 +11,9 @@ import av
 import numpy as np
 import pytest
 
-from alignatt_agent.audio import AudioError
 from alignatt_agent.evaluation.audio import converted
 from alignatt_agent.evaluation.devset import DevSetError, load_devset
+from alignatt_agent.types.audio import AudioError
 from tests.fakes import agent as fakes
 
 SECONDS = 4

@@ -118,7 +118,7 @@ def test_scores_on_the_segments_of_the_dev_set(tmp_path):
 def test_the_command(call, monkeypatch, capsys):
     engines, asked = fakes.FakeEngines(), []
     monkeypatch.setattr(
-        "alignatt_agent.cascade.load_engines", lambda *given: asked.append(given) or engines
+        "alignatt_agent.cascade.loading.load_engines", lambda *given: asked.append(given) or engines
     )
     monkeypatch.setattr("alignatt_agent.evaluation.offline.check_requests", lambda *_: None)
     given = ["offline", "--config", str(call.root / "low.yaml"), "--devset", str(call.devset)]

@@ -20,14 +20,8 @@ from transformers import PreTrainedTokenizerFast
 
 from alignatt_agent import cli
 from alignatt_agent.agent import AlignAttAgent
-from alignatt_agent.types import (
-    SAMPLE_RATE,
-    AlignedItem,
-    AttentionRows,
-    Draft,
-    EngineError,
-    Transcript,
-)
+from alignatt_agent.types import SAMPLE_RATE, AttentionRows, Draft, EngineError, Transcript
+from alignatt_agent.types.engines import AlignedItem
 
 BLOCK = SAMPLE_RATE // 2
 SENTENCE = 6

@@ -12,16 +12,15 @@ from alignatt_agent.calibration.translation_score import hits
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import (
     SAMPLE_RATE,
-    AlignedItem,
     AttentionRows,
     Draft,
     EngineError,
     FloatArray,
     Prompt,
-    Readout,
     Transcript,
     Word,
 )
+from alignatt_agent.types.engines import AlignedItem, Readout
 
 READOUT = Readout(heads=((0, 0), (1, 1)), row="predicting")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
+from alignatt_agent.cascade.stream import Stream
+from alignatt_agent.cascade.target_stream import TargetStream
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.speech.live_tail import LiveTail
-from alignatt_agent.stream import Stream
-from alignatt_agent.target_stream import TargetStream
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.types import SAMPLE_RATE, EngineError, Word
 from tests.fakes.models import (

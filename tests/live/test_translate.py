@@ -17,10 +17,10 @@ import pytest
 import webvtt
 
 from alignatt_agent import cli
-from alignatt_agent.audio import AudioError
 from alignatt_agent.live import cli as translate
 from alignatt_agent.live import sources
 from alignatt_agent.types import SAMPLE_RATE, EngineError
+from alignatt_agent.types.audio import AudioError
 from tests.fakes import agent as fakes
 
 WORDS = 13
@@ -29,8 +29,8 @@ WORDS = 13
 @pytest.fixture
 def engines(monkeypatch):
     found = fakes.FakeEngines()
-    monkeypatch.setattr("alignatt_agent.cascade.load_engines", lambda *_: found)
-    monkeypatch.setattr("alignatt_agent.cascade.shutdown", lambda: None)
+    monkeypatch.setattr("alignatt_agent.cascade.loading.load_engines", lambda *_: found)
+    monkeypatch.setattr("alignatt_agent.cascade.loading.shutdown", lambda: None)
     monkeypatch.setattr("alignatt_agent.live.cli.check_requests", lambda _: None)
     return found
 

@@ -122,7 +122,7 @@ def no_models(monkeypatch):
         raise Loading
 
     for name in (
-        "alignatt_agent.cascade.load_resolved",
+        "alignatt_agent.cascade.loading.load_resolved",
         "alignatt_agent.serve.engines.SharedEngines.load",
         "alignatt_agent.cluster.connection.joined",
         "alignatt_agent.calibration.cli.calibrate",

@@ -62,7 +62,9 @@ def test_a_talk_is_translated_as_it_is_heard(client):
 
 def test_the_configured_recogniser_is_started(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr("alignatt_agent.cascade.load_engines", lambda *given: asked.append(given))
+    monkeypatch.setattr(
+        "alignatt_agent.cascade.loading.load_engines", lambda *given: asked.append(given)
+    )
     monkeypatch.setattr("alignatt_agent.serve.engines.check_requests", lambda resolved: None)
     path = fakes.write_config(tmp_path, speech={"recognizer": "whisper"})
     EngineLoader().load(resolve(load_config(str(path)), ["de"]))

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.audio import Resampler
+from alignatt_agent.cascade.stream import StreamStep
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.serve.service import sampling_rate
 from alignatt_agent.serve.stream import MAX_WAITING_S, SpeakerStream
-from alignatt_agent.stream import StreamStep
 from alignatt_agent.types import SAMPLE_RATE, EngineError, SourceView, SpeechUpdate
+from alignatt_agent.types.audio import Resampler
 
 
 def run(coroutine):

@@ -21,7 +21,8 @@ import numpy as np
 from tabulate import tabulate
 
 from alignatt_agent.speech.live_tail import LiveTail
-from alignatt_agent.types import SAMPLE_RATE, AlignedItem, FloatArray, Transcript, Word
+from alignatt_agent.types import SAMPLE_RATE, FloatArray, Transcript, Word
+from alignatt_agent.types.engines import AlignedItem
 from tests.fakes.models import Settings, clock_audio, heard_span
 
 CHUNKS_MS = (100, 250, 500, 850, 1500)

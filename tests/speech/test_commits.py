@@ -18,7 +18,8 @@ from alignatt_agent.speech import commits
 from alignatt_agent.speech.commits import PAUSE_S, committed, overflow_commit
 from alignatt_agent.speech.hypothesis import Hypothesis
 from alignatt_agent.speech.live_tail import LiveTail
-from alignatt_agent.types import SAMPLE_RATE, AlignedItem, Transcript, Word
+from alignatt_agent.types import SAMPLE_RATE, Transcript, Word
+from alignatt_agent.types.engines import AlignedItem
 from tests.fakes.models import Settings, clock_audio, heard_span
 from tests.speech.recognizer_errors import CHUNKS_MS, Vices, make_talk, simulate, stream
 

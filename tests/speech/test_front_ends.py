@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from alignatt_agent.cascade import serve_recognizer
+from alignatt_agent.cascade.loading import serve_recognizer
 from alignatt_agent.config.agent_config import (
     AgentConfig,
     ConfigError,

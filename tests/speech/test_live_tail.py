@@ -20,14 +20,8 @@ from hypothesis import strategies as st
 
 from alignatt_agent.speech.commits import SAME_S, STANDS_S
 from alignatt_agent.speech.live_tail import SILENCE_KEPT_S, LiveTail
-from alignatt_agent.types import (
-    SAMPLE_RATE,
-    AlignedItem,
-    EngineError,
-    Transcript,
-    Transcripts,
-    Word,
-)
+from alignatt_agent.types import SAMPLE_RATE, EngineError, Transcript, Transcripts, Word
+from alignatt_agent.types.engines import AlignedItem
 from tests.fakes.models import ScriptAligner, ScriptRecognizer, Settings, clock_audio, heard_span
 from tests.fakes.scenarios import read
 

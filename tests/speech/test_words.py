@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from alignatt_agent.speech.sentences import ends_sentence, last_sentence_end, split_sentences
 from alignatt_agent.speech.waveform import Intake, audible, in_range, loudness, quietest
 from alignatt_agent.speech.word_times import time_words
-from alignatt_agent.types import AlignedItem, Word
+from alignatt_agent.types import Word
+from alignatt_agent.types.engines import AlignedItem
 
 
 @pytest.mark.parametrize(

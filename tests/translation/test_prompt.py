@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from alignatt_agent.config.sections import PromptConfig
-from alignatt_agent.running_text import gaps, join_words
 from alignatt_agent.translation.prompt import PromptBuilder, PromptError
+from alignatt_agent.types.running_text import gaps, join_words
 
 TRICKY = [
     "model,",

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from alignatt_agent.cascade.contexts import prompt_date
 from alignatt_agent.config.sections import PromptConfig, PromptWording
-from alignatt_agent.contexts import prompt_date
 from alignatt_agent.translation.prompt import PromptBuilder, PromptError
 
 USER_ONLY = PromptWording(system=None, after="\n\nDo not think.")

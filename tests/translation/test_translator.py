@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignatt_agent.policy import AlignAtt, EmitAll, HoldN, LocalAgreement
-from alignatt_agent.stopwatch import Stopwatch
 from alignatt_agent.translation.drafter import Drafter
 from alignatt_agent.translation.revision import carry_over
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.types import Decision, Draft, EngineError, SourceView
+from alignatt_agent.types.stopwatch import Stopwatch
 from tests.fakes.models import (
     READOUT,
     MonotoneEngine,

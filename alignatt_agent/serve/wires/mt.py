@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
+from alignatt_agent.cascade.target_stream import TargetStream
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.serve.remote import RemoteTarget
 from alignatt_agent.serve.service import Service
 from alignatt_agent.serve.wires.connection import Connection
-from alignatt_agent.target_stream import TargetStream
 from alignatt_agent.types import EngineError, Word
 
 PATHS = ("/mt",)

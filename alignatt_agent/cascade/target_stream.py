@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 from typing import Protocol
 
-from alignatt_agent.speech.hypothesis import seen
-from alignatt_agent.stopwatch import Stopwatch
+from alignatt_agent.speech.accessible import with_access
 from alignatt_agent.types import Access, Emission, GatedDraft, SourceView, SpeechUpdate, Step, Word
+from alignatt_agent.types.stopwatch import Stopwatch
 
 
 class TargetSide(Protocol):
@@ -71,7 +71,7 @@ class TargetStream:
         translator = self.translator
         emitted = translator.emitted
         if self._access is not None:
-            heard = seen(heard, self._access)
+            heard = with_access(heard, self._access)
         begin = self._watch.now()
         if self._await_ahead():
             self._watch.shorten("draft", begin)

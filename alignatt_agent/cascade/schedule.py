@@ -11,9 +11,9 @@ from concurrent.futures import Future, wait
 from dataclasses import replace
 from typing import Any
 
-from alignatt_agent.stopwatch import STAGES, added
-from alignatt_agent.stream import SpeechStep, Stream, StreamStep, attempt
+from alignatt_agent.cascade.stream import SpeechStep, Stream, StreamStep, attempt
 from alignatt_agent.types import Emission, SourceView, SpeechUpdate, Step
+from alignatt_agent.types.stopwatch import STAGES, added
 
 NOTHING_HEARD = SpeechUpdate((), SourceView((), 0))
 NOTHING = Step(0.0, NOTHING_HEARD, None, (), 0, 0, dict.fromkeys(STAGES, 0.0))

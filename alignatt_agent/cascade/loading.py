@@ -1,18 +1,17 @@
-"""The cascade (Figure 1 of the paper): engines that streams share, and new streams on them."""
+"""Engines that all streams of a process share: started, warmed up, started again."""
 
 from __future__ import annotations
 
 import atexit
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from alignatt_agent.config.agent_config import ModelsConfig
-from alignatt_agent.config.languages import Language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.served_model import ServedModel
@@ -22,7 +21,6 @@ from alignatt_agent.engine.speech_models import (
     SpeechModel,
     TimingModel,
 )
-from alignatt_agent.schedule import AsynchronousStream, OverlappedStream
 from alignatt_agent.speech.aligner import QwenAligner
 from alignatt_agent.speech.front_ends import (
     GEMMA4_AUDIO,
@@ -31,88 +29,9 @@ from alignatt_agent.speech.front_ends import (
     PlainRecognizer,
     WhisperPrompt,
 )
-from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.speech.recognizer import QwenRecognizer
-from alignatt_agent.stopwatch import Stopwatch
-from alignatt_agent.stream import Stream
-from alignatt_agent.target_stream import TargetStream
-from alignatt_agent.translation.captions import Captions
-from alignatt_agent.translation.prompt import PromptBuilder
-from alignatt_agent.translation.translator import Translator
-from alignatt_agent.types import (
-    SAMPLE_RATE,
-    Aligner,
-    FloatArray,
-    Prompt,
-    Readout,
-    Recognizer,
-    TranslationEngine,
-)
-
-SCHEDULES: dict[str, type[Stream]] = {
-    "sync": Stream,
-    "overlap": OverlappedStream,
-    "async": AsynchronousStream,
-}
-
-
-def open_stream(
-    resolved: Resolved,
-    engines: Engines,
-    source: Language,
-    targets: Sequence[Language],
-    context: str = "",
-) -> Stream:
-    """Open a new stream on the engines.
-
-    Args:
-        resolved: the configuration with its head sets.
-        engines: models that streams share.
-        source: the spoken language.
-        targets: the languages of the translations; the spoken one gets captions.
-        context: names and terms of the talk.
-
-    Raises:
-        HeadSetError: the configuration has no head set for a direction.
-    """
-    config, watch = resolved.config, Stopwatch()
-    verify = config.debug.verify_transcripts
-    tail = LiveTail(
-        engines.asr, engines.aligner, source.code, config.speech, watch, context, verify
-    )
-    target_streams = {
-        target.code: TargetStream(Captions())
-        if target.code == source.code
-        else _target_stream(resolved, engines, source, target, context)
-        for target in targets
-    }
-    stream = SCHEDULES[config.schedule](tail, target_streams, watch)
-    if config.debug.draft_ahead and config.schedule == "sync":
-        tail.on_hypothesis = stream.draft_ahead  # no other chunk is being translated then
-    return stream
-
-
-def _target_stream(
-    resolved: Resolved, engines: Engines, source: Language, target: Language, context: str
-) -> TargetStream:
-    config, watch = resolved.config, Stopwatch()
-    policy, readout = config.policy_for(target.code), None
-    # Without a gate the rows still give the source word of an emitted token.
-    if policy.reads != "tokens" or target.code in config.head_sets:
-        readout = resolved.readout(source, target)
-    translator = Translator(
-        engine=engines.translation,
-        prompt_builder=PromptBuilder.of(engines.tokenizer, config.prompt, source, target, context),
-        tokenizer=engines.tokenizer,
-        readout=readout,
-        policy=policy,
-        spaced=target.spaced,
-        max_draft_tokens=config.max_draft_tokens,
-        early_stop=config.debug.early_stop,
-        verify=config.debug.verify_drafts,
-        watch=watch,
-    )
-    return TargetStream(translator, watch, config.access_for(target.code))
+from alignatt_agent.types import SAMPLE_RATE, Prompt
+from alignatt_agent.types.engines import Aligner, Readout, Recognizer, TranslationEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +48,6 @@ class Engines:
 
 _lock = threading.Lock()
 _assembled: tuple[str, Engines] | None = None
-
-
-def chunks(resolved: Resolved, audio: FloatArray) -> Iterator[FloatArray]:
-    """Cut audio, ``[samples]``, into the chunks of a configuration."""
-    size = SAMPLE_RATE * resolved.config.chunk_ms // 1000
-    return (audio[begin : begin + size] for begin in range(0, len(audio), size))
 
 
 def load_engines(

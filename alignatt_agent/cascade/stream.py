@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy.typing as npt
 
+from alignatt_agent.cascade.target_stream import TargetStream
 from alignatt_agent.speech.live_tail import LiveTail
-from alignatt_agent.stopwatch import Stopwatch, added
-from alignatt_agent.target_stream import TargetStream
 from alignatt_agent.types import Emission, SourceView, SpeechUpdate, Step
+from alignatt_agent.types.stopwatch import Stopwatch, added
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,100 @@
+"""What the cascade asks of its three engines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from alignatt_agent.types import Draft, FloatArray, Prompt, Transcript
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedItem:
+    """A word as the forced aligner returned it; seconds from the start of the given audio."""
+
+    text: str
+    start: float
+    end: float
+
+
+class Recognizer(Protocol):
+    """Speech recognition of a whole waveform."""
+
+    def transcribe(
+        self, audio: FloatArray, language: str, context: str = "", expected: str = ""
+    ) -> Transcript:
+        """Return the transcript of ``audio``, ``[samples]``.
+
+        Args:
+            audio: the speech.
+            language: code of the spoken language.
+            context: names and terms that may occur.
+            expected: the probable beginning of the transcript, only to save time.
+        """
+
+
+class Aligner(Protocol):
+    """Forced alignment of a waveform and its transcript."""
+
+    def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
+        """Return the words of ``text`` with times; counts may differ from ``text.split()``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readout:
+    """Which attention rows a draft request returns.
+
+    Attributes:
+        heads: ``(layer, head)`` pairs, in the order of ``AttentionRows``' head axis.
+        row: ``"predicting"`` reads the query that predicts a draft token (one position before
+            it), ``"emitted"`` the query at the token itself (the paper's rows).
+        probabilities: whether to return those of the tokens, too; then nothing is verified.
+    """
+
+    heads: tuple[tuple[int, int], ...]
+    row: Literal["predicting", "emitted"]
+    probabilities: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A first-failure scan that an engine may run while it drafts.
+
+    Attributes:
+        settings: keyword arguments of ``policy.AlignAtt``.
+        frontier: number of source tokens that belong to accessible words.
+    """
+
+    settings: Mapping[str, float | str]
+    frontier: int
+
+
+class TranslationEngine(Protocol):
+    """Greedy continuation of a prompt with attention rows."""
+
+    def draft(
+        self,
+        prompt: Prompt,
+        max_tokens: int,
+        readout: Readout | None = None,
+        gate: Gate | None = None,
+        resumed: Draft | None = None,
+        expected: Sequence[int] = (),
+    ) -> Draft:
+        """Continue ``prompt`` greedily by at most ``max_tokens`` tokens.
+
+        ``Draft.rows`` holds one row per returned token when ``readout`` is given, else ``None``.
+
+        Args:
+            prompt: what to continue.
+            max_tokens: longest draft, tokens of ``resumed`` included.
+            readout: attention rows to return.
+            gate: permission to stop at the first token that this gate rejects. That token is the
+                last one returned, with its row, and the draft is ``cut``. May be ignored.
+            resumed: an earlier draft of the same prompt and readout; the result begins with it.
+            expected: the probable continuation after that, only to save steps. May be ignored.
+
+        Raises:
+            EngineError: the engine failed or returned fewer rows than tokens.
+        """
