@@ -13,7 +13,7 @@ IMPORTS = (
     "vllm.v1.engine.async_llm", "vllm.model_executor.models.gemma4",
     "vllm.model_executor.models.gemma4_mm", "vllm.model_executor.models.qwen3_asr",
     "alignatt_agent.engine.capture", "alignatt_agent.engine.replay",
-    "alignatt_agent.engine.early_stop", "alignatt_agent.cascade",
+    "alignatt_agent.engine.early_stop", "alignatt_agent.cascade.loading",
 )  # fmt: skip
 """What engines and cascade import, without a GPU being asked for anything."""
 
