@@ -12,30 +12,16 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, PreTrainedTokenizerFast
 from transformers.models.gemma3 import Gemma3Config, Gemma3ForConditionalGeneration
 from transformers.models.gemma4 import Gemma4Config, Gemma4ForConditionalGeneration
-from transformers.models.hunyuan_v1_dense import HunYuanDenseV1Config
-from transformers.models.llama import LlamaConfig
-from transformers.models.qwen3 import Qwen3Config
 
 from alignatt_agent.doctor.model_sizes import PUBLISHED
 from lab.stand_ins import random_models, templates
+from lab.stand_ins.random_models import TABLE
 from lab.stand_ins.speech_layout import write_json
-from lab.stand_ins.templates import FAMILIES
 
-_TOWER = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
-
-MEDIA = {
-    "image_token": "<|image|>",
-    "boi_token": "<|image>",
-    "eoi_token": "<image|>",
-    "audio_token": "<|audio|>",
-    "boa_token": "<|audio>",
-    "eoa_token": "<audio|>",
-    "video_token": "<|video|>",
-}
-"""Gemma-4's tokens of other media, by the names of its configuration; no text holds them."""
+MEDIA: Mapping[str, str] = TABLE["media"]
 
 _PROCESSOR = {
     "processor_class": "Gemma4Processor",
@@ -92,17 +78,7 @@ def write_gemma4(folder: Path, seed: int = 0, **sizes: Any) -> Path:
     ids = {name: tokenizer.convert_tokens_to_ids(token) for name, token in MEDIA.items()}
     config = Gemma4Config(
         text_config=_text("gemma4", sizes),
-        vision_config={
-            **_TOWER,
-            "intermediate_size": 128,
-            "num_key_value_heads": 2,
-            "head_dim": 32,
-            "position_embedding_size": 64,
-            "default_output_length": 4,
-        },
-        # The first stage has as many channels as there are mel bins: Transformers sizes the next
-        # layer by them. vLLM's linear on a CPU takes any width, and wrote past its output.
-        audio_config={**_TOWER, "subsampling_conv_channels": (128, 8), "output_proj_dims": 64},
+        **TABLE["towers"]["gemma4"],
         **{f"{name}_id": place for name, place in ids.items()},
         eoa_token_index=ids["eoa_token"],
     )
@@ -114,31 +90,20 @@ def write_gemma4(folder: Path, seed: int = 0, **sizes: Any) -> Path:
 
 def write_gemma3(folder: Path, seed: int = 0, **sizes: Any) -> Path:
     """Write a ``Gemma3ForConditionalGeneration``: text and vision, as MiLMMT-46-4B is published."""
-    config = Gemma3Config(
-        text_config=_text("gemma3", sizes),
-        vision_config={**_TOWER, "intermediate_size": 128, "image_size": 56, "patch_size": 14},
-        mm_tokens_per_image=4,
-        **_last_ids("boi_token_index", "eoi_token_index", "image_token_index"),
-    )
+    config = Gemma3Config(text_config=_text("gemma3", sizes), **TABLE["towers"]["gemma3"])
     _save(Gemma3ForConditionalGeneration, config, "gemma3", folder, seed)
     return folder
 
 
 def write_text(architecture: str, folder: Path, seed: int = 0, **sizes: Any) -> Path:
     """Write a Qwen3, HunYuan or Llama with the family's template and all ids that end its turns."""
-    make = {"qwen3": Qwen3Config, "hunyuan": HunYuanDenseV1Config, "llama": LlamaConfig}
-    config = make[architecture](**_text(architecture, sizes))
+    config = AutoConfig.for_model(**_text(architecture, sizes))
     _save(AutoModelForCausalLM.from_config, config, architecture, folder, seed)
     return folder
 
 
 def _text(architecture: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
     return {**random_models.tiny(architecture), **sizes, "max_position_embeddings": 8192}
-
-
-def _last_ids(*names: str) -> dict[str, int]:
-    """Give tokens of other towers the last ids, where no text token of a tiny tokenizer is."""
-    return {name: random_models.VOCABULARY - place for place, name in enumerate(names, start=1)}
 
 
 def _save(
@@ -150,13 +115,11 @@ def _save(
     tokenizer: PreTrainedTokenizerFast | None = None,
 ) -> None:
     tokenizer = tokenizer or templates.tokenizer(architecture)
-    stops = tokenizer.convert_tokens_to_ids(list(FAMILIES[architecture].stops))
+    stops = tokenizer.convert_tokens_to_ids(list(templates.FAMILIES[architecture].stops))
     begin, pad = tokenizer.bos_token_id, tokenizer.pad_token_id
     text = config.get_text_config()
     text.bos_token_id, text.pad_token_id, text.eos_token_id = begin, pad, stops[0]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = make(config).eval()
+    model = random_models.drawn(lambda: make(config), seed)
     random_models.season(model, architecture)
     if architecture == "gemma4" and text.num_hidden_layers > _SHALLOW:
         for name, weight in model.named_parameters():

@@ -1,4 +1,4 @@
-"""Random checkpoints of several architectures and any size.
+"""Random checkpoints of several architectures and any size, see ``architectures.yaml``.
 
 All share one byte-level tokenizer with a chat template, so that ``PromptBuilder`` works on them.
 """
@@ -10,141 +10,62 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedTokenizerFast
-from transformers.models.apertus import ApertusConfig
-from transformers.models.cohere2 import Cohere2Config
-from transformers.models.gemma3 import Gemma3TextConfig
-from transformers.models.gemma4 import Gemma4TextConfig
-from transformers.models.gpt_oss import GptOssConfig
-from transformers.models.hunyuan_v1_dense import HunYuanDenseV1Config
-from transformers.models.llama import LlamaConfig
-from transformers.models.olmoe import OlmoeConfig
-from transformers.models.qwen3 import Qwen3Config
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    GenerationConfig,
+    PreTrainedTokenizerFast,
+)
+
+TABLE: Mapping[str, Any] = yaml.safe_load(
+    Path(__file__).with_name("architectures.yaml").read_text(encoding="utf-8")
+)
+ARCHITECTURES = tuple(TABLE["architectures"])
+GEMMA4_200M: Mapping[str, Any] = TABLE["gemma4_200m"]
+_TINY: Mapping[str, Any] = TABLE["tiny"]
 
 VOCABULARY = 512
 """Ids of the smallest models; larger vocabularies leave the surplus unused by the tokenizer."""
-
 FIRST_PLAIN_ID = 6
 """Ids below are special."""
 
-_SPECIALS = ["<pad>", "<eos>", "<bos>", "<unk>", "<|turn>", "<turn|>"]
-_IDS = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": [1, 5]}
-_TEMPLATE = (
-    "{{ bos_token }}{% for m in messages %}<|turn>{{ m['role'] }}\n{{ m['content'] }}<turn|>\n"
-    "{% endfor %}{% if add_generation_prompt %}<|turn>model\n{% endif %}"
-)
 _TEXT = [
     "the model reads every word of the talk, and then it waits until evidence arrives.",
     "system You are a simultaneous interpreter. Translate the talk from English into German.",
 ]
 
-# Query heads 0-3 share one key head, 4-7 the other. Head sizes are ones that vLLM's CPU kernels
-# have. Weights are large, so that greedy drafts wander instead of repeating one token.
-_TINY: Mapping[str, Any] = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 128,
-    "intermediate_size": 256,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 2,
-    "head_dim": 32,
-    "max_position_embeddings": 2048,
-    "initializer_range": 0.2,
-    "tie_word_embeddings": False,
-    **_IDS,
-}
-_SLIDING: Mapping[str, Any] = {
-    "num_hidden_layers": 6,
-    "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 2,
-    "sliding_window": 64,
-    "tie_word_embeddings": True,
-}
-_EXPERTS: Mapping[str, Any] = {"num_experts_per_tok": 2, "intermediate_size": 64}
-_GPT_OSS: Mapping[str, Any] = {
-    **_EXPERTS,
-    "num_local_experts": 4,
-    "sliding_window": 64,
-    "layer_types": ["sliding_attention", "full_attention"] * 2,
-    "max_position_embeddings": 131072,
-    # Wider ones, without norms of queries and keys, make rounding large: 2e-4 in a row.
-    "initializer_range": 0.1,
-}
-_COHERE2: Mapping[str, Any] = {
-    "sliding_window": 64,
-    "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
-    "tie_word_embeddings": True,
-    "logit_scale": 1.0,
-}
-_GEMMA4: Mapping[str, Any] = {
-    **_SLIDING,
-    "global_head_dim": 64,
-    "vocab_size_per_layer_input": VOCABULARY,
-    "hidden_size_per_layer_input": 16,
-    "num_kv_shared_layers": 2,
-}
-
 TIED_EMBEDDINGS = 0.05
 """Factor on embeddings that are output weights as well."""
-
-_SHARPENED: Mapping[str, float] = {"gemma3": 2.0, "qwen3": 2.0, "hunyuan": 2.0}
+_SHARPENED = {"gemma3": 2.0, "qwen3": 2.0, "hunyuan": 2.0}
 """Added to the scale of normalised queries, whose attention would be almost uniform."""
-
 _SINK = 6.0
 """Added to the scores of attention sinks, which would take next to nothing."""
-
-GEMMA4_200M: Mapping[str, Any] = {
-    "vocab_size": 16384,
-    "vocab_size_per_layer_input": 16384,
-    "hidden_size": 1024,
-    "intermediate_size": 4096,
-    "hidden_size_per_layer_input": 64,
-    "num_hidden_layers": 12,
-    "num_kv_shared_layers": 4,
-    "head_dim": 128,
-    "global_head_dim": 256,
-    "layer_types": (["sliding_attention"] * 3 + ["full_attention"]) * 3,
-    "sliding_window": 512,
-    "initializer_range": 0.1,
-}
-"""Sizes for ``write("gemma4", ...)`` at which compute and not overhead takes the time."""
-
-_CONFIGS: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
-    # Sliding, full and KV-shared layers, two head sizes.
-    "gemma4": (Gemma4TextConfig, _GEMMA4),
-    "gemma3": (Gemma3TextConfig, {**_SLIDING, "query_pre_attn_scalar": 32}),
-    "qwen3": (Qwen3Config, {}),
-    "hunyuan": (HunYuanDenseV1Config, {}),
-    "llama": (LlamaConfig, {}),
-    # Attention sinks.
-    "gpt-oss": (GptOssConfig, _GPT_OSS),
-    # vLLM's window is one position wider than Transformers'.
-    "cohere2": (Cohere2Config, _COHERE2),
-    # Transformers clips queries, keys and values, vLLM does not.
-    "olmoe": (
-        OlmoeConfig,
-        {**_EXPERTS, "num_attention_heads": 4, "num_experts": 4, "clip_qkv": 1.0},
-    ),
-    # vLLM keeps constants of its activation in bfloat16.
-    "apertus": (ApertusConfig, {}),
-}
-ARCHITECTURES = tuple(_CONFIGS)
 
 
 def write(architecture: str, folder: Path, *, seed: int = 0, **sizes: Any) -> Path:
     """Write a random checkpoint with its tokenizer; equal arguments write equal weights."""
-    if architecture not in _CONFIGS:
+    if architecture not in ARCHITECTURES:
         raise ValueError(f"unknown architecture {architecture!r}; known: {list(ARCHITECTURES)}")
-    make, _ = _CONFIGS[architecture]
-    config = make(**{**tiny(architecture), **sizes})
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed * len(ARCHITECTURES) + ARCHITECTURES.index(architecture))
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    config = AutoConfig.for_model(**{**tiny(architecture), **sizes})
+    model = drawn(
+        lambda: AutoModelForCausalLM.from_config(config, dtype=torch.float32),
+        seed * len(ARCHITECTURES) + ARCHITECTURES.index(architecture),
+    )
     season(model, architecture)
-    model.generation_config = GenerationConfig(**_IDS)
+    ids = {name: _TINY[name] for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
+    model.generation_config = GenerationConfig(**ids)
     model.save_pretrained(folder)
     tokenizer().save_pretrained(folder)
     return folder
+
+
+def drawn(make: Callable[[], Any], seed: int) -> Any:
+    """Return a model with weights drawn from ``seed``; other draws do not change."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return make().eval()
 
 
 def season(model: Any, architecture: str) -> None:
@@ -155,15 +76,21 @@ def season(model: Any, architecture: str) -> None:
     for name, weight in model.named_parameters():
         if name.endswith(".sinks"):
             weight.data.add_(_SINK)
-    if architecture in _SHARPENED:
-        for name, weight in model.named_parameters():
-            if name.endswith(("q_norm.weight", "query_layernorm.weight")):
-                weight.data.add_(_SHARPENED[architecture])
+        if name.endswith(("q_norm.weight", "query_layernorm.weight")):
+            weight.data.add_(_SHARPENED.get(architecture, 0.0))
 
 
 def tiny(architecture: str) -> dict[str, Any]:
     """Return the smallest configuration of an architecture, by its Transformers keys."""
-    return {**_TINY, **_CONFIGS[architecture][1]}
+    return {**_TINY, **TABLE["architectures"][architecture]}
+
+
+def chat_template(name: str) -> str:
+    """Return one of ``chat_templates``, of which lines and indentation are no part."""
+    path = Path(__file__).parent / "chat_templates" / f"{name}.jinja"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    text = "".join(line.strip() for line in lines if not line.startswith("{#"))
+    return text.replace("\\n", "\n")
 
 
 def byte_level(specials: list[str]) -> Tokenizer:
@@ -182,7 +109,7 @@ def byte_level(specials: list[str]) -> Tokenizer:
 
 
 def tokenizer(
-    specials: Sequence[str] = _SPECIALS, template: str = _TEMPLATE
+    specials: Sequence[str] = TABLE["families"]["gemma4"]["specials"], template: str = "random"
 ) -> PreTrainedTokenizerFast:
     """Return a byte-level tokenizer; ``specials`` are pad, end, begin, unknown, and marks."""
     pad, end, begin, unknown, *marks = specials
@@ -193,5 +120,5 @@ def tokenizer(
         pad_token=pad,
         unk_token=unknown,
         extra_special_tokens=marks,
-        chat_template=template,
+        chat_template=chat_template(template),
     )

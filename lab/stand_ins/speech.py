@@ -25,28 +25,7 @@ from lab.stand_ins.speech_layout import (
     write_json,
 )
 
-CHAT_TEMPLATE = (
-    "{%- set heard = namespace(context='', audio='') -%}"
-    "{%- for message in messages -%}"
-    "{%- if message.content is string -%}"
-    "{%- if message.role == 'system' -%}"
-    "{%- set heard.context = heard.context + message.content -%}"
-    "{%- endif -%}"
-    "{%- else -%}"
-    "{%- for part in message.content -%}"
-    "{%- if part.type == 'audio' -%}"
-    "{%- set heard.audio = heard.audio + '<|audio_start|><|audio_pad|><|audio_end|>' -%}"
-    "{%- elif part.type == 'text' and message.role == 'system' -%}"
-    "{%- set heard.context = heard.context + part.text -%}"
-    "{%- endif -%}"
-    "{%- endfor -%}"
-    "{%- endif -%}"
-    "{%- endfor -%}"
-    "{{- '<|im_start|>system\n' + heard.context + '<|im_end|>\n' -}}"
-    "{{- '<|im_start|>user\n' + heard.audio + '<|im_end|>\n' -}}"
-    "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}"
-)
-"""Writes the same text as the published one: always a system turn, then the audio."""
+CHAT_TEMPLATE = random_models.chat_template("qwen3_asr")
 
 _SPECIAL = (
     *("<|endoftext|>", "<|im_start|>", "<|im_end|>"),
@@ -83,35 +62,10 @@ def write_aligner(folder: Path, seed: int = 0) -> Path:
     return folder
 
 
-def tiny(ids: Mapping[str, int], seed: int) -> Qwen3ASRForConditionalGeneration:
+def tiny(ids: Mapping[str, int], seed: int) -> Any:
     """Return a random Qwen3-ASR of 0.4 million parameters with these special tokens."""
-    config = Qwen3ASRConfig(
-        **special_ids(ids),
-        audio_config={
-            "d_model": 64,
-            "encoder_layers": 2,
-            "encoder_attention_heads": 2,
-            "encoder_ffn_dim": 128,
-            "downsample_hidden_size": 16,
-            "output_dim": 64,
-            "n_window": 50,
-            "n_window_infer": 800,
-        },
-        text_config={
-            "vocab_size": random_models.VOCABULARY + 64,
-            "hidden_size": 64,
-            "intermediate_size": 128,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "num_key_value_heads": 2,
-            "head_dim": 32,
-            "max_position_embeddings": 4096,
-            "tie_word_embeddings": True,
-        },
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return Qwen3ASRForConditionalGeneration(config).eval()
+    config = Qwen3ASRConfig(**special_ids(ids), **random_models.TABLE["recognizer"])
+    return random_models.drawn(lambda: Qwen3ASRForConditionalGeneration(config), seed)
 
 
 def special_ids(ids: Mapping[str, int]) -> dict[str, int]:

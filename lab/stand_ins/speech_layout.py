@@ -8,6 +8,7 @@ one loading path serves both.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,23 +27,6 @@ LM_HEAD = "thinker.lm_head.weight"
 
 TIMESTAMP_MS = 80
 """Width of one bin of the forced aligner, in milliseconds."""
-
-_FEATURES: Mapping[str, Any] = {
-    "chunk_length": 30,
-    "dither": 0.0,
-    "feature_extractor_type": "WhisperFeatureExtractor",
-    "feature_size": 128,
-    "hop_length": 160,
-    "n_fft": 400,
-    "n_samples": 480000,
-    "nb_max_frames": 3000,
-    "padding_side": "right",
-    "padding_value": 0.0,
-    "processor_class": "Qwen3ASRProcessor",
-    "return_attention_mask": True,
-    "sampling_rate": 16000,
-}
-"""``preprocessor_config.json``."""
 
 _AUDIO_KEYS = (
     *("activation_function", "d_model", "downsample_hidden_size", "encoder_attention_heads"),
@@ -138,7 +122,7 @@ def save_settings(config: dict[str, Any], dtype: str, ids: Mapping[str, int], fo
         folder / "generation_config.json",
         {"do_sample": False, "eos_token_id": stop, "pad_token_id": stop[0]},
     )
-    write_json(folder / "preprocessor_config.json", _FEATURES)
+    shutil.copy(Path(__file__).with_name("preprocessor_config.json"), folder)
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
