@@ -23,7 +23,7 @@ from tests.fakes import agent as fakes
 
 @pytest.fixture(autouse=True)
 def heard():
-    """The contexts that the recogniser was given, one after the other."""
+    """The contexts that the recognizer was given, one after the other."""
     fakes.FakeRecognizer.contexts.clear()
     yield lambda: [text for text, _ in groupby(fakes.FakeRecognizer.contexts)]
     for found in list(METRICS_LOGGER.filters):
@@ -47,7 +47,7 @@ def test_an_evaluation_takes_contexts_per_talk(call, heard):
     context = yaml.safe_load(resolved.read_text())["speech"]["context"]
     assert context == {"talk0": ["AlignAtt", "vLLM"], "talk1": ["注意力"]}
 
-    # The command that is printed does the same without our wrapper.
+    # The printed command does the same without our wrapper.
     assert f"simulstream_inference --speech-processor-config {resolved}" in text
     fakes.FakeRecognizer.contexts.clear()
     METRICS_LOGGER.setLevel(logging.INFO)
@@ -78,60 +78,55 @@ def test_talks_without_a_context_and_contexts_without_a_talk_are_noted(call, hea
     assert heard() == ["", "vLLM"]
 
 
-def start(config, folder, name="both"):
+def start(context, folder):
     """Return a processor whose talks have contexts."""
     METRICS_LOGGER.setLevel(logging.INFO)
-    content = yaml.safe_load(fakes.write_config(folder).read_text())
-    content["speech"]["context"] = config
-    (folder / f"{name}.yaml").write_text(yaml.safe_dump(content))
-    namespace = yaml_config(str(folder / f"{name}.yaml"))
+    speech = {"hold_back_ms": 0, "context": context}
+    namespace = yaml_config(str(fakes.write_config(folder, speech=speech)))
     fakes.FakeAgent.load_model(namespace)
     return fakes.FakeAgent(namespace)
 
 
-def announce(messages, talk):
-    messages.process_metadata(
-        {
-            "source_lang": "en",
-            "target_lang": "de",
-            "metrics_metadata": {"wav_name": f"/somewhere/{talk}.wav"},
-        }
-    )
+def announce(agent, talk):
+    named = {"metrics_metadata": {"wav_name": f"/somewhere/{talk}.wav"}}
+    given = {"source_lang": "en", "target_lang": "de", **named}
+    MessageProcessor(0, agent).process_metadata(given)
+
+
+def context_of_chunk(agent):
+    """Return the only context that the recognizer gets with a chunk."""
+    fakes.FakeRecognizer.contexts.clear()
+    agent.process_chunk(fakes.talk(6))
+    (context,) = set(fakes.FakeRecognizer.contexts)
+    return context
 
 
 def test_processors_side_by_side_hear_of_their_own_talks(tmp_path):
     contexts = {"a": ["AlignAtt"], "b": ["vLLM"]}
     ours, theirs = start(contexts, tmp_path), start(contexts, tmp_path)
-    for agent, talk in ((ours, "a"), (theirs, "b")):
-        announce(MessageProcessor(0, agent), talk)
-    for agent, expected in ((theirs, "vLLM"), (ours, "AlignAtt"), (theirs, "vLLM")):
-        fakes.FakeRecognizer.contexts.clear()
-        agent.process_chunk(fakes.talk(6))
-        assert set(fakes.FakeRecognizer.contexts) == {expected}
+    announce(ours, "a")
+    announce(theirs, "b")
+    contexts = [context_of_chunk(agent) for agent in (theirs, ours, theirs)]
+    assert contexts == ["vLLM", "AlignAtt", "vLLM"]
     ours.clear()
-    announce(MessageProcessor(0, ours), "c")  # of which nothing is known
-    ours.process_chunk(fakes.talk(6))
-    assert fakes.FakeRecognizer.contexts[-1] == ""
+    announce(ours, "unknown")
+    assert context_of_chunk(ours) == ""
 
 
 def test_a_stream_can_be_given_its_own_context(tmp_path, monkeypatch):
     monkeypatch.setattr("alignatt_agent.agent.check_contexts", lambda *_, **__: None)
     agent = start(["AlignAtt", "vLLM"], tmp_path)
-
-    def given():
-        fakes.FakeRecognizer.contexts.clear()
+    for given, expected in (
+        (None, "AlignAtt\nvLLM"),
+        ("João", "João"),
+        ("", ""),
+        (None, "AlignAtt\nvLLM"),
+    ):
+        agent.clear()
         agent.set_target_language("de")
-        agent.process_chunk(fakes.talk(6))
-        return fakes.FakeRecognizer.contexts[-1]
-
-    assert given() == "AlignAtt\nvLLM"
-    agent.clear()
-    agent.set_context("João")
-    assert given() == "João"
-    agent.set_context("")
-    assert given() == ""
-    agent.clear()
-    assert given() == "AlignAtt\nvLLM"
+        if given is not None:
+            agent.set_context(given)
+        assert context_of_chunk(agent) == expected
 
 
 def test_the_translation_is_told_too(tmp_path, monkeypatch):
@@ -201,29 +196,15 @@ def test_a_resolved_configuration_needs_no_files(tmp_path):
 @pytest.mark.parametrize(
     ("context", "message"),
     [
+        *((other, "expected a list of names and terms") for other in ([""], [2024], {"a": "b"}, 3)),
         ("no/such/file.txt", "expected a list of names and terms, or a file or folder"),
-        ([""], "expected a list of names and terms"),
-        ([2024], "expected a list of names and terms"),
-        ({"talk": "AlignAtt"}, "expected a list of names and terms"),
-        (3, "expected a list of names and terms"),
+        ("terms.txt", r"terms\.txt is not UTF-8 text"),
+        ("empty", r"holds no TALK\.txt"),
     ],
 )
-def test_other_contexts_are_refused(context, message):
+def test_other_contexts_are_refused(tmp_path, monkeypatch, context, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "terms.txt").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match=rf"speech\.context: .*{message}"):
         parsed(context)
-
-
-def test_files_that_hold_no_text_are_refused(tmp_path):
-    (tmp_path / "terms.txt").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match=r"terms\.txt is not UTF-8 text"):
-        parsed(str(tmp_path / "terms.txt"))
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(ConfigError, match=r"holds no TALK\.txt"):
-        parsed(str(tmp_path / "empty"))
-
-
-def test_other_recognisers_are_refused_with_a_reason():
-    with pytest.raises(ConfigError, match="one request that stays open"):
-        load_config("micro-low", {"speech.recognizer": "voxtral-realtime"})
-    with pytest.raises(ConfigError, match=r"speech\.recognizer: .*'qwen3-asr'"):
-        load_config("micro-low", {"speech.recognizer": "kaldi"})

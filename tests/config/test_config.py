@@ -124,6 +124,7 @@ def test_micro_models_that_follow_and_real_ones_have_the_same_policy(regime):
         ({"targets": {"Klingon": {}}}, "unknown language 'Klingon'"),
         ({"target_language": "Klingon"}, "unknown language 'Klingon'"),
         ({"models": {}}, "models.asr: Field required"),
+        ({"speech": {"recognizer": "kaldi"}}, r"speech\.recognizer: .*'qwen3-asr'"),
     ],
 )
 def test_mistakes_are_explained(tmp_path, change, message):

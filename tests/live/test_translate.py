@@ -8,8 +8,6 @@ import itertools
 import json
 import subprocess
 import sys
-import threading
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,9 +15,10 @@ import pytest
 import webvtt
 
 from alignatt_agent import cli
+from alignatt_agent.config.resources import find_path
 from alignatt_agent.live import cli as translate
 from alignatt_agent.live import sources
-from alignatt_agent.types import SAMPLE_RATE, EngineError
+from alignatt_agent.types import EngineError
 from alignatt_agent.types.audio import AudioError
 from tests.fakes import agent as fakes
 
@@ -58,9 +57,6 @@ def test_text_on_the_terminal_a_sentence_a_line(run):
     status, out, _ = run()
     assert status == 0
     assert [line.split() for line in out.splitlines()] == [GERMAN[:6], GERMAN[6:12], GERMAN[12:]]
-
-
-def test_several_languages_on_the_terminal_are_named(run):
     _, out, _ = run(to=("de", "Chinese", "en"))
     lines = out.splitlines()
     assert {line[:4] for line in lines} == {"de: ", "zh: ", "en: "}
@@ -81,6 +77,13 @@ def test_subtitles_of_every_language_replace_those_of_before(run, tmp_path):
     assert shown.split() == GERMAN
 
 
+def test_text_and_lines_into_files(run, tmp_path):
+    assert run("--format", "txt", "--output", "a")[:2] == (0, "")
+    assert (tmp_path / "a.de.txt").read_text().split() == GERMAN
+    assert run("--format", "jsonl", "--output", "a")[0] == 0
+    assert len((tmp_path / "a.de.jsonl").read_text().splitlines()) == WORDS
+
+
 def test_every_word_has_the_time_at_which_it_was_spoken(run):
     status, out, _ = run("--format", "jsonl", to=("de", "en"))
     assert status == 0
@@ -95,9 +98,7 @@ def test_every_word_has_the_time_at_which_it_was_spoken(run):
             assert line["emission_time"] >= line["end"]
 
 
-def test_a_policy_without_rows_says_that_its_times_are_interpolated(run, tmp_path):
-    content = fakes.write_config(tmp_path).read_text()
-    assert "head_sets" in content
+def test_a_policy_without_rows_says_that_its_times_are_interpolated(run):
     given = ["--set", "policy={name: hold_n, n: 1}", "--set", "head_sets={}"]
     status, out, _ = run(*given, "--format", "jsonl")
     assert status == 0
@@ -118,13 +119,6 @@ def test_said_captions_begin_when_something_was_said(run):
     assert all(a.end == b.start for a, b in itertools.pairwise(cues))
 
 
-def test_text_and_lines_into_files(run, tmp_path):
-    assert run("--format", "txt", "--output", "a")[1:2] == ("",)
-    assert (tmp_path / "a.de.txt").read_text().split() == GERMAN
-    assert run("--format", "jsonl", "--output", "a")[0] == 0
-    assert len((tmp_path / "a.de.jsonl").read_text().splitlines()) == WORDS
-
-
 def test_a_failing_language_does_not_stop_the_others_and_is_told_once(run, engines):
     inner = engines.translation.draft
 
@@ -141,58 +135,57 @@ def test_a_failing_language_does_not_stop_the_others_and_is_told_once(run, engin
     assert out.startswith("de: Wort0") or out == ""
 
 
-def test_what_was_said_before_a_failure_is_written(run, engines, tmp_path):
+@pytest.mark.parametrize(
+    ("error", "status"), [(EngineError("the recognizer is gone"), 1), (KeyboardInterrupt(), 130)]
+)
+def test_an_interrupt_or_a_failure_leaves_what_was_said(run, engines, error, status):
     inner, calls = engines.asr.transcribe, []
 
     def transcribe(*given):
         calls.append(1)
         if len(calls) > 4:
-            raise EngineError("the recogniser is gone")
+            raise error
         return inner(*given)
 
     engines.asr.transcribe = transcribe
-    status, _, err = run("--format", "srt")
-    assert status == 1
-    assert err.count("the recogniser is gone") == 1
+    found, _, err = run("--format", "srt")
+    assert found == status
+    assert err.count("the recognizer is gone") == (status == 1)
     shown = [line for cue in webvtt.from_srt("talk.de.srt") for line in cue.lines]
     assert 3 < len(" ".join(shown).split()) < WORDS
 
 
-def test_an_interrupt_leaves_what_was_said(run, engines, tmp_path):
-    inner, calls = engines.asr.transcribe, []
-
-    def transcribe(*given):
-        calls.append(1)
-        if len(calls) > 4:
-            raise KeyboardInterrupt
-        return inner(*given)
-
-    engines.asr.transcribe = transcribe
-    assert run("--format", "vtt")[0] == 130
-    assert len(list(webvtt.read("talk.de.vtt"))) > 0
+def standard_input(monkeypatch, data):
+    """Pipe ``data`` in; ``None`` for a terminal."""
+    given = SimpleNamespace(buffer=io.BytesIO(data or b""), isatty=lambda: data is None)
+    monkeypatch.setattr(sys, "stdin", given)
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("given", "piped", "message"),
     [
-        ({"source": "none.wav"}, "none.wav is not a file; expected a file, an address, mic or -"),
-        ({"source": "noise.mp3"}, "noise.mp3 cannot be decoded"),
-        ({"to": ("Klingon",)}, "unknown language 'Klingon'"),
-        ({"to": ("it",)}, "no head set for en-it"),
+        (
+            {"source": "none.wav"},
+            b"",
+            "none.wav is not a file; expected a file, an address, mic or -",
+        ),
+        ({"source": "noise.mp3"}, b"", "noise.mp3 cannot be decoded"),
+        ({"to": ("Klingon",)}, b"", "unknown language 'Klingon'"),
+        ({"to": ("it",)}, b"", "no head set for en-it"),
+        ({"to": ("de", "--output", "nowhere/talk")}, b"", "nowhere"),
+        ({"source": "-"}, None, "standard input is a terminal"),
+        ({"source": "-"}, bytes(32_000), "--raw RATE"),
+        ({"source": "mic"}, b"", "pw-record, parec, arecord"),
     ],
 )
-def test_nothing_is_started_for_what_cannot_work(run, tmp_path, given, message):
+def test_what_cannot_work_is_refused(run, tmp_path, monkeypatch, given, piped, message):
     (tmp_path / "noise.mp3").write_bytes(b"ID3 nothing")
+    monkeypatch.setattr(sources.shutil, "which", lambda _: None)
+    standard_input(monkeypatch, piped)
     status, out, err = run(**given)
     assert (status, out) == (2, "")
     assert message in err
-    assert "loading models" not in err
-
-
-def test_a_folder_that_is_not_there(run):
-    status, _, err = run("--output", "nowhere/talk")
-    assert status == 2
-    assert "nowhere" in err
+    assert ("loading models" in err) == bool(piped)  # a pipe is read when models wait for it
 
 
 def test_without_real_models_only_their_own_world_is_translated(run, capsys):
@@ -200,25 +193,17 @@ def test_without_real_models_only_their_own_world_is_translated(run, capsys):
     err = capsys.readouterr().err
     assert "hf download" in err
     assert "know only their own small world" in err
-    source = str(fakes.Path("micro_models/devset/wav/talk-a.wav"))
-    resolved = translate.choose(None, {}, [translate.language("de")], _checkout(source))
-    assert resolved.config.models.asr.path == "micro_models/qwen3-asr"
-    assert "using those that know this talk: --config micro-low" in capsys.readouterr().err
-
-
-def test_embedded_models_on_other_sound_are_warned_of(capsys):
-    translate.choose("micro-low", {}, [translate.language("de")], "elsewhere.wav")
-    assert "micro-low knows only their own small world" in capsys.readouterr().err
-    translate.choose(
-        "micro-low", {}, [translate.language("de")], _checkout("micro_models/devset/wav/talk-b.wav")
-    )
-    assert capsys.readouterr().err == ""
-
-
-def _checkout(path):
-    from alignatt_agent.config.resources import find_path
-
-    return str(find_path(path))
+    known = str(find_path("micro_models/devset/wav/talk-a.wav"))
+    for config, source, note in (
+        (None, known, "using those that know this talk: --config micro-low"),
+        ("micro-low", "elsewhere.wav", "micro-low knows only their own small world"),
+        ("micro-low", known, ""),
+    ):
+        resolved = translate.choose(config, {}, [translate.language("de")], source)
+        assert resolved.config.models.asr.path == "micro_models/qwen3-asr"
+        err = capsys.readouterr().err
+        assert note in err
+        assert bool(err) == bool(note)
 
 
 def test_whoever_reads_our_output_may_go_away():
@@ -251,77 +236,8 @@ def test_renamed_options_are_refused_with_the_new_name(capsys, old, new):
     assert f"{old} is now {new}" in capsys.readouterr().err
 
 
-# ------------------------------------------------------------------ sound
-def pieces(total, seed=0):
-    rng = np.random.default_rng(seed)
-    samples = np.arange(total, dtype=np.int16)
-    cuts = np.sort(rng.integers(0, total, 9))
-    return samples, np.split(samples, cuts)
-
-
-@pytest.mark.parametrize("total", [0, 1, 999, 1000, 1001, 7777])
-def test_the_grid_does_not_depend_on_how_the_sound_came(total):
-    samples, cut = pieces(max(1, total))
-    cut = cut if total else []
-    chunks = list(sources.on_grid(cut, 1000))
-    assert [chunk.size for chunk in chunks] == [1000] * (total // 1000) + (
-        [total % 1000] if total % 1000 else []
-    )
-    if total:
-        assert (np.concatenate(chunks) * 32768 == samples).all()
-        assert chunks[0].dtype == np.float32
-
-
-def test_who_is_late_hears_all_that_waits():
-    samples, _ = pieces(5000)
-    heard = threading.Event()
-
-    def coming():
-        yield samples[:150]
-        heard.wait(30)
-        yield from np.array_split(samples[150:4000], 9)
-        yield samples[4000:4050]
-
-    chunks = sources.as_it_comes(coming(), 100)
-    first = next(chunks)
-    heard.set()
-    while threading.active_count() > 1 and any(
-        "listen" in thread.name for thread in threading.enumerate()
-    ):
-        time.sleep(0.01)  # until everything waits
-    assert [first.size, *(chunk.size for chunk in chunks)] == [150, 3900]
-
-
-def test_what_goes_wrong_while_listening_reaches_the_listener():
-    def broken():
-        yield np.zeros(10, np.int16)
-        raise AudioError("the cable is gone")
-
-    for chunks in (sources.as_it_comes(broken(), 15), sources.on_grid(broken(), 15)):
-        assert next(chunks).size == 10
-        with pytest.raises(AudioError, match="cable"):
-            next(chunks)
-
-
-def test_paced_chunks_come_by_the_clock(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(sources.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(sources.time, "sleep", lambda s: now.__setitem__(0, now[0] + s))
-    arrived = []
-    for _ in sources.paced(np.zeros(SAMPLE_RATE // 2, np.float32) for _ in range(3)):
-        arrived.append(now[0])
-        now[0] += 0.7 if len(arrived) == 1 else 0.0  # computing takes longer than a chunk
-    assert arrived == [0.5, pytest.approx(1.2), 1.5]
-
-
-def stdin(monkeypatch, data):
-    monkeypatch.setattr(
-        sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data), isatty=lambda: False)
-    )
-
-
 def test_a_recording_through_a_pipe(run, tmp_path, monkeypatch):
-    stdin(monkeypatch, (tmp_path / "talk.wav").read_bytes())
+    standard_input(monkeypatch, (tmp_path / "talk.wav").read_bytes())
     status, out, _ = run(source="-")
     assert (status, out.split()) == (0, GERMAN)
 
@@ -329,31 +245,10 @@ def test_a_recording_through_a_pipe(run, tmp_path, monkeypatch):
 @pytest.mark.parametrize("rate", [16_000, 48_000])
 def test_raw_samples_through_a_pipe(run, monkeypatch, rate):
     levels = np.round(fakes.talk(WORDS) * 32768).astype("<i2")
-    stdin(monkeypatch, np.repeat(levels, rate // 16_000).tobytes())
+    standard_input(monkeypatch, np.repeat(levels, rate // 16_000).tobytes())
     status, out, _ = run("--raw", rate, source="-")
     assert status == 0
     assert out.split()[:5] == GERMAN[:5]
-
-
-def test_raw_samples_that_nobody_announced(run, monkeypatch):
-    stdin(monkeypatch, np.zeros(16_000, "<i2").tobytes())
-    status, _, err = run(source="-")
-    assert status == 2
-    assert "--raw RATE" in err
-
-
-def test_a_terminal_is_no_recording(run, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
-    status, _, err = run(source="-")
-    assert status == 2
-    assert "standard input is a terminal" in err
-
-
-def test_no_program_to_hear_with(run, monkeypatch):
-    monkeypatch.setattr(sources.shutil, "which", lambda _: None)
-    status, _, err = run(source="mic")
-    assert status == 2
-    assert "pw-record, parec, arecord" in err
 
 
 def test_the_microphone(run, tmp_path, monkeypatch):
@@ -363,20 +258,10 @@ def test_the_microphone(run, tmp_path, monkeypatch):
     code = "import sys, time; sys.stdout.buffer.write(open(sys.argv[1], 'rb').read())"
     recorder = (sys.executable, "-c", code, str(raw))
     monkeypatch.setattr(sources, "RECORDERS", (("no-such-program",), recorder))
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False))
+    standard_input(monkeypatch, b"")
     status, out, err = run(source="mic")
     assert (status, out.split()) == (0, GERMAN)
     assert "listening to the microphone with" in err
-
-
-def test_names_of_files():
-    names = {
-        "a/talk.mp4": "talk",
-        "https://x.org/live.m3u8?k=1": "live",
-        "mic": "mic",
-        "-": "stdin",
-    }
-    assert {source: sources.name_of(source) for source in names} == names
 
 
 def test_a_recording_that_breaks_off(run, monkeypatch):
