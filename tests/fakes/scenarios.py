@@ -8,6 +8,19 @@ import pytest
 import yaml
 
 
+class Scenario:
+    """Plays the lines of a scenario: ``reset``, or a call and behind an arrow what it returns."""
+
+    def play(self, script):
+        for line in script:
+            if line == "reset":
+                self.reset()
+                continue
+            call, _, expected = line.partition("->")
+            self.step(*(part.strip() for part in call.split("|")), expected.strip())
+        return self
+
+
 def read(text):
     """Return parameters of a test: the lines of every paragraph and the settings of its title.
 

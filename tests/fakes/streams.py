@@ -73,9 +73,9 @@ def chunks(seconds=SECONDS, chunk=0.5):
 
 
 def calls(stream, seconds=SECONDS, chunk=0.5):
-    """Every call of a stream; the end is repeated, as after failures."""
-    audio = chunks(seconds, chunk)
-    return [*((stream.step, piece) for piece in audio), *[(stream.finish,)] * 6]
+    """Every call of a stream or live tail; the end is repeated, as after failures."""
+    feed = getattr(stream, "step", None) or stream.push
+    return [*((feed, piece) for piece in chunks(seconds, chunk)), *[(stream.finish,)] * 6]
 
 
 def emitted(stream, seconds=SECONDS, chunk=0.5):

@@ -1,4 +1,4 @@
-"""The life of an utterance: scenarios over engines computed by hand, and properties of random ones.
+"""The life of an utterance: scenarios over drafts that are written by hand.
 
 A line of a scenario is a call: the source, how many of its words are accessible (``end`` completes
 the sentence), the drafts of the engine, and what is emitted. A draft is written with the source
@@ -7,31 +7,25 @@ word that each piece looks at most, behind the accepted pieces it has to continu
 between two, and ``!`` is a failure. Emitted units may name the first and last word they span.
 """
 
-import random
-from dataclasses import dataclass, field
-
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from alignatt_agent.policy import AlignAtt, EmitAll, HoldN, LocalAgreement
 from alignatt_agent.translation.drafter import Drafter
 from alignatt_agent.translation.revision import carry_over
 from alignatt_agent.translation.translator import Translator
-from alignatt_agent.types import Decision, Draft, EngineError, SourceView
+from alignatt_agent.types import Draft, EngineError, SourceView
 from alignatt_agent.types.stopwatch import Stopwatch
+from tests.fakes import scenarios
 from tests.fakes.models import (
     READOUT,
-    MonotoneEngine,
     PieceTokenizer,
     Prompts,
-    RandomEngine,
     ScriptedEngine,
-    StoppingEngine,
     make_rows,
     make_words,
 )
-from tests.fakes.scenarios import read
 
 POLICIES = {
     "gate": AlignAtt(border_margin=0, normalize="none", median_width=1),
@@ -42,7 +36,7 @@ POLICIES = {
 }
 
 
-class Scenario:
+class Scenario(scenarios.Scenario):
     """A translator over the drafts that a scenario prepares."""
 
     def __init__(self, policy="gate", spaced=True, max_tokens=16, readout=READOUT):
@@ -51,28 +45,21 @@ class Scenario:
             self.engine, Prompts(), self.tokenizer, readout, POLICIES[policy], spaced, max_tokens
         )
 
-    def play(self, script):
-        for line in script:
-            if line == "reset":
-                self.translator.reset()
-                continue
-            call, _, emission = line.partition("->")
-            source, accessible, drafts = (part.strip() for part in call.split("|"))
-            self.call(source, accessible, drafts.split(";") if drafts else [], emission.split())
-        return self
+    def reset(self):
+        self.translator.reset()
 
-    def call(self, source, accessible, drafts, emission):
-        asked = len(self.engine.calls)
+    def step(self, source, accessible, prepared, expected):
+        asked, drafts = len(self.engine.calls), prepared.split(";") if prepared else []
         self.engine.drafts = [self.draft(source, text.split()) for text in drafts]
-        if emission == ["!"]:
+        if expected == "!":
             with pytest.raises(EngineError):
                 self.emitted(source, accessible)
         else:
             emitted = self.emitted(source, accessible)
-            named = any("@" in unit for unit in emission)
-            assert (spans(emitted) if named else list(emitted.units)) == emission
+            units = spans(emitted) if "@" in expected else list(emitted.units)
+            assert units == expected.split()
         assert not self.engine.drafts
-        continued = [self.ids(text.split("^")[0]) if "^" in text else () for text in drafts]
+        continued = [self.ids(text.rpartition("^")[0]) for text in drafts]
         prompts = [prompt for prompt, *_ in self.engine.calls[asked:]]
         assert [prompt.token_ids[prompt.source_end :] for prompt in prompts] == continued
 
@@ -215,38 +202,28 @@ we use models now | 4 | 我们@0 用@1 模型吗@2 好@3 -> 我@0 们@0 用@1 �
 
 # policies without a gate use rows where they are (policy: hold_1)
 aaa bbb | 2 | A@1 B@0 C@0 -> A@1 B@0
+
+# the rest of the last draft is expected in the next one (told: ['', ist, rot, alt, ''])
+the house | 2 | das@0 Haus@1 ist@1 -> das Haus
+the house was | 3 | das Haus ^ war@2 rot@2 -> war
+the house was red | 4 | das Haus war ^ alt@3 ->
+the house was red. | end | das Haus war ^ alt +. $ -> alt.
+it is | 1 | es@0 ist@1 -> es
+
+# what went on into the next sentence is expected there (told: ['', Du kennst, kennst])
+I like it. You know | 5 | Ich@0 mag@1 es@2 +.@2 Du@3 kennst@4 -> Ich mag es. Du
+I like it. | end | Ich mag es +. ^ () $ ->
+You know | 2 | Du ^ kennst@1 das@1 -> kennst
 """
 
 
-@pytest.mark.parametrize(("script", "settings"), read(SCENARIOS))
+@pytest.mark.parametrize(("script", "settings"), scenarios.read(SCENARIOS))
 def test_scenario(script, settings):
+    told = settings.pop("told", None)
     scenario = Scenario(**settings).play(script)
     readout = settings.get("readout", READOUT)  # in final passes too, for the times of units
     assert all(call[2] == readout for call in scenario.engine.calls)
-
-
-def test_the_engine_is_told_what_the_last_draft_said():
-    s = Scenario().play(
-        [
-            "the house | 2 | das@0 Haus@1 ist@1 -> das Haus",
-            "the house was | 3 | das Haus ^ war@2 rot@2 -> war",
-            "the house was red | 4 | das Haus war ^ alt@3 ->",
-            "the house was red. | end | das Haus war ^ alt +. $ -> alt.",
-            "it is | 1 | es@0 ist@1 -> es",
-        ]
-    )
-    assert s.engine.expected == [(), s.ids("ist"), s.ids("rot"), s.ids("alt"), ()]
-
-
-def test_what_went_on_into_the_next_sentence_is_expected_there():
-    s = Scenario().play(
-        [
-            "I like it. You know | 5 | Ich@0 mag@1 es@2 +.@2 Du@3 kennst@4 -> Ich mag es. Du",
-            "I like it. | end | Ich mag es +. ^ () $ ->",
-            "You know | 2 | Du ^ kennst@1 das@1 -> kennst",
-        ]
-    )
-    assert s.engine.expected[-1] == s.ids("kennst")
+    assert told is None or scenario.engine.expected == [scenario.ids(text) for text in told]
 
 
 def test_where_a_draft_was_cut_the_one_before_goes_on():
@@ -320,184 +297,4 @@ def test_carry_over_keeps_the_order(old, new):
     assert beyond == list(range(len(new), len(new) + len(beyond)))
 
 
-@dataclass
-class Watched:
-    """A policy that checks its own promise against the frontier of every request."""
-
-    margin: int = 1
-    n: int = 1
-    decisions: list[tuple[Draft, int, Decision]] = field(default_factory=list)
-
-    def decide(self, draft, frontier, context):
-        decision = AlignAtt(border_margin=self.margin, drafts=self.n).decide(
-            draft, frontier, context
-        )
-        self.decisions.append((draft, frontier, decision))
-        return decision
-
-    def gate(self, frontier):
-        return AlignAtt(border_margin=self.margin).gate(frontier)
-
-
 VOCABULARY = [" a", " b.", "c", ".", " ", "，", "你", "好", "3", "\n", " “d", "”", "\ufffd", "  e"]
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    spaced=st.booleans(),
-    failure_rate=st.sampled_from([0.0, 0.3]),
-    steps=st.integers(1, 12),
-)
-def test_random_engines(seed, spaced, failure_rate, steps):
-    """Append-only, whole units, no token past the frontier, whatever is drafted and revised."""
-    rng = random.Random(seed)
-    tokenizer = PieceTokenizer(list(VOCABULARY))
-    engine = RandomEngine(len(VOCABULARY), seed, failure_rate)
-    policy = Watched(rng.randrange(3), rng.choice([1, 1, 2]))
-    translator = Translator(engine, Prompts(), tokenizer, READOUT, policy, spaced, 6)
-    texts = []
-    spelled = ""
-    for _ in range(steps):
-        before = translator.accepted
-        texts = texts[: rng.randint(0, len(texts))] + rng.choices(
-            ["the", "cat.", "sat", "I"], k=rng.randint(0, 3)
-        )
-        words = make_words(" ".join(texts))
-        closes = bool(words) and rng.random() < 0.25
-        count = rng.randint(1, len(words)) if closes else len(words)
-        try:
-            if closes:
-                emission = translator.complete(words[:count])
-            else:
-                emission = translator.update(SourceView(words, rng.randint(0, count)))
-        except EngineError:
-            assert translator.accepted == before
-            continue
-        units = emission.units
-        assert len(emission.times) == len(units)
-        for time in emission.times:
-            assert not time.interpolated
-            assert words[0].start <= time.start < time.end <= words[count - 1].end
-        for unit in units:
-            assert unit == "".join(unit.split()).replace("\ufffd", "") != ""
-            assert spaced or len(unit) == 1
-        if closes:
-            texts = texts[count:]
-            # What moves on to the next utterance was already emitted before.
-            assert before[len(before) - len(translator.accepted) :] == translator.accepted
-            spelled = clean(tokenizer.decode(list(translator.accepted)))
-        elif not words:
-            spelled = ""
-        else:
-            assert translator.accepted[: len(before)] == before
-            spelled += "".join(units)
-        assert clean(tokenizer.decode(list(translator.accepted))) == spelled
-    for draft, frontier, decision in policy.decisions:
-        assert all(p < frontier + policy.margin for p in decision.peaks[: decision.accepted])
-        assert decision.accepted <= len(draft.token_ids)
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    spaced=st.booleans(),
-    normalize=st.sampled_from(["zscore", "none"]),
-    median_width=st.sampled_from([1, 3]),
-    margin=st.integers(-2, 2),
-    taus=st.sampled_from([{}, {"tau_argmax": 0.05, "tau_src": 0.2}]),
-    agreement=st.integers(1, 3),
-    steps=st.integers(1, 16),
-)
-def test_an_engine_that_stops_early_changes_nothing(
-    seed, spaced, normalize, median_width, margin, taus, agreement, steps
-):
-    """Same emissions, decisions and state as drafting whole and scanning, source by source."""
-    pieces = [piece for piece in VOCABULARY if piece != "\ufffd"]
-    tokenizer = PieceTokenizer(pieces if agreement == 1 else pieces[:2])  # so that drafts agree
-    filters = {"normalize": normalize, "median_width": median_width}
-    policy = AlignAtt(border_margin=margin, drafts=agreement, **filters, **taus)
-    whole, early = (
-        Translator(engine, Prompts(), tokenizer, READOUT, policy, spaced, 6, early_stop=stops)
-        for engine, stops in (
-            (RandomEngine(len(tokenizer.pieces), seed), False),
-            (StoppingEngine(RandomEngine(len(tokenizer.pieces), seed)), True),
-        )
-    )
-    rng = random.Random(seed)
-    texts = ["the"]
-    for _ in range(steps):
-        if rng.random() < 0.5:
-            texts = texts[: rng.randint(1, len(texts))] + rng.choices(["cat.", "sat"], k=2)
-        words = make_words(" ".join(texts))
-        view = SourceView(words, rng.randint(0, len(words)))
-        assert early.update(view) == whole.update(view)
-        assert early.accepted == whole.accepted
-        gated = [item.gated and item.gated.decision for item in (early, whole)]
-        assert gated[0] == gated[1]
-        if rng.random() < 0.15:
-            assert early.complete(words) == whole.complete(words)
-
-
-def test_a_stopped_draft_goes_on_where_the_gate_opens():
-    tokenizer = PieceTokenizer([" a", " b"])
-    engine = StoppingEngine(RandomEngine(2, 3))
-    policy = AlignAtt(border_margin=0, normalize="none", median_width=1)
-    translator = Translator(engine, Prompts(), tokenizer, READOUT, policy, True, 16)
-    words = make_words("I saw the old house there")
-    for accessible in range(1, len(words) + 1):
-        translator.update(SourceView(words, accessible))
-    assert engine.stopped > 1
-    assert engine.resumed > 0
-    assert engine.inner.calls <= 1 + engine.resumed  # never begun anew
-
-
-def clean(text):
-    return "".join(text.replace("\ufffd", "").split())
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    sentences=st.lists(st.integers(1, 6), min_size=1, max_size=5),
-    seed=st.integers(0, 2**32 - 1),
-    margin=st.integers(0, 4),
-    max_tokens=st.integers(2, 16),
-    fail=st.booleans(),
-)
-def test_nothing_is_lost_or_translated_twice(sentences, seed, margin, max_tokens, fail):
-    """A word-by-word model over live views that run ahead of the closed sentences."""
-    rng = random.Random(seed)
-    lengths = [f"{chr(97 + i % 26)}{'xyz'[: rng.randrange(4)]}q" for i in range(sum(sentences))]
-    ends, total = [], 0
-    for size in sentences:
-        total += size
-        ends.append(total)
-    script = [word + "." * (i + 1 in ends) for i, word in enumerate(lengths)]
-    tokenizer = PieceTokenizer()
-    engine = MonotoneEngine(tokenizer)
-    if fail:
-        engine.failing = {rng.randint(1, 12), rng.randint(1, 12)}
-    translator = Translator(
-        engine,
-        engine,
-        tokenizer,
-        READOUT,
-        AlignAtt(border_margin=margin, normalize="none", median_width=1),
-        True,
-        max_tokens,
-    )
-    emitted, begin, heard = [], 0, 0
-    while begin < len(script):
-        heard = min(len(script), max(heard, begin) + rng.randrange(4))
-        done = [end for end in ends if begin < end <= heard]
-        try:
-            if done and (rng.random() < 0.4 or heard == len(script)):
-                emitted += translator.complete(make_words(" ".join(script[begin : done[0]]))).units
-                begin = done[0]
-            elif heard > begin:
-                view = make_words(" ".join(script[begin:heard]))
-                emitted += translator.update(SourceView(view, rng.randint(0, len(view)))).units
-        except EngineError:
-            pass
-        assert emitted == [word.upper() for word in script[: len(emitted)]]
-    assert emitted == [word.upper() for word in script]

@@ -1,0 +1,161 @@
+"""Properties of the live tail over random hypotheses and talks; scripts that come out whole."""
+
+import math
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alignatt_agent.speech.commits import SAME_S, STANDS_S
+from alignatt_agent.speech.live_tail import LiveTail
+from alignatt_agent.types import SAMPLE_RATE, EngineError, Transcript, Word
+from alignatt_agent.types.engines import AlignedItem
+from tests.fakes.models import Settings, clock_audio
+from tests.fakes.streams import calls, chunks, speech_side
+
+LEXICON = ["the", "cat", "sat.", "Dr.", "no?", "3.", "Then", "e.g.", "yes!”", "—"]
+
+
+@dataclass
+class Chaos:
+    """Random hypotheses that often repeat the beginning of the last one; random times."""
+
+    rng: random.Random
+    texts: list[str] = field(default_factory=list)
+
+    def transcribe(self, audio, language, context="", expected=""):
+        if self.rng.random() < 0.1:
+            return Transcript(None)
+        self.texts = self.texts[: self.rng.randint(0, len(self.texts) + 3)]
+        self.texts = self.texts + self.rng.choices(LEXICON, k=self.rng.randint(0, 4))
+        return Transcript(" ".join(self.texts))
+
+    def align(self, audio, text, language):
+        duration = audio.size / SAMPLE_RATE
+        items, time = [], 0.0
+        for word in text.split():
+            if self.rng.random() < 0.1:
+                continue
+            start = time if self.rng.random() < 0.9 else self.rng.choice([-1.0, math.nan, 99.0])
+            time += self.rng.random() * duration / len(self.texts) * 1.3
+            items.append(AlignedItem(word.strip(".?!"), start, time))
+        return items
+
+
+@settings(max_examples=250, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    chunks=st.lists(st.floats(0.0, 2.4), min_size=1, max_size=16),
+    hold_back_ms=st.sampled_from([0, 250, 1000]),
+    stable_only=st.booleans(),
+    max_tail_s=st.sampled_from([5.0, 30.0]),
+    commit=st.sampled_from(["agreed", "ended"]),
+)
+def test_random_hypotheses(seed, chunks, hold_back_ms, stable_only, max_tail_s, commit):
+    """Commits lie in what two hypotheses share, times are absolute and ordered, cost is bounded."""
+    rng = random.Random(seed)
+    chaos = Chaos(rng)
+    config = Settings(
+        hold_back_ms=hold_back_ms, stable_only=stable_only, max_tail_s=max_tail_s, commit=commit
+    )
+    tail = LiveTail(chaos, chaos, "en", config)
+    opened = 0  # committed words of the open utterance
+    live, latest = [], 0.0
+    for seconds in chunks:
+        before = [word.text for word in live[opened:]]
+        size = int(seconds * SAMPLE_RATE)
+        update = tail.push(np.full(size, 0.3, np.float32))
+        now = tail.now
+        assert tail.tail_s <= max_tail_s + 1e-3
+        closed = [word for sentence in update.sentences for word in sentence]
+        words = [*closed, *update.live.words]
+        # Committed words never change, and times are ordered within the stream.
+        assert [w.text for w in words[:opened]] == [w.text for w in live[:opened]]
+        flat = [time for word in words for time in (word.start, word.end)]
+        assert flat == sorted(flat)
+        assert not flat or (flat[0] >= latest - 1e-9 and flat[-1] <= now)
+        open_words = len(tail._open)
+        committed = [w.text for w in words[: len(closed) + open_words][opened:]]
+        if size and tail._heard == tail._received and committed and max_tail_s == 30.0:
+            # Nothing was too long: both hypotheses begin with what was committed, or its end stood.
+            if committed != before[: len(committed)]:
+                end = closed[-1].end
+                assert commit == "ended"
+                assert now - end >= STANDS_S - 1e-5
+                assert any(
+                    abs(word.end - end) <= SAME_S + 1e-5 and word.text.rstrip("”")[-1] in ".?!"
+                    for word in live[opened:]
+                )
+            assert open_words == 0
+        chaos.texts = chaos.texts[len(committed) :] if committed else chaos.texts
+        accessible = update.live.accessible
+        assert 0 <= open_words <= accessible <= len(update.live.words)
+        for word in update.live.words[open_words:accessible]:
+            assert word.end <= now - hold_back_ms / 1000 + 1e-5
+        if stable_only:
+            shared = before[len(committed) :][: accessible - open_words]
+            ready = [w.text for w in update.live.words[open_words:accessible]]
+            assert not size or ready == shared
+        if closed:
+            latest = closed[-1].end
+        live, opened = list(update.live.words), open_words
+    remaining = tail.finish().sentences
+    assert [w.text for s in remaining for w in s][:opened] == [w.text for w in live[:opened]]
+    assert tail.finish().sentences == ()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    chunk=st.sampled_from([0.3, 0.85, 1.5]),
+    error_rate=st.sampled_from([0.0, 0.5]),
+    fail=st.booleans(),
+    commit=st.sampled_from(["agreed", "ended"]),
+)
+def test_a_script_comes_out_whole(seed, chunk, error_rate, fail, commit):
+    """With wrong tails, split words, 80 ms bins and failing engines: each word once, on time."""
+    rng = random.Random(seed)
+    script, time = [], 0.2
+    for i in range(rng.randint(1, 40)):
+        end = time + rng.uniform(0.25, 0.5)
+        mark = "." if rng.random() < 0.2 else ""
+        script.append(Word(rng.choice([f"w{i}", f"long-w{i}"]) + mark, time, end))
+        time = end + (rng.uniform(0.2, 1.0) if mark else 0.0)
+    tail = speech_side(seed, error_rate, script, min_start_s=2.0, commit=commit)
+    tail._recognizer.failing = {2, 5, 6} if fail else set()
+    closed = []
+    for call, *audio in calls(tail, time + 1.5, chunk):
+        try:
+            closed += call(*audio).sentences
+        except EngineError:
+            assert fail
+    words = [word for sentence in closed for word in sentence]
+    assert [word.text for word in words] == [word.text for word in script]
+    for heard, said in zip(words, script, strict=True):
+        assert abs(heard.start - said.start) < 0.13
+        assert abs(heard.end - said.end) < 0.13
+    if error_rate == 0 and not fail:
+        assert all(sentence[-1].text.endswith(".") for sentence in closed[:-1])
+
+
+def texts(sentences):
+    return [word.text for sentence in sentences for word in sentence]
+
+
+def test_speech_without_punctuation_is_closed_in_the_end():
+    script = [Word(f"w{i}", i * 0.5, i * 0.5 + 0.4) for i in range(200)]
+    tail = speech_side(script=script, max_tail_s=5.0)
+    updates = [*map(tail.push, chunks(100.0, 1.0)), tail.finish()]
+    said = [text for update in updates for text in texts(update.sentences)]
+    assert said == [word.text for word in script]
+    assert max(len(update.live.words) for update in updates) <= 2 * 5 / 0.5 + 4
+
+
+def test_a_whole_file_in_one_chunk_is_heard_piece_by_piece():
+    script = [Word(f"w{i}x.", i * 0.5, i * 0.5 + 0.4) for i in range(120)]
+    tail = speech_side(script=script, max_tail_s=10.0)
+    closed = [*tail.push(clock_audio(0, 60 * SAMPLE_RATE)).sentences, *tail.finish().sentences]
+    assert [[word.text for word in sentence] for sentence in closed] == [[w.text] for w in script]
+    assert max(end - begin for begin, end in tail._recognizer.spans) <= 15.0

@@ -1,0 +1,195 @@
+"""Properties of a translator over random engines, sources and failures."""
+
+import random
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alignatt_agent.policy import AlignAtt
+from alignatt_agent.translation.translator import Translator
+from alignatt_agent.types import Decision, Draft, EngineError, SourceView
+from tests.fakes.models import (
+    READOUT,
+    MonotoneEngine,
+    PieceTokenizer,
+    Prompts,
+    RandomEngine,
+    StoppingEngine,
+    make_words,
+)
+
+
+@dataclass
+class Watched:
+    """A policy that checks its own promise against the frontier of every request."""
+
+    margin: int = 1
+    n: int = 1
+    decisions: list[tuple[Draft, int, Decision]] = field(default_factory=list)
+
+    def decide(self, draft, frontier, context):
+        policy = AlignAtt(border_margin=self.margin, drafts=self.n)
+        decision = policy.decide(draft, frontier, context)
+        self.decisions.append((draft, frontier, decision))
+        return decision
+
+    def gate(self, frontier):
+        return AlignAtt(border_margin=self.margin).gate(frontier)
+
+
+VOCABULARY = [" a", " b.", "c", ".", " ", "，", "你", "好", "3", "\n", " “d", "”", "\ufffd", "  e"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    spaced=st.booleans(),
+    failure_rate=st.sampled_from([0.0, 0.3]),
+    steps=st.integers(1, 12),
+)
+def test_random_engines(seed, spaced, failure_rate, steps):
+    """Append-only, whole units, no token past the frontier, whatever is drafted and revised."""
+    rng = random.Random(seed)
+    tokenizer = PieceTokenizer(list(VOCABULARY))
+    engine = RandomEngine(len(VOCABULARY), seed, failure_rate)
+    policy = Watched(rng.randrange(3), rng.choice([1, 1, 2]))
+    translator = Translator(engine, Prompts(), tokenizer, READOUT, policy, spaced, 6)
+    texts = []
+    spelled = ""
+    for _ in range(steps):
+        before = translator.accepted
+        texts = texts[: rng.randint(0, len(texts))] + rng.choices(
+            ["the", "cat.", "sat", "I"], k=rng.randint(0, 3)
+        )
+        words = make_words(" ".join(texts))
+        closes = bool(words) and rng.random() < 0.25
+        count = rng.randint(1, len(words)) if closes else len(words)
+        try:
+            if closes:
+                emission = translator.complete(words[:count])
+            else:
+                emission = translator.update(SourceView(words, rng.randint(0, count)))
+        except EngineError:
+            assert translator.accepted == before
+            continue
+        units = emission.units
+        assert len(emission.times) == len(units)
+        for time in emission.times:
+            assert not time.interpolated
+            assert words[0].start <= time.start < time.end <= words[count - 1].end
+        for unit in units:
+            assert unit == "".join(unit.split()).replace("\ufffd", "") != ""
+            assert spaced or len(unit) == 1
+        if closes:
+            texts = texts[count:]
+            # What moves on to the next utterance was already emitted before.
+            assert before[len(before) - len(translator.accepted) :] == translator.accepted
+            spelled = clean(tokenizer.decode(list(translator.accepted)))
+        elif not words:
+            spelled = ""
+        else:
+            assert translator.accepted[: len(before)] == before
+            spelled += "".join(units)
+        assert clean(tokenizer.decode(list(translator.accepted))) == spelled
+    for draft, frontier, decision in policy.decisions:
+        assert all(p < frontier + policy.margin for p in decision.peaks[: decision.accepted])
+        assert decision.accepted <= len(draft.token_ids)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    spaced=st.booleans(),
+    normalize=st.sampled_from(["zscore", "none"]),
+    median_width=st.sampled_from([1, 3]),
+    margin=st.integers(-2, 2),
+    taus=st.sampled_from([{}, {"tau_argmax": 0.05, "tau_src": 0.2}]),
+    agreement=st.integers(1, 3),
+    steps=st.integers(1, 16),
+)
+def test_an_engine_that_stops_early_changes_nothing(
+    seed, spaced, normalize, median_width, margin, taus, agreement, steps
+):
+    """Same emissions, decisions and state as drafting whole and scanning, source by source."""
+    pieces = [piece for piece in VOCABULARY if piece != "\ufffd"]
+    tokenizer = PieceTokenizer(pieces if agreement == 1 else pieces[:2])  # so that drafts agree
+    filters = {"normalize": normalize, "median_width": median_width}
+    policy = AlignAtt(border_margin=margin, drafts=agreement, **filters, **taus)
+    whole, early = (
+        Translator(engine, Prompts(), tokenizer, READOUT, policy, spaced, 6, early_stop=stops)
+        for engine, stops in (
+            (RandomEngine(len(tokenizer.pieces), seed), False),
+            (StoppingEngine(RandomEngine(len(tokenizer.pieces), seed)), True),
+        )
+    )
+    rng = random.Random(seed)
+    texts = ["the"]
+    for _ in range(steps):
+        if rng.random() < 0.5:
+            texts = texts[: rng.randint(1, len(texts))] + rng.choices(["cat.", "sat"], k=2)
+        words = make_words(" ".join(texts))
+        view = SourceView(words, rng.randint(0, len(words)))
+        assert early.update(view) == whole.update(view)
+        assert early.accepted == whole.accepted
+        gated = [item.gated and item.gated.decision for item in (early, whole)]
+        assert gated[0] == gated[1]
+        if rng.random() < 0.15:
+            assert early.complete(words) == whole.complete(words)
+
+
+def test_a_stopped_draft_goes_on_where_the_gate_opens():
+    tokenizer = PieceTokenizer([" a", " b"])
+    engine = StoppingEngine(RandomEngine(2, 3))
+    policy = AlignAtt(border_margin=0, normalize="none", median_width=1)
+    translator = Translator(engine, Prompts(), tokenizer, READOUT, policy, True, 16)
+    words = make_words("I saw the old house there")
+    for accessible in range(1, len(words) + 1):
+        translator.update(SourceView(words, accessible))
+    assert engine.stopped > 1
+    assert engine.resumed > 0
+    assert engine.inner.calls <= 1 + engine.resumed  # never begun anew
+
+
+def clean(text):
+    return "".join(text.replace("\ufffd", "").split())
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    sentences=st.lists(st.integers(1, 6), min_size=1, max_size=5),
+    seed=st.integers(0, 2**32 - 1),
+    margin=st.integers(0, 4),
+    max_tokens=st.integers(2, 16),
+    fail=st.booleans(),
+)
+def test_nothing_is_lost_or_translated_twice(sentences, seed, margin, max_tokens, fail):
+    """A word-by-word model over live views that run ahead of the closed sentences."""
+    rng = random.Random(seed)
+    lengths = [f"{chr(97 + i % 26)}{'xyz'[: rng.randrange(4)]}q" for i in range(sum(sentences))]
+    ends, total = [], 0
+    for size in sentences:
+        total += size
+        ends.append(total)
+    script = [word + "." * (i + 1 in ends) for i, word in enumerate(lengths)]
+    tokenizer = PieceTokenizer()
+    engine = MonotoneEngine(tokenizer)
+    if fail:
+        engine.failing = {rng.randint(1, 12), rng.randint(1, 12)}
+    policy = AlignAtt(border_margin=margin, normalize="none", median_width=1)
+    translator = Translator(engine, engine, tokenizer, READOUT, policy, True, max_tokens)
+    emitted, begin, heard = [], 0, 0
+    while begin < len(script):
+        heard = min(len(script), max(heard, begin) + rng.randrange(4))
+        done = [end for end in ends if begin < end <= heard]
+        try:
+            if done and (rng.random() < 0.4 or heard == len(script)):
+                emitted += translator.complete(make_words(" ".join(script[begin : done[0]]))).units
+                begin = done[0]
+            elif heard > begin:
+                view = make_words(" ".join(script[begin:heard]))
+                emitted += translator.update(SourceView(view, rng.randint(0, len(view)))).units
+        except EngineError:
+            pass
+        assert emitted == [word.upper() for word in script[: len(emitted)]]
+    assert emitted == [word.upper() for word in script]
