@@ -11,10 +11,9 @@ hypothesis no engine may be asked.
 import re
 from dataclasses import dataclass, field
 
-import numpy as np
 import pytest
 
-from alignatt_agent.speech.live_tail import SILENCE_KEPT_S, LiveTail
+from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.types import SAMPLE_RATE, EngineError, Transcript, Transcripts, Word
 from alignatt_agent.types.engines import AlignedItem
 from tests.fakes import scenarios
@@ -298,64 +297,3 @@ def test_a_long_noise_does_not_fill_the_log(caplog):
     assert Scenario(max_tail_s=6.0).play(script).tail.tail_s == 6.0
     (warning,) = [record.message for record in caplog.records if "is dropped" in record.message]
     assert warning == "audio without settled words is dropped, 6 s are kept"
-
-
-class Inventive:
-    """Hears a word in sound, and two more in the silence behind it."""
-
-    words = (("Hm.", 0.2, 0.8), ("And", 1.4, 1.6), ("so", 1.6, 1.9))
-
-    def transcribe(self, audio, language, context="", expected=""):
-        return Transcript(" ".join(word for word, _, _ in self.words))
-
-    def align(self, audio, text, language):
-        return [AlignedItem(*word) for word in self.words]
-
-
-@pytest.mark.parametrize(
-    ("sound", "live"),
-    [
-        ([0.1] * 10 + [0.0] * 10, "Hm."),
-        ([0.1] * 20, "Hm. And so"),
-        ([0.0] * 20 + [0.1], ""),
-    ],
-)
-def test_words_that_were_heard_in_silence_are_left_out(sound, live):
-    tail = LiveTail(Inventive(), Inventive(), "en", Settings(min_start_s=0.5))
-    update = tail.push(np.repeat(sound, SAMPLE_RATE // 10).astype(np.float32))
-    assert (texts(update.live.words), update.sentences) == (live, ())
-
-
-class Deaf:
-    """Hears nothing, and remembers in which audio and with which context."""
-
-    def __init__(self):
-        self.heard = []
-
-    def transcribe(self, audio, language, context="", expected=""):
-        self.heard.append((audio, context))
-        return Transcript(" ")
-
-
-@pytest.mark.parametrize(
-    ("levels", "heard_s", "kept_s"),
-    [
-        ([0.0] * 3, [], SILENCE_KEPT_S),
-        ([0.005] * 3, [1, 1 + SILENCE_KEPT_S, 1 + SILENCE_KEPT_S], SILENCE_KEPT_S),
-        ([0.5, -4.0], [1, 2], 2),
-    ],
-    ids=["silence", "quiet noise", "what is too loud"],
-)
-def test_silence_and_noise_are_dropped_and_loud_audio_is_scaled(levels, heard_s, kept_s):
-    tail = LiveTail(deaf := Deaf(), None, "en", Settings(), context="AlignAtt")
-    for level in levels:
-        update = tail.push(np.full(SAMPLE_RATE, level, np.float32))
-        assert (update.live.words, update.sentences) == ((), ())
-    assert tail.tail_s == kept_s
-    assert [audio.size / SAMPLE_RATE for audio, _ in deaf.heard] == heard_s
-    assert {context for _, context in deaf.heard} <= {"AlignAtt"}
-    assert tail.finish().sentences == ()
-    if levels[-1] == -4.0:
-        (first, _), (both, _) = deaf.heard
-        assert set(first) == {0.5}
-        assert (both[0], both[-1], both.dtype) == (0.125, -1.0, np.float32)
