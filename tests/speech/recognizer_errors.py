@@ -1,16 +1,16 @@
-"""A recogniser with the vices of a real one, and what they do to commits.
+"""An error model of a recognizer, and what its errors do to commits.
 
 ``python -m tests.speech.recognizer_errors`` prints the table of docs/evidence.md. Every word of a
-constructed talk holds its number, so that lost and doubled words can be counted. The vices are
+constructed talk holds its number, so that lost and doubled words can be counted. The errors are
 those of recorded ticks of Qwen3-ASR and its aligner: a period on cut audio, the last word guessed
-and revised, a word that goes on timed as if it were over. They are sticky, as greedy decoding is:
-hypotheses that heard nearly the same audio agree on the same error. A rest of a word at the head
-of the audio is heard as the word again.
+and revised, a word that goes on timed as if it were over. As with greedy decoding, hypotheses of
+nearly the same audio agree on the same error. A rest of a word at the head of the audio is heard
+as the word again.
 """
 
 from __future__ import annotations
 
-import argparse
+import itertools
 import random
 import re
 from collections import Counter
@@ -33,11 +33,7 @@ SURE_S = 0.12
 
 
 def make_talk(rng: random.Random, sentences: int) -> list[Word]:
-    """Return words with true times; the last word of a sentence has a period.
-
-    Pauses inside sentences are 0.2 to 0.5 s behind every sixth word, between them 0.3 to 1.2 s: the
-    range of the recorded ticks.
-    """
+    """Return words with true times, and pauses in the range of the recorded ticks."""
     talk, time = [], 0.3
     for _ in range(sentences):
         length = rng.randint(3, 16)
@@ -52,24 +48,14 @@ def make_talk(rng: random.Random, sentences: int) -> list[Word]:
 
 
 @dataclass
-class Vices:
-    """Recogniser and aligner of a talk.
-
-    Args:
-        talk: what is said.
-        seed: of the vices.
-        period: how often the last word gets a period that it does not have.
-        guess: how often a word that is not over comes out wrong.
-        capital: how often the period stays while the next word is begun, and that one is guessed
-            as the beginning of a sentence.
-        jitter_s: largest error of a word time.
-    """
+class ErrorModel:
+    """Recognizer and aligner of a talk, with the rates of their errors."""
 
     talk: Sequence[Word]
     seed: int = 0
-    period: float = 0.4
-    guess: float = 0.5
-    capital: float = 0.3
+    period: float = 0.4  # the last word gets a period that it does not have
+    guess: float = 0.5  # a word that is not over comes out wrong
+    capital: float = 0.3  # ... as the beginning of a sentence, behind a period that stays
     jitter_s: float = 0.04
     heard: list[Word] = field(default_factory=list)
 
@@ -121,37 +107,22 @@ class Vices:
 
 @dataclass
 class Outcome:
-    """What a rule made of talks.
+    """What a rule makes of a talk: counts of words and sentences, seconds of delay."""
 
-    Attributes:
-        words: words said.
-        lost: words that no commit has.
-        doubled: words that commits have more than once.
-        early: words that were committed before they were over, or before they were accessible.
-        cuts: commits that cut the audio inside a word, by its true times.
-        sentences: sentences said.
-        false_ends: sentences closed behind a word that ends none.
-        delays: seconds from the true end of each sentence to the commit that closed it.
-    """
-
-    words: int = 0
+    words: int
+    sentences: int
     lost: int = 0
     doubled: int = 0
-    early: int = 0
-    cuts: int = 0
-    sentences: int = 0
+    early: int = 0  # committed before they are over, or before they are accessible
+    cuts: int = 0  # of the audio inside a word
     false_ends: int = 0
-    delays: list[float] = field(default_factory=list)
-
-    def __add__(self, other: Outcome) -> Outcome:
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return Outcome(*(a + b for a, b in pairs))
+    delays: list[float] = field(default_factory=list)  # from true ends to commits
 
 
-def stream(talk: Sequence[Word], vices: Vices, chunk_ms: int, **settings: object) -> Outcome:
+def stream(talk: Sequence[Word], errors: ErrorModel, chunk_ms: int, **settings: object) -> Outcome:
     """Let a live tail hear a talk in chunks."""
     config = Settings(**{"min_start_s": 2.0, **settings})
-    tail = LiveTail(vices, vices, "en", config)
+    tail = LiveTail(errors, errors, "en", config)
     found = Outcome(words=len(talk), sentences=sum(word.text.endswith(".") for word in talk))
     counts: Counter[int] = Counter()
     total, step = int((talk[-1].end + 2.5) * SAMPLE_RATE), chunk_ms * SAMPLE_RATE // 1000
@@ -191,33 +162,23 @@ def _number(word: Word) -> int:
     return int(match.group())
 
 
-def simulate(chunk_ms: int, seeds: Sequence[int], sentences: int, **settings: object) -> Outcome:
-    """Return what happens to talks of some minutes each."""
-    total = Outcome()
-    for seed in seeds:
-        talk = make_talk(random.Random(seed), sentences)
-        total += stream(talk, Vices(talk, seed), chunk_ms, **settings)
-    return total
+def simulate(chunk_ms: int, seed: int, sentences: int, **settings: object) -> Outcome:
+    """Return what happens to a talk."""
+    talk = make_talk(random.Random(seed), sentences)
+    return stream(talk, ErrorModel(talk, seed), chunk_ms, **settings)
 
 
-def main() -> None:
+def main(talks: int = 4, sentences: int = 90) -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.speech.recognizer_errors", description=__doc__
-    )
-    parser.add_argument("--talks", type=int, default=4, help="of 90 sentences each")
-    parser.add_argument("--hold-back-ms", type=float, default=100.0)
-    options = parser.parse_args()
     rows = []
-    for rule in ("agreed", "ended"):
-        for chunk_ms in CHUNKS_MS:
-            found = simulate(
-                chunk_ms, range(options.talks), 90, commit=rule, hold_back_ms=options.hold_back_ms
-            )
-            median, p95 = np.percentile(found.delays, [50, 95])
-            ends = 100 * found.false_ends / found.sentences
-            counts = (found.words, found.lost, found.doubled, found.early, found.cuts)
-            rows.append((rule, chunk_ms, *counts, round(ends, 1), median, p95))
+    for rule, chunk_ms in itertools.product(("agreed", "ended"), CHUNKS_MS):
+        settings = {"commit": rule, "hold_back_ms": 100.0}
+        found = [simulate(chunk_ms, seed, sentences, **settings) for seed in range(talks)]
+        names = ("words", "lost", "doubled", "early", "cuts")
+        counts = [sum(getattr(one, name) for one in found) for name in names]
+        ends = 100 * sum(one.false_ends for one in found) / sum(one.sentences for one in found)
+        delays = np.percentile([delay for one in found for delay in one.delays], [50, 95])
+        rows.append((rule, chunk_ms, *counts, round(ends, 1), *delays))
     head = ("rule", "chunk ms", "words", "lost", "doubled", "early", "cuts in words")
     print(tabulate(rows, (*head, "false ends / 100", "delay p50 s", "p95 s"), floatfmt=".2f"))
 
