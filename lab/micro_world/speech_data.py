@@ -178,8 +178,8 @@ def cut(words: Sequence[Word], end: float) -> tuple[Word, ...]:
 
 def features(
     extractor: Qwen3ASRFeatureExtractor, clips: list[Clip]
-) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
-    """Return mel features ``[batch, mels, frames]``, their mask and audio positions per clip."""
+) -> tuple[dict[str, torch.Tensor], list[int]]:
+    """Return mel features ``[batch, mels, frames]`` with their mask, and positions per clip."""
     mels = []
     for clip in clips:
         samples = clip.audio
@@ -194,7 +194,8 @@ def features(
     for i, mel in enumerate(mels):
         out[i, :, : lengths[i]] = mel
         mask[i, : lengths[i]] = 1
-    return out, mask, [positions(length) for length in lengths]
+    heard = {"input_features": out, "input_features_mask": mask}
+    return heard, [positions(length) for length in lengths]
 
 
 def positions(frames: int) -> int:

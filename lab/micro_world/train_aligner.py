@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +17,8 @@ from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRF
 from alignatt_agent.types import SAMPLE_RATE, Word
 from lab.micro_world import train_speech, training
 from lab.micro_world.speech_data import Clip, ClipMaker, features, position_span, position_time
+from lab.micro_world.train_speech import IGNORE
+from lab.micro_world.training import Guide, Losses
 from lab.stand_ins.speech_layout import (
     LM_HEAD,
     TIMESTAMP_MS,
@@ -32,8 +32,10 @@ BINS = 400
 """Number of time bins: 32 seconds of 80 ms."""
 SPAN_HEADS, EDGE_HEADS = ((1, 0),), ((2, 1), (3, 2))
 CLOCK_WEIGHT, GUIDE_WEIGHT = 0.3, 0.1
-IGNORE = -100
+POOL = 3000
+"""Spoken training sentences of a round."""
 BATCH = 20
+"""Clips per update."""
 CLIP_LENGTHS = (0.5, 0.3, 0.12, 0.05, 0.03)
 """Weights of clips of one to five sentences."""
 
@@ -86,15 +88,10 @@ def layout(tokenizer: Any, clip: Clip, count: int) -> Layout:
     return Layout(ids, labels, words)
 
 
-def train(folder: Path, tokenizer: Any, work: Path, *, scale: float = 1.0, pool: int) -> None:
+def train(folder: Path, tokenizer: Any, work: Path, scale: float) -> None:
     """Train the decoder and the classifier over the frozen encoder of the recognizer.
 
-    Args:
-        folder: checkpoint to write, in the published layout of the forced aligner.
-        tokenizer: that of the recognizer.
-        work: folder in which the recognizer was trained and interrupted trainings resume.
-        scale: fraction of the steps of ``ROUNDS``.
-        pool: number of spoken training sentences of a round.
+    The recognizer was trained in ``work``, where interrupted trainings resume.
     """
     training.seed_everything(ROUNDS[0].seed)
     config = train_speech.configuration(tokenizer)
@@ -107,45 +104,29 @@ def train(folder: Path, tokenizer: Any, work: Path, *, scale: float = 1.0, pool:
     classifier = nn.Linear(config.text_config.hidden_size, BINS, bias=False)
     extractor = Qwen3ASRFeatureExtractor()
 
-    def update(drawn: list[Clip]) -> tuple[torch.Tensor, dict[str, float]]:
-        mels, mask, counts = features(extractor, drawn)
+    def step(number: int) -> Losses:
+        drawn = maker.batch(number, BATCH)
+        heard, counts = features(extractor, drawn)
         rows = [layout(tokenizer, c, n) for c, n in zip(drawn, counts, strict=True)]
-        out = model.model(
-            input_ids=training.pad([r.ids for r in rows], 0),
-            input_features=mels,
-            input_features_mask=mask,
-            attention_mask=training.pad([[1] * len(r.ids) for r in rows], 0),
-            output_attentions=True,
-            use_cache=False,
-        )
+        out = model.model(**training.inputs([row.ids for row in rows]), **heard)
         stamps, clock = _bin_losses(classifier, out.last_hidden_state, rows, counts)
-        guide = _guide_loss(out.attentions, rows)
-        return stamps + CLOCK_WEIGHT * clock + GUIDE_WEIGHT * guide, {
-            "stamps": stamps.item(),
-            "clock": clock.item(),
-            "guide": guide.item(),
-        }
+        guide = training.guide_loss(out.attentions, *_guided(rows))
+        return training.weighted(
+            stamps=(1.0, stamps), clock=(CLOCK_WEIGHT, clock), guide=(GUIDE_WEIGHT, guide)
+        )
 
     model.train()
     both = nn.ModuleDict({"model": model, "classifier": classifier})
-    for number, round_ in enumerate(ROUNDS, 1):
-        steps = max(2, round(round_.steps * scale))
-        plan = training.Plan(f"aligner-{number}", steps, round_.rate, round_.seed)
-        maker = ClipMaker(pool, round_.seed, max_seconds=20.0, lengths=CLIP_LENGTHS)
-        training.fit(both, partial(_step, update, maker), plan, work)
+    pool = training.scaled(POOL, scale, least=120)
+    for number, (seed, steps, rate) in enumerate(ROUNDS, 1):
+        plan = training.Plan(f"aligner-{number}", training.scaled(steps, scale), rate, seed)
+        maker = ClipMaker(pool, seed, max_seconds=20.0, lengths=CLIP_LENGTHS)
+        training.fit(both, step, plan, work)
     parts = model.state_dict().items()
     weights = original_names({k: v for k, v in parts if not k.startswith("lm_head.")})
     weights[LM_HEAD] = classifier.weight.detach().cpu().contiguous()
     ids = tokenizer.get_vocab()
     save_model(weights, as_aligner(thinker_config(config, ids), BINS, ids), ids, folder)
-
-
-def _step(
-    update: Callable[[list[Clip]], tuple[torch.Tensor, dict[str, float]]],
-    maker: ClipMaker,
-    number: int,
-) -> tuple[torch.Tensor, dict[str, float]]:
-    return update(maker.batch(number, BATCH))
 
 
 def _bin_losses(
@@ -164,19 +145,12 @@ def _bin_losses(
     )
 
 
-def _guide_loss(attentions: Any, rows: list[Layout]) -> torch.Tensor:
-    """Mean -log attention of timestamps on the word's audio and on its first or last position."""
-    item, query, spans, edges = [], [], [], []
+def _guided(rows: list[Layout]) -> tuple[tuple[training.Heads, list[Guide]], ...]:
+    """Guide timestamps to all audio of their word, and to its first or last position."""
+    spans: list[Guide] = []
+    edges: list[Guide] = []
     for i, row in enumerate(rows):
         for first, last, heard in row.words:
-            item += [i, i]
-            query += [first, last]
-            spans += [heard, heard]
-            edges += [heard[:1], heard[-1:]]
-    total = torch.zeros(())
-    for heads, targets in ((SPAN_HEADS, spans), (EDGE_HEADS, edges)):
-        columns = torch.zeros(len(item), attentions[0].shape[-1])
-        for k, positions in enumerate(targets):
-            columns[k, positions] = 1.0
-        total = training.guide(total, attentions, heads, item, query, columns)
-    return total / (len(SPAN_HEADS) + len(EDGE_HEADS))
+            spans += [(i, first, heard), (i, last, heard)]
+            edges += [(i, first, heard[:1]), (i, last, heard[-1:])]
+    return (SPAN_HEADS, spans), (EDGE_HEADS, edges)

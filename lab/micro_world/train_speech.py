@@ -16,43 +16,25 @@ from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRF
 
 from lab.micro_world import lexicon, training
 from lab.micro_world.speech_data import Clip, ClipMaker, features, position_span
+from lab.micro_world.training import Guide, Losses
+from lab.stand_ins.speech import special_ids
 from lab.stand_ins.speech_layout import LM_HEAD, original_names, save_model, thinker_config
 
 GUIDED_HEADS = ((1, 0), (2, 1))
 FRAME_WEIGHT, GUIDE_WEIGHT = 0.5, 0.1
 IGNORE = -100
+STEPS, RATE, SEED = 6000, 2e-3, 2
+POOL = 9000
+"""Spoken training sentences."""
+BATCH = 20
+"""Clips per update."""
 
 
 def configuration(tokenizer: Any) -> Qwen3ASRConfig:
     """Return the micro configuration."""
-    token = tokenizer.convert_tokens_to_ids
-    return Qwen3ASRConfig(
-        audio_config={
-            "num_mel_bins": 128,
-            "encoder_layers": 4,
-            "encoder_attention_heads": 4,
-            "encoder_ffn_dim": 512,
-            "d_model": 128,
-            "output_dim": 128,
-            "downsample_hidden_size": 16,
-        },
-        text_config={
-            "model_type": "qwen3",
-            "vocab_size": len(tokenizer),
-            "hidden_size": 128,
-            "intermediate_size": 384,
-            "num_hidden_layers": 3,
-            "num_attention_heads": 4,
-            "num_key_value_heads": 2,
-            "head_dim": 32,
-            "max_position_embeddings": 4096,
-            "tie_word_embeddings": True,
-        },
-        audio_token_id=token("<|audio_pad|>"),
-        timestamp_token_id=token("<timestamp>"),
-        pad_token_id=token("<|endoftext|>"),
-        eos_token_id=[token("<|endoftext|>"), token("<|im_end|>")],
-    )
+    sizes = training.MODELS["recognizer"]
+    text = {**sizes["text_config"], "vocab_size": len(tokenizer)}
+    return Qwen3ASRConfig(**{**sizes, "text_config": text}, **special_ids(tokenizer.get_vocab()))
 
 
 class FrameTeacher(nn.Module):
@@ -78,16 +60,12 @@ class FrameTeacher(nn.Module):
         return functional.cross_entropy(self.head(hidden), torch.tensor(labels))
 
 
-Guide = tuple[int, int, list[int]]
-
-
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Padded ids, labels, and for each token row, query and audio positions of its word."""
+    """Ids and labels of each clip, and for each token the audio positions of its word."""
 
-    ids: torch.Tensor
-    mask: torch.Tensor
-    labels: torch.Tensor
+    ids: list[list[int]]
+    labels: list[list[int]]
     guides: list[Guide]
 
 
@@ -106,9 +84,8 @@ def prompt(tokenizer: Any, context: str) -> tuple[list[int], list[int]]:
 
 def collate(tokenizer: Any, clips: list[Clip], counts: list[int]) -> Batch:
     """Build the recognizer's prompt and the transcript of each clip."""
-    pad_id = tokenizer.convert_tokens_to_ids("<|audio_pad|>")
-    end = tokenizer.convert_tokens_to_ids("<|im_end|>")
-    rows, labels, guides = [], [], []
+    pad_id, end = tokenizer.convert_tokens_to_ids(["<|audio_pad|>", "<|im_end|>"])
+    batch = Batch([], [], [])
     for i, (clip, count) in enumerate(zip(clips, counts, strict=True)):
         before, after = prompt(tokenizer, clip.context)
         asked = before + [pad_id] * count + after
@@ -117,77 +94,40 @@ def collate(tokenizer: Any, clips: list[Clip], counts: list[int]) -> Batch:
         word_of_char = [k for k, w in enumerate(clip.words) for _ in range(len(w.text) + 1)]
         for t, (_, stop) in enumerate(encoding["offset_mapping"]):
             heard = position_span(clip.words[word_of_char[stop - 1]], count)
-            guides.append((i, len(asked) + t - 1, [len(before) + h for h in heard]))
-        rows.append(asked + encoding["input_ids"] + [end])
-        labels.append([IGNORE] * len(asked) + encoding["input_ids"] + [end])
-    ids = training.pad(rows, 0)
-    return Batch(
-        ids,
-        training.pad([[1] * len(r) for r in rows], 0),
-        training.pad(labels, IGNORE),
-        guides,
-    )
+            batch.guides.append((i, len(asked) + t - 1, [len(before) + h for h in heard]))
+        batch.ids.append(asked + encoding["input_ids"] + [end])
+        batch.labels.append([IGNORE] * len(asked) + encoding["input_ids"] + [end])
+    return batch
 
 
-def guide_loss(
-    attentions: Any, guides: list[Guide], heads: tuple[tuple[int, int], ...]
-) -> torch.Tensor:
-    """Mean -log attention mass of queries on the audio positions of their words."""
-    columns = torch.zeros(len(guides), attentions[0].shape[-1])
-    for row, (_, _, wanted) in enumerate(guides):
-        columns[row, wanted] = 1.0
-    item = torch.tensor([guide[0] for guide in guides])
-    query = torch.tensor([guide[1] for guide in guides])
-    return training.guide(torch.zeros(()), attentions, heads, item, query, columns) / len(heads)
-
-
-def train(
-    folder: Path,
-    tokenizer: Any,
-    work: Path,
-    *,
-    steps: int,
-    pool: int,
-    batch: int = 20,
-    rate: float = 2e-3,
-) -> None:
+def train(folder: Path, tokenizer: Any, work: Path, scale: float) -> None:
     """Train from scratch and save in the published layout of Qwen3-ASR.
 
-    ``pool`` is the number of spoken training sentences, ``batch`` the clips per update, ``rate``
-    the highest learning rate; an interrupted training resumes from ``work``.
+    An interrupted training resumes from ``work``.
     """
-    plan = training.Plan("recognizer", steps, rate, seed=2)
+    plan = training.Plan("recognizer", training.scaled(STEPS, scale), RATE, SEED)
     training.seed_everything(plan.seed)
     config = configuration(tokenizer)
     config.text_config._attn_implementation = "eager"
     model = Qwen3ASRForConditionalGeneration(config)
     teacher = FrameTeacher(config.audio_config.output_dim)
     extractor = Qwen3ASRFeatureExtractor()
+    maker = ClipMaker(training.scaled(POOL, scale, least=120), plan.seed)
 
-    maker = ClipMaker(pool, plan.seed)
-
-    def step(number: int) -> tuple[torch.Tensor, dict[str, float]]:
-        drawn = maker.batch(number, batch)
-        mels, mask, counts = features(extractor, drawn)
+    def step(number: int) -> Losses:
+        drawn = maker.batch(number, BATCH)
+        heard, counts = features(extractor, drawn)
         rows = collate(tokenizer, drawn, counts)
-        out = model.model(
-            input_ids=rows.ids,
-            input_features=mels,
-            input_features_mask=mask,
-            attention_mask=rows.mask,
-            output_attentions=True,
-            use_cache=False,
-        )
-        wanted = rows.labels[:, 1:] != IGNORE
+        out = model.model(**training.inputs(rows.ids), **heard)
+        labels = training.pad(rows.labels, IGNORE)[:, 1:]
+        wanted = labels != IGNORE
         logits = model.lm_head(out.last_hidden_state[:, :-1][wanted])
-        words = functional.cross_entropy(logits, rows.labels[:, 1:][wanted])
-        frames = teacher.loss(out.audio_hidden_states, drawn, counts)
-        guide = guide_loss(out.attentions, rows.guides, GUIDED_HEADS)
-        return words + FRAME_WEIGHT * frames + GUIDE_WEIGHT * guide, {
-            "lm": words.item(),
-            "frames": frames.item(),
-            "guide": guide.item(),
-        }
+        guide = training.guide_loss(out.attentions, (GUIDED_HEADS, rows.guides))
+        return training.weighted(
+            lm=(1.0, functional.cross_entropy(logits, labels[wanted])),
+            frames=(FRAME_WEIGHT, teacher.loss(out.audio_hidden_states, drawn, counts)),
+            guide=(GUIDE_WEIGHT, guide),
+        )
 
     model.train()
     both = nn.ModuleDict({"model": model, "teacher": teacher})

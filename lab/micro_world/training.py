@@ -8,15 +8,17 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 from torch import nn
 from tqdm import tqdm
 
+MODELS = yaml.safe_load(Path(__file__).with_name("models.yaml").read_text(encoding="utf-8"))
 SAVE_EVERY_S = 180.0
 BLOCK = 8
 """Batches that are drawn at once."""
@@ -25,7 +27,12 @@ COMPILED_FROM_STEPS = 1000
 # Each batch length has its own kernels; oneDNN keeps 1,024 of them, some 4 GB.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "100")
 
-Step = Callable[[int], tuple[torch.Tensor, dict[str, float]]]
+Losses = tuple[torch.Tensor, dict[str, float]]
+"""What is minimized, and figures for the log."""
+Heads = tuple[tuple[int, int], ...]
+"""Layers and heads."""
+Guide = tuple[int, int, list[int]]
+"""A row of the batch, a query in it, and the positions that it is to attend to."""
 
 
 class ResumeError(ValueError):
@@ -49,6 +56,11 @@ class Plan:
         return self.peak_rate * min(1.0, (number + 1) / warm) * decayed
 
 
+def scaled(number: int, scale: float, least: int = 2) -> int:
+    """Return a number of steps or sentences for a trial."""
+    return max(least, round(number * scale))
+
+
 def seed_everything(seed: int) -> None:
     """Seed Python and torch; denormals, which slow the CPU down, count as zero."""
     torch.set_flush_denormal(True)
@@ -67,7 +79,7 @@ def compile_layers(model: nn.Module, kind: type[nn.Module], plan: Plan) -> None:
                 module.compile(dynamic=True)
 
 
-def fit(model: nn.Module, step: Step, plan: Plan, work: Path) -> None:
+def fit(model: nn.Module, step: Callable[[int], Losses], plan: Plan, work: Path) -> None:
     """Run AdamW, or resume an interrupted run from ``work/TITLE.pt``.
 
     ``step`` maps the step number to the loss and to figures for the progress bar and
@@ -75,82 +87,77 @@ def fit(model: nn.Module, step: Step, plan: Plan, work: Path) -> None:
     ends in the same weights.
     """
     work.mkdir(parents=True, exist_ok=True)
-    optimizer = _optimizer(model, plan)
-    saved = work / f"{plan.title}.pt"
-    begin, running = _resume(saved, model, optimizer, plan)
+    run = _Run(model, plan, work / f"{plan.title}.pt")
+    begin = run.resume()
     at = time.monotonic()
     bar = tqdm(range(begin, plan.steps), plan.title, plan.steps, initial=begin, mininterval=5)
     for number in bar:
-        for group in optimizer.param_groups:
-            group["lr"] = plan.rate(number)
-        torch.manual_seed(plan.seed + number)
-        # 0.68 of the time, where the processor computes in it; weights stay in float32.
-        with torch.autocast("cpu", torch.bfloat16, enabled=torch.cpu._is_avx512_bf16_supported()):
-            loss, figures = step(number)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        for key, value in figures.items():
-            running[key] = value if number == 0 else 0.95 * running[key] + 0.05 * value
+        run.update(number, step)
         if number % 10 == 0:
-            bar.set_postfix({k: f"{v:.3f}" for k, v in running.items()})
+            bar.set_postfix({k: f"{v:.3f}" for k, v in run.figures.items()})
         last = number == plan.steps - 1
         if number % 50 == 0 or last:
             with (work / f"{plan.title}.log.jsonl").open("a") as stream:
-                stream.write(json.dumps({"step": number, **running}) + "\n")
+                stream.write(json.dumps({"step": number, **run.figures}) + "\n")
         if last or time.monotonic() - at > SAVE_EVERY_S:
-            _save(saved, model, optimizer, plan, number + 1, running)
+            run.save(number + 1)
             at = time.monotonic()
 
 
-def _optimizer(model: nn.Module, plan: Plan) -> torch.optim.Optimizer:
-    trained = [p for p in model.parameters() if p.requires_grad]
-    return torch.optim.AdamW(
-        [
+class _Run:
+    """A training with its optimizer and running figures; ``saved`` is its checkpoint."""
+
+    def __init__(self, model: nn.Module, plan: Plan, saved: Path) -> None:
+        self._model, self._plan, self._saved = model, plan, saved
+        trained = [p for p in model.parameters() if p.requires_grad]
+        groups = [
             {"params": [p for p in trained if p.dim() > 1], "weight_decay": 0.01},
             {"params": [p for p in trained if p.dim() <= 1], "weight_decay": 0.0},
-        ],
-        lr=plan.peak_rate,
-        betas=(0.9, 0.98),
-    )
+        ]
+        self._optimizer = torch.optim.AdamW(groups, lr=plan.peak_rate, betas=(0.9, 0.98))
+        self.figures: dict[str, float] = {}
 
+    def update(self, number: int, step: Callable[[int], Losses]) -> None:
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._plan.rate(number)
+        torch.manual_seed(self._plan.seed + number)
+        # 0.68 of the time, where the processor computes in it; weights stay in float32.
+        with torch.autocast("cpu", torch.bfloat16, enabled=torch.cpu._is_avx512_bf16_supported()):
+            loss, figures = step(number)
+        self._optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self._model.parameters(), 1.0)
+        self._optimizer.step()
+        for key, value in figures.items():
+            self.figures[key] = value if number == 0 else 0.95 * self.figures[key] + 0.05 * value
 
-def _save(
-    path: Path,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    plan: Plan,
-    done: int,
-    running: dict[str, float],
-) -> None:
-    """Write the state of a training; an interruption leaves the previous file intact."""
-    content = {
-        "plan": asdict(plan),
-        "done": done,
-        "running": running,
-        "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
-    }
-    draft = path.with_suffix(".part")
-    torch.save(content, draft)
-    draft.replace(path)
+    def save(self, done: int) -> None:
+        """Write the state; an interruption leaves the previous file intact."""
+        content = {
+            "plan": asdict(self._plan),
+            "done": done,
+            "running": self.figures,
+            "model": self._model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+        }
+        draft = self._saved.with_suffix(".part")
+        torch.save(content, draft)
+        draft.replace(self._saved)
 
-
-def _resume(
-    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, plan: Plan
-) -> tuple[int, dict[str, float]]:
-    if not path.is_file():
-        return 0, {}
-    content = torch.load(path, weights_only=True)
-    if content["plan"] != asdict(plan):
-        raise ResumeError(
-            f"{path} is of the training {content['plan']}, not {asdict(plan)}: delete it, or give "
-            "another --work"
-        )
-    model.load_state_dict(content["model"])
-    optimizer.load_state_dict(content["optimizer"])
-    return content["done"], content["running"]
+    def resume(self) -> int:
+        """Load the saved state if there is one; return the number of finished steps."""
+        if not self._saved.is_file():
+            return 0
+        content, plan = torch.load(self._saved, weights_only=True), asdict(self._plan)
+        if content["plan"] != plan:
+            raise ResumeError(
+                f"{self._saved} is of the training {content['plan']}, not {plan}: delete it, or "
+                "give another --work"
+            )
+        self._model.load_state_dict(content["model"])
+        self._optimizer.load_state_dict(content["optimizer"])
+        self.figures = content["running"]
+        return int(content["done"])
 
 
 def trained(work: Path, title: str, part: str) -> dict[str, torch.Tensor]:
@@ -162,26 +169,38 @@ def trained(work: Path, title: str, part: str) -> dict[str, torch.Tensor]:
             f"{path} is no finished training: make the {title} first, with this --work"
         )
     prefix = f"{part}."
+    weights = content["model"].items()
+    return {name.removeprefix(prefix): w for name, w in weights if name.startswith(prefix)}
+
+
+def weighted(**losses: tuple[float, torch.Tensor]) -> Losses:
+    """Return the weighted sum of losses, and each of them for the log."""
+    total = sum((weight * loss for weight, loss in losses.values()), torch.zeros(()))
+    return total, {name: loss.item() for name, (_, loss) in losses.items()}
+
+
+def guide_loss(attentions: Any, *guided: tuple[Heads, list[Guide]]) -> torch.Tensor:
+    """Mean -log attention mass of queries on their positions, over guided heads."""
+    total = torch.zeros(())
+    for heads, guides in guided:
+        columns = torch.zeros(len(guides), attentions[0].shape[-1])
+        for row, (_, _, wanted) in enumerate(guides):
+            columns[row, wanted] = 1.0
+        item, query = torch.tensor([guide[:2] for guide in guides]).T
+        for layer, head in heads:
+            mass = (attentions[layer][item, head, query] * columns).sum(-1)
+            total = total - (mass + 1e-6).log().mean()
+    return total / sum(len(heads) for heads, _ in guided)
+
+
+def inputs(rows: list[list[int]]) -> dict[str, Any]:
+    """Return ids of sequences as the arguments of a model whose attention is guided."""
     return {
-        name.removeprefix(prefix): weight
-        for name, weight in content["model"].items()
-        if name.startswith(prefix)
+        "input_ids": pad(rows, 0),
+        "attention_mask": pad([[1] * len(row) for row in rows], 0),
+        "output_attentions": True,
+        "use_cache": False,
     }
-
-
-def guide(
-    total: torch.Tensor,
-    attentions: Any,
-    heads: Sequence[tuple[int, int]],
-    item: Any,
-    query: Any,
-    columns: torch.Tensor,
-) -> torch.Tensor:
-    """Add the mean -log attention mass of queries on their ``columns`` to ``total``, per head."""
-    for layer, head in heads:
-        mass = (attentions[layer][item, head, query] * columns).sum(-1)
-        total = total - (mass + 1e-6).log().mean()
-    return total
 
 
 def pad(rows: list[list[int]], value: int) -> torch.Tensor:

@@ -14,9 +14,9 @@ from alignatt_agent.types import Word
 from lab.micro_world import devset, lexicon, names
 from lab.micro_world.corpus import TARGETS, Pair, is_held_out, reorders, sentences
 from lab.micro_world.forms import Plain
+from lab.micro_world.measure import two_draws
 from lab.micro_world.speech_data import cut, positions
 from lab.micro_world.tree import Clause, Leaf, NounPhrase, Sentence
-from lab.micro_world.wordings import two_draws
 
 ROOT = Path(__file__).resolve().parents[2]
 DEVSET = ROOT / "micro_models" / "devset"
