@@ -1,7 +1,7 @@
 """Engines on a CPU start as forks of one process that has imported vLLM.
 
 vLLM spawns them, and each imports vLLM for itself: 6 s of a core, three times for a cascade. With
-the server a first start takes 0.47 to 0.66 of the time (`lab/bench/cpu/starts`). A plain fork of
+the server a first start takes 0.47 to 0.66 of the time (commit 087dc81). A plain fork of
 the owner is unsafe; the server has one thread and has loaded no plug-in. On CUDA engines are
 spawned: the server was not tried there.
 """

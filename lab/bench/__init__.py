@@ -1,1 +1,1 @@
-"""The engine against its alternatives, stream by stream and draft by draft."""
+"""The engine against its alternatives, streams at once, and the live server for hours."""

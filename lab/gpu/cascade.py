@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
-import dimensions
+import numpy as np
 import psutil
-from context import Context, Result, gpu_memory_used
-from forced import Machines, Tape, record
+import torch
+from transformers import AutoTokenizer
+
+from alignatt_agent.cascade.open_stream import chunks as cut
+from alignatt_agent.cascade.open_stream import open_stream
+from alignatt_agent.config.agent_config import ModelConfig, load_config
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.resources import find_path
+from alignatt_agent.doctor import speakers
+from alignatt_agent.doctor.memory_plan import plan
+from alignatt_agent.engine import pool
+from alignatt_agent.types import SAMPLE_RATE
+from lab.bench import early_stop
+from lab.gpu import dimensions
+from lab.gpu.context import Context, Result, gpu_memory_used
+from lab.gpu.forced import Machines, Tape, record
+from lab.stand_ins import random_models
+from lab.stand_ins import speech as published_speech
 
 CONFIG = "micro-low"
 """Configuration of the recorded run: the maintained policy on the embedded models."""
@@ -48,8 +64,6 @@ def chunks(context: Context) -> Result:
 
 def streams(context: Context) -> Result:
     """Lag of many streams at once, heard by the clock, at the chunk of the configuration."""
-    from alignatt_agent.doctor.speakers import crowd_figures, knee, speak
-
     counts = STREAMS[:2] if context.self_test else STREAMS
     chunk_ms = 500
     jobs, tapes, engines, resolved = _recorded(
@@ -58,20 +72,21 @@ def streams(context: Context) -> Result:
     at, chunk_s, rows = _with_chunks(resolved, chunk_ms), chunk_ms / 1000, []
     listed = tapes[chunk_ms]
     with machines(context, counts[-1]) as (served, _):
-        speak(at, served.play(engines, listed[0].copy()), jobs[0])  # warms up
+        speakers.speak(at, served.play(engines, listed[0].copy()), jobs[0])  # warms up
         for count in counts:
             players = [
                 served.play(engines, tape.copy(), i) for i, tape in enumerate(listed[:count], 1)
             ]
             begin = time.perf_counter()
             starts = [begin + chunk_s * place / count for place in range(count)]
-            with ThreadPoolExecutor(count) as pool:
-                crowd = list(pool.map(lambda *x: speak(at, *x), players, jobs[:count], starts))
+            speak = partial(speakers.speak, at)
+            with ThreadPoolExecutor(count) as threads:
+                crowd = list(threads.map(speak, players, jobs[:count], starts))
             seconds = time.perf_counter() - begin
-            row = crowd_figures(jobs[:count], crowd, crowd, seconds, chunk_s)
+            row = speakers.crowd_figures(jobs[:count], crowd, crowd, seconds, chunk_s)
             del row["identical"]  # what they say is on tape
             rows.append(row)
-    kept = knee(rows)
+    kept = speakers.knee(rows)
     return {"chunk_ms": chunk_ms, "rows": rows, "summary": f"kept up with {kept} streams"}
 
 
@@ -93,10 +108,6 @@ def memory(context: Context) -> Result:
 @contextmanager
 def machines(context: Context, sequences: int) -> Iterator[tuple[Machines, dict[str, Any]]]:
     """Start the three engines of other dimensions, one after the other, and end them."""
-    from alignatt_agent.config.agent_config import load_config
-    from alignatt_agent.doctor.memory_plan import plan
-    from alignatt_agent.engine import pool
-
     models, heads = _models(context)
     planned = plan(load_config(REAL), _card_bytes())
     shares = planned.written
@@ -122,10 +133,6 @@ def machines(context: Context, sequences: int) -> Iterator[tuple[Machines, dict[
 
 
 def _models(context: Context) -> tuple[dict[str, Any], Any]:
-    from alignatt_agent.config.agent_config import ModelConfig
-    from lab.stand_ins import random_models
-    from lab.stand_ins import speech as published_speech
-
     folder = context.models
     if not context.self_test:
         models = {role: getattr(dimensions, _NAMES[role])(folder / role) for role in ROLES}
@@ -147,8 +154,6 @@ _NAMES = {"asr": "recognizer", "aligner": "aligner", "translation": "translation
 
 def _card_bytes() -> float:
     """Memory of the GPU; without one, that of the card that the plan is computed for."""
-    import torch
-
     if not torch.cuda.is_available():
         return 80.0 * 2**30
     return float(torch.cuda.get_device_properties(0).total_memory)
@@ -172,18 +177,12 @@ def _recorded(
     lengths: Sequence[int], count: int, seconds: float
 ) -> tuple[list[Any], dict[int, list[Tape]], Any, Any]:
     """Stream the embedded models once."""
-    from transformers import AutoTokenizer
-
-    from alignatt_agent.config.resources import find_path
-    from alignatt_agent.doctor import speakers
-    from lab.bench import streams as bench_streams
-
     targets = ("de", "it", "zh")
     devset = find_path("micro_models/devset")
     distinct = min(count, 12)
     jobs = speakers.excerpts(devset, targets, distinct, seconds)
     tapes: dict[int, list[Tape]] = {}
-    with bench_streams.opened([CONFIG], targets) as (configs, engines):
+    with early_stop.opened([CONFIG], targets) as (configs, engines):
         resolved = configs[CONFIG]
         tokenizer = AutoTokenizer.from_pretrained(resolved.checkpoints.asr.path)
 
@@ -209,33 +208,25 @@ def _with_chunks(resolved: Any, chunk_ms: int) -> Any:
 
 def _stages(resolved: Any, engines: Any, job: Any) -> dict[str, Any]:
     """Return the seconds of each stage of a stream, and of each of its steps."""
-    from alignatt_agent.cascade.open_stream import chunks as cut
-    from alignatt_agent.cascade.open_stream import open_stream
-    from alignatt_agent.config.languages import language
-
     audio, target = job
     source = language(resolved.config.source_language)
     stream = open_stream(resolved, engines, source, [language(target)])
-    stages: dict[str, float] = defaultdict(float)
+    stages: Counter[str] = Counter()
     steps = []
     for chunk in [*cut(resolved, audio), None]:
         begin = time.perf_counter()
         step = (stream.finish() if chunk is None else stream.step(chunk)).only()
         steps.append(time.perf_counter() - begin)
-        for stage, seconds in step.seconds.items():
-            stages[stage] += seconds
-    return {"audio_s": len(audio) / 16000, "stages": dict(stages), "steps": steps}
+        stages.update(step.seconds)
+    return {"audio_s": len(audio) / SAMPLE_RATE, "stages": stages, "steps": steps}
 
 
 def _summed(found: Sequence[dict[str, Any]], chunk_ms: int) -> dict[str, Any]:
-    import numpy as np
-
     audio = sum(entry["audio_s"] for entry in found)
     steps = [step for entry in found for step in entry["steps"]]
-    stages: dict[str, float] = defaultdict(float)
+    stages: Counter[str] = Counter()
     for entry in found:
-        for stage, seconds in entry["stages"].items():
-            stages[stage] += seconds
+        stages.update(entry["stages"])
     p50, p95 = (float(value) for value in np.percentile(steps, [50, 95]))
     return {
         "audio_s": round(audio, 1),

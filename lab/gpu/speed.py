@@ -7,8 +7,21 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import dimensions
-from context import Context, Result
+from torch.profiler import ProfilerActivity, profile
+from transformers import AutoTokenizer
+
+from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.engine.drafts import DraftEngine
+from alignatt_agent.engine.early_stop import processor_name
+from alignatt_agent.engine.options import engine_arguments, engine_environment
+from alignatt_agent.types import Prompt
+from alignatt_agent.types.engines import Readout
+from lab.bench import contenders
+from lab.bench.contenders import Size, open_gate
+from lab.bench.rounds import Nonces, bench_prompts, race, race_figures
+from lab.gpu import dimensions
+from lab.gpu.context import Context, Result
+from lab.stand_ins import random_models
 
 SHARE = 0.13
 """Of the GPU's memory for each engine: three engines, or two, beside two Transformers models."""
@@ -21,12 +34,8 @@ _COPIES = ("Memcpy DtoH", "Memcpy HtoD", "cudaMemcpyAsync", "cudaMemcpy")
 _COUNTED = (*_WAITS, *_COPIES, "cudaLaunchKernel", "cudaGraphLaunch", "aten::item")
 
 
-def size(context: Context) -> Any:
+def size(context: Context) -> Size:
     """Return the model of the bench."""
-    from alignatt_agent.config.agent_config import ModelConfig
-    from lab.bench.contenders import Size
-    from lab.stand_ins import random_models
-
     if context.self_test:
         # As large a vocabulary as the tokenizer of the prompts has.
         sizes = {"vocab_size": 16384, "vocab_size_per_layer_input": 16384}
@@ -39,17 +48,12 @@ def size(context: Context) -> Any:
 
 def race_all(context: Context, engines: Sequence[int], seams: Sequence[Any]) -> Result:
     """Time contenders, paired, on the prompts and drafts of the bench."""
-    from transformers import AutoTokenizer
-
-    from lab.bench import contenders as bench_contenders
-    from lab.bench.rounds import Nonces, bench_prompts, race, race_figures
-
     chosen = size(context)
     # Its vocabulary is large enough for prompts that no engine has seen.
-    tokenizer = AutoTokenizer.from_pretrained(bench_contenders.micro().model.path)
+    tokenizer = AutoTokenizer.from_pretrained(contenders.micro().model.path)
     prompts, nonces = bench_prompts(tokenizer, 6), Nonces(len(tokenizer))
     started = (2, 3) if context.self_test else engines
-    with bench_contenders.contenders(chosen, started, seams) as listed:
+    with contenders.contenders(chosen, started, seams) as listed:
         found = race(listed, prompts, nonces, chosen.seconds, chosen.name)
         figures = race_figures([found])
     medians = {
@@ -91,13 +95,6 @@ class _InProcess:
 def synchronisations(context: Context) -> Result:
     """Count what makes the host wait for the device in a step: plain, with rows, with a gate."""
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-    from alignatt_agent.engine.drafts import DraftEngine
-    from alignatt_agent.engine.early_stop import processor_name
-    from alignatt_agent.engine.options import engine_arguments, engine_environment
-    from alignatt_agent.types import Prompt
-    from alignatt_agent.types.engines import Readout
-    from lab.bench.contenders import open_gate
-
     chosen = size(context)
     prompt = Prompt(tuple(range(10, 200)), 40, tuple(range(100)))
     readout = Readout(chosen.heads, "predicting")
@@ -136,8 +133,6 @@ def synchronisations(context: Context) -> Result:
 
 def _count(drafts: Any, prompt: Any, readout: Any, gate: Any) -> dict[str, int]:
     """Count the events of a draft of ``STEPS`` tokens; its first one is not counted."""
-    from torch.profiler import ProfilerActivity, profile
-
     drafts.draft(prompt, STEPS, readout, gate)
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
         drafts.draft(prompt, STEPS, readout, gate)

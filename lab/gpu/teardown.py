@@ -6,11 +6,14 @@ import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import psutil
-from context import Context, Result, gpu_memory_used
+
+from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.engine import pool
+from lab.gpu.context import Context, Result, gpu_memory_used
+from lab.stand_ins import random_models
 
 BAR_S = 3.0
 """Seconds after which engine and memory have to be gone."""
@@ -22,14 +25,11 @@ SLACK = 64 << 20
 
 def kill(context: Context) -> Result:
     """Kill a process that owns an engine, and wait for both to be gone."""
-    from lab.stand_ins import random_models
-
     path = random_models.write("gemma4", context.models / "gemma4-tiny")
     before = gpu_memory_used()
     settings = {"path": str(path), "engine": context.engine(0.3, max_model_len=1024)}
-    owner = subprocess.Popen(
-        [sys.executable, __file__, json.dumps(settings)], stdout=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-m", "lab.gpu.teardown", json.dumps(settings)]
+    owner = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None
     engines = [psutil.Process(int(pid)) for pid in owner.stdout.readline().split()]
     held = gpu_memory_used()
@@ -61,14 +61,10 @@ def _runs(process: psutil.Process) -> bool:
 
 def own(settings: dict[str, Any]) -> None:
     """Start an engine, print its processes, and wait to be killed."""
-    from alignatt_agent.config.agent_config import ModelConfig
-    from alignatt_agent.engine import pool
-
     served = pool.start("translation", ModelConfig(**settings), ((0, 1), (2, 3)))
     print(*served.pids, flush=True)
     time.sleep(600)
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     own(json.loads(sys.argv[1]))

@@ -19,8 +19,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from alignatt_agent import cli
-from lab.bench.schedules import Slowed
 from tests.fakes import agent as fakes
+from tests.fakes.slowed import Slowed
 from tests.serve import live
 
 

@@ -24,8 +24,8 @@ from alignatt_agent.serve.engines import SharedEngines
 from alignatt_agent.serve.server import Server, listen
 from alignatt_agent.serve.service import Service
 from alignatt_agent.types import EngineError
-from lab.bench.schedules import Slowed
 from tests.fakes import agent as fakes
+from tests.fakes.slowed import Slowed
 
 WAIT_S = 30
 

@@ -18,8 +18,20 @@ from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.types import FloatArray, SpeechUpdate
 
+HEADS = (
+    "config", "target", "drafts", "chunks", "identical", "tokens",
+    "steps a transcript", "verified", "steps a token", "early", "verified",
+    "ms a token", "early", "verified",
+)  # fmt: skip
+
 MOST_STEPS = 2.0
 """Most decoding steps that an emitted token may cost where single drafts decide."""
+
+WAYS = {
+    "whole": DebugConfig(early_stop=False, verify_drafts=False),
+    "early": DebugConfig(early_stop=True, verify_drafts=False),
+    "verified": DebugConfig(early_stop=True, verify_drafts=True),
+}
 
 
 @contextmanager
@@ -38,7 +50,7 @@ def opened(
         shutdown()
 
 
-def early_stop(
+def compared(
     configs: Mapping[str, Resolved],
     engines: Engines,
     targets: Sequence[str],
@@ -54,20 +66,15 @@ def early_stop(
         runs = [(target, n) for target in targets for n in policies]
         for target, n in tqdm(runs, desc=f"{name}: early stop"):
             ways = {}
-            for way, early, verify in (
-                ("whole", False, False),
-                ("early", True, False),
-                ("verified", True, True),
-            ):
-                debug = DebugConfig(early_stop=early, verify_drafts=verify)
+            for way, debug in WAYS.items():
                 changed = {"debug": debug, "policy": policies[n], "targets": {}}
                 config = resolved.config.model_copy(update=changed)
-                ways[way] = _translate(
-                    replace(resolved, config=config), engines, target, heard.updates
-                )
-            whole = ways["whole"]
+                stream = replace(resolved, config=config), engines, target
+                ways[way] = _translate(*stream, heard.updates)
+            whole, tokens = ways["whole"], {way: max(1, x.tokens) for way, x in ways.items()}
             same = all(found.units == whole.units for found in ways.values())
-            per_token = {way: max(1, found.tokens) for way, found in ways.items()}
+            steps = {f"steps_per_token_{way}": x.steps / tokens[way] for way, x in ways.items()}
+            ms = {f"ms_per_token_{way}": 1000 * x.seconds / tokens[way] for way, x in ways.items()}
             yield {
                 "config": name,
                 "target": target,
@@ -77,14 +84,8 @@ def early_stop(
                 "tokens": whole.tokens,
                 "steps_per_transcript": plain.steps / max(1, plain.count),
                 "steps_per_transcript_verified": heard.steps / max(1, heard.count),
-                **{
-                    f"steps_per_token_{way}": found.steps / per_token[way]
-                    for way, found in ways.items()
-                },
-                **{
-                    f"ms_per_token_{way}": 1000 * found.seconds / per_token[way]
-                    for way, found in ways.items()
-                },
+                **steps,
+                **ms,
             }
 
 

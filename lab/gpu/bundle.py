@@ -1,12 +1,26 @@
-#!/usr/bin/env python3
-"""Packs what a GPU machine without network lacks, in parts that are carried one by one."""
+"""Pack what a GPU machine without network lacks, in parts that are carried one by one.
+
+The folder OUT then holds bundle.00, bundle.01, ... and MANIFEST.json with versions and hashes. On
+the GPU machine, when all parts are in one folder DIR:
+    python3 -m lab.gpu.unpack DIR /tmp/site
+    PYTHONPATH=/tmp/site python3 -m lab.gpu --output OUT --unpinned
+
+--check PYTHON imports, here, what the parts of lab.gpu import, with another interpreter: one that
+has the GPU machine's Python and torch, if there is one. Without a GPU some imports cannot work;
+they are named.
+
+Examples:
+  for Python 3.12:
+    python -m lab.gpu.bundle --output outputs/bundle
+  with an import check:
+    python -m lab.gpu.bundle --output outputs/bundle --check /opt/torch/bin/python3
+"""
 
 from __future__ import annotations
 
 import argparse
 import fnmatch
 import hashlib
-import json
 import lzma
 import os
 import re
@@ -17,6 +31,8 @@ import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from lab import commands
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -37,33 +53,10 @@ LEFT_OUT = ("vllm/*.so", "vllm/*.so.*", "vllm/vllm_flash_attn/*.so", "vllm/third
             "vllm/**/assets/*", "*.cu", "*.cuh", "*.cpp", "*.pyc")  # fmt: skip
 """Of vLLM: operators that our models do not need (Triton attention needs none), and data."""
 
-EPILOG = """\
-The folder OUT then holds bundle.00, bundle.01, ... and MANIFEST.json with versions and hashes. On
-the GPU machine, when all parts are in one folder DIR:
-    python3 lab/gpu/unpack DIR /tmp/site
-    export PYTHONPATH=/tmp/site
-    python3 lab/gpu/run --output OUT --unpinned
-
---check PYTHON imports, here, what the parts of `run` import, with another interpreter: one that
-has the GPU machine's Python and torch, if there is one. Without a GPU some imports cannot work;
-they are named.
-
-examples
-  for Python 3.12:
-    lab/gpu/bundle --output outputs/bundle
-  with an import check:
-    lab/gpu/bundle --output outputs/bundle --check /opt/torch/bin/python3
-"""
-
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = argparse.ArgumentParser(
-        prog="lab/gpu/bundle",
-        description=__doc__,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = commands.parser("lab.gpu.bundle", __doc__)
     parser.add_argument("--output", type=Path, required=True, metavar="OUT", help="folder")
     parser.add_argument("--python", default="3.12", help="of the GPU machine; default %(default)s")
     text = "largest part in MB; default %(default)s"
@@ -162,13 +155,13 @@ def write_manifest(output: Path, parts: list[Path], python: str, packages: dict[
     """Write down versions, and hashes for ``unpack``."""
     hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in parts}
     manifest = {"python": python, "packages": packages, "parts": hashes}
-    (output / "MANIFEST.json").write_text(json.dumps(manifest, indent=1) + "\n")
+    commands.write_json(output / "MANIFEST.json", manifest)
 
 
 def check(python: str, site: Path) -> int:
     """Import what ``run`` does, with another interpreter."""
     script = (
-        "import importlib, sys, torch, exactness\n"
+        "import importlib, sys, torch\nfrom lab.gpu import exactness\n"
         "print(sys.version.split()[0], torch.__version__)\n"
         "bad = 0\n"
         "for name in (*exactness.IMPORTS, *exactness.GPU_IMPORTS):\n"
@@ -178,7 +171,7 @@ def check(python: str, site: Path) -> int:
         "        bad = 1; print('FAIL', name, type(error).__name__, error)\n"
         "sys.exit(bad)\n"
     )
-    folders = os.pathsep.join(map(str, (site, HERE, ROOT)))
+    folders = os.pathsep.join(map(str, (site, ROOT)))
     return subprocess.run(
         [python, "-c", script], env={**os.environ, "PYTHONPATH": folders}, check=False
     ).returncode

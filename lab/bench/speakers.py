@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import psutil
-from sound import RATE, Samples
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
+
+from lab.bench.sound import RATE, Samples
 
 PIECE = RATE // 10
 

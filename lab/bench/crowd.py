@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from sound import RATE, Samples
-from speakers import Speaker, get, serving
+
+from lab.bench.sound import RATE, Samples
+from lab.bench.speakers import Speaker, get, serving
 
 SPEAKERS = 6
 START_S = 300.0

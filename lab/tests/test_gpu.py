@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
-import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,62 +18,29 @@ from alignatt_agent.cascade.loading import Engines
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.doctor.speakers import speak
-from lab.tests.scripts import ROOT, load_script
+from lab.gpu import __main__ as gpu
+from lab.gpu import bundle, cascade, forced, unpack
+from lab.gpu.parts import PARTS, Part
 from tests.fakes import agent as fakes
-
-GPU = ROOT / "lab" / "gpu"
-
-PARTS = """
-import subprocess, sys, time
-from pathlib import Path
-from context import Context
-from parts_class import Part
-
-def good(context, value):
-    with (context.output / "calls").open("a") as calls:
-        calls.write("good ")
-    return {"value": value, "summary": f"found {value}"}
-
-def fails(context):
-    raise RuntimeError("no such kernel")
-
-def hangs(context):
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    (context.output / "child").write_text(str(child.pid))
-    time.sleep(60)
-
-def dies(context):
-    import os
-    os.kill(os.getpid(), 9)
-
-PARTS = (
-    Part("fails", "", "parts:fails", {}, 1, {}),
-    Part("hangs", "", "parts:hangs", {}, 1, {}),
-    Part("dies", "", "parts:dies", {}, 1, {}),
-    Part("good", "", "parts:good", {"value": 7}, 1, {"COLOUR": "red"}),
-)
-"""
 
 
 @pytest.fixture
-def run(tmp_path):
-    """Run the script with parts of our own; returns exit status, messages and JSON by part."""
-    folder = tmp_path / "a" / "b" / "gpu"
-    folder.mkdir(parents=True)
-    for name in ("run", "orchestrate.py", "context.py"):
-        shutil.copy(GPU / name, folder)
-    text = (folder / "orchestrate.py").read_text()
-    (folder / "orchestrate.py").write_text(text.replace("LIMIT_S = 470", "LIMIT_S = 12"))
-    shutil.copy(GPU / "parts.py", folder / "parts_class.py")
-    (folder / "parts.py").write_text(PARTS)
+def run(tmp_path, monkeypatch, capsys):
+    """Run the command with parts of our own; returns exit status, messages and JSON by part."""
+    options = {"good": {"value": 7}}
+    parts = [
+        Part(name, "", f"lab.tests.gpu_parts:{name}", 1, options.get(name, {}), {"COLOUR": "red"})
+        for name in ("fails", "hangs", "dies", "good")
+    ]
+    monkeypatch.setattr(gpu, "PARTS", parts)
+    monkeypatch.setattr(gpu, "LIMIT_S", 12)
 
     def call(*options):
-        command = [sys.executable, folder / "run", "--output", tmp_path / "out", *options]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        status = gpu.main(["--output", str(tmp_path / "out"), *options])
         found = {
             path.stem: json.loads(path.read_text()) for path in (tmp_path / "out").glob("*.json")
         }
-        return done.returncode, done.stdout + done.stderr, found
+        return status, "".join(capsys.readouterr()), found
 
     return call
 
@@ -116,24 +82,21 @@ def test_other_versions_need_the_switch_and_are_recorded(run, tmp_path, monkeypa
     fake = tmp_path / "site" / "transformers-1.0.dist-info"
     fake.mkdir(parents=True)
     (fake / "METADATA").write_text("Metadata-Version: 2.1\nName: transformers\nVersion: 1.0\n")
-    monkeypatch.setenv("PYTHONPATH", str(fake.parent))
+    monkeypatch.syspath_prepend(str(fake.parent))
     assert run("--only", "good")[::2] == (2, {})
     status, text, found = run("--only", "good", "--unpinned")
     assert status == 0, text
     assert found["good"]["unpinned"][0].startswith("transformers: 1.0")
 
 
-def test_the_parts_name_functions_that_exist(monkeypatch):
-    monkeypatch.syspath_prepend(str(GPU))
-    for part in load_script("lab/gpu/parts.py").PARTS:
-        module, _, function = part.module.partition(":")
-        source = (GPU / f"{module}.py").read_text()
-        assert re.search(rf"^def {function}\(\s*context: Context", source, flags=re.M)
+@pytest.mark.parametrize("name", sorted({part.function for part in PARTS}))
+def test_the_parts_name_functions_that_exist(name):
+    module, _, function = name.partition(":")
+    assert callable(getattr(import_module(module), function))
 
 
 # ------------------------------------------------------------------ the bundle
 def test_a_bundle_comes_apart_whole(tmp_path):
-    bundle = load_script("lab/gpu/bundle")
     assert set(bundle.carried()) <= dict(bundle.locked()).keys()
     wheel = tmp_path / "vllm-1-py3-none-any.whl"
     files = {
@@ -152,7 +115,7 @@ def test_a_bundle_comes_apart_whole(tmp_path):
     parts = bundle.pack(site, output, 300)
     assert len(parts) > 2
     bundle.write_manifest(output, parts, "3.12", {"vllm": "1"})
-    command = [sys.executable, GPU / "unpack", output, there]
+    command = [sys.executable, "-I", unpack.__file__, output, there]
     subprocess.run(command, check=True, capture_output=True)
     found = {str(path.relative_to(there)): path for path in there.rglob("*") if path.is_file()}
     assert {name: path.read_bytes() for name, path in found.items()} == {
@@ -184,26 +147,25 @@ class Served:
 
 
 @pytest.fixture
-def forced(monkeypatch):
-    module = load_script("lab/gpu/forced.py")
-    module.aligned, module.drafted = [], []
+def asked(monkeypatch):
+    """What played engines of a large model are asked: texts to align, and drafts."""
+    texts, drafts = [], []
     model = SimpleNamespace(processor=None, tokenizer=None, name="")
-    monkeypatch.setattr(module, "SpeechModel", lambda served: model)
-    monkeypatch.setattr(module, "TimingModel", lambda served: None)
     prompts = SimpleNamespace(ids=lambda language, context: (1, 2))
-    monkeypatch.setattr(module, "RecognitionPrompt", lambda *_: prompts)
-    aligner = SimpleNamespace(align=lambda audio, text, language: module.aligned.append(text))
-    monkeypatch.setattr(module, "QwenAligner", lambda _: aligner)
+    aligner = SimpleNamespace(align=lambda audio, text, language: texts.append(text))
 
-    class Drafts:
-        def __init__(self, served, heads, stops):
-            assert stops == frozenset()
+    def draft(prompt, tokens, readout=None, gate=None):
+        drafts.append((prompt.token_ids[1], tokens, readout.heads))
 
-        def draft(self, prompt, tokens, readout=None, gate=None):
-            module.drafted.append((prompt.token_ids[1], tokens, readout.heads))
-
-    monkeypatch.setattr(module, "DraftEngine", Drafts)
-    return module
+    for name, fake in {
+        "SpeechModel": model,
+        "TimingModel": None,
+        "RecognitionPrompt": prompts,
+        "QwenAligner": aligner,
+        "DraftEngine": SimpleNamespace(draft=draft),
+    }.items():
+        monkeypatch.setattr(forced, name, lambda *_, fake=fake: fake)
+    return texts, drafts
 
 
 @pytest.fixture
@@ -214,7 +176,7 @@ def world(tmp_path):
     return resolved, engines
 
 
-def test_a_taped_run_decides_the_same_with_the_same_work_elsewhere(forced, world):
+def test_a_taped_run_decides_the_same_with_the_same_work_elsewhere(asked, world):
     resolved, engines = world
     tape, asr, job = forced.Tape.blank(), Served(), (fakes.talk(13), "de")
     recorded = speak(resolved, forced.record(engines, tape, len), job)
@@ -226,16 +188,14 @@ def test_a_taped_run_decides_the_same_with_the_same_work_elsewhere(forced, world
     assert played.units == recorded.units
     assert not [*copy.transcripts, *copy.times, *copy.drafts]
     assert asr.steps == [max(1, heard.steps) for heard, _ in tape.transcripts]
-    assert len(forced.aligned) == len(tape.times)
-    assert forced.drafted == [(13, max(1, draft.steps), ((9, 9),)) for draft in tape.drafts]
+    assert len(asked[0]) == len(tape.times)
+    assert asked[1] == [(13, max(1, draft.steps), ((9, 9),)) for draft in tape.drafts]
 
 
 def test_the_cascade_is_measured_at_every_chunk_and_with_many_streams(
-    forced, world, tmp_path, monkeypatch
+    asked, world, tmp_path, monkeypatch
 ):
     """The parts themselves, on fake engines."""
-    monkeypatch.setitem(sys.modules, "forced", forced)
-    cascade = load_script("lab/gpu/cascade.py")
     resolved, engines = world
     started = []
 
@@ -251,12 +211,12 @@ def test_the_cascade_is_measured_at_every_chunk_and_with_many_streams(
         started.append((role, len(heads), options["max_num_seqs"], Served()))
         return started[-1][-1]
 
-    monkeypatch.setattr("lab.bench.streams.opened", opened)
+    monkeypatch.setattr("lab.bench.early_stop.opened", opened)
     monkeypatch.setattr("alignatt_agent.doctor.speakers.excerpts", excerpts)
     monkeypatch.setattr("alignatt_agent.engine.pool.start", start)
     tokenizer = SimpleNamespace(encode=lambda text, add_special_tokens: text.split())
     found = SimpleNamespace(from_pretrained=lambda path: tokenizer)
-    monkeypatch.setattr("transformers.AutoTokenizer", found)
+    monkeypatch.setattr(cascade, "AutoTokenizer", found)
     context = cascade.Context(tmp_path, self_test=True)
     found = json.loads(json.dumps(cascade.chunks(context)))
     assert [(row["chunk_ms"], row["audio_s"]) for row in found["rows"]] == [(250, 6.5), (500, 6.5)]

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import cycle
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import soundfile
 
 RATE = 16_000
 SPEECH = ("speech", "clipped")
 QUIET = ("silence", "hiss")
 KINDS = (*SPEECH, *QUIET, "noise", "music")
 
+TALKS = Path("micro_models/devset/wav")
+
 Samples = npt.NDArray[np.int16]
 Part = tuple[str, Samples]
+
+
+def recordings(folder: Path) -> list[Samples]:
+    """Return the recordings of a folder, 16 kHz mono."""
+    return [soundfile.read(path, dtype="int16")[0] for path in sorted(folder.glob("*.wav"))]
 
 
 def programme(

@@ -1,23 +1,16 @@
-"""The scripts of lab/bench/cpu on fake engines, and the verdicts that they print."""
+"""Speakers of a live server on fake engines, and the verdicts of soak, crowd and loss."""
 
 from __future__ import annotations
 
 import json
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from lab.tests.scripts import load_script
+from lab.bench import loss, replicas, soak, speakers, verdict
 from tests.fakes import agent as fakes
 from tests.serve import live
-
-crowd, last_transcript, loss, speakers, verdict = (
-    load_script(f"lab/bench/cpu/{name}.py")
-    for name in ("crowd", "last_transcript", "loss", "speakers", "verdict")
-)
-replicas, soak = (load_script(f"lab/bench/cpu/{name}") for name in ("replicas", "soak"))
 
 
 def test_two_minutes_of_sound(tmp_path):
@@ -50,21 +43,6 @@ def test_a_speaker_notes_what_comes_and_when(tmp_path):
         lags = first.lags(0, 60)
         assert lags
         assert all(0 <= lag < live.WAIT_S for lag in lags)
-
-
-def test_the_last_transcript_is_proposed_until_the_answer_differs(tmp_path, monkeypatch):
-    monkeypatch.setenv(last_transcript.FOLDER, str(tmp_path))
-    settings = SimpleNamespace(speculative_config=SimpleNamespace(num_speculative_tokens=3))
-    proposer = last_transcript.Proposer(settings)
-
-    def propose(ids, sampled):
-        return proposer.propose([sampled], [len(ids)], np.array([[*ids, 0, 0]]))[0]
-
-    last_transcript.expect([8, 9], [20, 21, 22, 23, 24])
-    assert propose([1, 8, 9, 20], [20]) == [21, 22, 23]
-    assert propose([8, 9, 1, 8, 9, 20, 21, 22, 23], [21, 22, 23]) == [24]
-    assert propose([1, 8, 9, 20, 30, 22], [22]) == []
-    assert last_transcript.passes() == 3
 
 
 # ------------------------------------------------------------------ verdicts

@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-"""Puts the parts of a bundle together again."""
+"""Put the parts of a bundle together again; runs without anything installed."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ class Joined:
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = argparse.ArgumentParser(prog="lab/gpu/unpack", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m lab.gpu.unpack", description=__doc__)
     parser.add_argument("folder", type=Path, metavar="DIR", help="with all parts and MANIFEST.json")
     parser.add_argument("target", type=Path, metavar="TARGET", help="for PYTHONPATH")
     return parser

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 r"""Hours of sound through the live server: memory, lag, and what is said where nobody speaks.
 
 A cycle is a recording, silence, music, a hiss of -66 dBFS, the beginning of the recording 20 dB too
@@ -9,9 +8,9 @@ by the clock of a speaker. With --clock it comes by the clock, and what waits is
 
 Examples:
   two hours through the embedded models, 12 to 20 minutes on two free cores:
-    lab/bench/cpu/soak --output outputs/soak.json
+    python -m lab.bench.soak --output outputs/soak.json
   ten minutes of speech by the clock, through a server of your own choice:
-    lab/bench/cpu/soak --minutes 10 --clock --only speech --output outputs/clock.json -- \
+    python -m lab.bench.soak --minutes 10 --clock --only speech --output outputs/clock.json -- \
       alignatt serve --config micro-low --port 0
 
 Ctrl-C ends it early, with what was measured until then.
@@ -36,27 +35,24 @@ from typing import Any
 
 import numpy as np
 import psutil
-import soundfile
-from sound import KINDS, RATE, SPEECH, programme
-from speakers import feed, serving
-from tabulate import tabulate
-from verdict import growth, lag_growth, problems, spoken_in
 from websockets.sync.client import ClientConnection, connect
 
-from alignatt_agent.config.command_line import page
-from alignatt_agent.config.machine import device, versions
+from lab import commands
+from lab.bench.sound import KINDS, RATE, SPEECH, TALKS, programme, recordings
+from lab.bench.speakers import feed, serving
+from lab.bench.verdict import growth, lag_growth, problems, spoken_in
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = argparse.ArgumentParser("lab/bench/cpu/soak", **page(__doc__))
+    parser = commands.parser("lab.bench.soak", __doc__)
     add = parser.add_argument
     add("--output", type=Path, required=True, metavar="FILE", help="JSON, renewed every minute")
     add("--minutes", type=float, default=120.0, help="of audio; default %(default)g")
     text = "minutes after which memory and lag have to be flat; default %(default)g"
     add("--settle", type=float, default=40.0, metavar="MINUTES", help=text)
     text = "recordings that take turns, 16 kHz mono; default the embedded dev set"
-    add("--talks", type=Path, default=Path("micro_models/devset/wav"), metavar="FOLDER", help=text)
+    add("--talks", type=Path, default=TALKS, metavar="FOLDER", help=text)
     add("--only", nargs="+", choices=KINDS, default=KINDS, metavar="KIND", help=", ".join(KINDS))
     add("--target", default="de", metavar="LANGUAGE", help="default %(default)s")
     add("--clock", action="store_true", help="feed by the clock instead of as fast as possible")
@@ -155,9 +151,7 @@ def until_stopped(socket: ClientConnection) -> Iterator[dict[str, Any]]:
 
 def run(arguments: argparse.Namespace, server: psutil.Process, port: int) -> dict[str, Any]:
     """Speak and listen; returns all figures."""
-    talks = [
-        soundfile.read(path, dtype="int16")[0] for path in sorted(arguments.talks.glob("*.wav"))
-    ]
+    talks = recordings(arguments.talks)
     parts = list(programme(talks, 60 * arguments.minutes, arguments.only))
     sounds = [samples for _, samples in parts]
     ends = (np.cumsum([samples.size for samples in sounds]) / RATE).tolist()
@@ -182,15 +176,14 @@ def run(arguments: argparse.Namespace, server: psutil.Process, port: int) -> dic
                 sizes = " ".join(f"{size['uss']:.1f}" for size in row["memory_mib"].values())
                 lag = f"lag {row['lag_median_s']:.2f} to {row['lag_max_s']:.2f} s"
                 print(f"minute {row['minute']}: {lag}, own memory {sizes} MiB", flush=True)
-                arguments.output.write_text(json.dumps(watch.rows, indent=1) + "\n")
+                commands.write_json(arguments.output, watch.rows)
     viewer.join(30)
     said = spoken_in(watch.units, spans)
     heard_s: dict[str, float] = defaultdict(float)
     for kind, begin_s, end_s in spans:
         heard_s[kind] += end_s - begin_s
     return {
-        "device": device(),
-        "versions": versions(),
+        **commands.machine(),
         "command": " ".join(arguments.command),
         "sound": {kind: round(seconds, 1) for kind, seconds in heard_s.items()},
         "fed": ("by the clock" if arguments.clock else "as fast as it was heard")
@@ -217,13 +210,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     if not arguments.command:
         arguments.command = ["alignatt", "serve", "--config", "micro-low", "--port", "0"]
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
     with serving(arguments.command) as (server, port):
         found = run(arguments, server, port)
     found["problems"] = problems(found)
-    arguments.output.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    commands.write_json(arguments.output, found)
     shown = ("fed", "sound", "said", "said_without_speech", "growth", "lag_growth_s", "lag_max_s")
-    print(tabulate([(name, found[name]) for name in shown], tablefmt="plain"))
+    print(commands.table([(name, found[name]) for name in shown]))
     print("\n".join(found["problems"]) or "flat, and quiet where nobody speaks")
     return 1 if found["problems"] else 0
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sound import QUIET, SPEECH
+
+from lab.bench.sound import QUIET, SPEECH
 
 EDGE_S = 0.5
 """Word times err: what stands so near to speech counts as spoken there."""

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 r"""Six speakers on replicas of the engines: what is said, how fast, and what a lost replica costs.
 
 Six pieces of talks are translated one after the other, then all at once on two replicas, then on
@@ -14,10 +13,10 @@ A Ray cluster of this machine alone is started for it, and has to leave nothing 
 
 Examples:
   the embedded models, 12 GB for two sets of engines:
-    lab/bench/cpu/replicas --output outputs/replicas.json
-    lab/bench/cpu/replicas --output outputs/kill.json --kill --seconds 60
+    python -m lab.bench.replicas --output outputs/replicas.json
+    python -m lab.bench.replicas --output outputs/kill.json --kill --seconds 60
   others; --ray, --replicas, --max-speakers and --port are added to the command:
-    lab/bench/cpu/replicas --output outputs/replicas.json -- \
+    python -m lab.bench.replicas --output outputs/replicas.json -- \
       alignatt serve --config default-low --ray-gpus 0.5
 
 exit status: 0 all of that is so; 1 it is not, or no answer
@@ -26,7 +25,6 @@ exit status: 0 all of that is so; 1 it is not, or no answer
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -34,21 +32,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import soundfile
-from crowd import SPEAKERS, Traces, pieces_of, server, together
-from loss import TOLD_S, loss
-from sound import RATE
-from speakers import Speaker
-from tabulate import tabulate
 
 from alignatt_agent.cluster.connection import LOCAL, joined
-from alignatt_agent.config.command_line import page
-from alignatt_agent.config.machine import device, versions
+from lab import commands
+from lab.bench.crowd import SPEAKERS, Traces, pieces_of, server, together
+from lab.bench.loss import TOLD_S, loss
+from lab.bench.sound import RATE, TALKS, recordings
+from lab.bench.speakers import Speaker
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = argparse.ArgumentParser("lab/bench/cpu/replicas", **page(__doc__))
+    parser = commands.parser("lab.bench.replicas", __doc__)
     add = parser.add_argument
     add("--output", type=Path, required=True, metavar="FILE", help="JSON of all that is measured")
     add("--kill", action="store_true", help="kill a replica in mid-talk")
@@ -57,7 +52,7 @@ def build_parser() -> argparse.ArgumentParser:
     text = "how often all speak at once on each server; default %(default)s"
     add("--rounds", type=int, default=2, metavar="N", help=text)
     text = "recordings that take turns, 16 kHz mono; default the embedded dev set"
-    add("--talks", type=Path, default=Path("micro_models/devset/wav"), metavar="FOLDER", help=text)
+    add("--talks", type=Path, default=TALKS, metavar="FOLDER", help=text)
     add("--target", default="de", metavar="LANGUAGE", help="default %(default)s")
     text = "command that starts a server; default: alignatt serve, micro-high, a CPU per replica"
     add("command", nargs="*", metavar="COMMAND", help=text)
@@ -66,7 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def throughput(arguments: argparse.Namespace, traces: Traces) -> dict[str, Any]:
     """Compare what is said alone, on several replicas, and on one; returns all figures."""
-    pieces = pieces_of(arguments.recordings, arguments.seconds)
+    pieces = pieces_of(recordings(arguments.talks), arguments.seconds)
     audio_s = sum(piece.size for piece in pieces) / RATE
     found: dict[str, Any] = {"audio_s": round(audio_s, 1), "rounds": []}
     alone: list[Any] = []
@@ -125,10 +120,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     default = ["alignatt", "serve", "--config", "micro-high", "--ray-cpus", "1"]
     arguments.command = arguments.command or default
-    arguments.recordings = [
-        soundfile.read(path, dtype="int16")[0] for path in sorted(arguments.talks.glob("*.wav"))
-    ]
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
     traces = Traces()
     with joined(LOCAL):
         import ray
@@ -137,11 +128,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         found = (loss if arguments.kill else throughput)(arguments, traces)
     found["left_behind"] = left = traces.left()
     found["problems"] += [f"left behind: {name}" for names in left.values() for name in names]
-    about = {"device": device(), "versions": versions(), "command": " ".join(arguments.command)}
-    text = json.dumps(about | found, indent=1, ensure_ascii=False)
-    arguments.output.write_text(f"{text}\n", encoding="utf-8")
+    about = {**commands.machine(), "command": " ".join(arguments.command)}
+    commands.write_json(arguments.output, about | found)
     shown = [(name, value) for name, value in found.items() if name not in ("rounds", "problems")]
-    print(tabulate(shown, tablefmt="plain"))
+    print(commands.table(shown))
     print("\n".join(found["problems"]) or "all as it should be")
     return 1 if found["problems"] else 0
 

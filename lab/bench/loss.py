@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 import psutil
-from crowd import SPEAKERS, START_S, Traces, pieces_of, server, together
-from sound import Samples
-from speakers import Speaker, get
+
+from lab.bench.crowd import SPEAKERS, START_S, Traces, pieces_of, server, together
+from lab.bench.sound import Samples, recordings
+from lab.bench.speakers import Speaker, get
 
 TOLD_S = 3.0
 """A speaker whose replica is lost has to know so soon."""
@@ -27,7 +28,7 @@ NOISE = 1.1
 
 def loss(arguments: Namespace, traces: Traces) -> dict[str, Any]:
     """Let six speak in peace, then with a replica killed; returns what it cost whom."""
-    pieces = pieces_of(arguments.recordings, arguments.seconds)
+    pieces = pieces_of(recordings(arguments.talks), arguments.seconds)
     found: dict[str, Any] = {"seconds": arguments.seconds, "rounds": []}
     with server(arguments, arguments.replicas, SPEAKERS) as port:
         for _ in range(arguments.rounds):

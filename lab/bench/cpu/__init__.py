@@ -1,1 +1,0 @@
-"""Scripts for two cores: hours of sound, crowds, replicas, starts of engines."""

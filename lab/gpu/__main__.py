@@ -1,0 +1,167 @@
+"""Measure on a GPU: are the rows right, how fast, how much memory.
+
+The models have the published dimensions of the real ones, and random weights. Every part runs in a
+process of its own, with a time limit, and writes OUT/PART.json and OUT/PART.log; one that fails
+leaves the rest. The same command goes on where it was: what has succeeded is not run again, and
+with --minutes it stops before a part that may not end in time. OUT/results.tar.xz holds all JSON
+files and logs, to carry home as one file.
+
+Examples:
+  everything, on a machine with one GPU:
+    python -m lab.gpu --output outputs/gpu
+  in pieces of nine minutes:
+    python -m lab.gpu --output outputs/gpu --minutes 9
+  one part again, with other versions of torch or vLLM than the pinned ones:
+    python -m lab.gpu --output outputs/gpu --only parity-full-v2 --again --unpinned
+  see that the script runs, on a CPU with tiny dimensions (some minutes):
+    python -m lab.gpu --output outputs/gpu-self-test --self-test
+
+exit status: 0 every part that was run succeeded; 1 one failed; 2 nothing was started;
+3 the time was up, and parts are left
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lab import commands
+from lab.gpu.context import Context
+from lab.gpu.parts import PARTS, Part
+
+ROOT = Path(__file__).resolve().parents[2]
+
+LIMIT_S = 470
+"""Longest time of a part: one command on a borrowed machine often has ten minutes."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
+    listed = "\n".join(f"  {part.name:22} {part.what}" for part in PARTS)
+    parser = commands.parser("lab.gpu", f"{__doc__}\nparts\n{listed}")
+    add = parser.add_argument
+    add("--output", type=Path, required=True, metavar="OUT", help="folder of the results")
+    names = [part.name for part in PARTS]
+    add("--only", nargs="+", choices=names, metavar="PART", help="parts to run, see below")
+    add("--again", action="store_true", help="run what has succeeded before, too")
+    add("--minutes", type=float, default=1e9, help="start nothing that may end later than this")
+    text = "go on with other versions than the pinned ones; every JSON file records it"
+    add("--unpinned", action="store_true", help=text)
+    text = "on a CPU, with tiny dimensions: the script runs, figures mean nothing"
+    add("--self-test", action="store_true", help=text)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    arguments = build_parser().parse_args(argv)
+    context = Context(arguments.output.resolve(), arguments.self_test)
+    context.output.mkdir(parents=True, exist_ok=True)
+    differences = _differences()
+    if differences and not arguments.unpinned:
+        text = "other versions than the pinned ones; --unpinned goes on all the same"
+        print("\n  ".join([text, *differences]), file=sys.stderr)
+        return 2
+    usual = [part.name for part in PARTS if part.tested or not context.self_test]
+    status, begin = 0, time.monotonic()
+    for part in PARTS:
+        if part.name not in (arguments.only or usual):
+            continue
+        if _read(context.output / f"{part.name}.json").get("ok") and not arguments.again:
+            print(f"{part.name}: kept", flush=True)
+            continue
+        left = 60 * arguments.minutes - (time.monotonic() - begin)
+        if left < min(part.seconds * 1.2, LIMIT_S):
+            print(f"{part.name}: not started, {left:.0f} s are left", flush=True)
+            status = max(status, 3)
+            continue
+        # Two cores of a CPU are slow, and nobody waits for them.
+        limit = 3 * LIMIT_S if context.self_test else LIMIT_S
+        found = _run(part, context, min(limit, left), differences)
+        print(f"{part.name}: {found['summary']} ({found['seconds']:.0f} s)", flush=True)
+        status = 1 if not found["ok"] else status
+        _pack(context.output)
+    return status
+
+
+def _differences() -> list[str]:
+    """Say which installed packages are not what pyproject.toml asks for."""
+    from alignatt_agent.doctor.machine_checks import check_versions, look_around
+
+    checks = check_versions(look_around(import_torch=False))
+    return [f"{check.name}: {check.found}" for check in checks if check.status == "FAIL"]
+
+
+def _run(part: Part, context: Context, limit: float, differences: list[str]) -> dict[str, Any]:
+    """Run a part in a process of its own and write down what came of it."""
+    path = context.output / f"{part.name}.json"
+    path.unlink(missing_ok=True)
+    asked = [part.function, json.dumps(part.options), part.name, str(context.output)]
+    command = [sys.executable, "-m", "lab.gpu.inside", *asked, *["self-test"] * context.self_test]
+    folders = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    variables = {**os.environ, **part.environment, "PYTHONPATH": os.pathsep.join(folders)}
+    if context.self_test:
+        variables.pop("VLLM_USE_V2_MODEL_RUNNER", None)  # a CPU has the first one only
+    begin = time.monotonic()
+    with (context.output / f"{part.name}.log").open("w") as log:
+        problem = _wait(command, variables, log, limit)
+    found = _read(path)
+    problem = found.get("problem", "") or problem
+    document = {
+        "part": part.name,
+        "what": part.what,
+        "ok": not problem,
+        "summary": found.get("summary", "ok") if not problem else f"FAILED: {problem}",
+        "seconds": round(time.monotonic() - begin, 1),
+        "self_test": context.self_test,
+        **commands.machine(),
+        "unpinned": differences,
+        "environment": dict(part.environment),
+        "result": found.get("result"),
+    }
+    commands.write_json(path, document)
+    return document
+
+
+def _wait(command: list[str], variables: dict[str, str], log: Any, limit: float) -> str:
+    """Run a command to its end or its limit; return what went wrong."""
+    # A session of its own, so that engines that hang end with it.
+    process = subprocess.Popen(
+        command, stdout=log, stderr=log, env=variables, start_new_session=True
+    )
+    try:
+        return f"exit status {process.returncode}" if process.wait(limit) else ""
+    except subprocess.TimeoutExpired:
+        return f"not done after {limit:.0f} s"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _pack(output: Path) -> None:
+    with tarfile.open(output / "results.tar.xz", "w:xz") as archive:
+        for path in sorted([*output.glob("*.json"), *output.glob("*.log")]):
+            archive.add(path, path.name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""One part, in a process of its own: ``MODULE:FUNCTION OPTIONS PART OUT [self-test]``."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import traceback
+from pathlib import Path
+
+from lab.gpu.context import Context
+
+
+def main(function: str, options: str, part: str, output: str, *self_test: str) -> int:
+    """Measure; what is found goes to the file of the part."""
+    path = Path(output) / f"{part}.json"
+    module, _, name = function.partition(":")
+    try:
+        measure = getattr(importlib.import_module(module), name)
+        result = dict(measure(Context(Path(output), bool(self_test)), **json.loads(options)))
+    except Exception as error:  # whatever it is, the next part is worth running
+        traceback.print_exc()
+        text = f"{type(error).__name__}: {error}".splitlines()[0]
+        path.write_text(json.dumps({"problem": text}), encoding="utf-8")
+        return 1
+    # What was measured is kept where a bar is missed, too.
+    found = {"summary": result.pop("summary", "ok"), "problem": result.pop("problem", "")}
+    path.write_text(json.dumps({**found, "result": result}), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
