@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from lab.micro_world.grammar import Grammar
 from lab.micro_world.linearize import english, linearize
 from lab.micro_world.linearize.token import END, surface
-from lab.micro_world.linearize.wording import Wording
 from lab.micro_world.tree import Sentence
 
 TARGETS = ("de", "it", "zh")
@@ -72,7 +71,7 @@ def sentences(seed: int | str, *, held_out: bool = False) -> Iterator[Pair]:
 
 def translate(tree: Sentence, language: str, rng: random.Random, where: dict[int, int]) -> Side:
     """Write a tree in a target language; ``where`` maps its identities to English word indices."""
-    tokens = linearize(tree, language, Wording(rng))
+    tokens = linearize(tree, language, rng)
     return Side(
         tuple(surface(tokens, spaced=language != "zh")),
         tuple(tuple(where[i] for i in token.ids) for token in tokens),

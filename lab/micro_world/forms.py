@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Gendered:
+class Gendered(NamedTuple):
     """A German or Italian noun."""
 
     singular: str
@@ -18,8 +17,7 @@ class Gendered:
         return self.plural if plural else self.singular
 
 
-@dataclass(frozen=True, slots=True)
-class Noun:
+class Noun(NamedTuple):
     """A noun; ``kind`` says which verbs take it."""
 
     en: tuple[str, str]
@@ -30,8 +28,7 @@ class Noun:
     measure: str
 
 
-@dataclass(frozen=True, slots=True)
-class EnglishVerb:
+class EnglishVerb(NamedTuple):
     """``write``, ``writes``, ``wrote``, ``written``."""
 
     base: str
@@ -40,8 +37,7 @@ class EnglishVerb:
     participle: str
 
 
-@dataclass(frozen=True, slots=True)
-class GermanVerb:
+class GermanVerb(NamedTuple):
     """Infinitive, third person and participle without the separable prefix, and the prefix."""
 
     infinitive: str
@@ -50,17 +46,15 @@ class GermanVerb:
     prefix: str
 
 
-@dataclass(frozen=True, slots=True)
-class ItalianVerb:
+class ItalianVerb(NamedTuple):
     """Present tense (1sg, 3sg, 1pl, 3pl), participle, infinitive."""
 
-    present: tuple[str, str, str, str]
+    present: tuple[str, ...]
     participle: str
     infinitive: str
 
 
-@dataclass(frozen=True, slots=True)
-class Verb:
+class Verb(NamedTuple):
     """A sense of a verb."""
 
     en: EnglishVerb
@@ -72,8 +66,7 @@ class Verb:
     zh: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Plain:
+class Plain(NamedTuple):
     """A word whose form does not change; ``kinds`` says where it fits."""
 
     en: str
@@ -83,8 +76,7 @@ class Plain:
     kinds: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Modal:
+class Modal(NamedTuple):
     """A modal verb: forms for 1sg, 3sg, 1pl, 3pl."""
 
     en: str

@@ -7,15 +7,14 @@ words of each language, which gives the gold word alignment by construction.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from lab.micro_world.forms import Modal, Noun, Plain, Verb
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Leaf(Generic[T]):
+class Leaf(NamedTuple, Generic[T]):
     """A lexical choice with its identity inside the sentence."""
 
     id: int
@@ -87,8 +86,7 @@ class Clause:
         return tuple(ids)
 
 
-@dataclass
-class Relative:
+class Relative(NamedTuple):
     """Relative clause; the gap is the subject or the object of ``clause``."""
 
     pronoun: Leaf[str]
@@ -96,8 +94,7 @@ class Relative:
     clause: Clause
 
 
-@dataclass
-class When:
+class When(NamedTuple):
     """Three years ago, three years later."""
 
     number: Leaf[Plain]

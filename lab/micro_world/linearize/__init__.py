@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import random
+
 from lab.micro_world.linearize.chinese import Chinese
 from lab.micro_world.linearize.english import linearize as english
 from lab.micro_world.linearize.german import German
 from lab.micro_world.linearize.italian import Italian
 from lab.micro_world.linearize.token import Token
-from lab.micro_world.linearize.wording import Wording
 from lab.micro_world.tree import Sentence
 
-__all__ = ["TARGETS", "english", "linearize"]
+__all__ = ["english", "linearize"]
 
-TARGETS: dict[str, type[German | Italian | Chinese]] = {"de": German, "it": Italian, "zh": Chinese}
+TARGETS = {writer.code: writer for writer in (German, Italian, Chinese)}
 
 
-def linearize(sentence: Sentence, language: str, wording: Wording) -> list[Token]:
+def linearize(sentence: Sentence, language: str, rng: random.Random) -> list[Token]:
     """Return the words of ``sentence`` in ``language`` (``de``, ``it`` or ``zh``)."""
-    writer: German | Italian | Chinese = TARGETS[language](wording)
-    return writer.sentence(sentence)
+    return TARGETS[language](rng).sentence(sentence)

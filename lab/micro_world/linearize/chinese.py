@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from lab.micro_world.forms import Plain
 from lab.micro_world.linearize.token import END, Token
-from lab.micro_world.linearize.wording import Wording
-from lab.micro_world.tree import Clause, NounPhrase, Sentence
+from lab.micro_world.linearize.writer import Writer
+from lab.micro_world.tree import Clause, Leaf, NounPhrase, Sentence
 
 FRONTED = ("when", "if")
 """Links whose clause may come first, wherever it stands in English."""
 
 
-class Chinese:
+class Chinese(Writer):
     """Writes trees in Chinese, in a drawn wording."""
 
-    def __init__(self, wording: Wording) -> None:
-        self._wording = wording
+    code = "zh"
 
     def sentence(self, sentence: Sentence) -> list[Token]:
         """Return the Chinese words and marks."""
@@ -22,45 +22,35 @@ class Chinese:
 
     def _front(self, sentence: Sentence) -> list[Token]:
         if sentence.opener:
-            text, ident = self._wording.pick(sentence.opener.value.zh), sentence.opener.id
-            words = [Token(text.rstrip("，"), (ident,))]
-            return [*words, Token("，", (ident,))] if text.endswith("，") else words
+            word = self.word(sentence.opener)
+            bare = word._replace(text=word.text.rstrip("，"))
+            return [bare, Token("，", word.ids)] if word.text.endswith("，") else [bare]
         if not sentence.when:
             return []
-        when = sentence.when
-        return [
-            Token(when.number.value.zh[0], (when.number.id,)),
-            Token(self._wording.pick(when.unit.value.zh), (when.unit.id,)),
-            Token("前" if when.direction.value == "ago" else "后", (when.direction.id,)),
-            Token("，", (when.direction.id,)),
-        ]
+        when, ids = sentence.when, (sentence.when.direction.id,)
+        last = Token("前" if when.direction.value == "ago" else "后", ids)
+        return [self.usual(when.number), self.word(when.unit), last, Token("，", ids)]
 
     def _clauses(self, sentence: Sentence) -> list[Token]:
         first, second, link = sentence.main, sentence.second, sentence.link
         if not second or not link:
             return self._clause(first)
-        texts = link.value.zh
         if sentence.order == "until":
             words = [Token("直到", (link.id,)), *self._clause(second)]
             return [*words, Token("，", (words[-1].ids[0],)), *self._clause(first, until=link.id)]
         if sentence.order == "that":
-            whether = [Token(texts[0], (link.id,))] if texts[0] else []
+            whether = [self.usual(link)] if link.value.zh[0] else []
             return [*self._clause(first), *self._clause(second, whether=whether)]
-        front = sentence.order == "before"
-        if front or (link.value.en in FRONTED and self._wording.chance(0.2)):
-            words = self._linked(texts, link.id, second)
+        if sentence.order == "before" or (link.value.en in FRONTED and self.chance(0.2)):
+            words = self._linked(link, second)
             return [*words, Token("，", (words[-1].ids[0],)), *self._clause(first)]
-        return [
-            *self._clause(first),
-            Token("，", (link.id,)),
-            *self._linked(texts, link.id, second),
-        ]
+        return [*self._clause(first), Token("，", (link.id,)), *self._linked(link, second)]
 
-    def _linked(self, texts: tuple[str, ...], ident: int, node: Clause) -> list[Token]:
+    def _linked(self, link: Leaf[Plain], node: Clause) -> list[Token]:
         """Conjunction before its clause; 当 closes with 时."""
-        text = self._wording.pick(texts)
-        closing = [Token("时", (ident,))] if text == "当" else []
-        return [Token(text, (ident,)), *self._clause(node), *closing]
+        word = self.word(link)
+        closing = [word._replace(text="时")] if word.text == "当" else []
+        return [word, *self._clause(node), *closing]
 
     def _clause(
         self,
@@ -71,28 +61,22 @@ class Chinese:
     ) -> list[Token]:
         """Subject, adverb, not, modal, adjunct, verb group, object."""
         words = [] if gap == "subject" else self._noun_phrase(node.subject)
-        adverb = []
-        if node.adverb:
-            adverb = [Token(self._wording.pick(node.adverb.value.zh), (node.adverb.id,))]
-            if not gap and node.adverb.value.kinds[0] != "manner" and self._wording.chance(0.2):
-                words, adverb = adverb + words, []
+        adverb = [self.word(node.adverb)] if node.adverb else []
+        manner = node.adverb and node.adverb.value.kinds[0] == "manner"
+        if adverb and not gap and not manner and self.chance(0.2):
+            words, adverb = adverb + words, []
         words += whether or []
         if node.tense == "copula" and node.auxiliary and node.predicate:
-            words.append(Token("很", (node.auxiliary.id,)))
-            text = self._wording.pick(node.predicate.value.zh)
-            return [*words, Token(text, (node.predicate.id,))]
-        first = until is None and node.adverb and node.adverb.value.kinds[0] != "manner"
+            return [*words, Token("很", (node.auxiliary.id,)), self.word(node.predicate)]
         negated = self._not(node, until)
-        words += [*adverb, *negated] if first else [*negated, *adverb]
+        words += [*negated, *adverb] if until is not None or manner else [*adverb, *negated]
         words += self._adjunct(node)
         assert node.verb
-        words.append(Token(self._wording.pick(node.verb.value.zh), node.depends))
+        words.append(Token(self.pick(node.verb), node.depends))
         done = node.tense in ("perfect", "past") and not (node.negation and until is None)
         if done and node.verb.value.objects:
-            words.append(Token("了", (node.auxiliary.id if node.auxiliary else node.verb.id,)))
-        if node.object:
-            words += self._noun_phrase(node.object)
-        return words
+            words.append(Token("了", ((node.auxiliary or node.verb).id,)))
+        return words + self._noun_phrase(node.object) if node.object else words
 
     def _not(self, node: Clause, until: int | None) -> list[Token]:
         words = []
@@ -116,7 +100,7 @@ class Chinese:
         """Relative clause or owner, determiner or number with measure, adjective, noun."""
         simple = node.pronoun or node.name
         if simple:
-            return [Token(simple.value.zh[0], (simple.id,))]
+            return [self.usual(simple)]
         assert node.noun
         words: list[Token] = []
         if node.relative:
@@ -126,19 +110,17 @@ class Chinese:
             words += [*self._noun_phrase(node.whole), Token("的", (node.of.id,))]
         words += self._determiner(node, node.noun.value.measure)
         for adjective in node.adjectives:
-            text = self._wording.pick(adjective.value.zh)
-            bare = len(text) == 1 and self._wording.chance(0.2)
+            text = self.pick(adjective)
+            bare = len(text) == 1 and self.chance(0.2)
             words.append(Token(text if bare else text + "的", (adjective.id,)))
-        return [*words, Token(self._wording.pick(node.noun.value.zh), node.depends)]
+        return [*words, Token(self.pick(node.noun), node.depends)]
 
     def _determiner(self, node: NounPhrase, measure: str) -> list[Token]:
         if node.number:
-            said, text = node.number.id, node.number.value.zh[0]
+            word = self.usual(node.number)
         elif node.determiner and node.determiner.value.zh[0]:
-            said, text = node.determiner.id, self._wording.pick(node.determiner.value.zh)
+            word = self.word(node.determiner)
         else:
             return []
-        words = [Token(text, (said,))]
-        if node.number or text in ("一", "这", "每"):
-            words.append(Token(measure, (*node.depends, said)))
-        return words
+        counts = node.number or word.text in ("一", "这", "每")
+        return [word, Token(measure, (*node.depends, *word.ids))] if counts else [word]

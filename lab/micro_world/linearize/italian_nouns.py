@@ -2,75 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
 
 from lab.micro_world.forms import Gendered
 from lab.micro_world.linearize.token import Token
-from lab.micro_world.linearize.wording import Wording
+from lab.micro_world.linearize.writer import INFLECTION, Writer
 from lab.micro_world.tree import Clause, NounPhrase
 
+FORMS = INFLECTION["it"]
 VOWELS = "aeiouàèéìòù"
-DI = {
-    "il": "del",
-    "lo": "dello",
-    "l'": "dell'",
-    "la": "della",
-    "i": "dei",
-    "gli": "degli",
-    "le": "delle",
-}
-HARD = ("bianc", "stanc", "antic", "ricc", "fresc", "secc")
-"""Stems that keep their sound: bianchi."""
-
-WriteClause = Callable[[Clause, str], list[Token]]
+ENDINGS = {(False, "m"): "o", (False, "f"): "a", (True, "m"): "i", (True, "f"): "e"}
 
 
-class NounPhrases:
-    """Writes noun phrases; ``clause`` writes their relative clauses."""
+class ItalianNouns(Writer):
+    """Writes noun phrases, with the relative clauses of an Italian writer."""
 
-    def __init__(self, wording: Wording, clause: WriteClause) -> None:
-        self._wording, self._clause = wording, clause
+    code = "it"
+
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__(rng)
         self._chosen: dict[int, Gendered] = {}
 
     def noun(self, node: NounPhrase) -> Gendered:
         """Return the noun that was drawn for ``node``; predicates agree with it."""
         assert node.noun
         if node.noun.id not in self._chosen:
-            self._chosen[node.noun.id] = self._wording.pick(node.noun.value.it)
+            self._chosen[node.noun.id] = self.pick(node.noun)
         return self._chosen[node.noun.id]
 
     def phrase(self, node: NounPhrase, of: int | None = None) -> list[Token]:
         """Article, number, noun, adjective, "of" or relative clause; ``of`` melts with articles."""
         simple = node.pronoun or node.name
         if simple:
-            return [Token(simple.value.it[0], (simple.id,))]
-        assert node.noun
-        noun, ids = self.noun(node), node.depends
+            return [self.usual(simple)]
+        noun = self.noun(node)
         before, after = self._adjectives(node, noun)
-        core = [*before, Token(noun.form(node.plural), ids), *after]
+        core = [*before, Token(noun.form(node.plural), node.depends), *after]
         words = self._determiner(node, noun, core[0].text, of)
         if words and words[-1].text.endswith("'"):
             elided, first = words.pop(), core.pop(0)
             core.insert(0, Token(elided.text + first.text, (*first.ids, *elided.ids[:1])))
         if node.number:
-            words.append(Token(node.number.value.it[0], (node.number.id,)))
+            words.append(self.usual(node.number))
         words += core
         if node.of and node.whole:
             words += self.phrase(node.whole, node.of.id)
         if node.relative:
             words.append(Token("che", (node.relative.pronoun.id,)))
-            words += self._clause(node.relative.clause, node.relative.gap)
+            words += self.clause(node.relative.clause, node.relative.gap)
         return words
 
     def _adjectives(self, node: NounPhrase, noun: Gendered) -> tuple[list[Token], list[Token]]:
         before: list[Token] = []
         after: list[Token] = []
         for adjective in node.adjectives:
-            text = self._wording.pick(adjective.value.it)
+            text = self.pick(adjective)
             form = inflect(text.rstrip("+"), noun.gender, node.plural)
-            token = Token(form, (adjective.id, *node.depends))
-            movable = text.endswith("+") and self._wording.chance(0.6)
-            (before if movable else after).append(token)
+            movable = text.endswith("+") and self.chance(0.6)
+            (before if movable else after).append(Token(form, (adjective.id, *node.depends)))
         return before, after
 
     def _determiner(
@@ -79,16 +68,18 @@ class NounPhrases:
         if not node.determiner:
             return []
         kind = node.determiner.value.it[0]
-        parts = determiner(kind, noun.gender, node.plural, following)
+        first, *more = determiner(kind, noun.gender, node.plural, following)
         ids = (node.determiner.id, *node.depends)
+        owned = [Token(part, ids) for part in more]
         if of is None:
-            return [Token(part, ids) for part in parts]
-        if parts[0] in DI:
-            return [
-                Token(DI[parts[0]], (of, *ids)),
-                *(Token(part, ids) for part in parts[1:]),
-            ]
-        return [Token("di", (of,)), *(Token(part, ids) for part in parts)]
+            return [Token(first, ids), *owned]
+        if first in FORMS["di"]:
+            return [Token(FORMS["di"][first], (of, *ids)), *owned]
+        return [Token("di", (of,)), Token(first, ids), *owned]
+
+    def clause(self, node: Clause, gap: str = "", until: int | None = None) -> list[Token]:
+        """Return a clause without the subject or object that is its ``gap``."""
+        raise NotImplementedError
 
 
 def determiner(kind: str, gender: str, plural: bool, following: str) -> list[str]:
@@ -97,17 +88,16 @@ def determiner(kind: str, gender: str, plural: bool, following: str) -> list[str
     impure = following[0] == "z" or (following[0] == "s" and following[1] not in VOWELS)
     if kind == "il":
         return [article(gender, plural, vowel=vowel, impure=impure)]
+    if kind == "un" and gender == "f":
+        return ["un'" if vowel else "una"]
     if kind == "un":
-        if gender == "f":
-            return ["un'" if vowel else "una"]
         return ["uno" if impure else "un"]
     if kind == "ogni":
         return ["ogni"]
     if kind == "questo" and not plural and vowel:
         return ["quest'"]
     if kind in ("questo", "alcuni", "molti"):
-        stem = kind[:-1] + "o"
-        return [inflect(stem, gender, plural)]
+        return [inflect(kind[:-1] + "o", gender, plural)]
     owned = article(gender, plural, vowel=False, impure=False)
     return [owned, possessive(kind, gender, plural)]
 
@@ -125,9 +115,8 @@ def possessive(kind: str, gender: str, plural: bool) -> str:
     """Inflect mio, suo, nostro; loro stays."""
     if kind == "loro":
         return kind
-    if gender == "m" and plural:
-        return {"mio": "miei", "suo": "suoi"}.get(kind, kind[:-1] + "i")
-    return kind[:-1] + {(False, "m"): "o", (False, "f"): "a", (True, "f"): "e"}[(plural, gender)]
+    irregular = {"mio": "miei", "suo": "suoi"} if (plural, gender) == (True, "m") else {}
+    return irregular.get(kind, kind[:-1] + ENDINGS[plural, gender])
 
 
 def inflect(adjective: str, gender: str, plural: bool) -> str:
@@ -137,13 +126,9 @@ def inflect(adjective: str, gender: str, plural: bool) -> str:
         return stem + ("i" if plural else "e")
     if ending != "o":
         return adjective
-    if stem.endswith("c") and plural:
-        if gender == "f":
-            return stem + "he"
-        return stem + ("hi" if stem in HARD else "i")
-    if stem.endswith("g") and plural:
-        return stem + ("he" if gender == "f" else "hi")
-    if stem.endswith("i") and plural:
+    soft = stem.endswith("c") and gender == "m" and stem not in FORMS["hard"]
+    if plural and stem.endswith(("c", "g")) and not soft:
+        stem += "h"
+    if plural and stem.endswith("i"):
         return stem[:-1] + ("ie" if gender == "f" else "i")
-    vowel = {(False, "m"): "o", (False, "f"): "a", (True, "m"): "i", (True, "f"): "e"}
-    return stem + vowel[(plural, gender)]
+    return stem + ENDINGS[plural, gender]
