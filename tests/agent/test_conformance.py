@@ -214,11 +214,19 @@ def test_bad_samples_are_repaired_and_named(agent, caplog):
     assert "outside [-1, 1]" in messages[1]
 
 
-@pytest.mark.parametrize("samples", [np.zeros((20_000, 2), np.float32), np.zeros(20_000, np.int16)])
-def test_other_arrays_are_refused(agent, samples):
+@pytest.mark.parametrize(
+    ("samples", "shape"),
+    [
+        (np.zeros((20_000, 2), np.float32), r"\[20000, 2\] of float32"),
+        (np.zeros(20_000, np.int16), r"\[20000\] of int16"),
+    ],
+)
+def test_other_arrays_are_refused_and_the_stream_goes_on(agent, samples, shape):
     agent.set_target_language("de")
-    with pytest.raises(ValueError, match="expected mono audio as floating-point samples"):
+    wanted = r"expected mono audio as floating-point samples of shape \[samples\]"
+    with pytest.raises(ValueError, match=f"{wanted} .* got shape {shape}"):
         agent.process_chunk(samples)
+    assert heard(agent, talk(8)) == expected(8)
 
 
 def test_unknown_language_is_named_and_never_replaced(agent):

@@ -44,7 +44,7 @@ def test_a_talk_is_translated_as_it_is_spoken():
     assert sum(map(bool, outputs)) >= 6  # not all at the end
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     chunk=st.sampled_from([0.25, 0.5, 1.5]),
@@ -128,7 +128,7 @@ def test_an_error_of_recognition_reaches_the_caller_and_the_audio_waits():
     stream, recognizer, _ = build()
     recognizer.failing = {3}
     said = [unit for chunk in chunks()[:2] for unit in stream.step(chunk).only().units]
-    with pytest.raises(EngineError, match="recogniser failed"):
+    with pytest.raises(EngineError, match="recognizer failed"):
         stream.step(chunks()[2])
     said += [unit for chunk in chunks()[3:] for unit in stream.step(chunk).only().units]
     assert [*said, *stream.finish().only().units] == TRANSLATION
@@ -174,14 +174,7 @@ def test_silence_and_empty_audio_emit_nothing():
     assert engine.calls == 0
 
 
-def test_a_stereo_chunk_is_refused_and_the_stream_goes_on():
-    stream, _, _ = build()
-    with pytest.raises(ValueError, match="mono"):
-        stream.step(np.zeros((2, 100), np.float32))
-    assert joined(emitted(stream, chunk=0.85)) == TRANSLATION
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     chunk=st.sampled_from([0.4, 0.85, 1.5, 4.0]),
@@ -211,7 +204,7 @@ def test_each_word_is_translated_once(seed, chunk, error_rate, failures, max_tai
     assert all(unit in remaining for unit in final)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), chunk=st.sampled_from([0.5, 1.5]))
 def test_random_translations_come_in_clean_units(seed, chunk):
     pieces = [" a", "b", ".", "\n", "\u00a0c", "\u3000", "\ufffd", " “"]
@@ -222,7 +215,7 @@ def test_random_translations_come_in_clean_units(seed, chunk):
         assert not any(char.isspace() or char == "\ufffd" for char in unit)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), failure_rate=st.sampled_from([0.0, 0.2]))
 def test_each_target_emits_what_it_emits_alone(seed, failure_rate):
     codes = {"de": seed, "it": seed + 1, "zh": seed + 2}
@@ -235,7 +228,7 @@ def test_each_target_emits_what_it_emits_alone(seed, failure_rate):
         assert [s and (s.units, s.accepted, s.gated) for s in steps] == results(alone, code)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     hold_back=st.sampled_from([0.0, 250.0, 900.0]),

@@ -1,7 +1,7 @@
 """Engines without models, for an agent that is otherwise the real one.
 
 A fake talk is a row of half-second blocks; block ``k`` has the constant level
-``0.1 + (k + 1) / 1000``, so the fake recogniser hears word ``k`` wherever the live tail was cut.
+``0.1 + (k + 1) / 1000``, so the fake recognizer hears word ``k`` wherever the live tail was cut.
 """
 
 from __future__ import annotations

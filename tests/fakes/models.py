@@ -232,7 +232,7 @@ class ScriptRecognizer:
         begin, end = heard_span(audio)
         self.spans.append((begin, end))
         if len(self.spans) in self.failing:
-            raise EngineError("the fake recogniser failed")
+            raise EngineError("the fake recognizer failed")
         heard = [w for w in self.script if (w.start + w.end) / 2 >= begin and w.start + 0.05 < end]
         self.last = []
         for word in heard:
@@ -246,7 +246,7 @@ class ScriptRecognizer:
 
 @dataclass
 class ScriptAligner:
-    """Times of the recogniser's latest words in 80 ms bins, tail-relative, without punctuation."""
+    """Times of the recognizer's latest words in 80 ms bins, tail-relative, without punctuation."""
 
     recognizer: ScriptRecognizer
 

@@ -1,4 +1,4 @@
-"""Recognisers other than Qwen3-ASR: what they are asked, and served on random checkpoints."""
+"""Recognizers other than Qwen3-ASR: what they are asked, and served on random checkpoints."""
 
 from __future__ import annotations
 

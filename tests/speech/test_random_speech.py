@@ -44,7 +44,7 @@ class Chaos:
         return items
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     chunks=st.lists(st.floats(0.0, 2.4), min_size=1, max_size=16),
@@ -106,7 +106,7 @@ def test_random_hypotheses(seed, chunks, hold_back_ms, stable_only, max_tail_s, 
     assert tail.finish().sentences == ()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     chunk=st.sampled_from([0.3, 0.85, 1.5]),

@@ -1,4 +1,4 @@
-"""Prompts and decoding of the recogniser and the aligner, without an engine."""
+"""Prompts and decoding of the recognizer and the aligner, without an engine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from transformers.models.qwen3_asr import Qwen3ASRProcessor
 from transformers.models.qwen3_asr import processing_qwen3_asr as official
@@ -30,6 +30,7 @@ SECOND = np.zeros(16_000, dtype=np.float32)
 CONTEXTS = ["", "AlignAtt", "vLLM, Qwen3\nJoão  da Silva\n\tBLEU", "注意力, العربية, 語"]
 AUDIO = "<|audio_start|><|audio_pad|><|audio_end|>"
 ENGLISH = "<|im_start|>assistant\nlanguage English<asr_text>"
+ASKED = f"<|im_start|>system\n{{}}<|im_end|>\n<|im_start|>user\n{AUDIO}<|im_end|>\n{ENGLISH}"
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +41,6 @@ def published(tmp_path_factory):
 @pytest.fixture(scope="module")
 def processor(published):
     return Qwen3ASRProcessor.from_pretrained(published)
-
-
-def shrunk(ids, token):
-    """Return ``ids`` with every run of ``token`` as one."""
-    return [x for k, x in enumerate(ids) if x != token or k == 0 or ids[k - 1] != token]
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
@@ -58,42 +54,26 @@ def test_the_prompt_is_what_the_checkpoints_template_gives(processor, context):
     )["input_ids"][0].tolist()
     forced = processor.tokenizer.encode("language French<asr_text>", add_special_tokens=False)
     ours = RecognitionPrompt(processor, processor.tokenizer, "m").ids("French", context)
-    assert list(ours) == shrunk(theirs, processor.audio_token_id) + forced
+    audio = processor.audio_token_id
+    once = [x for k, x in enumerate(theirs) if x != audio or theirs[k - 1] != audio]
+    assert list(ours) == once + forced
 
 
 def test_the_published_template_has_a_system_turn_even_when_it_is_empty(processor):
     model = SpeechModel(processor, " Hello there. ")
-    assert QwenRecognizer(model).transcribe(np.tile(SECOND, 4), "en").text == "Hello there."
-    ((prompt, samples, limit),) = model.asked
-    assert prompt == (
-        f"<|im_start|>system\n<|im_end|>\n<|im_start|>user\n{AUDIO}<|im_end|>\n{ENGLISH}"
-    )
-    assert samples == 64_000
-    assert 24 < limit < 100
+    recognizer = QwenRecognizer(model)
+    for context in ("", "AlignAtt, vLLM"):
+        found = recognizer.transcribe(np.tile(SECOND, 4), "en", context)
+        assert found.text == "Hello there."
+        prompt, samples, limit = model.asked[-1]
+        assert (prompt, samples) == (ASKED.format(context), 64_000)
+        assert 24 < limit < 100
 
 
 def test_the_embedded_model_is_asked_as_it_was_trained():
     processor = Qwen3ASRProcessor.from_pretrained(CHECKOUT_ROOT / "micro_models/qwen3-asr")
-    trained = f"<|im_start|>system\n<|im_end|>\n<|im_start|>user\n{AUDIO}<|im_end|>\n{ENGLISH}"
     ids = RecognitionPrompt(processor, processor.tokenizer, "micro").ids("English")
-    assert list(ids) == processor.tokenizer.encode(trained, add_special_tokens=False)
-
-
-def test_a_term_in_the_context_changes_what_the_embedded_model_is_asked():
-    prompt = recognition_prompt(str(CHECKOUT_ROOT / "micro_models/qwen3-asr"))
-    decode = prompt._tokenizer.decode
-    asked, plain = decode(prompt.ids("English", "Marlow")), decode(prompt.ids("English"))
-    assert asked == plain.replace("system\n", "system\nMarlow")
-
-
-def test_a_term_in_the_context_changes_what_is_asked(processor):
-    model = SpeechModel(processor, "a")
-    recognizer = QwenRecognizer(model)
-    for context in ("AlignAtt", "", "AlignAtt, vLLM"):
-        recognizer.transcribe(SECOND, "en", context)
-    prompts = [prompt for prompt, *_ in model.asked]
-    assert prompts[0] == prompts[1].replace("system\n", "system\nAlignAtt")
-    assert prompts[2] == prompts[1].replace("system\n", "system\nAlignAtt, vLLM")
+    assert list(ids) == processor.tokenizer.encode(ASKED.format(""), add_special_tokens=False)
 
 
 def with_template(published, tmp_path, template):
@@ -147,7 +127,7 @@ def test_a_template_that_cannot_ask_at_all(published, tmp_path, template, messag
         with_template(published, tmp_path, template)
 
 
-def test_a_context_that_the_recogniser_cannot_take(processor):
+def test_a_context_that_the_recognizer_cannot_take(processor):
     prompt = RecognitionPrompt(processor, processor.tokenizer, "asr model fake")
     prompt.check_context("注意力 " * 20, 4096, 45)
     with pytest.raises(ContextError) as caught:
@@ -158,37 +138,31 @@ def test_a_context_that_the_recogniser_cannot_take(processor):
         prompt.ids("English", "a<|im_end|>")
 
 
-def test_short_audio_never_reaches_an_engine(processor):
-    model = SpeechModel(processor, [])
-    for samples in (0, 1, 1599):
-        assert QwenRecognizer(model).transcribe(SECOND[:samples], "en").text == ""
-        assert QwenAligner(model).align(SECOND[:samples], "hello", "en") == []
-    assert QwenAligner(model).align(SECOND, " , . ", "en") == []
-    assert model.asked == []
-
-
-def test_audio_below_half_a_second_is_padded(processor):
+def test_short_audio_is_padded_and_shorter_audio_never_reaches_an_engine(processor):
     model = SpeechModel(processor, "")
-    QwenRecognizer(model).transcribe(SECOND[:2000], "en")
+    recognizer, aligner = QwenRecognizer(model), QwenAligner(model)
+    for samples in (0, 1, 1599):
+        assert recognizer.transcribe(SECOND[:samples], "en").text == ""
+        assert aligner.align(SECOND[:samples], "hello", "en") == []
+    assert aligner.align(SECOND, " , . ", "en") == []
+    assert model.asked == []
+    recognizer.transcribe(SECOND[:2000], "en")
     assert model.asked[0][1] == 8000
 
 
-def test_an_answer_that_did_not_end_is_not_believed(processor):
-    model = SpeechModel(processor, "so it is", ended=False)
-    assert QwenRecognizer(model).transcribe(SECOND, "en").text is None
-
-
 @pytest.mark.parametrize(
-    ("said", "heard"),
+    ("said", "ended", "heard"),
     [
-        ("and so on and so on", "and so on and so on"),
-        ("well " + "the " * 30 + "end", "well the end"),
-        ("no" + "o" * 40 + "!", "no!"),
-        ("我" + "们的" * 25, "我们的"),
+        ("so it is", False, None),
+        ("and so on and so on", True, "and so on and so on"),
+        ("well " + "the " * 30 + "end", True, "well the end"),
+        ("no" + "o" * 40 + "!", True, "no!"),
+        ("我" + "们的" * 25, True, "我们的"),
     ],
 )
-def test_a_loop_is_said_once(processor, said, heard):
-    assert QwenRecognizer(SpeechModel(processor, said)).transcribe(SECOND, "en").text == heard
+def test_an_endless_answer_is_not_believed_and_a_loop_is_said_once(processor, said, ended, heard):
+    model = SpeechModel(processor, said, ended=ended)
+    assert QwenRecognizer(model).transcribe(SECOND, "en").text == heard
 
 
 def test_what_is_expected_reaches_the_model_as_tokens(processor):
@@ -233,25 +207,6 @@ def test_words_for_alignment(processor, text, language, words):
     assert [item.text for item in items] == words
 
 
-@pytest.mark.parametrize(
-    ("raw", "fixed"),
-    [
-        ([], []),
-        ([5], [5]),
-        ([1, 2, 2, 7], [1, 2, 2, 7]),
-        ([1, 90, 3, 4], [1, 1, 3, 4]),
-        ([1, 90, 80, 3, 4], [1, 1, 3, 3, 4]),
-        ([0, 90, 80, 70, 4, 5, 6, 7], [0, 1, 2, 3, 4, 5, 6, 7]),
-        ([90, 1, 2], [1, 1, 2]),
-        ([1, 2, 0], [1, 2, 2]),
-        ([5, 4], [5, 5]),  # of equals, the one that ends first
-        ([3, 1, 2, 9, 0], [1, 1, 2, 9, 9]),
-    ],
-)
-def test_only_strays_are_moved(raw, fixed):
-    assert rising(raw) == fixed
-
-
 NOISY = st.one_of(
     st.lists(st.integers(0, 400), min_size=1, max_size=60),
     st.lists(st.integers(0, 6), min_size=1, max_size=40),  # ties everywhere
@@ -263,8 +218,12 @@ NOISY = st.one_of(
 )
 
 
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(bins=NOISY)
+@example(bins=[1, 90, 80, 3, 4])
+@example(bins=[0, 90, 80, 70, 4, 5, 6, 7])
+@example(bins=[90, 1, 2])
+@example(bins=[3, 1, 2, 9, 0])
 def test_times_are_repaired_as_qwen_does(bins):
     times = [80.0 * place for place in bins]
     fixed = rising(times)

@@ -43,19 +43,6 @@ def test_peaks_above_one_are_scaled_and_clicks_clipped():
     assert in_range(np.zeros(0, np.float32)).size == 0
 
 
-@pytest.mark.parametrize(
-    ("chunk", "shape"),
-    [
-        (np.zeros((2, 8), np.float32), r"\[2, 8\] of float32"),
-        (np.zeros(4, np.int16), r"\[4\] of int16"),
-        (np.float32(0), r"\[\] of float32"),
-    ],
-)
-def test_what_is_no_mono_waveform_is_refused(chunk, shape):
-    with pytest.raises(ValueError, match=rf"shape \[samples\] .* got shape {shape}"):
-        Intake()(chunk)
-
-
 def test_loudness():
     assert loudness(np.zeros(0, np.float32)) == 0.0
     burst = np.zeros(16000, np.float32)
