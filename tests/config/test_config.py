@@ -10,9 +10,8 @@ from simulstream.config import yaml_config
 
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.head_sets import HeadSetError, load_head_set
-from alignatt_agent.config.languages import LanguageError, language
 from alignatt_agent.config.resolved import resolve
-from alignatt_agent.config.resources import CHECKOUT_ROOT, known_resources
+from alignatt_agent.config.resources import known_resources
 from alignatt_agent.policy import HoldN, WaitK
 from alignatt_agent.types import Access
 from tests.fakes.agent import head_set, write_config
@@ -32,11 +31,16 @@ def test_shipped_configurations():
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_shipped_configurations_are_valid(name):
+def test_shipped_configurations_are_valid_and_keep_their_hash_when_written(name, tmp_path):
     config = load_config(name)
-    for target in ("de", "it", "zh"):
-        resolved = yaml.safe_load(config.for_target(target).to_yaml())
-        assert AgentConfig.parse(resolved) == config.for_target(target)
+    for target, unit in (("German", "word"), ("it", "word"), ("Simplified Chinese", "char")):
+        resolved = config.for_target(target)
+        assert resolved.latency_unit == unit
+        assert AgentConfig.parse(yaml.safe_load(resolved.to_yaml())) == resolved
+        assert resolved.digest() == config.digest()
+    path = tmp_path / "written.yaml"
+    path.write_text(config.to_yaml(), encoding="utf-8")
+    assert load_config(str(path)).digest() == config.digest()
 
 
 def test_paper_setting():
@@ -62,14 +66,6 @@ def test_paper_setting():
             model = getattr(config.models, role)
             assert len(model.revision) == 40
             assert model.dtype == "bfloat16"
-
-
-@pytest.mark.parametrize("name", CONFIGS)
-def test_a_written_configuration_has_the_hash_of_its_origin(tmp_path, name):
-    config = load_config(name)
-    path = tmp_path / "resolved.yaml"
-    path.write_text(config.to_yaml(), encoding="utf-8")
-    assert load_config(str(path)).digest() == config.digest()
 
 
 @pytest.mark.parametrize("regime", ["low", "high"])
@@ -192,13 +188,6 @@ def test_heads_are_those_that_any_target_reads():
     assert set(resolve(more).heads) == read["de"] | read["it"] | set(head_sets["zh"].top(8))
 
 
-def test_latency_unit_follows_the_target():
-    config = load_config("micro-low")
-    assert config.for_target("German").latency_unit == "word"
-    assert config.for_target("Simplified Chinese").latency_unit == "char"
-    assert config.for_target("de").digest() == config.for_target("zh").digest()
-
-
 def test_few_knobs():
     """Fifteen, and two in which we differ from the paper (``policy.median``, ``speech.commit``)."""
     config = load_config("micro-low")
@@ -211,14 +200,6 @@ def test_few_knobs():
         "head_sets",
     ]
     assert len(knobs) <= 17
-
-
-def test_languages():
-    assert language("Simplified Chinese") == language("zh-CN") == language("ZH")
-    assert not language("zh").spaced
-    assert language("it").spaced
-    with pytest.raises(LanguageError, match=r"known are .*it \(Italian\)"):
-        language("")
 
 
 @pytest.mark.parametrize(
@@ -246,26 +227,21 @@ def written(tmp_path, **changes):
 
 
 @pytest.mark.parametrize(
-    ("model", "layers", "heads", "direction", "message"),
+    ("changed", "message"),
     [
-        ("other/model", 4, 2, "en-de", "model checkpoints/fake-mt, not for other/model"),
-        ("fake-mt", 5, 2, "en-de", "number of layers 4, not for 5"),
-        ("fake-mt", 4, 3, "en-de", "number of heads 2, not for 3"),
-        ("fake-mt", 4, 2, "en-it", "direction en-de, not for en-it"),
+        ({"model": "other/model"}, "model checkpoints/fake-mt, not for other/model"),
+        ({"num_layers": 5}, "number of layers 4, not for 5"),
+        ({"num_heads": 3}, "number of heads 2, not for 3"),
+        ({"direction": "en-it"}, "direction en-de, not for en-it"),
+        ({"revision": "b" * 40}, "revision"),
     ],
 )
-def test_head_set_of_something_else(tmp_path, model, layers, heads, direction, message):
-    loaded = written(tmp_path)
-    loaded.check("fake-mt", 4, 2, "en-de")
-    with pytest.raises(HeadSetError, match=message):
-        loaded.check(model, layers, heads, direction)
-
-
-def test_head_set_of_another_revision(tmp_path):
+def test_head_set_of_something_else(tmp_path, changed, message):
     loaded = written(tmp_path, revision="a" * 40)
-    loaded.check("fake-mt", 4, 2, "en-de", None)
-    with pytest.raises(HeadSetError, match="revision"):
-        loaded.check("fake-mt", 4, 2, "en-de", "b" * 40)
+    fitting = {"model": "fake-mt", "num_layers": 4, "num_heads": 2, "direction": "en-de"}
+    loaded.check(*fitting.values(), None)
+    with pytest.raises(HeadSetError, match=message):
+        loaded.check(*({**fitting, "revision": "a" * 40} | changed).values())
 
 
 @pytest.mark.parametrize(
@@ -288,19 +264,3 @@ def test_head_set_names():
         load_head_set("gemma4-en-fr")
     with pytest.raises(HeadSetError, match="holds 8 heads, policy.top_k asks for 9"):
         load_head_set("gemma4-en-de").readout(9)
-
-
-def test_configurations_and_head_sets_travel_in_the_wheel(tmp_path):
-    from zipfile import ZipFile
-
-    from hatchling.builders.wheel import WheelBuilder
-
-    (wheel,) = WheelBuilder(str(CHECKOUT_ROOT)).build(
-        directory=str(tmp_path), versions=["standard"]
-    )
-    names = set(ZipFile(wheel).namelist())
-    for name in CONFIGS:
-        assert f"alignatt_agent/data/agent_configs/{name}.yaml" in names
-    for name in known_resources("head_sets", ".json"):
-        assert f"alignatt_agent/data/head_sets/{name}.json" in names
-    assert not any(name.startswith(("tests/", "micro_models/")) for name in names)

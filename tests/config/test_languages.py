@@ -21,7 +21,7 @@ ASKED_FOR = {
 }
 
 
-def test_recognised_and_timed_languages_are_those_of_the_models():
+def test_recognized_and_timed_languages_are_those_of_the_models():
     from transformers.models.qwen3_asr.processing_qwen3_asr import (
         FORCED_ALIGNER_LANGUAGES,
         LANGUAGE_CODE_TO_NAME,
@@ -33,16 +33,15 @@ def test_recognised_and_timed_languages_are_those_of_the_models():
     assert len(FORCED_ALIGNER_LANGUAGES) == 11
 
 
-@pytest.mark.parametrize("item", LANGUAGES, ids=lambda item: item.code)
-def test_every_language_is_found_by_code_and_name(item):
-    for name in (item.code, item.name, item.name.upper(), f"{item.code}-XX"):
-        assert language(name) is item
-
-
 def test_names_of_clients():
+    for item in LANGUAGES:
+        for name in (item.code, item.name, item.name.upper(), f"{item.code}-XX"):
+            assert language(name) is item
     assert language("Tagalog") == language("tl") == language("fil")
     assert language("zh-yue") == language("Cantonese") != language("zh-HK")
     assert {item.code for item in LANGUAGES} >= ASKED_FOR
+    with pytest.raises(LanguageError, match=r"known are .*it \(Italian\)"):
+        language("")
 
 
 @pytest.mark.parametrize("item", LANGUAGES, ids=lambda item: item.code)
@@ -73,12 +72,8 @@ def test_a_missing_word_splitter_is_named(code, package, monkeypatch):
 @pytest.mark.parametrize(
     ("code", "text", "words"),
     [
-        (
-            "Japanese",
-            "注意機構は、未来を見ます。",
-            ["注意", "機構", "は", "未来", "を", "見", "ます"],
-        ),
-        ("Korean", "모델은 단어를 읽습니다.", ["모델은", "단어를", "읽습니다"]),
+        ("Japanese", "注意機構は、未来を見ます。", "注意 機構 は 未来 を 見 ます"),
+        ("Korean", "모델은 단어를 읽습니다.", "모델은 단어를 읽습니다"),
     ],
 )
 def test_word_splitters_of_the_official_package(code, text, words):
@@ -86,7 +81,7 @@ def test_word_splitters_of_the_official_package(code, text, words):
         pytest.skip("the extra `cjk` is not installed")
     from transformers.models.qwen3_asr import Qwen3ASRProcessor
 
-    assert Qwen3ASRProcessor.split_words_for_alignment(None, text, code) == words
+    assert Qwen3ASRProcessor.split_words_for_alignment(None, text, code) == words.split()
 
 
 @pytest.mark.parametrize("code", ["ja", "th", "yue", "zh"])
@@ -100,41 +95,24 @@ def test_scripts_without_spaces(code):
 UNITS = {
     "ar": ([" النموذج", " يقرأ", "،", " ثم"], 4, "النموذج يقرأ،"),
     "cs": ([" Model", " čte", " ka", "ždé", " slovo"], 4, "Model čte každé"),
-    "da": ([" Modellen", " læser", " hvert", " ord"], 4, "Modellen læser hvert"),
     "de": ([" Das", " Mo", "dell", ",", " das"], 3, "Das"),
-    "el": ([" Το", " μοντέλο", " διαβάζει", ";"], 4, "Το μοντέλο"),
     "en": ([" It", "'s", " the", " model"], 3, "It's the"),
-    "es": ([" ¿", "Qué", " lee", "?", " Na"], 5, "¿Qué lee?"),
     "fa": ([" مدل", " می\u200cخو", "اند", "؟"], 4, "مدل"),
-    "fi": ([" Malli", " lukee", " sanan"], 2, "Malli lukee"),
-    "fil": ([" Binabasa", " ng", " modelo"], 3, "Binabasa ng"),
     "fr": ([" l'", "attention", " lit", " :"], 3, "l'attention lit"),
     "hi": ([" मॉडल", " पढ़", "ता", " है", "।", " फिर"], 6, "मॉडल पढ़ता है।"),
-    "hu": ([" A", " modell", " olvas"], 3, "A modell"),
-    "id": ([" Model", " membaca", " kata"], 3, "Model membaca"),
     "it": ([" perch", "é", " l'"], 3, "perché"),
     "ja": (["モデ", "ルは", "、GP", "U", "で", "す"], 3, "モデルは"),
     "ko": ([" 모델", "은", " 단어를"], 3, "모델은"),
-    "mk": ([" Моделот", " чита", " збор"], 3, "Моделот чита"),
-    "ms": ([" Model", " itu", " membaca"], 2, "Model itu"),
-    "nl": ([" Het", " model", " leest"], 3, "Het model"),
-    "pl": ([" Model", " czy", "ta", " słowo"], 2, "Model"),
-    "pt": ([" O", " modelo", " lê", "."], 4, "O modelo"),
-    "ro": ([" Modelul", " ci", "tește", " tot"], 4, "Modelul citește"),
-    "ru": ([" Модель", " чита", "ет", " слово"], 3, "Модель читает"),
-    "sv": ([" Modellen", " läser", " ord"], 3, "Modellen läser"),
     "th": (["แบบ", "จำ", "ลอง", "อ่าน AI", " แล้ว"], 3, "แบบจำลอง"),
     "tr": ([" Model", " oku", "yor", "."], 4, "Model"),
-    "uk": ([" Модель", " чит", "ає", " слово"], 3, "Модель читає"),
-    "vi": ([" Mô", " hình", " đọc", " từ"], 4, "Mô hình đọc"),
     "yue": (["個", "模型", "睇", "緊", "。"], 5, "個模型睇緊"),
     "zh": (["模型", "，用", "GP", "U的"], 3, "模型，用"),
 }
 
 
-@pytest.mark.parametrize("item", LANGUAGES, ids=lambda item: item.code)
-def test_rounding_to_units(item):
-    pieces, limit, kept = UNITS[item.code]
+@pytest.mark.parametrize("code", UNITS)
+def test_rounding_to_units(code):
+    item, (pieces, limit, kept) = language(code), UNITS[code]
     tokenizer = PieceTokenizer()
     draft = tokenizer.ids(*pieces)
     decoder = UnitDecoder(tokenizer, item.spaced)

@@ -1,10 +1,11 @@
 """Simulstream's and OmniSTEval's own commands take every shipped configuration as it is.
 
-``simulstream_score_quality`` needs COMET, which is not installed; it reads the file likewise.
+All commands of Simulstream read it alike, OmniSTEval in its own way.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 import shlex
 import sys
@@ -41,9 +42,14 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("name", known_resources("agent_configs", ".yaml"))
-def test_a_scorer_takes_a_shipped_file(name, command, tmp_path, monkeypatch, capsys):
+NAMES = known_resources("agent_configs", ".yaml")
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [*itertools.product(COMMANDS, ["default-low"]), *itertools.product(["omnisteval"], NAMES)],
+)
+def test_a_scorer_takes_a_shipped_file(command, name, tmp_path, monkeypatch, capsys):
     run, arguments, printed = COMMANDS[command]
     paths = {
         "config": find_resource("agent_configs", name, (".yaml",)),
@@ -56,7 +62,7 @@ def test_a_scorer_takes_a_shipped_file(name, command, tmp_path, monkeypatch, cap
     assert printed in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", known_resources("agent_configs", ".yaml"))
+@pytest.mark.parametrize("name", NAMES)
 def test_inference_and_server_take_a_shipped_file(name):
     path = find_resource("agent_configs", name, (".yaml",))
     assert AgentConfig.from_namespace(yaml_config(str(path))) == load_config(name)

@@ -35,25 +35,43 @@ def gate(**options):
 
 
 @pytest.mark.parametrize(
-    ("frontier", "margin", "accepted"),
-    [(4, 0, 4), (3, 0, 3), (2, 0, 2), (2, 1, 3), (1, 1, 2), (0, 1, 1), (0, 0, 0), (0, 4, 4)],
+    ("options", "frontier", "accepted", "reason"),
+    [
+        ({"border_margin": 0}, 4, 4, StopReason.DRAFT_END),
+        ({"border_margin": 4}, 0, 4, StopReason.DRAFT_END),
+        ({"border_margin": 0}, 3, 3, StopReason.SOURCE_FRONTIER),
+        ({"border_margin": 0}, 2, 2, StopReason.SOURCE_FRONTIER),
+        ({"border_margin": 1}, 2, 3, StopReason.SOURCE_FRONTIER),
+        ({"border_margin": 1}, 0, 1, StopReason.SOURCE_FRONTIER),
+        ({"border_margin": 0}, 0, 0, StopReason.SOURCE_FRONTIER),
+        ({"tau_argmax": 0.35}, 4, 2, StopReason.ARGMAX_MASS_WEAK),
+        ({"tau_argmax": 0.45}, 4, 1, StopReason.ARGMAX_MASS_WEAK),
+        ({"tau_src": 0.65}, 4, 0, StopReason.PROVENANCE_WEAK),
+        ({"tau_src": 0.2, "border_margin": 2}, 2, 2, StopReason.PROVENANCE_WEAK),
+        # The first failing test names the reason.
+        ({"tau_argmax": 0.9, "tau_src": 0.9, "border_margin": 0}, 0, 0, StopReason.SOURCE_FRONTIER),
+        ({"tau_argmax": 0.9, "tau_src": 0.9}, 4, 0, StopReason.ARGMAX_MASS_WEAK),
+    ],
 )
-def test_source_frontier(frontier, margin, accepted):
-    decision = gate(border_margin=margin).decide(DRAFT, frontier)
-    assert decision.accepted == accepted
-    if accepted == 4:
-        assert decision.reason is StopReason.DRAFT_END
-        assert decision.peaks == (0, 1, 2, 3)
-    else:
-        assert decision.reason is StopReason.SOURCE_FRONTIER
-        assert decision.peaks == tuple(range(accepted + 1))  # the rejected one included
-    assert len(decision.accessible_mass) == len(decision.peaks)
+def test_where_and_why_the_gate_stops(options, frontier, accepted, reason):
+    decision = gate(**options).decide(DRAFT, frontier)
+    assert (decision.accepted, decision.reason) == (accepted, reason)
+    assert decision.peaks == tuple(range(min(accepted + 1, 4)))  # the rejected one included
+    masses = [ROWS.source[k, :, :frontier].sum(-1).mean() for k in decision.peaks]
+    assert decision.accessible_mass == pytest.approx(masses)
 
 
-def test_argmax_mass_weak():
-    decision = gate(tau_argmax=0.35).decide(DRAFT, 4)
-    assert (decision.accepted, decision.reason) == (2, StopReason.ARGMAX_MASS_WEAK)
-    assert decision.peaks == (0, 1, 2)
+def test_filters_move_peaks_and_the_engine_gets_the_settings():
+    assert gate(median_width=3).decide(DRAFT, 4).peaks != (0, 1, 2, 3)
+    assert gate(normalize="zscore").decide(DRAFT, 4).peaks != (0, 1, 2, 3)
+    told = gate(border_margin=-1).gate(3)
+    assert (told.frontier, told.settings["border_margin"]) == (3, -1)
+
+
+def test_a_later_good_token_does_not_rescue_a_failed_one():
+    rows = make_rows([[[0.5, 0.0, 0.0]], [[0.0, 0.0, 0.5]], [[0.5, 0.0, 0.0]]])
+    decision = gate(border_margin=0).decide(Draft((1, 2, 3), True, rows), 1)
+    assert (decision.accepted, decision.peaks) == (1, (0, 2))
 
 
 def test_argmax_mass_is_read_from_the_raw_mean_at_the_filtered_peak():
@@ -65,26 +83,6 @@ def test_argmax_mass_is_read_from_the_raw_mean_at_the_filtered_peak():
     assert decision.peaks == (3,)
     assert (decision.accepted, decision.reason) == (0, StopReason.ARGMAX_MASS_WEAK)
     assert gate(median_width=3, tau_argmax=0.125).decide(draft, 7).accepted == 1
-
-
-def test_provenance_weak():
-    # Accessible mass up to token 2: 0.6, 0.5, 0.1.
-    decision = gate(border_margin=2, tau_src=0.2).decide(DRAFT, 2)
-    assert (decision.accepted, decision.reason) == (2, StopReason.PROVENANCE_WEAK)
-    assert decision.accessible_mass == pytest.approx((0.6, 0.5, 0.1))
-
-
-def test_the_first_failing_test_names_the_reason():
-    strict = gate(border_margin=0, tau_argmax=0.9, tau_src=0.9)
-    assert strict.decide(DRAFT, 0).reason is StopReason.SOURCE_FRONTIER
-    assert strict.decide(DRAFT, 4).reason is StopReason.ARGMAX_MASS_WEAK
-    assert gate(tau_src=0.9).decide(DRAFT, 4).reason is StopReason.PROVENANCE_WEAK
-
-
-def test_a_later_good_token_does_not_rescue_a_failed_one():
-    rows = make_rows([[[0.5, 0.0, 0.0]], [[0.0, 0.0, 0.5]], [[0.5, 0.0, 0.0]]])
-    decision = gate(border_margin=0).decide(Draft((1, 2, 3), True, rows), 1)
-    assert (decision.accepted, decision.peaks) == (1, (0, 2))
 
 
 def test_empty_draft():
@@ -123,17 +121,6 @@ def test_emit_all_accepts_whole_drafts():
     assert decision.peaks == (0, 1, 2, 3)
     assert EmitAll().decide(Draft((1, 2), False), 0).accepted == 2
     assert EmitAll().decide(Draft((1, 2), False), 0).peaks == ()
-
-
-def test_every_setting_of_the_gate_changes_the_outcome():
-    # Frontier, peak mass, accessible mass, filter.
-    assert gate(border_margin=0).decide(DRAFT, 2).accepted == 2
-    assert gate(tau_argmax=0.45).decide(DRAFT, 4).accepted == 1
-    assert gate(tau_src=0.65).decide(DRAFT, 4).accepted == 0
-    assert gate(median_width=3).decide(DRAFT, 4).peaks != (0, 1, 2, 3)
-    assert gate(normalize="zscore").decide(DRAFT, 4).peaks != (0, 1, 2, 3)
-    told = gate(border_margin=-1).gate(3)
-    assert (told.frontier, told.settings["border_margin"]) == (3, -1)
 
 
 @settings(max_examples=150, deadline=None)

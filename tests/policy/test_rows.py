@@ -45,17 +45,6 @@ def test_masses_split_the_head_mean_at_the_frontier():
     assert source_mass(mean, 3)[1].tolist() == [0.0]
 
 
-def test_zscore_by_hand():
-    # Column 0: 0, 0.5, 1; column 1 is constant.
-    source = np.array([[[0.0, 0.25]], [[0.5, 0.25]], [[1.0, 0.25]]], dtype=np.float32)
-    scores = prefix_zscore(source)[:, 0]
-    assert scores[0].tolist() == [0.0, 0.0]  # a row is its own mean
-    # Mean 0.25 and population deviation 0.25 of (0, 0.5): (0.5 - 0.25) / 0.25 = 1.
-    assert scores[1].tolist() == [1.0, 0.0]
-    # Mean 0.5 and deviation sqrt(1/6) of (0, 0.5, 1).
-    np.testing.assert_allclose(scores[2], [0.5 * np.sqrt(6), 0.0])
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(DYADIC, min_size=3, max_size=3), min_size=1, max_size=8))
 def test_zscore_equals_two_pass_moments_of_the_rows_so_far(rows):
@@ -107,11 +96,7 @@ def test_peaks_use_the_zscore_only_when_asked():
     source = np.array([[[0.6, 0.1, 0.1]], [[0.7, 0.1, 0.0]], [[0.6, 0.1, 0.2]]], dtype=np.float32)
     assert source_peaks(source, "none", 1) == [0, 0, 0]
     assert source_peaks(source, "zscore", 1) == [0, 0, 2]
-
-
-def test_equal_peaks_take_the_leftmost():
-    source = np.full((1, 2, 4), 0.25, dtype=np.float32)
-    assert source_peaks(source, "none", 1) == [0]
+    assert source_peaks(np.full((1, 2, 4), 0.25, np.float32), "none", 1) == [0]  # the leftmost
 
 
 # ---------------------------------------------------------------------- a recorded draft

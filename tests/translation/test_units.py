@@ -44,33 +44,25 @@ def rounded(pieces, limit, closed=False, accepted=(), spaced=True):
         ([" Das Haus", "tür ist"], 1, False, []),  # a token that ends inside a word is dropped
         ([" Das Haus", "tür ist", " zu"], 2, False, ["Das", "Haustür", "ist"]),
         ([], 0, True, []),
+        # Chinese: every character is a unit.
+        (["我们", "用", "模型"], 3, False, "我们用模型"),
+        (["我", "们"], 1, False, "我"),
+        (["模型", "，", "好"], 2, False, "模型，"),
+        (["模型", "。"], 2, False, "模型"),  # the source may still go on
+        (["模型", "。"], 2, True, "模型。"),
+        (["用", "GP", "T-4", "的"], 2, False, "用"),
+        (["用", "GP", "T-4", "的"], 3, False, "用GPT-4"),
+        (["用", "GPT-4"], 2, False, "用"),
+        (["用", "GPT-4"], 2, True, "用GPT-4"),
+        (["有", "3", ".", "5", "亿"], 3, False, "有"),
+        (["有", "3", ".", "5", "亿"], 4, False, "有3.5"),
+        (["用", " GPT", " 4 ", "的"], 3, False, "用GPT4"),  # no unit is a space
+        (["“", "好", "”", "🙂", "吗"], 4, False, "“好”🙂"),
+        (["\u3000我", "\n"], 2, False, "我"),
     ],
 )
-def test_spaced_rounding(pieces, limit, closed, units):
-    assert rounded(pieces, limit, closed) == units
-
-
-@pytest.mark.parametrize(
-    ("pieces", "limit", "closed", "units"),
-    [
-        (["我们", "用", "模型"], 3, False, list("我们用模型")),
-        (["我", "们"], 1, False, ["我"]),
-        (["模型", "，", "好"], 2, False, list("模型，")),
-        (["模型", "。"], 2, False, list("模型")),  # the source may still go on
-        (["模型", "。"], 2, True, list("模型。")),
-        (["用", "GP", "T-4", "的"], 2, False, ["用"]),
-        (["用", "GP", "T-4", "的"], 3, False, list("用GPT-4")),
-        (["用", "GPT-4"], 2, False, ["用"]),
-        (["用", "GPT-4"], 2, True, list("用GPT-4")),
-        (["有", "3", ".", "5", "亿"], 3, False, ["有"]),
-        (["有", "3", ".", "5", "亿"], 4, False, list("有3.5")),
-        (["用", " GPT", " 4 ", "的"], 3, False, list("用GPT4")),  # no unit is a space
-        (["“", "好", "”", "🙂", "吗"], 4, False, list("“好”🙂")),
-        (["\u3000我", "\n"], 2, False, ["我"]),
-    ],
-)
-def test_chinese_rounding(pieces, limit, closed, units):
-    assert rounded(pieces, limit, closed, spaced=False) == units
+def test_rounding(pieces, limit, closed, units):
+    assert rounded(pieces, limit, closed, spaced=isinstance(units, list)) == list(units)
 
 
 def test_a_continuation_that_glues_is_not_lost():
@@ -128,30 +120,22 @@ def clean(text):
     return "".join(text.replace("\ufffd", "").split())
 
 
-@RELAXED
-@given(
-    data=st.data(),
-    spaced=st.booleans(),
-    pieces=st.lists(
-        st.text("ab.,'3你。“ \n\t\u00a0\u3000\u2028é\u0301🙂", max_size=4), min_size=1, max_size=12
-    ),
-)
-def test_pieces_append_only(data, spaced, pieces):
-    tokenizer = PieceTokenizer(pieces)
-    run_drafts(data, UnitDecoder(tokenizer, spaced), tokenizer, len(pieces), spaced)
+PIECES = st.text("ab.,'3你。“ \n\t\u00a0\u3000\u2028é\u0301🙂", max_size=4)
 
 
+@pytest.mark.parametrize("kind", ["pieces", "bytes", "gemma_like", "byte_level"])
 @RELAXED
 @given(data=st.data(), spaced=st.booleans())
-def test_bytes_append_only(data, spaced):
-    run_drafts(data, UnitDecoder(ByteTokenizer(), spaced), ByteTokenizer(), 256, spaced)
-
-
-@RELAXED
-@given(data=st.data(), spaced=st.booleans())
-def test_real_tokenizers_append_only(tokenizer, data, spaced):
-    decoder = UnitDecoder(tokenizer, spaced)
-    run_drafts(data, decoder, tokenizer, tokenizer.vocab_size, spaced)
+def test_units_are_append_only(request, kind, data, spaced):
+    if kind == "pieces":
+        tokenizer = PieceTokenizer(data.draw(st.lists(PIECES, min_size=1, max_size=12)))
+        vocabulary = len(tokenizer.pieces)
+    elif kind == "bytes":
+        tokenizer, vocabulary = ByteTokenizer(), 256
+    else:
+        tokenizer = request.getfixturevalue(kind)
+        vocabulary = tokenizer.vocab_size
+    run_drafts(data, UnitDecoder(tokenizer, spaced), tokenizer, vocabulary, spaced)
 
 
 def run_drafts(data, decoder, tokenizer, vocabulary, spaced):
