@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import shutil
 import sys
@@ -13,6 +12,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 from websockets.exceptions import ConnectionClosed
@@ -46,11 +46,8 @@ class SlowLoader(live.FakeLoader):
 
 
 @contextlib.contextmanager
-def two_nodes(cpus=1, head=None):
-    """Start a cluster of two nodes with so many logical CPUs each, on loopback.
-
-    ``head=0`` leaves the first node without any, and starts a third one.
-    """
+def two_nodes():
+    """Start a cluster of two nodes with a logical CPU each, on loopback."""
     from alignatt_agent.cluster.connection import environment
 
     folder = tempfile.mkdtemp(prefix="ray-test-", dir="/tmp")  # paths of sockets have to be short
@@ -60,7 +57,7 @@ def two_nodes(cpus=1, head=None):
         patch.setenv("RAY_SERVE_HANDLE_AUTOSCALING_METRIC_PUSH_INTERVAL_S", "1")
         (Path(folder) / "ray").mkdir()
         try:
-            cluster = _started(cpus, head)
+            cluster = _started()
             try:
                 yield cluster
             finally:
@@ -69,24 +66,21 @@ def two_nodes(cpus=1, head=None):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _started(cpus, head, attempts=3):
+def _started(attempts=3):
     """Start the nodes; Ray gives each 30 s, which a busy machine may exceed."""
     from ray.cluster_utils import Cluster
 
     from alignatt_agent.cluster.connection import OBJECT_STORE
 
-    common = {"object_store_memory": OBJECT_STORE, "num_gpus": 0}
+    node = {"object_store_memory": OBJECT_STORE, "num_gpus": 0, "num_cpus": 1}
     cluster = Cluster()
     try:
-        first = cpus if head is None else head
-        cluster.add_node(num_cpus=first, **common, include_dashboard=False)
-        cluster.others = [
-            cluster.add_node(num_cpus=cpus, **common) for _ in range(1 if head is None else 2)
-        ]
+        cluster.add_node(**node, include_dashboard=False)
+        cluster.other = cluster.add_node(**node)
     except BaseException as error:
         cluster.shutdown()
         if attempts > 1 and "timed out during startup" in str(error):
-            return _started(cpus, head, attempts - 1)
+            return _started(attempts - 1)
         raise
     return cluster
 
@@ -149,11 +143,8 @@ class Speaker(threading.Thread):
 
 def answer(port, path):
     """Return status and body."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=live.WAIT_S)
-    with contextlib.closing(connection):
-        connection.request("GET", path)
-        found = connection.getresponse()
-        return found.status, found.read().decode()
+    found = httpx.get(f"http://127.0.0.1:{port}{path}", timeout=live.WAIT_S)
+    return found.status_code, found.text
 
 
 def replicas(port):

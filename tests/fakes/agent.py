@@ -155,7 +155,7 @@ class FakeAgent(AlignAttAgent):
 
     @classmethod
     def engines(cls, resolved, load=False):
-        key = _engine_key(resolved)
+        key = json.dumps([resolved.checkpoints.model_dump(mode="json"), resolved.heads])
         if load and key not in cls._engines:
             FakeAgent.starts += 1
             cls._engines.clear()
@@ -165,10 +165,6 @@ class FakeAgent(AlignAttAgent):
     @classmethod
     def shutdown(cls):
         cls._engines.clear()
-
-
-def _engine_key(resolved):
-    return json.dumps([resolved.checkpoints.model_dump(mode="json"), resolved.heads])
 
 
 class TracingAgent(FakeAgent):
@@ -190,13 +186,8 @@ def _traced(name):
     return call
 
 
-for _name in (
-    "set_target_language",
-    "set_source_language",
-    "process_chunk",
-    "end_of_stream",
-    "clear",
-):
+_CALLS = "set_target_language set_source_language process_chunk end_of_stream clear"
+for _name in _CALLS.split():
     setattr(TracingAgent, _name, _traced(_name))
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from alignatt_agent.calibration.translation_score import hits
+from alignatt_agent.config.sections import SpeechConfig
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import (
     SAMPLE_RATE,
@@ -25,15 +27,7 @@ from alignatt_agent.types.engines import AlignedItem, Readout
 READOUT = Readout(heads=((0, 0), (1, 1)), row="predicting")
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Everything that the live tail reads from a configuration."""
-
-    min_start_s: float = 0.0
-    hold_back_ms: float = 0.0
-    stable_only: bool = False
-    commit: str = "ended"
-    max_tail_s: float = 30.0
+Settings = partial(SpeechConfig, min_start_s=0.0)
 
 
 def make_rows(source: Sequence[Sequence[Sequence[float]]] | np.ndarray) -> AttentionRows:

@@ -1,5 +1,7 @@
 """Rows -> decision, by hand for each stop reason, and the frontier as a property."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,7 +17,7 @@ from alignatt_agent.policy import (
     WaitK,
     changed,
 )
-from alignatt_agent.types import Draft, DraftContext, StopReason
+from alignatt_agent.types import NO_CONTEXT, Draft, DraftContext, StopReason
 from tests.fakes.models import make_rows
 
 # Two heads that agree; source tokens 0-3. Peaks 0, 1, 2, 3.
@@ -85,17 +87,13 @@ def test_argmax_mass_is_read_from_the_raw_mean_at_the_filtered_peak():
     assert gate(median_width=3, tau_argmax=0.125).decide(draft, 7).accepted == 1
 
 
-def test_empty_draft():
-    decision = gate().decide(Draft((), True, None), 3)
-    assert (decision.accepted, decision.reason) == (0, StopReason.DRAFT_END)
-    assert decision.peaks == decision.accessible_mass == ()
-
-
-def test_missing_rows_are_named():
+def test_what_is_missing_is_named():
     with pytest.raises(ValueError, match="draft with a readout"):
         gate().decide(Draft((1,), True, None), 3)
     with pytest.raises(ValueError, match="got 4 rows for 2 tokens"):
         gate().decide(Draft((1, 2), True, ROWS), 3)
+    with pytest.raises(ValueError, match="got 0 for 2 tokens"):
+        Confidence().decide(Draft((7, 8), False), 0)
 
 
 @pytest.mark.parametrize(
@@ -113,14 +111,6 @@ def test_missing_rows_are_named():
 def test_settings_that_make_no_sense_are_refused(kind, keys, message):
     with pytest.raises(ValueError, match=message):
         kind(**keys)
-
-
-def test_emit_all_accepts_whole_drafts():
-    decision = EmitAll().decide(DRAFT, 0)
-    assert (decision.accepted, decision.reason) == (4, StopReason.DRAFT_END)
-    assert decision.peaks == (0, 1, 2, 3)
-    assert EmitAll().decide(Draft((1, 2), False), 0).accepted == 2
-    assert EmitAll().decide(Draft((1, 2), False), 0).peaks == ()
 
 
 @settings(max_examples=150, deadline=None)
@@ -152,64 +142,56 @@ def test_no_accepted_token_past_the_frontier(seed, tokens, source, margin, norma
     assert farther.accepted >= decision.accepted
 
 
-@pytest.mark.parametrize(("n", "accepted"), [(0, 7), (1, 5), (2, 2), (3, 0), (9, 0)])
-def test_hold_n_drops_the_last_units(n, accepted):
-    decision = HoldN(n=n).decide(Draft(tuple(range(7)), False), 3, DraftContext(lambda: (2, 5, 7)))
-    assert decision.accepted == accepted
-    assert decision.reason is (StopReason.HELD_BACK if n else StopReason.DRAFT_END)
+def held(heard, written=0):
+    return DraftContext(heard=heard, written=lambda: written)
+
+
+def earlier(*drafts):
+    return DraftContext(earlier=drafts)
 
 
 @pytest.mark.parametrize(
-    ("drafts", "earlier", "accepted"),
+    ("policy", "context", "accepted"),
     [
-        (2, [], 0),
-        (2, [(1, 2, 9)], 2),
-        (2, [(1, 2, 9), (7,)], 2),
-        (3, [(1, 2, 9)], 0),
-        (3, [(1, 2, 9), (1, 8)], 1),
-        (2, [()], 0),  # the earlier draft went another way before
-        (2, [(1, 2, 3, 4, 5)], 4),
+        (EmitAll(), NO_CONTEXT, 7),
+        *((HoldN(n=n), NO_CONTEXT, accepted) for n, accepted in enumerate((7, 5, 2, 0, 0))),
+        (LocalAgreement(drafts=2), NO_CONTEXT, 0),
+        (LocalAgreement(drafts=2), earlier((0, 1, 9)), 2),
+        (LocalAgreement(drafts=2), earlier((0, 1, 9), (8,)), 2),
+        (LocalAgreement(drafts=2), earlier(()), 0),  # the earlier draft went another way before
+        (LocalAgreement(drafts=2), earlier(tuple(range(9))), 7),
+        (LocalAgreement(drafts=3), earlier((0, 1, 9)), 0),
+        (LocalAgreement(drafts=3), earlier((0, 1, 9), (0, 8)), 1),
+        (WaitK(k=3, rate=1.0), held(2), 0),
+        (WaitK(k=3, rate=1.0), held(3), 2),  # the first unit is due, which is two tokens long
+        (WaitK(k=3, rate=1.0), held(4), 5),
+        (WaitK(k=3, rate=1.0), held(4, written=1), 2),
+        (WaitK(k=3, rate=1.0), held(4, written=7), 0),
+        (WaitK(k=3, rate=1.0), held(99), 7),
+        (WaitK(k=2, rate=1.5), held(3), 7),  # 1.5 * 2 = 3 units
+        (WaitK(k=2, rate=0.5), held(2), 0),
+        (Confidence(tau_prob=0.0), NO_CONTEXT, 7),
+        (Confidence(tau_prob=0.5), NO_CONTEXT, 7),
+        (Confidence(tau_prob=0.6), NO_CONTEXT, 1),
+        (Confidence(tau_prob=0.95), NO_CONTEXT, 0),
     ],
 )
-def test_local_agreement_accepts_the_common_prefix(drafts, earlier, accepted):
-    draft = Draft((1, 2, 3, 4), False)
-    decision = LocalAgreement(drafts=drafts).decide(draft, 0, DraftContext(tuple, tuple(earlier)))
+def test_what_policies_without_rows_accept(policy, context, accepted):
+    draft = Draft(tuple(range(7)), False, probabilities=(0.9, 0.5, *[0.99] * 5))
+    decision = policy.decide(draft, 1, replace(context, unit_ends=lambda: (2, 5, 7)))
+    stopped = {"local_agreement": StopReason.DISAGREEMENT, "confidence": StopReason.UNSURE}
+    reason = stopped.get(policy.name, StopReason.HELD_BACK)
     assert decision.accepted == accepted
-    whole = accepted == 4
-    assert decision.reason is (StopReason.DRAFT_END if whole else StopReason.DISAGREEMENT)
+    assert decision.reason is (StopReason.DRAFT_END if accepted == 7 else reason)
+    assert decision.peaks == ()
 
 
-@pytest.mark.parametrize(
-    ("k", "rate", "heard", "written", "accepted"),
-    [
-        (3, 1.0, 2, 0, 0),  # too little was heard
-        (3, 1.0, 3, 0, 2),  # the first unit is due, which is two tokens long
-        (3, 1.0, 4, 0, 5),
-        (3, 1.0, 4, 1, 2),  # ... and was written
-        (3, 1.0, 4, 7, 0),
-        (3, 1.0, 99, 0, 7),
-        (2, 1.5, 3, 0, 7),  # 1.5 * 2 = 3 units
-        (2, 0.5, 2, 0, 0),
-    ],
-)
-def test_wait_k_stays_so_many_words_behind(k, rate, heard, written, accepted):
-    context = DraftContext(lambda: (2, 5, 7), (), heard, lambda: written)
-    decision = WaitK(k=k, rate=rate).decide(Draft(tuple(range(7)), False), 1, context)
-    assert decision.accepted == accepted
-    assert decision.reason is (StopReason.DRAFT_END if accepted == 7 else StopReason.HELD_BACK)
-
-
-@pytest.mark.parametrize(("tau", "accepted"), [(0.0, 3), (0.5, 3), (0.6, 1), (0.95, 0)])
-def test_confidence_stops_at_the_first_improbable_token(tau, accepted):
-    draft = Draft((7, 8, 9), False, probabilities=(0.9, 0.5, 0.99))
-    decision = Confidence(tau_prob=tau).decide(draft, 0)
-    assert decision.accepted == accepted
-    assert decision.reason is (StopReason.DRAFT_END if accepted == 3 else StopReason.UNSURE)
-
-
-def test_confidence_needs_probabilities():
-    with pytest.raises(ValueError, match="got 0 for 2 tokens"):
-        Confidence().decide(Draft((7, 8), False), 0)
+def test_an_empty_draft_and_peaks_of_emit_all():
+    for policy in (gate(), EmitAll()):
+        decision = policy.decide(Draft((), True, None), 3)
+        assert (decision.accepted, decision.reason) == (0, StopReason.DRAFT_END)
+        assert decision.peaks == decision.accessible_mass == ()
+    assert EmitAll().decide(DRAFT, 0).peaks == (0, 1, 2, 3)
 
 
 def test_only_rows_tell_an_engine_where_to_stop():

@@ -20,10 +20,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from tabulate import tabulate
 
+from alignatt_agent.config.sections import SpeechConfig
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Transcript, Word
 from alignatt_agent.types.engines import AlignedItem
-from tests.fakes.models import Settings, clock_audio, heard_span
+from tests.fakes.models import clock_audio, heard_span
 
 CHUNKS_MS = (100, 250, 500, 850, 1500)
 REST_S = 0.08
@@ -121,7 +122,7 @@ class Outcome:
 
 def stream(talk: Sequence[Word], errors: ErrorModel, chunk_ms: int, **settings: object) -> Outcome:
     """Let a live tail hear a talk in chunks."""
-    config = Settings(**{"min_start_s": 2.0, **settings})
+    config = SpeechConfig(**settings)
     tail = LiveTail(errors, errors, "en", config)
     found = Outcome(words=len(talk), sentences=sum(word.text.endswith(".") for word in talk))
     counts: Counter[int] = Counter()
