@@ -11,8 +11,8 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
+from urllib.request import urlopen
 
-import httpx
 import psutil
 import pytest
 from websockets.exceptions import ConnectionClosed
@@ -143,8 +143,8 @@ class Speaker(threading.Thread):
 
 def answer(port, path):
     """Return status and body."""
-    found = httpx.get(f"http://127.0.0.1:{port}{path}", timeout=live.WAIT_S)
-    return found.status_code, found.text
+    with urlopen(f"http://127.0.0.1:{port}{path}", timeout=live.WAIT_S) as found:
+        return found.status, found.read().decode()
 
 
 def replicas(port):

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.speech import commits
-from alignatt_agent.speech.commits import PAUSE_S, committed, overflow_commit
+from alignatt_agent.speech.commits import committed, overflow_commit
 from alignatt_agent.speech.hypothesis import Hypothesis
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.types import SAMPLE_RATE, Transcript, Word
@@ -189,22 +188,3 @@ def test_recorded_ticks_at_their_own_grid(ticks, rule, hold_back_ms):
     closed += tail.finish().sentences
     said = [word.text for sentence in closed for word in sentence]
     assert said == ticks[-1]["text"].split()
-
-
-def test_periods_on_every_word_of_the_recorded_talk(ticks, monkeypatch):
-    """Its words, times and pauses; a recognizer that ends a sentence wherever the audio ends."""
-    words = zip(ticks[-1]["text"].split(), ticks[-1]["words"], strict=True)
-    talk = [
-        Word(f"w{i}e" + "." * text.endswith("."), word["start"], word["end"])
-        for i, (text, word) in enumerate(words)
-    ]
-    found = {}
-    for pause_s in (0.25, PAUSE_S):
-        monkeypatch.setattr(commits, "PAUSE_S", pause_s)
-        for chunk_ms in (100, 250, 500):
-            errors = ErrorModel(talk, period=1.0, guess=1.0, capital=1.0)
-            result = stream(talk, errors, chunk_ms, commit="ended")
-            assert (result.lost, result.doubled, result.cuts) == (0, 0, 0)
-            found[pause_s, chunk_ms] = result.false_ends
-    assert min(found[0.25, chunk_ms] for chunk_ms in (100, 250, 500)) >= 5
-    assert max(found[PAUSE_S, chunk_ms] for chunk_ms in (100, 250, 500)) <= 1

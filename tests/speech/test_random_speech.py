@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.speech.commits import SAME_S, STANDS_S
+from alignatt_agent.speech.commits import STANDS_S
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.types import SAMPLE_RATE, EngineError, Transcript, Word
 from alignatt_agent.types.engines import AlignedItem
@@ -81,13 +81,8 @@ def test_random_hypotheses(seed, chunks, hold_back_ms, stable_only, max_tail_s, 
         if size and tail._heard == tail._received and committed and max_tail_s == 30.0:
             # Nothing was too long: both hypotheses begin with what was committed, or its end stood.
             if committed != before[: len(committed)]:
-                end = closed[-1].end
                 assert commit == "ended"
-                assert now - end >= STANDS_S - 1e-5
-                assert any(
-                    abs(word.end - end) <= SAME_S + 1e-5 and word.text.rstrip("”")[-1] in ".?!"
-                    for word in live[opened:]
-                )
+                assert now - closed[-1].end >= STANDS_S - 1e-5
             assert open_words == 0
         chaos.texts = chaos.texts[len(committed) :] if committed else chaos.texts
         accessible = update.live.accessible

@@ -71,15 +71,6 @@ def test_every_source_token_has_its_word(tokenizer, words, accepted):
             assert shown == heard or "" in gaps(words[index:])[1:], (index, word)
 
 
-def test_chinese_words_are_written_without_spaces(tokenizer):
-    words = ["我", "们", "用", "GPU", "训", "练，", "好。"]
-    prompt = PromptBuilder(tokenizer, "Chinese", "English").build(words)
-    span = prompt.token_ids[prompt.source_start : prompt.source_end]
-    assert tokenizer.decode(span) == "我们用 GPU 训练，好。"
-    assert prompt.token_word[0] in (0, 1)
-    assert prompt.token_word[-1] == len(words) - 1
-
-
 def test_punctuation_belongs_to_the_word_before_it(gemma_like):
     words = ["model,", "policy."]
     prompt = PromptBuilder(gemma_like, "English", "German").build(words)
