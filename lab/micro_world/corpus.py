@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lab.micro_world.grammar import Grammar
 from lab.micro_world.linearize import english, linearize
-from lab.micro_world.linearize.token import END, surface
+from lab.micro_world.linearize.writer import END, surface
 from lab.micro_world.tree import Sentence
 
 TARGETS = ("de", "it", "zh")

@@ -16,7 +16,7 @@ import yaml
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
 from lab.micro_world import lexicon, training
 from lab.micro_world.corpus import TARGETS, Pair, sentences
-from lab.micro_world.names import drawn_names
+from lab.micro_world.lexicon import drawn_names
 from lab.micro_world.speech import Synthesizer, Voice, speak
 from lab.micro_world.speech_data import noisy
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import TypeVar
 
 from lab.micro_world import lexicon
-from lab.micro_world.forms import Plain, Verb
+from lab.micro_world.forms import Noun, Plain, Verb
 from lab.micro_world.tree import Clause, Leaf, NounPhrase, Relative, Sentence, When
 
 T = TypeVar("T")
@@ -25,28 +27,24 @@ class Grammar:
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._next = 0
-        kinds = {noun.kind for noun in lexicon.NOUNS}
-        self._nouns = {kind: [n for n in lexicon.NOUNS if n.kind == kind] for kind in kinds}
-        self._relational = {
-            kind: [n for n in lexicon.RELATIONAL if n.kind == kind] for kind in kinds
-        }
-        self._inner = sorted(kind for kind in kinds if self._relational[kind])
+        self._nouns = _by_kind(lexicon.NOUNS)
+        self._relational = _by_kind(lexicon.RELATIONAL)
 
     def sentence(self) -> Sentence:
         """Draw one sentence."""
         self._next = 0
         roll = self._rng.random()
-        opener = self._leaf(self._rng.choice(lexicon.OPENER)) if self._chance(0.18) else None
+        opener = self._draw(lexicon.OPENER) if self._chance(0.18) else None
         if roll < 0.42:
             if not opener and self._chance(0.12):
                 when = self._when()
                 return Sentence("single", self._clause(heavy=True, tense="past"), None, when)
             return Sentence("single", self._clause(heavy=True), opener)
         if roll < 0.56:
-            first, link = self._clause(), self._leaf(self._rng.choice(lexicon.LINK))
+            first, link = self._clause(), self._draw(lexicon.LINK)
             return Sentence("after", first, opener, None, link, self._clause())
         if roll < 0.68:
-            link, second = self._leaf(self._rng.choice(lexicon.LINK)), self._clause()
+            link, second = self._draw(lexicon.LINK), self._clause()
             return Sentence("before", self._clause(), None, None, link, second)
         if roll < 0.82:
             questioning = self._chance(0.3)
@@ -61,6 +59,9 @@ class Grammar:
         link = self._leaf(Plain("and", ("und",), ("e",), ("并且", "而且")))
         return Sentence("and", first, opener, None, link, self._clause())
 
+    def _draw(self, values: Sequence[T]) -> Leaf[T]:
+        return self._leaf(self._rng.choice(values))
+
     def _leaf(self, value: T) -> Leaf[T]:
         self._next += 1
         return Leaf(self._next, value)
@@ -70,15 +71,13 @@ class Grammar:
 
     def _when(self) -> When:
         return When(
-            self._leaf(self._rng.choice(lexicon.NUMBER)),
-            self._leaf(self._rng.choice(lexicon.TIME)),
-            self._leaf(self._rng.choice(["ago", "later"])),
+            self._draw(lexicon.NUMBER), self._draw(lexicon.TIME), self._draw(("ago", "later"))
         )
 
     def _matrix(self, verbs: list[Verb]) -> Clause:
         tense = self._rng.choice(["present", "present", "past"])
         subject = self._noun_phrase("person", light=True, pronouns=True)
-        return Clause(subject, tense, self._leaf(self._rng.choice(verbs)))
+        return Clause(subject, tense, self._draw(verbs))
 
     def _clause(self, *, heavy: bool = False, tense: str = "", negated: bool = False) -> Clause:
         if not tense and not negated and self._chance(0.12):
@@ -86,7 +85,7 @@ class Grammar:
                 self._noun_phrase(self._thing(), of=True),
                 "copula",
                 auxiliary=self._leaf("be"),
-                predicate=self._leaf(self._rng.choice(lexicon.ADJECTIVE)),
+                predicate=self._draw(lexicon.ADJECTIVE),
             )
         relative_at = self._rng.choice(["subject", "object"]) if heavy and self._chance(0.4) else ""
         subject = self._noun_phrase(
@@ -102,8 +101,8 @@ class Grammar:
         if self._chance(0.26):
             self._add_adverb(clause)
         elif self._chance(0.3):
-            preposition = self._rng.choice(lexicon.PREPOSITION)
-            clause.preposition = self._leaf(preposition)
+            clause.preposition = self._draw(lexicon.PREPOSITION)
+            preposition = clause.preposition.value
             kind = self._rng.choice(preposition.kinds)
             kind = self._thing() if kind == "thing" else kind
             genitive = preposition.de[0].endswith("gen")
@@ -113,19 +112,17 @@ class Grammar:
     def _add_adverb(self, clause: Clause) -> None:
         past = clause.tense in ("past", "perfect")
         fit = [a for a in lexicon.ADVERB if a.kinds[0] != ("now" if past else "past")]
-        adverb = self._rng.choice(fit)
-        clause.adverb = self._leaf(adverb)
-        clause.adverb_early = adverb.kinds[0] == "time" and adverb.en != "today"
-        clause.adverb_early = clause.adverb_early and self._chance(0.5)
+        clause.adverb = self._draw(fit)
+        adverb = clause.adverb.value
+        movable = adverb.kinds[0] == "time" and adverb.en != "today"
+        clause.adverb_early = movable and self._chance(0.5)
 
     def _thing(self) -> str:
         return self._rng.choice(lexicon.THINGS)
 
-    def _verb(self) -> Verb:
-        table = self._rng.choices(
-            [lexicon.TRANSITIVE, lexicon.SENSES, lexicon.PHRASAL], [0.5, 0.27, 0.23]
-        )[0]
-        return self._rng.choice(table)
+    def _verb(self) -> Leaf[Verb]:
+        tables = [lexicon.TRANSITIVE, lexicon.SENSES, lexicon.PHRASAL]
+        return self._draw(self._rng.choices(tables, [0.5, 0.27, 0.23])[0])
 
     def _predicate(self, subject: NounPhrase, tense: str = "", *, negated: bool = False) -> Clause:
         if not tense:
@@ -137,15 +134,14 @@ class Grammar:
         elif tense == "modal":
             # A negated must is another verb in German.
             modals = [m for m in lexicon.MODAL if not (negated and m.en == "must")]
-            clause.modal = self._leaf(self._rng.choice(modals))
+            clause.modal = self._draw(modals)
         elif negated:
             clause.auxiliary = self._leaf("do")
         if negated:
             clause.negation = self._leaf("not")
-        verb = self._verb()
-        clause.verb = self._leaf(verb)
-        if verb.particle:
-            clause.particle = self._leaf(verb.particle)
+        clause.verb = self._verb()
+        if particle := clause.verb.value.particle:
+            clause.particle = self._leaf(particle)
             clause.particle_late = self._chance(0.6)
         return clause
 
@@ -162,30 +158,30 @@ class Grammar:
         if kind == "person" and not relative and not definite:
             roll = self._rng.random()
             if pronouns and roll < 0.42:
-                return NounPhrase(pronoun=self._leaf(self._rng.choice(lexicon.PRONOUN)))
+                return NounPhrase(pronoun=self._draw(lexicon.PRONOUN))
             if roll > 0.86:
                 return NounPhrase(name=self._leaf(self._name()))
         phrase = NounPhrase(plural=self._chance(0.35))
         if phrase.plural and not definite and self._chance(0.25):
-            phrase.number = self._leaf(self._rng.choice(lexicon.NUMBER))
+            phrase.number = self._draw(lexicon.NUMBER)
         else:
             choices = DEFINITE if definite else PLURAL if phrase.plural else SINGULAR
             word = self._rng.choice(choices)
             word = "these" if phrase.plural and word == "this" else word
             phrase.determiner = self._leaf(lexicon.DETERMINER[word])
         if self._chance(0.15 if light else 0.3):
-            phrase.adjectives = [self._leaf(self._rng.choice(lexicon.ADJECTIVE))]
+            phrase.adjectives = [self._draw(lexicon.ADJECTIVE)]
         if of and not relative and self._chance(0.3):
             self._add_whole(phrase)
         else:
-            phrase.noun = self._leaf(self._rng.choice(self._nouns[kind]))
+            phrase.noun = self._draw(self._nouns[kind])
         if relative:
             phrase.relative = self._relative(kind, phrase.plural)
         return phrase
 
     def _add_whole(self, phrase: NounPhrase) -> None:
-        inner = self._rng.choice(self._inner)
-        phrase.noun = self._leaf(self._rng.choice(self._relational[inner]))
+        inner = self._rng.choice(sorted(self._relational))
+        phrase.noun = self._draw(self._relational[inner])
         phrase.of = self._leaf("of")
         phrase.whole = self._noun_phrase(inner, light=True, definite=True)
 
@@ -213,3 +209,10 @@ class Grammar:
             if clause.verb and kind in clause.verb.value.objects:
                 return clause
             self._next = mark
+
+
+def _by_kind(nouns: list[Noun]) -> dict[str, list[Noun]]:
+    found: dict[str, list[Noun]] = defaultdict(list)
+    for noun in nouns:
+        found[noun.kind].append(noun)
+    return found

@@ -1,15 +1,25 @@
 """Words of the micro world, read from ``words/``: one entry a line.
 
 Columns are separated by ``|``, synonyms by `` / `` (in Chinese by ``/``), forms by spaces. Regular
-forms are left out, see ``morphology``.
+forms are left out, see ``forms``.
 """
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
 from pathlib import Path
 
-from lab.micro_world.forms import Gendered, Modal, Noun, Plain, Verb
-from lab.micro_world.morphology import english_verb, german_verb, italian_verb
+from lab.micro_world.forms import (
+    Gendered,
+    Modal,
+    Noun,
+    Plain,
+    Verb,
+    english_verb,
+    german_verb,
+    italian_verb,
+)
 
 THINGS = ("text", "idea", "device", "place", "nature", "animal", "art", "food", "group", "event")
 
@@ -85,6 +95,8 @@ NAME = [_name(*row) for row in _rows("names")]
 SPELLINGS = [tuple(_name(text, row[1]) for text in row[0].split()) for row in _rows("rare_names")]
 """Names that sound alike: the common spelling and the rare one."""
 
+NAMES = [name.en for name in (*NAME, *(n for pair in SPELLINGS for n in pair))]
+
 FUNCTION_WORDS = "am is are have has do does did not an who that of and until ago later whether"
 
 
@@ -99,3 +111,15 @@ def english_forms() -> list[str]:
     for table in (ADJECTIVE, ADVERB, OPENER, LINK, PREPOSITION, NUMBER, NAME, PRONOUN, spellings):
         words |= {plain.en for plain in table}
     return sorted({word.strip(",").lower() for word in words})
+
+
+def drawn_names(rng: random.Random, words: Sequence[str]) -> list[str]:
+    """Draw the list of names of a talk: those that occur, and others in one of their spellings."""
+    said = {word.strip(".,") for word in words} & set(NAMES)
+    heard = {n.en for pair in SPELLINGS if said & {p.en for p in pair} for n in pair}
+    free = [pair for pair in SPELLINGS if pair[0].en not in heard]
+    more = [rng.choice(pair).en for pair in rng.sample(free, rng.randint(1, 4))]
+    more += [name.en for name in rng.sample(NAME, 2) if name.en not in said]
+    names = sorted(said) + more
+    rng.shuffle(names)
+    return names

@@ -16,7 +16,7 @@ from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRF
 
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
 from lab.micro_world.corpus import sentences
-from lab.micro_world.names import drawn_names
+from lab.micro_world.lexicon import drawn_names
 from lab.micro_world.sounds import sound
 from lab.micro_world.speech import Synthesizer, Utterance, Voice, speak
 from lab.micro_world.training import BLOCK

@@ -16,18 +16,12 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen2Tokenizer
 
 from alignatt_agent.config.languages import language
 from lab.micro_world.corpus import TARGETS, sentences
-from lab.micro_world.names import NAMES
+from lab.micro_world.lexicon import NAMES
 from lab.micro_world.translation_data import PROMPTS
-from lab.stand_ins.speech import CHAT_TEMPLATE
+from lab.stand_ins.random_models import chat_template
 
 GEMMA_SPECIALS = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "<|turn>", "<turn|>"]
-GEMMA_TEMPLATE = (
-    "{{ bos_token }}{% for message in messages %}"
-    "<|turn>{{ 'model' if message['role'] == 'assistant' else message['role'] }}\n"
-    "{{ message['content'] | trim }}<turn|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|turn>model\n{% endif %}"
-)
-
+GEMMA_SPLIT = r"\u0001|▁*\p{L}+'?|\p{N}|\n|."
 QWEN_SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|audio_start|>", "<|audio_end|>"]
 QWEN_SPECIALS += ["<|audio_pad|>", "<asr_text>", "<timestamp>"]
 QWEN_SPLIT = (
@@ -57,9 +51,7 @@ def gemma(samples: int = 20_000, seed: int = 11) -> PreTrainedTokenizerFast:
     """
     tokenizer = Tokenizer(BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     tokenizer.normalizer = normalizers.Replace(" ", "▁")
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(
-        Regex(r"\u0001|▁*\p{L}+'?|\p{N}|\n|."), "isolated"
-    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(GEMMA_SPLIT), "isolated")
     trainer = BpeTrainer(
         vocab_size=4000,
         special_tokens=GEMMA_SPECIALS + [f"<0x{i:02X}>" for i in range(256)],
@@ -67,7 +59,10 @@ def gemma(samples: int = 20_000, seed: int = 11) -> PreTrainedTokenizerFast:
         show_progress=False,
     )
     tokenizer.train_from_iterator(_gemma_corpus(samples, seed), trainer)
-    tokenizer = _plain_bytes(tokenizer)
+    # The trainer puts byte pieces in front only as special tokens, which decoding would skip.
+    content = json.loads(tokenizer.to_str())
+    content["added_tokens"] = [t for t in content["added_tokens"] if t["content"] in GEMMA_SPECIALS]
+    tokenizer = Tokenizer.from_str(json.dumps(content))
     tokenizer.pre_tokenizer = None
     tokenizer.decoder = decoders.Sequence(
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
@@ -79,7 +74,7 @@ def gemma(samples: int = 20_000, seed: int = 11) -> PreTrainedTokenizerFast:
         eos_token="<eos>",
         pad_token="<pad>",
         unk_token="<unk>",
-        chat_template=GEMMA_TEMPLATE,
+        chat_template=chat_template("gemma4_micro"),
         clean_up_tokenization_spaces=False,
         additional_special_tokens=["<|turn>", "<turn|>"],
     )
@@ -89,12 +84,9 @@ def qwen(samples: int = 20_000, seed: int = 12) -> Qwen2Tokenizer:
     """Train the speech tokenizer: byte-level BPE with Qwen's split pattern and special tokens."""
     tokenizer = Tokenizer(BPE())
     tokenizer.normalizer = normalizers.NFC()
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(QWEN_SPLIT), "isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
+    words = pre_tokenizers.Split(Regex(QWEN_SPLIT), "isolated")
+    bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([words, bytes_])
     tokenizer.decoder = decoders.ByteLevel()
     trainer = BpeTrainer(
         vocab_size=1800,
@@ -108,23 +100,13 @@ def qwen(samples: int = 20_000, seed: int = 12) -> Qwen2Tokenizer:
         tokenizer_object=tokenizer,
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
-        chat_template=CHAT_TEMPLATE,
+        chat_template=chat_template("qwen3_asr"),
         extra_special_tokens={
             "audio_bos_token": "<|audio_start|>",
             "audio_eos_token": "<|audio_end|>",
             "audio_token": "<|audio_pad|>",
         },
     )
-
-
-def _plain_bytes(tokenizer: Tokenizer) -> Tokenizer:
-    """Return the tokenizer with byte pieces as ordinary vocabulary.
-
-    The trainer puts them in front only as special tokens, which decoding would skip.
-    """
-    content = json.loads(tokenizer.to_str())
-    content["added_tokens"] = [t for t in content["added_tokens"] if t["content"] in GEMMA_SPECIALS]
-    return Tokenizer.from_str(json.dumps(content))
 
 
 def _gemma_corpus(samples: int, seed: int) -> Iterator[str]:

@@ -13,13 +13,13 @@ import random
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.sections import PromptConfig
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab.micro_world.corpus import TARGETS, Pair, Side, sentences
-from lab.micro_world.names import drawn_names
+from lab.micro_world.lexicon import drawn_names
 from lab.micro_world.training import BLOCK
 
 ANTICIPATED_WEIGHT = 0.3
@@ -39,8 +39,7 @@ class Example:
     guides: list[list[int]]  # for every target token the source positions that it is aligned to
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """A transcript of the beginning of a source; its first ``right`` words are correct."""
 
     words: list[str]

@@ -7,7 +7,7 @@ import pytest
 
 from alignatt_agent.types import SAMPLE_RATE
 from alignatt_agent.types.engines import AlignedItem
-from lab.micro_world import devset, names
+from lab.micro_world import devset, lexicon
 from lab.micro_world.measure_speech import BINS_S, measure, segments
 
 
@@ -42,7 +42,7 @@ class Speech:
         return [AlignedItem(said, word.start, min(word.end, end) + 0.01) for said, word in items]
 
 
-NAMES = set(names.NAMES)
+NAMES = set(lexicon.NAMES)
 
 
 @pytest.fixture(scope="module")

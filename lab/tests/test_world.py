@@ -11,7 +11,7 @@ import soundfile
 import yaml
 
 from alignatt_agent.types import Word
-from lab.micro_world import devset, lexicon, names
+from lab.micro_world import devset, lexicon
 from lab.micro_world.corpus import TARGETS, Pair, is_held_out, reorders, sentences
 from lab.micro_world.forms import Plain
 from lab.micro_world.measure import two_draws
@@ -143,7 +143,7 @@ def test_transcript_of_cut_audio_has_the_errors_of_the_real_one():
 
 
 def test_names_of_a_talk_have_the_spelling_that_is_said():
-    drawn = names.drawn_names(random.Random(3), ["Sara", "greets", "Peter."])
+    drawn = lexicon.drawn_names(random.Random(3), ["Sara", "greets", "Peter."])
     assert {"Sara", "Peter"} <= set(drawn)
     assert "Sarah" not in drawn
     assert len(drawn) == len(set(drawn))
@@ -151,7 +151,7 @@ def test_names_of_a_talk_have_the_spelling_that_is_said():
 
 def test_talks_spell_names_consistently():
     talk = devset.speak_talk("talk", devset.VOICES[0], 3, seconds=60.0)
-    said = {w.text.strip(".,") for w in talk.words} & set(names.NAMES)
+    said = {w.text.strip(".,") for w in talk.words} & set(lexicon.NAMES)
     assert said <= set(talk.context)
     for pair in lexicon.SPELLINGS:
         assert len(said & {name.en for name in pair}) <= 1

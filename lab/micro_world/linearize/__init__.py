@@ -8,7 +8,7 @@ from lab.micro_world.linearize.chinese import Chinese
 from lab.micro_world.linearize.english import linearize as english
 from lab.micro_world.linearize.german import German
 from lab.micro_world.linearize.italian import Italian
-from lab.micro_world.linearize.token import Token
+from lab.micro_world.linearize.writer import Token
 from lab.micro_world.tree import Sentence
 
 __all__ = ["english", "linearize"]

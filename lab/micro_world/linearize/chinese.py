@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from lab.micro_world.forms import Plain
-from lab.micro_world.linearize.token import END, Token
-from lab.micro_world.linearize.writer import Writer
+from lab.micro_world.linearize.writer import END, Token, Writer
 from lab.micro_world.tree import Clause, Leaf, NounPhrase, Sentence
 
 FRONTED = ("when", "if")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lab.micro_world.linearize.token import Token, comma, finish
-from lab.micro_world.linearize.writer import INFLECTION
+from lab.micro_world.linearize.writer import INFLECTION, Token, comma, finish
 from lab.micro_world.tree import Clause, Leaf, NounPhrase, Sentence
 
 FORMS = INFLECTION["en"]

@@ -1,23 +1,36 @@
-"""German: verb second in main clauses, verb last in subordinate ones, case and gender."""
+"""German: verb second in main clauses, verb last in subordinate ones, case and gender.
+
+Articles and endings depend on the noun, so they wait for it too.
+"""
 
 from __future__ import annotations
 
-from lab.micro_world.forms import GermanVerb, Plain
-from lab.micro_world.linearize.german_nouns import FORMS, GermanNouns
-from lab.micro_world.linearize.token import Token, comma, finish, merge_marks
-from lab.micro_world.morphology import german_dative
+from lab.micro_world.forms import GermanVerb, Plain, german_dative, german_genitive
+from lab.micro_world.linearize.writer import (
+    INFLECTION,
+    Token,
+    Writer,
+    comma,
+    finish,
+    merge_marks,
+)
 from lab.micro_world.tree import Clause, Leaf, NounPhrase, Sentence
 
+FORMS = INFLECTION["de"]
+DER, STRONG = FORMS["der"], FORMS["strong"]
 
-class German(GermanNouns):
+
+class German(Writer):
     """Writes trees in German, in a drawn wording."""
+
+    code = "de"
 
     def sentence(self, sentence: Sentence) -> list[Token]:
         """Return the German words and marks."""
         first, second, link = sentence.main, sentence.second, sentence.link
         front = self._front(sentence)
         if sentence.order == "before" and second and link:
-            words = [self.word(link), *self.subordinate(second)]
+            words = [self.word(link), *self._subordinate(second)]
             words.append(comma(words[-1].ids[0]))
             words += self._main(first, front=[Token("", ())])
         else:
@@ -46,10 +59,10 @@ class German(GermanNouns):
             return [self.usual(link), *self._main(second)]
         words = [comma(link.id)]
         if order == "until":
-            return [*words, Token("wenn", (link.id,)), *self.subordinate(second)]
+            return [*words, Token("wenn", (link.id,)), *self._subordinate(second)]
         if order == "that" and link.value.en == "that" and self.chance(0.1):
             return [*words, *self._main(second)]
-        return [*words, self.word(link), *self.subordinate(second)]
+        return [*words, self.word(link), *self._subordinate(second)]
 
     def _main(
         self, node: Clause, front: list[Token] | None = None, until: int | None = None
@@ -60,14 +73,14 @@ class German(GermanNouns):
         adverb = self.words(node.adverb) if node.adverb else []
         if not front and adverb and self.chance(0.08):
             front, adverb = adverb, []
-        subject = self.phrase(node.subject, "nom")
+        subject = self._phrase(node.subject, "nom")
         head = [*front, *finite, *subject] if front else [*subject, *finite]
         return [*head, *self._middle(node, adverb, until), *last]
 
-    def subordinate(self, node: Clause, gap: str = "") -> list[Token]:
+    def _subordinate(self, node: Clause, gap: str = "") -> list[Token]:
         """Verb last."""
         finite, last = self._verb_group(node)
-        subject = [] if gap == "subject" else self.phrase(node.subject, "nom")
+        subject = [] if gap == "subject" else self._phrase(node.subject, "nom")
         middle = self._middle(node, self.words(node.adverb) if node.adverb else [], None)
         prefixes = {verb.prefix for verb in node.verb.value.de} if node.verb else set()
         if last and last[0].text in prefixes:
@@ -89,12 +102,12 @@ class German(GermanNouns):
         if node.preposition and node.adjunct:
             word, case = node.preposition.value.de[0].split()
             words.append(Token(word, (node.preposition.id,)))
-            words += self.phrase(node.adjunct, case)
+            words += self._phrase(node.adjunct, case)
         return [*words, self.word(node.predicate)] if node.predicate else words
 
     def _object(self, node: Clause, phrase: NounPhrase, until: int | None) -> list[Token]:
         negation = node.negation.id if node.negation and until is None else None
-        return self.phrase(phrase, "acc", negation if takes_kein(node) else None)
+        return self._phrase(phrase, "acc", negation if takes_kein(node) else None)
 
     def _verb_group(self, node: Clause) -> tuple[list[Token], list[Token]]:
         """Return the finite verb and what closes the clause."""
@@ -111,6 +124,67 @@ class German(GermanNouns):
             return [form], [Token(verb.prefix + verb.infinitive, ids)]
         last = [Token(verb.prefix, ids)] if verb.prefix else []
         return [Token(conjugate(verb, person), ids)], last
+
+    def _phrase(self, node: NounPhrase, case: str, negation: int | None = None) -> list[Token]:
+        """Return a noun phrase in a case; a ``negation`` melts with its article."""
+        simple = node.pronoun or node.name
+        if simple:
+            return [self.usual(simple)]
+        assert node.noun
+        noun, ids = self.pick(node.noun), node.depends
+        gender = "p" if node.plural else noun.gender
+        text = noun.form(node.plural)
+        if node.plural and case == "dat":
+            text = german_dative(text)
+        if case == "gen" and not node.plural:
+            text = german_genitive(text, gender)
+        words = []
+        kind = node.determiner.value.de[0] if node.determiner else ""
+        if node.determiner:
+            kind = "kein" if negation is not None else kind
+            melted = () if negation is None else (negation,)
+            form = article(kind, gender, case)
+            words.append(Token(form, (node.determiner.id, *ids, *melted)))
+        if node.number:
+            words.append(self.usual(node.number))
+        for adjective in node.adjectives:
+            form = self.pick(adjective) + ending(kind, gender, case)
+            words.append(Token(form, (adjective.id, *ids)))
+        words.append(Token(text, ids))
+        if node.whole:
+            words += self._phrase(node.whole, "gen")
+        return words + self._relative(node, gender)
+
+    def _relative(self, node: NounPhrase, gender: str) -> list[Token]:
+        if not node.relative:
+            return []
+        pronoun = node.relative.pronoun.id
+        form = DER["nom" if node.relative.gap == "subject" else "acc"][gender]
+        words = [comma(pronoun), Token(form, (pronoun, *node.depends))]
+        words += self._subordinate(node.relative.clause, node.relative.gap)
+        return [*words, comma(words[-1].ids[0])]
+
+
+def article(kind: str, gender: str, case: str) -> str:
+    """Inflect a determiner."""
+    if kind == "der":
+        return str(DER[case][gender])
+    if kind in ("dieser", "jeder"):
+        return str(kind.removesuffix("er") + FORMS["dieser"][case][gender])
+    if kind in ("einige", "viele"):
+        return str(kind.removesuffix("e") + STRONG[case])
+    return str(kind + FORMS["ein"][case][gender])
+
+
+def ending(kind: str, gender: str, case: str) -> str:
+    """Adjective: weak after der-words, mixed after ein-words, strong in other plurals."""
+    if kind in ("", "einige", "viele"):
+        return str(STRONG[case])
+    if gender == "p" or case in ("dat", "gen") or (case == "acc" and gender == "m"):
+        return "en"
+    if kind in FORMS["ein_words"]:
+        return {"m": "er", "f": "e", "n": "es"}[gender]
+    return "e"
 
 
 def takes_kein(node: Clause) -> bool:
