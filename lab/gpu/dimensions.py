@@ -18,7 +18,7 @@ from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.doctor.model_sizes import PUBLISHED
 from lab.stand_ins import random_models
 from lab.stand_ins import speech as published_speech
-from lab.stand_ins.speech_layout import as_aligner, thinker_config
+from lab.stand_ins.speech_layout import as_aligner, save_settings, thinker_config
 
 TRANSLATION = "google/gemma-4-E4B-it"
 RECOGNIZER = "Qwen/Qwen3-ASR-1.7B"
@@ -45,7 +45,7 @@ def recognizer(folder: Path) -> ModelConfig:
     """Write the dimensions of Qwen3-ASR-1.7B."""
     ids = published_speech.save_tokenizer(folder)
     config = thinker_config(_speech_config(RECOGNIZER, ids), ids)
-    published_speech.save_description(config, ids, folder)
+    save_settings(config, "bfloat16", ids, folder)
     return _random(folder)
 
 
@@ -54,7 +54,7 @@ def aligner(folder: Path) -> ModelConfig:
     ids = published_speech.save_tokenizer(folder)
     bins = PUBLISHED[ALIGNER]["thinker_config"]["classify_num"]
     config = as_aligner(thinker_config(_speech_config(ALIGNER, ids), ids), bins, ids)
-    published_speech.save_description(config, ids, folder)
+    save_settings(config, "bfloat16", ids, folder)
     return _random(folder)
 
 
