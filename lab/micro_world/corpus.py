@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
 
 from lab.micro_world.grammar import Grammar
 from lab.micro_world.linearize import english, linearize
@@ -17,8 +18,7 @@ LONGEST = 20
 """Words of a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(NamedTuple):
     """One language of a pair."""
 
     pieces: tuple[str, ...]
@@ -37,8 +37,7 @@ class Side:
         return next(waits, len(self.pieces))
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """An English sentence, its tree, and a translation into each target language.
 
     Words carry their punctuation; a translation is one of several correct wordings.
@@ -100,6 +99,4 @@ def is_held_out(text: str) -> bool:
 def reorders(pair: Pair, language: str, distance: int = 3) -> bool:
     """Whether two aligned words cross over more than ``distance`` words."""
     heads = [align[0] for align in pair.targets[language].align]
-    return any(
-        heads[i] - heads[j] > distance for i in range(len(heads)) for j in range(i, len(heads))
-    )
+    return any(first - later > distance for first, later in combinations(heads, 2))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from string import ascii_lowercase
+from typing import NamedTuple
 
 import numpy as np
 import soundfile
@@ -18,7 +18,7 @@ from lab.micro_world import lexicon, training
 from lab.micro_world.corpus import TARGETS, Pair, sentences
 from lab.micro_world.lexicon import drawn_names
 from lab.micro_world.speech import Synthesizer, Voice, speak
-from lab.micro_world.speech_data import noisy
+from lab.micro_world.speech_data import later, noisy
 
 VOICES = (
     Voice("en-us", 145, 45),
@@ -33,8 +33,7 @@ NOISE = 6e-3
 """Standard deviation of the background noise, full scale being 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Talk:
+class Talk(NamedTuple):
     """A spoken talk."""
 
     name: str
@@ -51,9 +50,8 @@ def talks(seed: int, least: int) -> Iterator[Talk]:
     for number in count():
         if said >= least and number >= len(VOICES):
             return
-        name = "talk-" + _letters(number)
         voice = VOICES[number % len(VOICES)]
-        talk = speak_talk(name, voice, seed + number)
+        talk = speak_talk(f"talk-{_letters(number)}", voice, seed + number)
         said += len(talk.segments)
         yield talk
 
@@ -67,7 +65,7 @@ def speak_talk(name: str, voice: Voice, seed: int, seconds: float = SECONDS) -> 
     words: list[Word] = []
     for pair in _consistent(seed, rng):
         spoken = speak(pair.words, voice, rng, synthesizer)
-        words += [Word(w.text, w.start + now, w.end + now) for w in spoken.words]
+        words += later(spoken.words, now)
         end = now + len(spoken.audio) / SAMPLE_RATE
         segments.append((pair, now, end))
         gap = np.zeros(int(rng.uniform(0.4, 0.9) * SAMPLE_RATE), np.float32)
@@ -102,14 +100,8 @@ def write(folder: Path, seed: int = SEED, least: int = SENTENCES) -> None:
         wav = f"{talk.name}.wav"
         soundfile.write(folder / "wav" / wav, talk.audio, SAMPLE_RATE, subtype="PCM_16")
         for pair, begin, end in talk.segments:
-            listing.append(
-                {
-                    "wav": wav,
-                    "offset": round(begin, 3),
-                    "duration": round(end - begin, 3),
-                    "speaker_id": talk.speaker,
-                }
-            )
+            times = {"offset": round(begin, 3), "duration": round(end - begin, 3)}
+            listing.append({"wav": wav, **times, "speaker_id": talk.speaker})
             lines["en"].append(pair.text)
             for code in TARGETS:
                 lines[code].append(pair.targets[code].text)

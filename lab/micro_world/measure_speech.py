@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import jiwer
 import numpy as np
@@ -25,8 +26,7 @@ BINS_S = {0: (0.0, 0.125), 250: (0.25, 0.375)}
 """Distances to the end of the audio at which the live tail is judged, by hold-back in ms."""
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """A sentence of a dev set: audio, gold words timed from its start, names of its talk."""
 
     audio: FloatArray

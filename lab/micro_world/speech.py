@@ -6,12 +6,11 @@ import atexit
 import ctypes
 import random
 import shutil
-from dataclasses import dataclass
 from functools import cache
-from itertools import count
+from itertools import accumulate, count, pairwise
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import Any, NamedTuple
 
 import espeakng_loader
 import numpy as np
@@ -21,9 +20,7 @@ from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
 
 VOICES = ("en-us", "en-us+m3", "en-us+m7", "en-us+f2", "en-us+f4")
 FILLERS = ("uh", "um")
-SYNCHRONOUS = 2
-WORD_EVENT = 1
-RATE_PARAMETER, PITCH_PARAMETER = 1, 3
+SYNCHRONOUS, WORD_EVENT, RATE_PARAMETER, PITCH_PARAMETER = 2, 1, 1, 3
 SILENCE = 2e-3
 """Amplitude below which a sample counts as silence when the end of a word is searched."""
 
@@ -40,12 +37,8 @@ def _copies() -> Path:
 
 class _Event(ctypes.Structure):
     _fields_ = [
-        ("type", ctypes.c_int),
-        ("unique", ctypes.c_uint),
-        ("text_position", ctypes.c_int),
-        ("length", ctypes.c_int),
-        ("audio_position", ctypes.c_int),
-        ("sample", ctypes.c_int),
+        *((name, ctypes.c_int) for name in ("type", "unique", "text_position", "length")),
+        *((name, ctypes.c_int) for name in ("audio_position", "sample")),
         ("user_data", ctypes.c_void_p),
         ("id", ctypes.c_int * 2),
     ]
@@ -105,8 +98,7 @@ class Synthesizer:
         return resample_poly(wave, 320, 441).astype(np.float32), self._words
 
 
-@dataclass(frozen=True, slots=True)
-class Voice:
+class Voice(NamedTuple):
     """A speaker: espeak-ng voice, words per minute, pitch 0-99."""
 
     name: str
@@ -119,8 +111,7 @@ class Voice:
         return cls(rng.choice(VOICES), rng.randint(140, 185), rng.randint(35, 65))
 
 
-@dataclass(frozen=True, slots=True)
-class Utterance:
+class Utterance(NamedTuple):
     """A spoken sentence: ``[samples]`` and its words with times from its start."""
 
     audio: FloatArray
@@ -138,18 +129,16 @@ def speak(
     out: list[FloatArray] = []
     timed: list[Word] = []
     shift = 0.0
-    for i, word in enumerate(words):
-        begin = int(starts[i] * SAMPLE_RATE)
-        stop = int(starts[i + 1] * SAMPLE_RATE) if i + 1 < len(words) else len(audio)
-        if i and rng.random() < 0.05:
-            extra = _hesitation(voice, rng, synthesizer)
-            out.append(extra)
-            shift += len(extra) / SAMPLE_RATE
+    borders = [*(int(start * SAMPLE_RATE) for start in starts), len(audio)]
+    for word, start, (begin, stop) in zip(words, starts, pairwise(borders), strict=True):
+        if timed and rng.random() < 0.05:
+            out.append(_hesitation(voice, rng, synthesizer))
+            shift += len(out[-1]) / SAMPLE_RATE
         piece = audio[begin:stop]
         loud = np.flatnonzero(np.abs(piece) > SILENCE)
         length = (int(loud[-1]) + 1 if len(loud) else len(piece)) / SAMPLE_RATE
         out.append(piece)
-        timed.append(Word(word, starts[i] + shift, starts[i] + shift + length))
+        timed.append(Word(word, start + shift, start + shift + length))
     lead = audio[: int(starts[0] * SAMPLE_RATE)]
     return Utterance(np.concatenate([lead, *out]), tuple(timed))
 
@@ -157,10 +146,7 @@ def speak(
 def _timed(
     words: tuple[str, ...], voice: Voice, synthesizer: Synthesizer
 ) -> tuple[FloatArray, list[float]]:
-    offsets, position = [], 0
-    for word in words:
-        offsets.append(position)
-        position += len(word) + 1
+    *offsets, position = accumulate((len(word) + 1 for word in words), initial=0)
     audio, events = synthesizer.say(" ".join(words), voice.name, voice.rate, voice.pitch)
     at = dict(reversed(events))
     loud = np.flatnonzero(np.abs(audio) > SILENCE)

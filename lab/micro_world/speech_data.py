@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from itertools import islice
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import islice, takewhile
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from lab.micro_world.corpus import sentences
 from lab.micro_world.lexicon import drawn_names
 from lab.micro_world.sounds import sound
 from lab.micro_world.speech import Synthesizer, Utterance, Voice, speak
-from lab.micro_world.training import BLOCK
+from lab.micro_world.training import Maker
 
 FRAMES_PER_CHUNK, TOKENS_PER_CHUNK = 100, 13
 """The encoder turns each second (100 mel frames) into 13 positions, 80 ms apart."""
@@ -40,8 +40,7 @@ POOLED = 60
 """Sentences of a speaker in the pool."""
 
 
-@dataclass(frozen=True, slots=True)
-class Clip:
+class Clip(NamedTuple):
     """A live tail and its expected transcript; ``context`` has a name or term a line."""
 
     audio: FloatArray
@@ -49,8 +48,8 @@ class Clip:
     context: str = ""
 
 
-class ClipMaker:
-    """Draws clips from a pool of spoken training sentences; a batch depends on its number alone.
+class ClipMaker(Maker[Clip]):
+    """Draws clips from a pool of spoken training sentences.
 
     Args:
         pool: number of sentences to synthesize, when the first batch is drawn.
@@ -66,9 +65,8 @@ class ClipMaker:
         max_seconds: float = 14.0,
         lengths: Sequence[float] = (0.5, 0.37, 0.13),
     ) -> None:
-        self._pool, self._seed = pool, seed
-        self._max_seconds, self._lengths = max_seconds, lengths
-        self._block = lru_cache(maxsize=1)(self._draw_block)
+        super().__init__(seed)
+        self._pool, self._max_seconds, self._lengths = pool, max_seconds, lengths
 
     @cached_property
     def _voices(self) -> list[list[Spoken]]:
@@ -82,17 +80,11 @@ class ClipMaker:
             bar.update(POOLED)
         return voices
 
-    def batch(self, number: int, size: int) -> list[Clip]:
-        """Return batch ``number`` of ``size`` clips of similar length, which saves padding."""
-        return self._block(number // BLOCK, size)[number % BLOCK]
+    def _drawn(self, seed: str, rng: random.Random, count: int) -> list[Clip]:
+        return [self._draw(rng) for _ in range(count)]
 
-    def _draw_block(self, number: int, size: int) -> list[list[Clip]]:
-        rng = random.Random(f"{self._seed} {number}")
-        clips = [self._draw(rng) for _ in range(BLOCK * size)]
-        clips.sort(key=lambda clip: len(clip.audio))
-        batches = [clips[i : i + size] for i in range(0, len(clips), size)]
-        rng.shuffle(batches)
-        return batches
+    def _length(self, example: Clip) -> int:
+        return len(example.audio)
 
     def _draw(self, rng: random.Random) -> Clip:
         spoken = rng.choice(self._voices)
@@ -104,7 +96,7 @@ class ClipMaker:
             said = rng.choice(spoken)
             if now + len(said.samples) / SAMPLE_RATE > self._max_seconds and words:
                 break
-            words += [Word(w.text, w.start + now, w.end + now) for w in said.words]
+            words += later(said.words, now)
             gap = rng.uniform(0.35, 0.9)
             pieces += [said.samples.astype(np.float32) / np.float32(PCM), _silence(gap)]
             now += len(said.samples) / SAMPLE_RATE + gap
@@ -122,8 +114,7 @@ class ClipMaker:
         return Clip(audio, cut(words, len(audio) / SAMPLE_RATE), "\n".join(names))
 
 
-@dataclass(frozen=True, slots=True)
-class Spoken:
+class Spoken(NamedTuple):
     """A sentence in the pool; 16-bit samples halve its memory."""
 
     samples: NDArray[np.int16]
@@ -145,9 +136,12 @@ def beside_sound(
         return other, []
     if place == "behind":
         return np.concatenate([audio, other]), words
-    before = len(other) / SAMPLE_RATE
-    moved = [Word(word.text, word.start + before, word.end + before) for word in words]
-    return np.concatenate([other, audio]), moved
+    return np.concatenate([other, audio]), later(words, len(other) / SAMPLE_RATE)
+
+
+def later(words: Iterable[Word], seconds: float) -> list[Word]:
+    """Return words that are said later."""
+    return [Word(word.text, word.start + seconds, word.end + seconds) for word in words]
 
 
 def noisy(audio: FloatArray, level: float, seed: int) -> FloatArray:
@@ -162,11 +156,7 @@ def cut(words: Sequence[Word], end: float) -> tuple[Word, ...]:
     It follows the recorded error model of the real recognizer, whose errors depend on the audio
     alone: the last word is written before it ends, and gets a period if the audio stops after it.
     """
-    heard: list[Word] = []
-    for word in words:
-        if word.start + HEARD * (word.end - word.start) > end:
-            break
-        heard.append(word)
+    heard = list(takewhile(lambda w: w.start + HEARD * (w.end - w.start) <= end, words))
     if not heard or end >= heard[-1].end + MARK_EVIDENCE:
         return tuple(heard)
     *before, last = heard

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,8 +51,7 @@ ROUNDS = (Round(3, 1200, 2e-3), Round(4, 1000, 1.5e-3), Round(5, 800, 1.2e-3))
 """The mean error of word ends after them is 45.5 ms (`python -m lab.micro_world.measure`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """One aligner prompt with its labels."""
 
     ids: list[int]

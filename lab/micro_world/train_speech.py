@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -60,8 +59,7 @@ class FrameTeacher(nn.Module):
         return functional.cross_entropy(self.head(hidden), torch.tensor(labels))
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """Ids and labels of each clip, and for each token the audio positions of its word."""
 
     ids: list[list[int]]

@@ -10,14 +10,16 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 import yaml
 from torch import nn
 from tqdm import tqdm
 
+T = TypeVar("T")
 MODELS = yaml.safe_load(Path(__file__).with_name("models.yaml").read_text(encoding="utf-8"))
 SAVE_EVERY_S = 180.0
 BLOCK = 8
@@ -54,6 +56,32 @@ class Plan:
         done = max(0, number - warm) / max(1, self.steps - warm)
         decayed = 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * done))
         return self.peak_rate * min(1.0, (number + 1) / warm) * decayed
+
+
+class Maker(Generic[T]):
+    """Draws batches of training examples; a batch depends on its number alone."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._block = lru_cache(maxsize=1)(self._draw_block)
+
+    def batch(self, number: int, size: int) -> list[T]:
+        """Return batch ``number`` of ``size`` examples of similar length, which saves padding."""
+        return self._block(number // BLOCK, size)[number % BLOCK]
+
+    def _draw_block(self, number: int, size: int) -> list[list[T]]:
+        seed = f"{self._seed} {number}"
+        rng = random.Random(seed)
+        drawn = sorted(self._drawn(seed, rng, BLOCK * size), key=self._length)
+        batches = [drawn[i : i + size] for i in range(0, len(drawn), size)]
+        rng.shuffle(batches)
+        return batches
+
+    def _drawn(self, seed: str, rng: random.Random, count: int) -> list[T]:
+        raise NotImplementedError
+
+    def _length(self, example: T) -> int:
+        raise NotImplementedError
 
 
 def scaled(number: int, scale: float, least: int = 2) -> int:

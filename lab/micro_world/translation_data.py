@@ -10,8 +10,6 @@ recognizes that the evidence has run out.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -20,7 +18,7 @@ from alignatt_agent.config.sections import PromptConfig
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab.micro_world.corpus import TARGETS, Pair, Side, sentences
 from lab.micro_world.lexicon import drawn_names
-from lab.micro_world.training import BLOCK
+from lab.micro_world.training import Maker
 
 ANTICIPATED_WEIGHT = 0.3
 """Loss weight of target words that the cut source cannot determine."""
@@ -29,8 +27,7 @@ FOLLOWS = "\n\nTranslate into {target_language} what has been said so far."
 PROMPTS = {"finishes": PromptConfig(), "follows": PromptConfig(after=FOLLOWS)}
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(NamedTuple):
     """One training sequence."""
 
     ids: list[int]  # prompt, target and end-of-turn token
@@ -46,12 +43,12 @@ class Shown(NamedTuple):
     right: int
 
 
-class ExampleMaker:
-    """Draws batches in all directions and both behaviors; a batch depends on its number alone."""
+class ExampleMaker(Maker[Example]):
+    """Draws examples in all directions and both behaviors."""
 
     def __init__(self, tokenizer: Any, seed: int) -> None:
-        self._tokenizer, self._seed = tokenizer, seed
-        self._block = lru_cache(maxsize=1)(self._draw_block)
+        super().__init__(seed)
+        self._tokenizer = tokenizer
         self._end = tokenizer.convert_tokens_to_ids("<turn|>")
         self._builders = {
             (code, behavior): self._builder(code, behavior)
@@ -63,19 +60,12 @@ class ExampleMaker:
         sides = language("en"), language(code)
         return PromptBuilder.of(self._tokenizer, PROMPTS[behavior], *sides, names)
 
-    def batch(self, number: int, size: int) -> list[Example]:
-        """Return batch ``number`` of ``size`` examples of similar length, which saves padding."""
-        return self._block(number // BLOCK, size)[number % BLOCK]
+    def _drawn(self, seed: str, rng: random.Random, count: int) -> list[Example]:
+        pairs = list(islice(sentences(seed), count))
+        return [self._draw(rng, pair, pairs) for pair in pairs]
 
-    def _draw_block(self, number: int, size: int) -> list[list[Example]]:
-        seed = f"{self._seed} {number}"
-        rng = random.Random(seed)
-        pairs = list(islice(sentences(seed), BLOCK * size))
-        drawn = [self._draw(rng, pair, pairs) for pair in pairs]
-        drawn.sort(key=lambda example: len(example.ids))
-        batches = [drawn[i : i + size] for i in range(0, len(drawn), size)]
-        rng.shuffle(batches)
-        return batches
+    def _length(self, example: Example) -> int:
+        return len(example.ids)
 
     def _draw(self, rng: random.Random, pair: Pair, others: list[Pair]) -> Example:
         code, behavior = rng.choice(TARGETS), rng.choice(sorted(PROMPTS))

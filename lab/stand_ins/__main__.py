@@ -45,11 +45,6 @@ from lab.stand_ins.rehearsal import Rehearsal, rehearse
 
 TALK = "micro_models/devset/wav/talk-a.wav"
 
-HEADERS = (
-    *("configuration", "translation model", "as written", "target", "chunks", "sentences"),
-    *("tokens", "units", "drafts with rows", "max|dA|", "seconds", ""),
-)
-
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
@@ -74,10 +69,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             found.append(rehearsal)
             for line in rehearsal.problems or ["ok"]:
                 print(f"{rehearsal.name} {rehearsal.target}: {line}", flush=True)
-    print()
-    print(tabulate(map(_row, found), HEADERS, "plain", disable_numparse=True))
+    rows = [asdict(rehearsal) for rehearsal in found]
+    print("\n" + tabulate(rows, "keys", "plain"))
     if arguments.json:
-        rows = [asdict(rehearsal) for rehearsal in found]
         arguments.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     return int(any(rehearsal.problems for rehearsal in found))
 
@@ -115,15 +109,6 @@ def run(names: Sequence[str], audio: FloatArray, folder: Path) -> Iterator[Rehea
             yield from rehearse(name, config, audio, folder)
     finally:
         AlignAttAgent.shutdown()
-
-
-def _row(found: Rehearsal) -> tuple[object, ...]:
-    return (
-        *(found.name, found.model, found.refused, found.target, found.chunks, found.sentences),
-        *(found.tokens, found.units, found.drafts_with_rows),
-        "-" if found.largest is None else f"{found.largest:.1e}",
-        *(f"{found.seconds:.0f}", "MISSED" if found.problems else "ok"),
-    )
 
 
 if __name__ == "__main__":

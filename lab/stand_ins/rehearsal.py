@@ -168,9 +168,8 @@ def stream(found: Rehearsal, config: SimpleNamespace, audio: FloatArray, gated: 
     units = [unit for step in steps for unit in step.units]
     found.chunks, found.units = len(outputs), len(units)
     found.tokens = sum(step.accepted for step in steps)
-    closed = [sentence for step in steps for sentence in step.heard.sentences]
-    found.sentences = len(closed)
-    found.drafts_with_rows = len([step for step in steps if step.gated and step.gated.words])
+    found.sentences = sum(len(step.heard.sentences) for step in steps)
+    found.drafts_with_rows = sum(bool(step.gated and step.gated.words) for step in steps)
     found.problems += AlignAttAgent.failures[failures:]
     found.problems += _lost(steps, units, outputs, language(found.target))
     if gated and not found.drafts_with_rows:
@@ -186,8 +185,7 @@ def _lost(
     joined = (" " if target.spaced else "").join(units)
     if text.strip() != joined:
         problems.append(f"units do not rebuild the text: {joined!r} became {text!r}")
-    last = steps[-1].heard
-    if last.live.words:
+    if steps[-1].heard.live.words:
         problems.append("words were left when the stream ended")
     if not any(step.heard.sentences for step in steps) or not units:
         problems.append("nothing was translated")

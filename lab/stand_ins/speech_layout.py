@@ -44,12 +44,10 @@ def original_names(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]
     """Rename a ``Qwen3ASRForConditionalGeneration`` state dict to the published names."""
     renamed = {}
     for name, tensor in state.items():
-        for old, new in _RENAMED:
-            if name.startswith(old):
-                renamed[new + name[len(old) :]] = tensor.detach().cpu().contiguous()
-                break
-        else:
+        found = [new + name[len(old) :] for old, new in _RENAMED if name.startswith(old)]
+        if not found:
             raise ValueError(f"no place for weight {name!r} in the original Qwen3-ASR layout")
+        renamed[found[0]] = tensor.detach().cpu().contiguous()
     return renamed
 
 
