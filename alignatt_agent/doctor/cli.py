@@ -43,7 +43,7 @@ from alignatt_agent.doctor import config_checks, machine_checks, memory_plan
 from alignatt_agent.doctor.machine_checks import GIB, Check
 
 PREDICTIONS = Path(__file__).with_name("predictions.yaml")
-"""Written by ``python -m lab.cost --table``."""
+"""Written by ``python -m lab.cost``."""
 
 HERE = 0.0
 """Stands for the memory of this machine's GPU."""

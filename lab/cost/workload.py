@@ -25,12 +25,11 @@ class Workload:
         tail_words: words of its transcript.
         open_words: words of the open utterance.
         requests: how often the recognizer was asked for a transcript.
-        asr_steps: tokens that it sampled for it; 0 where the run did not count them.
+        asr_steps: tokens that it sampled for it.
         drafted: share of chunks that asked the translation model.
         draft_steps: tokens that it sampled in such a chunk.
         accepted: tokens of them that were emitted.
         seconds: measured seconds of every stage of a chunk.
-        rest: measured seconds of a chunk outside the models.
     """
 
     chunk_s: float
@@ -50,11 +49,6 @@ class Workload:
         """Seconds of a chunk outside the models."""
         return self.seconds["emission"]
 
-    @property
-    def rtf(self) -> float:
-        """Measured seconds for a second of audio."""
-        return sum(self.seconds.values()) / self.chunk_s
-
     def at(self, chunk_s: float) -> Workload:
         """Return the workload of another length of chunks.
 
@@ -71,8 +65,7 @@ def read_workload(folder: Path) -> Workload:
     path = folder / STEPS
     if not path.is_file():
         raise ConfigError(
-            f"{path} does not exist; `make dev-low` records one, or name the folder of another "
-            "run's target with --run"
+            f"{path} does not exist; `make dev-low` records outputs/dev-low/de/{STEPS}"
         )
     return count(read_steps(path), str(path))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
 import pytest
 
 from alignatt_agent.config.agent_config import ConfigError, load_config
@@ -10,12 +13,12 @@ from alignatt_agent.doctor.model_sizes import sizes_of
 from alignatt_agent.evaluation.trace import Recorder
 from alignatt_agent.types import SourceView, SpeechUpdate, Step, Transcripts, Word
 from alignatt_agent.types.stopwatch import STAGES
-from lab.cost import model as cost_model
 from lab.cost.__main__ import main, stored, table
-from lab.cost.model import DEVICES, KEEPS_UP, rtf, smallest_chunk, stages
+from lab.cost.prediction import CHUNKS_MS, DEVICES, KEEPS_UP, demands, rtf, seconds, smallest_chunk
 from lab.cost.workload import count, read_workload
 
 WORDS = tuple(Word(f"w{n}", n / 2, n / 2 + 0.4) for n in range(12))
+CONFIG = load_config("default-low")
 
 
 def step(audio_s, words=(), settled=0, closed=(), passes=0, accepted=0, heard=True):
@@ -46,16 +49,17 @@ def run(tmp_path):
     return tmp_path
 
 
-def test_what_a_run_asked(run):
+def test_what_a_run_asked(run, capsys):
     work = read_workload(run)
     assert (work.chunk_s, work.heard, work.drafted) == (1.0, 0.75, 0.5)
     assert work.tail_s == pytest.approx((2.0 + 3.0 + (4.0 - 1.9)) / 3)
     assert work.tail_words == pytest.approx((4 + 6 + 4) / 3)
     assert (work.draft_steps, work.accepted) == (2.5, 1.5)
     assert (work.requests, work.asr_steps) == (2.0, 5.0)
-    assert work.rtf == pytest.approx(0.001 * (4 * 5 - 2) / 4)
     longer = work.at(2.0)
     assert (longer.chunk_s, longer.draft_steps, longer.accepted) == (2.0, 4.0, 3.0)
+    assert main(["--count", str(run)]) == 0
+    assert json.loads(capsys.readouterr().out) == asdict(work)
 
 
 def test_runs_that_say_nothing(tmp_path):
@@ -65,73 +69,40 @@ def test_runs_that_say_nothing(tmp_path):
         count([])
 
 
-def test_a_stage_by_hand(run):
-    work, device, config = read_workload(run), DEVICES["l4"], load_config("default-low")
-    found = stages(config, work, "l4")["asr"]
-    words, size = 1.5 * work.tail_words, sizes_of(config.models.asr)
+def test_a_model_by_hand(run):
+    work, device, model = read_workload(run), DEVICES["l4"], CONFIG.models.asr
+    demand, size = demands(work)["asr"], sizes_of(model)
     decoder = size.weights - size.tower - size.tables
-    assert found.steps == pytest.approx(2 + 3 * 1.5 / 1.3)  # two requests, three tokens beyond
-    assert found.weights == pytest.approx(found.steps * 2 * decoder)
-    assert found.prefill == pytest.approx(2 * (24 + 13 * work.tail_s + words))
-    flops = 2 * (decoder * found.prefill + size.tower * 13 * 2 * work.tail_s)
-    assert found.seconds == pytest.approx(
-        2 * device.request_s
-        + found.steps * (device.step_s + 28 * device.graph_s + 2 * decoder / device.bandwidth)
-        + flops / device.rate
-        + 2 * work.tail_s * device.features_s
-    )
+    assert demand.steps == pytest.approx(2 + 3 * 1.5 / 1.3)  # two requests, three tokens beyond
+    assert demand.prefill == pytest.approx(24 + 13 * work.tail_s + 1.5 * work.tail_words)
+    flops = 2 * 2 * (decoder * demand.prefill + size.tower * 13 * work.tail_s)
+    for eager, layer in ((False, device.graph_s), (True, device.layer_s)):
+        assert seconds(model, eager, demand, device) == pytest.approx(
+            2 * device.request_s
+            + demand.steps * (device.step_s + 28 * layer + 2 * decoder / device.bandwidth)
+            + flops / device.rate
+            + 2 * work.tail_s * device.features_s
+        )
 
 
 def test_translation_is_eager_unless_the_configuration_says_otherwise(run):
-    work, config = read_workload(run), load_config("default-low")
-    graphs = config.models.translation.model_copy(update={"engine": {"enforce_eager": False}})
-    models = config.models.model_copy(update={"translation": graphs})
-    slow, fast = (
-        stages(one, work, "h200")["translation"].seconds
-        for one in (config, config.model_copy(update={"models": models}))
-    )
-    device = DEVICES["h200"]
-    saved = 2.5 * 42 * (device.layer_s - device.graph_s)
-    assert slow - fast == pytest.approx(saved)
+    work, device = read_workload(run), DEVICES["h200"]
+    graphs = load_config("default-low", {"models.translation.engine": {"enforce_eager": False}})
+    saved = work.drafted * 2.5 * 42 * (device.layer_s - device.graph_s) / work.chunk_s
+    assert rtf(CONFIG, work, device) - rtf(graphs, work, device) == pytest.approx(saved)
 
 
-@pytest.mark.parametrize("device", sorted(DEVICES))
+@pytest.mark.parametrize("device", DEVICES.values())
 def test_the_shortest_chunk_that_keeps_up(run, device):
-    config, work = load_config("default-low"), read_workload(run)
-    chosen = smallest_chunk(config, work, device)
-    shorter = [ms for ms in cost_model.CHUNKS_MS if chosen is None or ms < chosen]
-    assert all(rtf(config, work.at(ms / 1000), device) > KEEPS_UP for ms in shorter)
-    assert chosen is None or rtf(config, work.at(chosen / 1000), device) <= KEEPS_UP
+    work = read_workload(run)
+    chosen = smallest_chunk(CONFIG, work, device)
+    for ms in CHUNKS_MS[: CHUNKS_MS.index(chosen) + 1 if chosen else None]:
+        assert (rtf(CONFIG, work.at(ms / 1000), device) <= KEEPS_UP) == (ms == chosen)
 
 
 def test_faster_devices_cost_less(run):
-    config, work = load_config("default-low"), read_workload(run)
-    factors = [rtf(config, work, device) for device in ("h200", "a100", "4090", "l4", "cpu")]
+    factors = [rtf(CONFIG, read_workload(run), device) for device in DEVICES.values()]
     assert factors == sorted(factors)
-
-
-def test_a_slower_cpu_has_a_slower_host(monkeypatch):
-    monkeypatch.setattr(cost_model, "launch_s", lambda: 2 * cost_model.LAUNCH_S)
-    cost_model.find_device.cache_clear()
-    found, fitted = cost_model.find_device("cpu"), DEVICES["cpu"]
-    cost_model.find_device.cache_clear()
-    for name in ("request_s", "step_s", "layer_s", "graph_s", "features_s"):
-        assert getattr(found, name) == pytest.approx(2 * getattr(fitted, name))
-    assert (found.bandwidth, found.rate) == (fitted.bandwidth, fitted.rate)
-    assert cost_model.find_device("l4") is DEVICES["l4"]
-
-
-def test_the_command(run, capsys):
-    arguments = ["--config", "default-low", "--run", str(run)]
-    assert main([*arguments, "--device", "h200"]) == 0
-    out = capsys.readouterr().out
-    assert "computed for h200: real-time factor" in out
-    assert "--set chunk_ms=" in out
-    assert "measured in the run" not in out
-    path = run / "slow.yaml"
-    path.write_text(load_config("default-low", {"chunk_ms": 1000}).to_yaml())
-    assert main(["--config", str(path), "--run", str(run), "--device", "cpu"]) == 0
-    assert "measured in the run: 0.00; computed is +" in capsys.readouterr().out
 
 
 def test_the_table_of_the_doctor_is_what_is_computed():

@@ -1,0 +1,142 @@
+"""What a chunk costs on a device, computed from a recorded run and the sizes of the models.
+
+A request costs ``request + steps x (step + layers x layer + bytes / bandwidth) + work / rate``,
+audio its features on top. Bandwidth and rate of a GPU are its maker's figures, taken at half; its
+host times are assumed and were measured on no GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
+from alignatt_agent.config.checkpoints import ROLES
+from alignatt_agent.doctor.model_sizes import Sizes, sizes_of
+from alignatt_agent.engine.options import EAGER_ON_CUDA
+from lab.cost.workload import Workload
+
+KEEPS_UP = 0.5
+"""Highest real-time factor of a configuration that is to keep up with speech."""
+
+CHUNKS_MS = (200, 250, 320, 400, 500, 640, 850, 1000, 1500, 2000, 3000)
+"""Lengths of chunks to choose from."""
+
+AUDIO_TOKENS_PER_S = 13
+TOKENS_PER_WORD = 1.5
+"""Of a transcript: assumed. The embedded tokenizer, with which runs are counted, has 1.3."""
+
+_COUNTED_PER_WORD = 1.3
+_PROMPT = 24
+"""Tokens of a recognizer's request without audio and answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Where engines run.
+
+    Attributes:
+        bandwidth: bytes that can be read from memory in a second.
+        rate: operations of bfloat16 in a second, dense.
+        request_s: host seconds of a request.
+        step_s: host seconds of a decoding step.
+        layer_s: host seconds of a layer in a step, where every operation is launched by itself.
+        graph_s: the same where a graph launches them.
+        features_s: host seconds of the features of a second of audio.
+    """
+
+    bandwidth: float
+    rate: float
+    request_s: float = 4e-3
+    step_s: float = 1e-3
+    layer_s: float = 0.5e-3
+    graph_s: float = 0.03e-3
+    features_s: float = 2e-3
+
+
+DEVICES: Mapping[str, Device] = {
+    # Half of what the makers' data sheets say: 4.8, 2.04, 1.01 and 0.3 TB/s; 989, 312, 165 and
+    # 121 Tflop/s. Host times are assumed. A layer: 25.4 ms a token of Gemma-4 E4B in the paper.
+    "h200": Device(2.4e12, 495e12),
+    "a100": Device(1.02e12, 156e12),
+    "4090": Device(0.5e12, 82e12),
+    "l4": Device(0.15e12, 60e12),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a chunk asks of a model.
+
+    Attributes:
+        requests: of one chunk.
+        steps: forward passes of all of them.
+        prefill: tokens that the first pass of each reads.
+        audio_s: audio of each, in seconds.
+        share: of chunks that reach the model.
+    """
+
+    requests: float
+    steps: float
+    prefill: float
+    audio_s: float
+    share: float
+
+
+def demands(work: Workload) -> dict[str, Demand]:
+    """Return what a chunk asks of every model, by role."""
+    heard, tail = AUDIO_TOKENS_PER_S * work.tail_s, TOKENS_PER_WORD * work.tail_words
+    sampled = (work.asr_steps - work.requests) * TOKENS_PER_WORD / _COUNTED_PER_WORD
+    return {
+        # A transcript that is verified is a prompt, too.
+        "asr": Demand(
+            work.requests,
+            work.requests + sampled,
+            _PROMPT + heard + tail,
+            work.tail_s,
+            work.heard,
+        ),
+        "aligner": Demand(1.0, 1.0, heard + tail + 2 * work.tail_words, work.tail_s, work.heard),
+        # After the first changed word: the rest of the source and the accepted translation.
+        "translation": Demand(
+            1.0, work.draft_steps, 2 * TOKENS_PER_WORD * work.open_words, 0.0, work.drafted
+        ),
+    }
+
+
+def seconds(model: ModelConfig, eager: bool, demand: Demand, device: Device) -> float:
+    """Compute what a chunk that reaches a model costs."""
+    found = _sizes(model.path, model.revision, model.dtype)
+    decoder = found.weights - found.tower - found.tables
+    launch = device.step_s + found.layers * (device.layer_s if eager else device.graph_s)
+    prefill, audio = (demand.requests * each for each in (demand.prefill, demand.audio_s))
+    operations = 2 * (decoder * prefill + found.tower * AUDIO_TOKENS_PER_S * audio)
+    return (
+        demand.requests * device.request_s
+        + demand.steps * (launch + decoder * found.value_bytes / device.bandwidth)
+        + operations / device.rate
+        + audio * device.features_s
+    )
+
+
+@cache
+def _sizes(path: str, revision: str | None, dtype: str) -> Sizes:
+    return sizes_of(ModelConfig(path=path, revision=revision, dtype=dtype))
+
+
+def rtf(config: AgentConfig, work: Workload, device: Device) -> float:
+    """Compute the real-time factor of a configuration on a device."""
+    asked, spent = demands(work), work.rest
+    for role in ROLES:
+        model: ModelConfig = getattr(config.models, role)
+        eager = bool(model.engine.get("enforce_eager", role in EAGER_ON_CUDA))
+        spent += asked[role].share * seconds(model, eager, asked[role], device)
+    return spent / work.chunk_s
+
+
+def smallest_chunk(config: AgentConfig, work: Workload, device: Device) -> int | None:
+    """Return the shortest of ``CHUNKS_MS`` that keeps up, ``None`` if none does."""
+    return next(
+        (ms for ms in CHUNKS_MS if rtf(config, work.at(ms / 1000), device) <= KEEPS_UP), None
+    )
