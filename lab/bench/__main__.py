@@ -1,6 +1,6 @@
-"""Measure what attention capture and early stop cost and save; all contenders paired in one run.
+"""Measure what attention capture and early stop cost, and how many streams the engines hold.
 
-engine: milliseconds per token, everything paired; every vLLM contender eager and compiled
+engine: milliseconds per token, all paired in one run; every vLLM contender eager and compiled
   transformers eager          with all attention matrices materialised
   transformers sdpa qk-fast   fused attention, wanted rows recomputed
   vllm plain                  no capture worker
@@ -10,11 +10,6 @@ cold: nothing of the prompt is in the prefix cache. warm: its whole blocks are, 
 The prompts are 60, 180 and 420 tokens long, half of them with an accepted prefix; drafts have 16
 to 20 tokens and never end by themselves. All engines are started several times, since two
 processes of the same engine differ by some percent; memory is read after many requests.
-
-early-stop: decoding steps and milliseconds per emitted token with whole drafts, with drafts that
-end inside the engine where the gate closes, and with the last draft verified; decoding
-steps per transcript with and without verification. All transcripts and emissions have to be the
-same. Where several drafts have to agree, the gate on single drafts is measured, too.
 
 streams: many at once on the same engines; each has to emit what it emits alone. With --paced the
 audio comes by the clock; lag is the time from the end of a chunk's audio to its emission.
@@ -29,7 +24,7 @@ Examples:
   what 10,000 requests leave behind in the engine:
     python -m lab.bench --output outputs/bench --only engine --sizes micro --requests 10000
 
-writes OUT/engine.json, OUT/early_stop.json, OUT/streams.json
+writes OUT/engine.json, OUT/streams.json
 
 exit status: 0 measured, and streams emit what they have to; 1 they do not, or something failed;
 2 nothing was started
@@ -41,22 +36,16 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from tabulate import tabulate
 from transformers.utils import logging
 
-from alignatt_agent.cascade.loading import Engines
 from alignatt_agent.cli import report_errors
 from alignatt_agent.config.command_line import shared_options
-from alignatt_agent.config.machine import device
-from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.doctor import speakers
 from lab import commands
-from lab.bench import early_stop
+from lab.bench import streams
 from lab.bench.engine import engine_report, lines
 
-PARTS = ("engine", "early-stop", "streams")
+PARTS = ("engine", "streams")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -72,15 +61,11 @@ def build_parser() -> argparse.ArgumentParser:
     add("--sizes", nargs="+", choices=("micro", "larger"), help=text)
     text = "requests that must leave nothing behind; default 1000, with --quick 100"
     add("--requests", type=int, metavar="N", help=text)
-    group = parser.add_argument_group("early-stop, streams")
+    group = parser.add_argument_group("streams")
     add = group.add_argument
     shared_options(
         group,
-        config={
-            "nargs": "+",
-            "default": ["micro-low", "micro-high"],
-            "help": "of the same models; streams take the first; default %(default)s",
-        },
+        config={"default": "micro-low"},
         target={"default": ["de", "it", "zh"]},
         devset={"default": Path("micro_models/devset")},
     )
@@ -97,43 +82,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     logging.disable_progress_bar()
     if arguments.quick:
-        arguments.target, arguments.config = arguments.target[:1], arguments.config[:1]
-        arguments.streams, arguments.seconds = arguments.streams[:1], 10.0
+        arguments.target, arguments.streams = arguments.target[:1], arguments.streams[:1]
+        arguments.seconds = 10.0
     if "engine" in arguments.only:
         report = engine_report(arguments)
         commands.write_json(arguments.output / "engine.json", report)
         print("\n".join(lines(report)))
-    if set(arguments.only) == {"engine"}:
-        return 0
-    with early_stop.opened(arguments.config, arguments.target) as (configs, engines):
-        good = True
-        if "early-stop" in arguments.only:
-            talks = speakers.talks(arguments.devset)[: 1 if arguments.quick else None]
-            rows = list(early_stop.compared(configs, engines, arguments.target, talks))
-            commands.write_json(arguments.output / "early_stop.json", rows)
-            print(tabulate([row.values() for row in rows], early_stop.HEADS, floatfmt=".2f"))
-            good = early_stop.saves(rows)
-        if "streams" in arguments.only:
-            good &= _streams(arguments, configs[arguments.config[0]], engines)
+    good = "streams" not in arguments.only or streams.measure(arguments)
     return 0 if good else 1
-
-
-def _streams(arguments: argparse.Namespace, resolved: Resolved, engines: Engines) -> bool:
-    """Measure many streams at once; returns whether each emitted what it emits alone."""
-    counts, chunk_ms = sorted(set(arguments.streams)), resolved.config.chunk_ms
-    jobs = speakers.excerpts(arguments.devset, arguments.target, counts[-1], arguments.seconds)
-    rows: list[dict[str, Any]] = []
-    found = {"device": device(), "chunk_ms": chunk_ms, "rows": rows}
-    for row in speakers.together(resolved, engines, jobs, counts, arguments.paced):
-        rows.append(row)
-        commands.write_json(arguments.output / "streams.json", found)
-    print(tabulate(rows, "keys", floatfmt=".3g"))
-    if arguments.paced:
-        found["kept_up_with"] = most = speakers.knee(rows)
-        commands.write_json(arguments.output / "streams.json", found)
-        chunk = f"chunks of {chunk_ms} ms"
-        print(f"kept up with: {most} streams (95 % of {chunk} are done before the next is there)")
-    return all(row["identical"] == row["streams"] and row["units"] > 0 for row in rows)
 
 
 if __name__ == "__main__":

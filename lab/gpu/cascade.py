@@ -25,7 +25,7 @@ from alignatt_agent.doctor import speakers
 from alignatt_agent.doctor.memory_plan import plan
 from alignatt_agent.engine import pool
 from alignatt_agent.types import SAMPLE_RATE
-from lab.bench import early_stop
+from lab.bench.streams import opened
 from lab.gpu import dimensions
 from lab.gpu.context import Context, Result, gpu_memory_used
 from lab.gpu.forced import Machines, Tape, record
@@ -182,8 +182,7 @@ def _recorded(
     distinct = min(count, 12)
     jobs = speakers.excerpts(devset, targets, distinct, seconds)
     tapes: dict[int, list[Tape]] = {}
-    with early_stop.opened([CONFIG], targets) as (configs, engines):
-        resolved = configs[CONFIG]
+    with opened(CONFIG, targets) as (resolved, engines):
         tokenizer = AutoTokenizer.from_pretrained(resolved.checkpoints.asr.path)
 
         @cache

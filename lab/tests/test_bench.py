@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from collections import Counter
 from dataclasses import replace
@@ -11,13 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from alignatt_agent.config.agent_config import ConfigError
 from alignatt_agent.doctor import speakers
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt
 from alignatt_agent.types.engines import Readout
 from lab.bench import contenders as bench_contenders
-from lab.bench import early_stop
+from lab.bench import streams
 from lab.bench.__main__ import main
 from lab.bench.contenders import AGAIN, CAPTURE, EAGER_HF, IDLE, PLAIN, Contender
 from lab.bench.rounds import (
@@ -32,7 +32,6 @@ from lab.bench.rounds import (
     turn_order,
 )
 from tests.fakes import agent as fakes
-from tests.fakes.models import StoppingEngine
 
 READOUT = Readout(((0, 0),), "predicting")
 PROMPT = BenchPrompt("medium", Prompt(tuple(range(40)), 10, tuple(range(5))), 20)
@@ -203,13 +202,6 @@ def test_contenders_are_started_and_ended(monkeypatch):
         assert (contender.readout is not None) == wants_rows
 
 
-def test_early_stop_must_emit_the_same_and_save_steps():
-    row = {"identical": True, "drafts_that_agree": 1, "steps_per_token_early": 1.9}
-    assert early_stop.saves([row, row | {"drafts_that_agree": 2, "steps_per_token_early": 2.5}])
-    assert not early_stop.saves([row, row | {"identical": False}])
-    assert not early_stop.saves([row | {"steps_per_token_early": 2.1}])
-
-
 def test_excerpts_take_talks_and_targets_in_turn():
     jobs = speakers.excerpts(Path("micro_models/devset"), ["de", "it"], 6, 10.0)
     assert [target for _, target in jobs] == ["de", "it"] * 3
@@ -217,97 +209,48 @@ def test_excerpts_take_talks_and_targets_in_turn():
     assert len({audio.tobytes() for audio, _ in jobs}) == 6
 
 
-# ------------------------------------------------------------------ whole streams
-class Counting(fakes.FakeTranslation):
-    """Takes a step a token that is not expected."""
-
-    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
-        draft = super().draft(prompt, max_tokens, readout)
-        known = sum(a == b for a, b in zip(draft.token_ids, expected, strict=False))
-        return replace(draft, steps=1 + len(draft.token_ids) - known)
-
-
-class Listener(fakes.FakeRecognizer):
-    """Takes a step a character that is not expected."""
-
-    def transcribe(self, audio, language, context="", expected=""):
-        heard = super().transcribe(audio, language, context)
-        return replace(heard, steps=1 + len(heard.text) - len(expected))
-
-
-class Hasty(StoppingEngine):
-    """Stops before the token that the gate rejects."""
-
-    def draft(self, *given, **named):
-        draft = super().draft(*given, **named)
-        if not draft.cut:
-            return draft
-        kept = (x[:1] for x in (draft.rows.source, draft.rows.prompt, draft.rows.suffix))
-        return replace(draft, token_ids=draft.token_ids[:1], rows=AttentionRows(*kept), cut=False)
-
-
 @pytest.fixture
 def bench(tmp_path, monkeypatch):
-    """``python -m lab.bench`` without the engine's part, on fake engines."""
+    """``python -m lab.bench --only streams`` on fake engines."""
     engines, ended = fakes.FakeEngines(), []
-    engines.asr = Listener()
-    engines.translation = StoppingEngine(Counting(engines.tokenizer))
-    monkeypatch.setattr(early_stop, "load_engines", lambda *_: engines)
-    monkeypatch.setattr(early_stop, "shutdown", lambda: ended.append(True))
-    policy = {"top_k": 2, "normalize": "none", "median_width": 1, "border_margin": 0, "drafts": 1}
-    config = fakes.write_config(tmp_path, policy=policy, speech={"hold_back_ms": 600})
-    devset = fakes.write_devset(tmp_path / "devset")
+    monkeypatch.setattr(streams, "load_resolved", lambda _: engines)
+    monkeypatch.setattr(streams, "shutdown", lambda: ended.append(True))
+    config, devset = fakes.write_config(tmp_path), fakes.write_devset(tmp_path / "devset")
 
     def run(*options):
-        words = ["--output", tmp_path / "out", "--only", "early-stop", "streams"]
-        words += ["--config", config, "--target", "de", "--devset", devset, *options]
+        words = ["--output", tmp_path / "out", "--only", "streams", *options]
+        words += ["--config", config, "--target", "de", "--devset", devset]
         status = main([str(word) for word in words])
         assert ended.pop()
-        found = [tmp_path / "out" / f"{name}.json" for name in ("early_stop", "streams")]
-        return status, *(json.loads(path.read_text()) for path in found if path.is_file())
+        return status, json.loads((tmp_path / "out" / "streams.json").read_text())
 
     run.engines = engines
     return run
 
 
-def test_early_stop_saves_steps_and_streams_do_not_disturb_each_other(bench, capsys):
-    status, rows, streams = bench("--streams", "5", "--seconds", "3")
+def test_streams_do_not_disturb_each_other(bench):
+    status, found = bench("--streams", "5", "--seconds", "3")
     assert status == 0
-    (row,) = rows
-    assert (row["target"], row["drafts_that_agree"], row["identical"]) == ("de", 1, True)
-    assert row["tokens"] > 20
-    assert row["steps_per_token_early"] < row["steps_per_token_whole"]
-    assert row["steps_per_token_verified"] < row["steps_per_token_early"]
-    assert row["steps_per_transcript_verified"] < row["steps_per_transcript"]
-    (row,) = streams["rows"]
+    (row,) = found["rows"]
     assert (row["streams"], row["identical"], row["audio_s"]) == (5, 5, 15.0)
     assert row["units"] > 10
     assert "lag_p95_s" not in row
-    out = capsys.readouterr().out
-    assert "steps a token" in out
-    assert "audio_s_per_s" in out
 
 
 def test_paced_streams_say_how_many_are_kept_up_with(bench, capsys):
-    status, _, streams = bench("--streams", "3", "1", "--seconds", "1.5", "--paced")
+    status, found = bench("--streams", "3", "1", "--seconds", "1.5", "--paced")
     assert status == 0
-    assert [(row["streams"], row["identical"]) for row in streams["rows"]] == [(1, 1), (3, 3)]
-    for row in streams["rows"]:
+    assert [(row["streams"], row["identical"]) for row in found["rows"]] == [(1, 1), (3, 3)]
+    for row in found["rows"]:
         assert 0 <= row["lag_p50_s"] <= row["lag_p95_s"]
         assert row["seconds"] >= 1.5
-    assert f"kept up with: {streams['kept_up_with']} streams" in capsys.readouterr().out
+    assert f"kept up with: {found['kept_up_with']} streams" in capsys.readouterr().out
 
 
-def test_an_early_stop_that_changes_what_is_emitted_fails(bench):
-    bench.engines.translation = Hasty(bench.engines.translation.inner)
-    status, rows, _ = bench("--quick")
-    assert status == 1
-    assert not rows[0]["identical"]
-
-
-def test_configurations_of_other_models_are_refused(tmp_path):
-    first, second = (tmp_path / name for name in "ab")
-    configs = [str(fakes.write_config(folder)) for folder in (first, second) if not folder.mkdir()]
-    words = ["--output", str(tmp_path), "--only", "streams", "--target", "de"]
-    with pytest.raises(ConfigError, match="name different models; measure them one by one"):
-        main([*words, "--config", *configs])
+def test_streams_that_change_one_another_fail(bench):
+    asked = itertools.count()
+    draft = bench.engines.translation.draft
+    bench.engines.translation.draft = lambda *given, **named: replace(
+        draft(*given, **named), token_ids=() if next(asked) % 3 else (1,)
+    )
+    assert bench("--streams", "2", "--seconds", "3")[0] == 1

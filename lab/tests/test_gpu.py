@@ -200,8 +200,8 @@ def test_the_cascade_is_measured_at_every_chunk_and_with_many_streams(
     started = []
 
     @contextmanager
-    def opened(names, targets):
-        yield {cascade.CONFIG: resolved}, engines
+    def opened(name, targets):
+        yield resolved, engines
 
     def excerpts(devset, targets, count, seconds):
         return [(fakes.talk(13)[: int(seconds * 16000)], "de") for _ in range(count)]
@@ -211,7 +211,7 @@ def test_the_cascade_is_measured_at_every_chunk_and_with_many_streams(
         started.append((role, len(heads), options["max_num_seqs"], Served()))
         return started[-1][-1]
 
-    monkeypatch.setattr("lab.bench.early_stop.opened", opened)
+    monkeypatch.setattr(cascade, "opened", opened)
     monkeypatch.setattr("alignatt_agent.doctor.speakers.excerpts", excerpts)
     monkeypatch.setattr("alignatt_agent.engine.pool.start", start)
     tokenizer = SimpleNamespace(encode=lambda text, add_special_tokens: text.split())

@@ -24,15 +24,15 @@ def folders(tmp_path, monkeypatch):
 
 
 def test_new_figures_get_commit_and_date(folders):
-    (folders / "early_stop.json").write_text("[1, 2]")
-    results_pages.add(folders / "early_stop.json", "early_stop")
-    found = json.loads((folders / "RESULTS/early_stop.json").read_text())
+    (folders / "figures.json").write_text("[1, 2]")
+    results_pages.add(folders / "figures.json", "figures")
+    found = json.loads((folders / "RESULTS/figures.json").read_text())
     assert found["rows"] == [1, 2]
     assert found["recorded"].keys() == {"commit", "date"}
     found["recorded"] = {"commit": "older"}
-    (folders / "early_stop.json").write_text(json.dumps(found))
-    results_pages.add(folders / "early_stop.json", "early_stop")
-    found = json.loads((folders / "RESULTS/early_stop.json").read_text())
+    (folders / "figures.json").write_text(json.dumps(found))
+    results_pages.add(folders / "figures.json", "figures")
+    found = json.loads((folders / "RESULTS/figures.json").read_text())
     assert found["recorded"]["commit"] != "older"
 
 
