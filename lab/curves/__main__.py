@@ -29,9 +29,7 @@ Examples:
 
 it writes to OUT
   bleu-cu, bleu-ca, chrf-cu, chrf-ca   .png and .svg: Pareto fronts with bootstrap bands
-  dominance.txt   the operating points against each rival at equal latency
-  ablation.md     the gate at the low point with one setting changed at a time
-  curves.json     all of it in numbers
+  curves.json     all of it in numbers, the gate with one setting changed at a time included
   runs/, ablation/runs/   per run the configuration, Simulstream's log and OmniSTEval's files
 
 An interrupted command goes on where it stopped when it is given again; runs whose configuration,
@@ -50,13 +48,15 @@ from pathlib import Path
 from alignatt_agent.cli import report_errors
 from alignatt_agent.cluster.connection import add_options, options_of
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
-from alignatt_agent.config.command_line import page, refuse_renamed, shared_options
+from alignatt_agent.config.command_line import refuse_renamed, shared_options
 from alignatt_agent.evaluation.plan import EvalRun, plan
 from alignatt_agent.evaluation.plots import pyplot
 from alignatt_agent.types import AlignAttError
+from lab import commands
 from lab.curves.experiment import Study, conduct
 from lab.curves.grid import OPERATING, SIZES, sweep
-from lab.curves.pareto import RESAMPLES, dominance_table
+from lab.curves.pareto import RESAMPLES
+from lab.curves.report import tables
 
 MICRO_PAIRS = "micro:120:79"
 """Gold pairs that no shipped head set was chosen or judged on."""
@@ -64,7 +64,7 @@ MICRO_PAIRS = "micro:120:79"
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = argparse.ArgumentParser("python -m lab.curves", **page(__doc__))
+    parser = commands.parser("lab.curves", __doc__)
     add = parser.add_argument
     shared_options(
         parser,
@@ -147,12 +147,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if cluster is not None and study.streams > 1:
         raise ConfigError("--streams is for one machine: a worker of --ray streams one talk")
     try:
-        comparisons = conduct(study, cluster)
+        content = conduct(study, cluster)
     except AlignAttError as error:
         raise CurvesError(f"{error}; the same command goes on from here") from error
-    print(f"\n{dominance_table(comparisons)}\n")
-    if not arguments.only:
-        print((arguments.output / "ablation.md").read_text(encoding="utf-8"))
+    print("\n".join(tables(content)))
     print(f"files: {arguments.output}/")
     return 0
 

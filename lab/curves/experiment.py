@@ -15,12 +15,13 @@ from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.cache import ResultCache, key_of
 from alignatt_agent.evaluation.plan import EvalRun
+from lab.commands import write_json
 from lab.curves.cached_agent import CachedAgent, EngineSetup, StartEngines
-from lab.curves.grid import AGREEMENT, ALIGNATT, Size, ablations, curve_names, sweep
-from lab.curves.pareto import BLOCK, RESAMPLES, Comparison, Resampled, compare, dominance_table
+from lab.curves.grid import ALIGNATT, Size, ablations, curve_names, sweep
+from lab.curves.pareto import BLOCK, RESAMPLES, Resampled, compare
 from lab.curves.peak_accuracy import aligned_pairs, peak_accuracy
 from lab.curves.plots import Panel, draw_all
-from lab.curves.report import ablation_entry, ablation_table, curve_entry, dominance_entry
+from lab.curves.report import METHOD, ablation_entry, curve_entry
 from lab.curves.runs import PointRun, runs_of, score_all, setup_of, stream
 
 CACHE = "cache.sqlite"
@@ -51,15 +52,12 @@ class Study:
 
 def conduct(
     study: Study, cluster: ClusterOptions | None = None, start_engines: StartEngines = load_engines
-) -> list[Comparison]:
+) -> dict[str, Any]:
     """Stream, score, compare and draw; everything finished earlier is kept."""
     folder = study.output
     targets = [plan.target for plan in study.plans]
-    variants = (
-        []
-        if study.only
-        else ablations(study.bases["low"], targets, folder / "ablation" / "head_sets")
-    )
+    derived = folder / "ablation" / "head_sets"
+    variants = [] if study.only else ablations(study.bases["low"], targets, derived)
     main = runs_of(sweep(study.size, study.only), study.plans, study.bases, folder / "runs")
     changed = runs_of(variants, study.plans, study.bases, folder / "ablation" / "runs")
     peaks: dict[str, dict[str, float]] = {}
@@ -71,19 +69,16 @@ def conduct(
             peaks = _peaks(study, changed, runner, start_engines)
     segments = score_all([*main, *changed])
 
-    entries: dict[str, Any] = {}
-    rows: dict[str, Any] = {}
-    comparisons, panels = [], []
+    entries, rows = {}, {}
+    comparisons: list[dict[str, Any]] = []
+    panels = []
     for target in targets:
         mine = [run for run in main if run.target == target]
         scores = Resampled(
             {run.name: found for run, found in segments if run.target == target}, study.resamples
         )
-        curves = {
-            curve: names
-            for curve in curve_names()
-            if (names := [run.name for run in mine if run.curve == curve])
-        }
+        names = {curve: [r.name for r in mine if r.curve == curve] for curve in curve_names()}
+        curves = {curve: runs for curve, runs in names.items() if runs}
         operating = [run for run in mine if not run.point.settings]
         for run in operating:
             ours = (ALIGNATT, run.curve)
@@ -91,26 +86,20 @@ def conduct(
             comparisons += compare(target, scores, run.point.label, run.name, rivals)
         entries[target] = curve_entry(mine, scores, curves)
         if variants:
-            rows[target] = ablation_entry(
-                variants, scores, peaks.get(target), curves.get(AGREEMENT, [])
-            )
+            rows[target] = ablation_entry(variants, scores, peaks.get(target, {}))
         points = {run.point.label: run.name for run in operating}
         panels.append(Panel(f"English to {language(target).name}", scores, curves, points))
+    method = METHOD.format(resamples=study.resamples)
     content = {
         "signature": study.plans[0].signature,
         "note": note(study),
         "targets": entries,
         "ablation": rows,
-        "dominance": dominance_entry(comparisons, study.resamples),
+        "dominance": {"method": method, "comparisons": comparisons},
     }
-    text = json.dumps(content, indent=1, ensure_ascii=False)
-    (folder / "curves.json").write_text(text + "\n", encoding="utf-8")
-    if rows:
-        table = ablation_table(rows, [note(study), _ablation_note(study)])
-        (folder / "ablation.md").write_text(table, encoding="utf-8")
-    (folder / "dominance.txt").write_text(dominance_table(comparisons) + "\n", encoding="utf-8")
+    write_json(folder / "curves.json", content)
     draw_all(panels, folder, note(study))
-    return comparisons
+    return content
 
 
 def note(study: Study) -> str:
@@ -123,15 +112,6 @@ def note(study: Study) -> str:
     return (
         f"{label}{talks}; bands: 95 % paired bootstrap over blocks of {BLOCK} segments; "
         f"CA: seconds of engines with whole drafts, no early stop{shared}"
-    )
-
-
-def _ablation_note(study: Study) -> str:
-    where = study.pairs or "no pairs with gold alignments were given"
-    return (
-        f"Peak accuracy: share of aligned target tokens whose gate peak falls on an aligned source "
-        f"word, gold translations fed whole ({where}). Over agreement: BLEU minus that of "
-        f"local_agreement at the same CU, with its 95 % interval."
     )
 
 

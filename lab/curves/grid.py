@@ -22,7 +22,6 @@ SIZES: tuple[Size, ...] = get_args(Size)
 
 ALIGNATT = "alignatt"
 SINGLE = "alignatt, one draft"
-AGREEMENT = "local_agreement"
 _ABLATION = "ablation"
 _OTHER_ROW = {"predicting": "emitted", "emitted": "predicting"}
 OPERATING = ("low", "high")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tabulate import tabulate
 
 from alignatt_agent.evaluation.statistics import Array, Estimate, interval
 from lab.curves.segment_scores import SegmentScores
@@ -112,95 +110,26 @@ class Resampled:
         return interval(ahead[0], ahead[1:])
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """An operating point against the front of one rival; no number where it is never that fast."""
-
-    target: str
-    point: str
-    rival: str
-    latency: str
-    quality: str
-    latency_ms: float
-    ours: float
-    theirs: float
-    margin: Estimate
-
-    @property
-    def dominates(self) -> bool:
-        """Whether the operating point is better, or the rival is never that fast."""
-        return math.isnan(self.margin.value) or self.margin.value > 0
-
-    @property
-    def certain(self) -> bool:
-        """Whether the whole interval is on our side."""
-        return math.isnan(self.margin.value) or self.margin.low > 0
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values; a rival that is never that fast has none."""
-        margin = {key: _number(value) for key, value in asdict(self.margin).items()}
-        return asdict(self) | {
-            "margin": margin,
-            "theirs": _number(self.theirs),
-            "dominates": "yes" if self.dominates else "no",
-            "interval_above_zero": self.certain,
-        }
-
-
 def compare(
     target: str, scores: Resampled, point: str, run: str, curves: Mapping[str, Sequence[str]]
-) -> list[Comparison]:
-    """Compare an operating point with every rival, in both qualities at both latencies."""
-    found = []
+) -> Iterator[dict[str, Any]]:
+    """Compare an operating point with every rival, in both qualities at both latencies.
+
+    A rival that is never that fast has no numbers.
+    """
     for (curve, rivals), latency, quality in product(curves.items(), LATENCIES, QUALITIES):
-        margin = scores.margin(run, rivals, latency, quality)
-        ours, latency_ms = scores.value(run, quality), scores.value(run, latency)
-        theirs = ours - margin.value
-        found.append(
-            Comparison(target, point, curve, latency, quality, latency_ms, ours, theirs, margin)
-        )
-    return found
-
-
-def dominance_table(comparisons: Sequence[Comparison]) -> str:
-    """Format the comparisons of BLEU at equal LongYAAL-CU."""
-    rows = [
-        [
-            item.target,
-            item.point,
-            f"{item.latency_ms / 1000:.2f}",
-            f"{item.ours:.2f}",
-            item.rival,
-            *_against(item),
-        ]
-        for item in comparisons
-        if (item.latency, item.quality) == ("cu_ms", "bleu")
-    ]
-    headers = "target,point,CU s,BLEU,rival,BLEU,margin,interval,dominates"
-    table = tabulate(
-        rows,
-        headers=headers.split(","),
-        colalign=("left", "left", "right", "right", "left", "right", "right", "left", "left"),
-        disable_numparse=True,
-    )
-    return (
-        "BLEU of the maintained operating points against each rival's front at the same "
-        f"LongYAAL-CU (95 % paired bootstrap over blocks of {BLOCK} segments)\n{table}"
-    )
-
-
-def _against(item: Comparison) -> tuple[str, str, str, str]:
-    if math.isnan(item.theirs):
-        return "", "", "never that fast", "yes"
-    verdict = "yes" if item.certain else "yes, interval holds 0" if item.dominates else "no"
-    margin = item.margin
-    return (
-        f"{item.theirs:.2f}",
-        f"{margin.value:+.2f}",
-        f"[{margin.low:+.1f}, {margin.high:+.1f}]",
-        verdict,
-    )
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, 4)
+        margin, ours = scores.margin(run, rivals, latency, quality), scores.value(run, quality)
+        never = math.isnan(margin.value)
+        yield {
+            "target": target,
+            "point": point,
+            "rival": curve,
+            "latency": latency,
+            "quality": quality,
+            "latency_ms": scores.value(run, latency),
+            "ours": ours,
+            "theirs": None if never else round(ours - margin.value, 4),
+            "margin": dict.fromkeys(margin.as_json()) if never else margin.as_json(),
+            "dominates": "yes" if never or margin.value > 0 else "no",
+            "interval_above_zero": never or margin.low > 0,
+        }

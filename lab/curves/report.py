@@ -1,19 +1,22 @@
-"""``curves.json`` and the ablation table."""
+"""``curves.json``, and its tables for a terminal."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tabulate import tabulate
-
 from alignatt_agent.evaluation.statistics import LEVEL
+from lab.commands import table
 from lab.curves.grid import Point
-from lab.curves.pareto import BLOCK, LATENCIES, QUALITIES, Comparison, Resampled
+from lab.curves.pareto import BLOCK, LATENCIES, QUALITIES, Resampled
 from lab.curves.runs import PointRun
 
-SCORES = (*QUALITIES, *LATENCIES)
+METHOD = (
+    "rivals interpolated on their Pareto front at the latency of the operating point; paired "
+    f"bootstrap over blocks of {BLOCK} segments, {{resamples}} resamples, {LEVEL} %; the front is "
+    "computed in every resample"
+)
+"""How operating points are compared with rivals."""
 
 
 def curve_entry(
@@ -45,60 +48,49 @@ def curve_entry(
 
 
 def ablation_entry(
-    points: Sequence[Point],
-    scores: Resampled,
-    peaks: Mapping[str, float] | None,
-    agreement: Sequence[str],
+    points: Sequence[Point], scores: Resampled, peaks: Mapping[str, float]
 ) -> list[dict[str, Any]]:
     """Return one row per variant of the gate on one target."""
     return [
         {
             "name": point.name,
             "label": point.label,
-            "peak_accuracy": None if peaks is None else round(peaks[point.name], 4),
+            "peak_accuracy": round(peaks[point.name], 4) if peaks else None,
             **_intervals(scores, point.name),
-            "over_agreement": _margin(scores, point.name, agreement),
         }
         for point in points
     ]
 
 
-def ablation_table(rows: Mapping[str, Sequence[Mapping[str, Any]]], notes: Sequence[str]) -> str:
-    """Format the ablations of all targets as Markdown."""
-    parts = ["# The gate at the low operating point, one setting changed at a time", *notes]
-    headers = ["Variant", "Peak accuracy", "BLEU", "chrF", "CU s", "CA s", "Over agreement"]
-    for target, variants in rows.items():
-        cells = [
+def _intervals(scores: Resampled, run: str) -> dict[str, Any]:
+    return {score: scores.interval(run, score).as_json() for score in (*QUALITIES, *LATENCIES)}
+
+
+def tables(content: Mapping[str, Any]) -> Iterator[str]:
+    """Format the comparisons of BLEU at equal LongYAAL-CU, and the ablations of each target."""
+    yield "the operating points against each rival's front at the same LongYAAL-CU"
+    compared = content["dominance"]["comparisons"]
+    chosen = [x for x in compared if (x["latency"], x["quality"]) == ("cu_ms", "bleu")]
+    headers = ("target", "point", "CU s", "BLEU", "rival", "margin", "interval", "dominates")
+    yield table([_against(item) for item in chosen], headers)
+    for target, variants in content["ablation"].items():
+        yield f"\n{target}: the gate at the low point, one setting changed at a time"
+        rows = [
             [
                 row["label"],
                 "-" if row["peak_accuracy"] is None else f"{100 * row['peak_accuracy']:.1f} %",
                 *(f"{row[score]['value']:.1f}" for score in QUALITIES),
                 *(f"{row[score]['value'] / 1000:.2f}" for score in LATENCIES),
-                "{value:+.1f} [{low:+.1f}, {high:+.1f}]".format(**row["over_agreement"])
-                if row["over_agreement"]
-                else "-",
             ]
             for row in variants
         ]
-        table = tabulate(cells, headers=headers, tablefmt="pipe", disable_numparse=True)
-        parts += [f"## {target}", table]
-    return "\n\n".join(parts) + "\n"
+        yield table(rows, ("variant", "peak accuracy", "BLEU", "chrF", "CU s", "CA s"))
 
 
-def dominance_entry(comparisons: Sequence[Comparison], resamples: int) -> dict[str, Any]:
-    """Return the comparisons and how they were made."""
-    return {
-        "method": f"rivals interpolated on their Pareto front at the latency of the operating "
-        f"point; paired bootstrap over blocks of {BLOCK} segments, {resamples} resamples, "
-        f"{LEVEL} %; the front is computed in every resample",
-        "comparisons": [item.as_json() for item in comparisons],
-    }
-
-
-def _intervals(scores: Resampled, run: str) -> dict[str, Any]:
-    return {score: scores.interval(run, score).as_json() for score in SCORES}
-
-
-def _margin(scores: Resampled, run: str, rivals: Sequence[str]) -> dict[str, float] | None:
-    found = scores.margin(run, rivals, "cu_ms", "bleu") if rivals else None
-    return None if found is None or math.isnan(found.value) else found.as_json()
+def _against(item: Mapping[str, Any]) -> list[str]:
+    latency, margin = f"{item['latency_ms'] / 1000:.2f}", item["margin"]
+    row = [item["target"], item["point"], latency, f"{item['ours']:.2f}", item["rival"]]
+    if margin["value"] is None:
+        return [*row, "", "never that fast", "yes"]
+    ahead = "{value:+.2f},[{low:+.1f}; {high:+.1f}]".format(**margin).split(",")
+    return [*row, *ahead, item["dominates"]]

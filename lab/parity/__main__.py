@@ -44,19 +44,17 @@ exit status: 0 every bar is met; 1 a bar is missed or an engine failed; 2 nothin
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tabulate import tabulate
 from tqdm import tqdm
 from transformers.utils import logging
 
 from alignatt_agent.cli import report_errors
-from alignatt_agent.config.command_line import page, shared_options
-from alignatt_agent.config.machine import device, versions
+from alignatt_agent.config.command_line import shared_options
 from alignatt_agent.engine.options import engine_environment, on_cpu
+from lab import commands
 from lab.parity.cases import CUDA_MODES, DTYPES, MODES, OTHERS, SUBJECTS, subject
 from lab.parity.cells import SEAM, Cell
 from lab.parity.run import measure
@@ -69,7 +67,7 @@ HEADERS = (
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = argparse.ArgumentParser("python -m lab.parity", **page(__doc__))
+    parser = commands.parser("lab.parity", __doc__)
     add = parser.add_argument
     shared_options(parser, output={"required": True})
     text = f"models to run, of: {', '.join(SUBJECTS)}; default all; and {', '.join(OTHERS)}"
@@ -89,7 +87,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.quick:
         modes = {"eager": modes["eager"]}
     dtypes = DTYPES[:1] if arguments.quick else DTYPES
-    arguments.output.mkdir(parents=True, exist_ok=True)
     chosen = [subject(name, arguments.output / "models") for name in arguments.only]
     cells: list[Cell] = []
     with tqdm(total=2 * len(chosen) * len(modes) * len(dtypes), unit="engine") as bar:
@@ -104,14 +101,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             for problem in cell.problems:
                 tqdm.write(f"MISSED {cell.name}: {problem}", file=sys.stderr)
     document = {
-        "versions": versions(),
-        "device": device(),
+        **commands.machine(),
         "cells": [cell.summary() for cell in cells if cell.mode != SEAM],
         "seams": [cell.summary() for cell in cells if cell.mode == SEAM],
     }
     path = arguments.output / "parity.json"
-    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    print(tabulate(map(_row, cells), HEADERS, "plain", disable_numparse=True))
+    commands.write_json(path, document)
+    print(commands.table(map(_row, cells), HEADERS))
     missed = sum(len(cell.problems) for cell in cells)
     if missed:
         print(f"\n{missed} bars are missed, see above; written to {path}", file=sys.stderr)

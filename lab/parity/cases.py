@@ -17,7 +17,7 @@ from alignatt_agent.config.resources import find_path
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types import Prompt
 from alignatt_agent.types.engines import Readout
-from lab.parity.cells import Ask, Case, Head
+from lab.parity.cells import Ask, GatedPrompt, Head
 from lab.stand_ins import random_models
 
 TRAINED = "gemma4"
@@ -81,7 +81,7 @@ class Subject:
     name: str
     path: Path
     heads: tuple[Head, ...]
-    cases: tuple[Case, ...]
+    cases: tuple[GatedPrompt, ...]
 
     @property
     def trained(self) -> bool:
@@ -129,7 +129,7 @@ def _heads(path: Path) -> tuple[Head, ...]:
     return tuple((layer, head) for layer in range(layers) for head in range(heads))
 
 
-def _sentences(path: Path) -> list[Case]:
+def _sentences(path: Path) -> list[GatedPrompt]:
     """Sentences of the embedded dev set, some with a part of their translation accepted."""
     tokenizer = AutoTokenizer.from_pretrained(path)
     english, *translations = (
@@ -146,15 +146,15 @@ def _sentences(path: Path) -> list[Case]:
             chosen = list(islice(numbers, count))
             words = [word for i in chosen for word in english[i].split()]
             target = tokenizer.encode(translated[chosen[0]], add_special_tokens=False)
-            cases.append(Case(builder.build(words, target[: number % 4]), heads))
+            cases.append(GatedPrompt(builder.build(words, target[: number % 4]), heads))
     return cases
 
 
-def _random_prompts(gate_heads: tuple[Head, ...]) -> list[Case]:
+def _random_prompts(gate_heads: tuple[Head, ...]) -> list[GatedPrompt]:
     """Random ids; the source is somewhere in the middle."""
     rng, cases = np.random.default_rng(7), []
     for length in (20, 45, 70, 100, 127, 128, 130, 200, 333):
         ids = rng.integers(random_models.FIRST_PLAIN_ID, random_models.VOCABULARY, length)
         source = tuple(range(length // 2))
-        cases.append(Case(Prompt(tuple(map(int, ids)), length // 5, source), gate_heads))
+        cases.append(GatedPrompt(Prompt(tuple(map(int, ids)), length // 5, source), gate_heads))
     return cases

@@ -31,7 +31,7 @@ GATES: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class Case:
+class GatedPrompt:
     """A prompt to draft from, and the heads whose rows the gate reads."""
 
     prompt: Prompt
@@ -42,13 +42,13 @@ class Case:
 class Ask:
     """One request; without a readout it only keeps the engine busy."""
 
-    case: Case
+    case: GatedPrompt
     max_tokens: int
     readout: Readout | None
 
 
 @dataclass(frozen=True)
-class Answer:
+class RequestResult:
     """Result of one request.
 
     Attributes:
@@ -92,7 +92,7 @@ class Verdicts:
             self.same_settled += settled and mine == reference
 
 
-def decide(ask: Ask, answer: Answer, rows: AttentionRows) -> Decisions:
+def decide(ask: Ask, answer: RequestResult, rows: AttentionRows) -> Decisions:
     """Let every gate decide on a draft with these rows, at several frontiers."""
     assert ask.readout is not None
     places = [ask.readout.heads.index(head) for head in ask.case.gate_heads]
@@ -148,7 +148,7 @@ class Cell:
         return f"{self.subject}/{self.mode}/{self.dtype}/{self.situation}"
 
     def judge(
-        self, asks: Sequence[Ask], captured: Sequence[Answer], plain: Sequence[Answer]
+        self, asks: Sequence[Ask], captured: Sequence[RequestResult], plain: Sequence[RequestResult]
     ) -> None:
         """Compare what came with and without capture, and write down every bar that is missed."""
         pairs = list(zip(captured, plain, strict=True))
@@ -175,7 +175,7 @@ class Cell:
         if self.situation in ("alone", "chunked") and any(cached):
             found.append("a prompt hit the prefix cache")
 
-    def add_logprobs(self, answer: Answer, expected: FloatArray) -> None:
+    def add_logprobs(self, answer: RequestResult, expected: FloatArray) -> None:
         """Count in the log-probabilities of an answer; ``expected`` is ``[tokens, vocabulary]``."""
         for found, row in zip(answer.logprobs, expected, strict=True):
             tokens, values = zip(*found, strict=True)

@@ -21,7 +21,7 @@ from alignatt_agent.types import AttentionRows, FloatArray, Prompt
 from alignatt_agent.types.engines import Readout
 from lab.bench.fused_attention import ENGINES, Seam
 from lab.parity.cases import ENGINE, Dtype, Situations, Subject
-from lab.parity.cells import SEAM, Answer, Ask, Cell, Head, decide
+from lab.parity.cells import SEAM, Ask, Cell, Head, RequestResult, decide
 
 LOGPROBS = 5
 """Log-probabilities of every token."""
@@ -30,7 +30,7 @@ LOGPROBS = 5
 # ------------------------------------------------------------------ the engine
 def in_new_process(
     model: ModelConfig, heads: tuple[Head, ...], stops: frozenset[int], situations: Situations
-) -> dict[str, list[Answer]]:
+) -> dict[str, list[RequestResult]]:
     """Run an engine in its own process; without heads it has no worker of ours."""
     context = multiprocessing.get_context("spawn")
     with engine_environment(), ProcessPoolExecutor(1, mp_context=context) as pool:
@@ -42,14 +42,14 @@ def in_new_process(
 
 def _run(
     model: ModelConfig, heads: tuple[Head, ...], stops: frozenset[int], situations: Situations
-) -> dict[str, list[Answer]]:
+) -> dict[str, list[RequestResult]]:
     # In this process nothing runs beside the engine, so every run forms the same batches.
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     from vllm import LLM
 
     engine = LLM(**engine_arguments("translation", model, heads), seed=0)
 
-    def call(asks: Sequence[Ask], cold: bool) -> list[Answer]:
+    def call(asks: Sequence[Ask], cold: bool) -> list[RequestResult]:
         if cold:
             engine.reset_prefix_cache()
         batch = _Batch(engine, len(asks))
@@ -95,7 +95,7 @@ class _Member:
         self._batch = batch
         self._number = number
 
-    def answer(self, heads: Sequence[Head], stops: frozenset[int], ask: Ask) -> Answer:
+    def answer(self, heads: Sequence[Head], stops: frozenset[int], ask: Ask) -> RequestResult:
         """Draft; an engine without capture gets the same request without asking for rows."""
         served: Any = self
         prompt, tokens, readout = ask.case.prompt, ask.max_tokens, ask.readout
@@ -103,7 +103,7 @@ class _Member:
             tokens, readout = tokens + (readout.row == "emitted"), None
         draft = DraftEngine(served, heads, stops).draft(prompt, tokens, readout)
         completion = self._output.outputs[0]
-        return Answer(
+        return RequestResult(
             sampled=tuple(completion.token_ids),
             logprobs=tuple(
                 tuple(sorted((token, entry.logprob) for token, entry in step.items()))
@@ -199,8 +199,8 @@ def measure(
 def fill(
     cell: Cell,
     asks: Sequence[Ask],
-    captured: Sequence[Answer],
-    plain: Sequence[Answer],
+    captured: Sequence[RequestResult],
+    plain: Sequence[RequestResult],
     references: References,
     seam: Cell | None = None,
 ) -> None:

@@ -29,22 +29,18 @@ from lab.curves import cached_agent, experiment, runs
 from lab.curves.cached_agent import CachedAgent
 from lab.curves.experiment import Study, conduct
 from lab.curves.grid import SINGLE, Point, ablations
+from lab.curves.report import tables
 from lab.curves.runs import runs_of, score_all, stream
 from tests.fakes import agent as fakes
 
+HELD = {"policy.name": "hold_n", "policy.n": 2, "chunk_ms": 500}
+AGREED = {"policy.name": "local_agreement", "policy.drafts": 2}
 POINTS = [
     Point("operating-low", "alignatt", "low", "low"),
     Point("operating-high", "alignatt", "high", "high"),
     Point("gate", SINGLE, "hold-back 700", settings={"speech.hold_back_ms": 700}),
-    Point(
-        "held", "hold_n", "n 2", settings={"policy.name": "hold_n", "policy.n": 2, "chunk_ms": 500}
-    ),
-    Point(
-        "agreed",
-        "local_agreement",
-        "n 2",
-        settings={"policy.name": "local_agreement", "policy.drafts": 2},
-    ),
+    Point("held", "hold_n", "n 2", settings=HELD),
+    Point("agreed", "local_agreement", "n 2", settings=AGREED),
 ]
 
 
@@ -70,18 +66,14 @@ def engines(drafts=None):
     return lambda models, heads: Engines(asr, aligner, drafts, drafts.tokenizer, *shape)
 
 
-def make_world(folder):
-    """Write configurations of the two operating points and a dev set."""
-    low = fakes.write_config(folder)
-    high = folder / "high.yaml"
-    high.write_text(yaml.safe_dump(yaml.safe_load(low.read_text()) | {"chunk_ms": 1500}))
-    fakes.write_devset(folder / "devset")
-    return folder
-
-
 @pytest.fixture
 def world(tmp_path):
-    return make_world(tmp_path)
+    """Configurations of the two operating points and a dev set."""
+    low = fakes.write_config(tmp_path)
+    high = tmp_path / "high.yaml"
+    high.write_text(yaml.safe_dump(yaml.safe_load(low.read_text()) | {"chunk_ms": 1500}))
+    fakes.write_devset(tmp_path / "devset")
+    return tmp_path
 
 
 @pytest.fixture(autouse=True)
@@ -90,10 +82,9 @@ def _no_failures():
     AlignAttAgent.failures.clear()
 
 
-def plans_of(world, output, targets=("de", "zh"), config="fake.yaml"):
-    arguments = {"overrides": {}, "source": None, "targets": targets, "output": world / output}
-    configs = [str(world / config)]
-    return plan("alignatt4llm", configs, devset=world / "devset", **arguments)
+def plans_of(world, output, targets=("de", "zh")):
+    options = {"devset": world / "devset", "overrides": {}, "source": None, "targets": targets}
+    return plan("alignatt4llm", [str(world / "fake.yaml")], output=world / output, **options)
 
 
 def bases_of(world):
@@ -180,24 +171,32 @@ def test_an_interrupted_sweep_ends_like_an_uninterrupted_one(world):
         assert lines(log_of(ours)) == lines(log_of(theirs))
 
 
-@pytest.mark.parametrize("changed", ["config", "audio", "head set", "model"])
-def test_a_run_made_from_something_else_is_repeated(world, changed):
-    runs = runs_in(world, "sweep", ["de"])
-    assert stream_in(world, "sweep", runs) == len(runs)
+def change_config(world):
+    return [*POINTS[:2], replace(POINTS[2], settings={"speech.hold_back_ms": 100})]
+
+
+def change_audio(world):
+    fakes.write_talk(world / "devset/wav/talk1.wav", fakes.talk(8, 5))
+
+
+def change_head_set(world):
+    heads = [{"layer": 3, "head": 1, "ts": 1}, *fakes.head_set()["heads"]]
+    (world / "fake-en-de.json").write_text(json.dumps(fakes.head_set(heads=heads)))
+
+
+def change_model(world):
+    (world / "checkpoints/fake-mt/config.json").write_text('{"another": 1}')
+
+
+@pytest.mark.parametrize(
+    ("change", "repeated"),
+    [(change_config, 1), (change_audio, 5), (change_head_set, 5), (change_model, 5)],
+)
+def test_a_run_made_from_something_else_is_repeated(world, change, repeated):
+    assert stream_in(world, "sweep", runs_in(world, "sweep", ["de"])) == len(POINTS)
     assert stream_in(world, "sweep", runs_in(world, "sweep", ["de"]), pytest.fail) == 0
-    points = POINTS
-    if changed == "config":
-        point = Point("gate", "alignatt", "", settings={"speech.hold_back_ms": 100})
-        points = [*POINTS[:2], point]
-    elif changed == "audio":
-        fakes.write_talk(world / "devset/wav/talk1.wav", fakes.talk(8, 5))
-    elif changed == "head set":
-        item = fakes.head_set(heads=[{"layer": 3, "head": 1, "ts": 1}, *fakes.head_set()["heads"]])
-        (world / "fake-en-de.json").write_text(json.dumps(item))
-    else:
-        (world / "checkpoints/fake-mt/config.json").write_text('{"another": 1}')
-    again = runs_in(world, "sweep", ["de"], points)
-    assert stream_in(world, "sweep", again) == (1 if changed == "config" else len(runs))
+    points = change(world) or POINTS
+    assert stream_in(world, "sweep", runs_in(world, "sweep", ["de"], points)) == repeated
 
 
 def test_computation_is_what_the_engines_took_when_they_computed(world, monkeypatch):
@@ -218,34 +217,26 @@ def test_computation_is_what_the_engines_took_when_they_computed(world, monkeypa
 
 def test_talks_side_by_side_leave_nothing_to_compute_and_say_the_same(world, monkeypatch):
     one_by_one, at_once = runs_in(world, "sweep"), runs_in(world, "beside")
-    stream_in(world, "sweep", one_by_one)
-    fill, known = runs.fill_cache, []
+    fill, known, rooms = runs.fill_cache, [], []
+
+    def start(models, heads):
+        rooms.append({getattr(models, role).engine.get("max_num_seqs") for role in ROLES})
+        return engines()(models, heads)
 
     def noted(missing, engines, streams):
         fill(missing, engines, streams)
         known.extend([engines.asr._cache, engines.asr._cache.computed])
 
     monkeypatch.setattr(runs, "fill_cache", noted)
-    assert stream_in(world, "beside", at_once, streams=3) == len(at_once)
-    memo, computed = known
-    assert memo.computed == computed > 0
+    stream_in(world, "sweep", one_by_one, start)
+    assert stream_in(world, "beside", at_once, start, streams=3) == len(at_once)
+    assert rooms[-1] == {3}  # engines have room for every talk at once
+    assert rooms[0] != {3}
+    disk, computed = known
+    assert disk.computed == computed > 0
     for alone, beside in zip(one_by_one, at_once, strict=True):
         assert emitted(log_of(alone)) == emitted(log_of(beside))
         assert any(emitted(log_of(beside)))
-
-
-def test_engines_have_room_for_every_talk_at_once(world):
-    planned, seen = runs_in(world, "beside"), []
-
-    def start(models, heads):
-        seen.append(tuple(getattr(models, role).engine.get("max_num_seqs") for role in ROLES))
-        return engines()(models, heads)
-
-    stream_in(world, "beside", planned, start, streams=3)
-    stream_in(world, "alone", runs_in(world, "alone"), start)
-    configured = [getattr(planned[0].config.models, role).engine for role in ROLES]
-    configured = tuple(engine.get("max_num_seqs") for engine in configured)
-    assert list(dict.fromkeys(seen)) == [(3, 3, 3), configured]
 
 
 def test_scores_by_segment_are_those_of_simulstream_eval(world):
@@ -260,13 +251,7 @@ def test_scores_by_segment_are_those_of_simulstream_eval(world):
         assert ours["bleu"] == pytest.approx(theirs["bleu"], abs=1e-3)
         assert ours["chrf"] == pytest.approx(theirs["chrf"], abs=1e-3)
         assert ours["cu_ms"] == pytest.approx(theirs["longyaal_cu_ms"], abs=1e-2)
-
-
-def test_segments_that_are_not_what_was_scored_are_refused(world):
-    planned = runs_in(world, "sweep", ["de"], POINTS[:1])
-    stream_in(world, "sweep", planned)
-    score_all(planned)
-    path = planned[0].run.files.instances
+    path = planned[0].run.files.instances  # segments that are not what was scored
     path.write_text(path.read_text().replace('"prediction": "', '"prediction": "so '))
     with pytest.raises(ScoringError, match="by OmniSTEval and"):
         score_all(planned)
@@ -275,35 +260,32 @@ def test_segments_that_are_not_what_was_scored_are_refused(world):
 def test_from_configurations_to_figures(world, monkeypatch):
     monkeypatch.setattr(experiment, "sweep", lambda size, only: POINTS)
     monkeypatch.setattr(experiment, "ablations", lambda *given: ablations(*given)[:2])
-    comparisons = conduct(study_in(world), start_engines=engines())
-    out = world / "out"
-    found = json.loads((out / "curves.json").read_text())
+    found = conduct(study_in(world), start_engines=engines())
+    text = (world / "out/curves.json").read_text()
+    assert json.loads(text) == json.loads(json.dumps(found))
     assert {run["name"] for run in found["targets"]["de"]["runs"]} == {p.name for p in POINTS}
-    assert {item.rival for item in comparisons} == {"hold_n", "local_agreement"}
-    assert {item.point for item in comparisons} == {"low", "high"}
-    assert len(found["dominance"]["comparisons"]) == len(comparisons) == 2 * 2 * 2 * 2
+    compared = found["dominance"]["comparisons"]
+    assert {item["rival"] for item in compared} == {"hold_n", "local_agreement"}
+    assert {item["point"] for item in compared} == {"low", "high"}
+    assert len(compared) == 2 * 2 * 2 * 2
     fronts = found["targets"]["de"]["fronts"]["cu_ms"]["bleu"]
     assert set(fronts) == {SINGLE, "hold_n", "local_agreement"}  # the fake's gate asks one draft
-    assert "| maintained default" in (out / "ablation.md").read_text()
+    assert "maintained default" in "\n".join(tables(found))
     for stem in ("bleu-cu", "bleu-ca", "chrf-cu", "chrf-ca"):
-        assert (out / f"{stem}.png").stat().st_size > 10_000
-        assert "<svg" in (out / f"{stem}.svg").read_text()[:1000]
-    before = (out / "curves.json").read_text()
+        assert (world / f"out/{stem}.png").stat().st_size > 10_000
+        assert "<svg" in (world / f"out/{stem}.svg").read_text()[:1000]
     conduct(study_in(world), start_engines=pytest.fail)
-    assert (out / "curves.json").read_text() == before
+    assert (world / "out/curves.json").read_text() == text
 
 
 def test_chosen_points_run_alone(world):
     only = ["wait_k-c500-n3-r1.0", "hold_n-c500-n4"]
-    comparisons = conduct(study_in(world, only=only), start_engines=engines())
-    out = world / "out"
-    found = json.loads((out / "curves.json").read_text())
+    found = conduct(study_in(world, only=only), start_engines=engines())
     names = {run["name"] for run in found["targets"]["de"]["runs"]}
     assert names == {"operating-low", "operating-high", *only}
-    assert {item.rival for item in comparisons} == {"wait_k", "hold_n"}
+    assert {item["rival"] for item in found["dominance"]["comparisons"]} == {"wait_k", "hold_n"}
     assert found["ablation"] == {}
-    assert not (out / "ablation.md").exists()
-    waiting, held = (emitted(out / "runs" / "de" / name / "metrics.jsonl") for name in only)
+    waiting, held = (emitted(world / "out/runs/de" / name / "metrics.jsonl") for name in only)
     assert waiting != held
     assert any(waiting)
 
@@ -319,19 +301,17 @@ def test_studies_that_cannot_be_are_refused(world, monkeypatch):
         cli.main(["--output", str(world / "out"), "--streams", "2", "--ray", "127.0.0.1:1"])
 
 
-def test_bad_input_starts_nothing(tmp_path):
-    arguments = ["--output", str(tmp_path / "out"), "--devset", str(tmp_path)]
+def test_bad_input_starts_nothing_and_a_failure_says_how_to_go_on(tmp_path, monkeypatch):
+    output = ["--output", str(tmp_path / "out"), "--target", "de"]
     with pytest.raises(DevSetError, match="does not exist") as caught:
-        cli.main(arguments)
+        cli.main([*output, "--devset", str(tmp_path)])
     assert caught.value.exit_status == 2
     assert not (tmp_path / "out").exists()
 
-
-def test_what_fails_on_the_way_says_that_the_command_goes_on(tmp_path, monkeypatch):
     def fail(*_):
         raise EngineError("out of memory")
 
     monkeypatch.setattr(cli, "conduct", fail)
     with pytest.raises(cli.CurvesError, match="out of memory; the same command goes on") as caught:
-        cli.main(["--output", str(tmp_path / "out"), "--target", "de"])
+        cli.main(output)
     assert caught.value.exit_status == 1

@@ -15,13 +15,13 @@ from alignatt_agent.types.engines import Readout
 from lab.parity import __main__ as parity
 from lab.parity import run as parity_run
 from lab.parity.cases import BUDGET, MODES, SUBJECTS, subject
-from lab.parity.cells import Answer, Ask, Case, Cell
+from lab.parity.cells import Ask, Cell, GatedPrompt, RequestResult
 from lab.stand_ins import random_models
 
 HEADS = ((0, 0), (0, 1), (1, 0))
 TOKENS, WIDTH = 6, 12
 ASK = Ask(
-    Case(Prompt(tuple(range(20)), 4, tuple(range(WIDTH))), HEADS[:2]),
+    GatedPrompt(Prompt(tuple(range(20)), 4, tuple(range(WIDTH))), HEADS[:2]),
     TOKENS,
     Readout(HEADS, "predicting"),
 )
@@ -33,9 +33,9 @@ def some_rows(seed: int = 0) -> AttentionRows:
     return AttentionRows(source, 0.9 - source.sum(-1), np.full(source.shape[:2], 0.1, np.float32))
 
 
-def answer(rows: AttentionRows | None, **changes) -> Answer:
+def answer(rows: AttentionRows | None, **changes) -> RequestResult:
     logprobs = tuple(((token, -0.5),) for token in range(TOKENS))
-    plain = Answer(tuple(range(TOKENS)), logprobs, 0, tuple(range(TOKENS)), False, rows)
+    plain = RequestResult(tuple(range(TOKENS)), logprobs, 0, tuple(range(TOKENS)), False, rows)
     return dataclasses.replace(plain, **changes)
 
 
@@ -57,15 +57,10 @@ class FakeReferences(parity_run.References):
         return np.full((len(ids), 32), -0.5)
 
 
-def judged(
-    captured: Answer,
-    plain: Answer | None = None,
-    references: FakeReferences | None = None,
-    **changes,
-) -> list[str]:
+def judged(captured, plain=None, references=None, **changes) -> list[str]:
     options = {"trained": True, "dtype": "float32", "situation": "alone", **changes}
     cell = Cell(subject="model", mode="eager", **options)
-    references = references or FakeReferences(some_rows())
+    references = references or FakeReferences(ROWS)
     parity_run.fill(cell, [ASK], [captured], [plain or captured], references)
     json.dumps(cell.summary())
     return cell.problems
@@ -76,85 +71,88 @@ def shifted(rows: AttentionRows, by: float) -> AttentionRows:
     return dataclasses.replace(rows, source=rows.source + np.float32(by))
 
 
-def test_right_rows_pass():
-    assert judged(answer(some_rows())) == []
-    assert judged(answer(shifted(some_rows(), 5e-5))) == []
+ROWS = some_rows()
+OTHER = dataclasses.replace(ROWS, source=ROWS.source[..., ::-1].copy())  # other decisions
+RIGHT, FAR = answer(ROWS), answer(shifted(ROWS, 1e-3))
+BF16, PREFIX = {"dtype": "bfloat16"}, {"situation": "prefix"}
+NOISY = FakeReferences(ROWS, exact=shifted(ROWS, 2e-3))  # bfloat16 in Transformers itself
+
+
+def first_logprob(value, rows=ROWS):
+    """An answer whose first log-probability is another."""
+    return answer(rows, logprobs=(((0, value),), *RIGHT.logprobs[1:]))
 
 
 @pytest.mark.parametrize(
-    ("spoil", "problem"),
+    ("rows", "problem"),
     [
-        (lambda rows: shifted(rows, 2e-4), r"max \|dA\| 2\.0e-04 > 1e-04"),
-        (lambda rows: shifted(rows, np.nan), r"max \|dA\| nan"),
-        (lambda rows: dataclasses.replace(rows, prompt=rows.prompt + 0.01), "mass"),
-        (lambda rows: dataclasses.replace(rows, suffix=rows.suffix * np.nan), "mass"),
-        (lambda rows: dataclasses.replace(rows, source=rows.source[::-1]), "argmax: "),
-        (lambda rows: dataclasses.replace(rows, source=rows.source[..., ::-1]), "decisions: "),
+        (shifted(ROWS, 2e-4), r"max \|dA\| 2\.0e-04 > 1e-04"),
+        (shifted(ROWS, np.nan), r"max \|dA\| nan"),
+        (dataclasses.replace(ROWS, prompt=ROWS.prompt + 0.01), "mass"),
+        (dataclasses.replace(ROWS, suffix=ROWS.suffix * np.nan), "mass"),
+        (dataclasses.replace(ROWS, source=ROWS.source[::-1]), "argmax: "),
+        (OTHER, "decisions: "),
     ],
 )
-def test_wrong_rows_are_flagged(spoil, problem):
-    problems = judged(answer(spoil(some_rows())))
-    assert any(_matches(problem, text) for text in problems)
+def test_wrong_rows_are_flagged(rows, problem):
+    assert any(re.search(problem, text) for text in judged(answer(rows)))
 
 
-def _matches(pattern: str, text: str) -> bool:
-    return re.search(pattern, text) is not None
+@pytest.mark.parametrize(
+    ("captured", "options", "problem"),
+    [
+        (RIGHT, {}, None),
+        (answer(shifted(ROWS, 5e-5)), {}, None),
+        (
+            RIGHT,
+            {"plain": answer(None, sampled=(9,) * TOKENS)},
+            "token ids with .* 0 of 1 the same",
+        ),
+        (
+            RIGHT,
+            {"plain": first_logprob(np.nextafter(-0.5, 0))},
+            "logprobs with .* 0 of 1 the same",
+        ),
+        # Log-probabilities are compared first: other models are named, and rows not blamed.
+        (first_logprob(-0.6, OTHER), {}, r"different models: .* differ by 1\.0e-01 > 1e-02"),
+        (first_logprob(np.nan), {}, "different models: .* differ by nan"),
+        # bfloat16 is held to the paper or to the noise floor, on trained models.
+        (FAR, BF16, "mean .* > noise floor"),
+        (FAR, {**BF16, "trained": False}, None),
+        (FAR, {**BF16, "references": NOISY}, None),
+        # A situation that did not arise.
+        (RIGHT, PREFIX, "a prompt did not hit the prefix cache"),
+        (answer(ROWS, cached=32), PREFIX, None),
+        (answer(ROWS, cached=32), {"situation": "chunked"}, "a prompt hit the prefix cache"),
+        (answer(ROWS, token_ids=()), {}, "no row was compared"),
+    ],
+)
+def test_bars_are_met_or_named(captured, options, problem):
+    found = judged(captured, **options)
+    assert len(found) == bool(problem)
+    assert not problem or re.search(problem, found[0])
 
 
-def test_other_output_without_capture_is_flagged():
-    ours = answer(some_rows())
-    ids = answer(None, sampled=(9, *range(1, TOKENS)))
-    assert judged(ours, ids) == ["token ids with and without capture: 0 of 1 the same"]
-    off = ((0, float(np.nextafter(-0.5, 0))),)
-    logprobs = answer(None, logprobs=(off, *ours.logprobs[1:]))
-    assert judged(ours, logprobs) == ["logprobs with and without capture: 0 of 1 the same"]
-
-
-def test_other_models_are_named_and_rows_not_blamed():
-    """Log-probabilities are compared first."""
-    wrong = shifted(some_rows(), 0.1)
-    off = (((0, -0.6),), *answer(None).logprobs[1:])
-    (problem,) = judged(answer(wrong, logprobs=off))
-    assert _matches(r"different models: log-probabilities .* differ by 1\.0e-01 > 1e-02", problem)
-    (problem,) = judged(answer(wrong, logprobs=(((0, np.nan),), *off[1:])))
-    assert "different models" in problem
-    assert any("dA" in problem for problem in judged(answer(wrong)))
+@pytest.mark.parametrize(
+    ("references", "held"),
+    [
+        (FakeReferences(ROWS), True),
+        (FakeReferences(ROWS, fused=OTHER), False),
+        (FakeReferences(ROWS, exact=OTHER), False),
+    ],
+)
+def test_decisions_that_hang_on_rounding_are_not_held_against_bfloat16(references, held):
+    problems = judged(answer(OTHER), references=references, **BF16)
+    assert any("decisions" in problem for problem in problems) == held
 
 
 def test_constants_that_vllm_rounds_are_named(tmp_path, monkeypatch):
     monkeypatch.setattr(FakeReferences, "path", str(random_models.write("apertus", tmp_path)))
     *_, reason = judged(answer(shifted(some_rows(), 6e-4)))
-    assert _matches(
+    assert re.search(
         "constants of this model's activation .xIELU. in bfloat16.*not at fault", reason
     )
     assert not any("xIELU" in problem for problem in judged(answer(shifted(some_rows(), 0.05))))
-
-
-def test_bfloat16_is_held_to_the_paper_or_to_the_noise_floor():
-    exact = some_rows()
-    ours, bf16 = answer(shifted(exact, 1e-3)), {"dtype": "bfloat16"}
-    assert _matches("mean .* > noise floor", judged(ours, **bf16)[0])
-    assert judged(ours, **bf16, trained=False) == []
-    noisy = FakeReferences(exact, exact=shifted(exact, 2e-3))  # bfloat16 in Transformers itself
-    assert judged(ours, references=noisy, **bf16) == []
-
-
-def test_decisions_that_hang_on_rounding_are_not_held_against_bfloat16():
-    rows = some_rows()
-    other = dataclasses.replace(rows, source=rows.source[..., ::-1].copy())
-    options = {"dtype": "bfloat16", "captured": answer(other)}
-    assert any("decisions" in problem for problem in judged(**options))
-    for torn in (FakeReferences(rows, fused=other), FakeReferences(rows, exact=other)):
-        cell_problems = judged(**options, references=torn)
-        assert not any("decisions" in problem for problem in cell_problems)
-
-
-def test_a_situation_that_did_not_arise_is_flagged():
-    rows = some_rows()
-    assert judged(answer(rows), situation="prefix") == ["a prompt did not hit the prefix cache"]
-    assert judged(answer(rows, cached=32), situation="prefix") == []
-    assert judged(answer(rows, cached=32), situation="chunked") == ["a prompt hit the prefix cache"]
-    assert judged(answer(rows, token_ids=())) == ["no row was compared"]
 
 
 def test_an_engine_that_fails_is_named(tmp_path, monkeypatch, capsys):
