@@ -23,14 +23,14 @@ def built(tmp_path_factory):
     """Two builds side by side, each on one core."""
     folders = [tmp_path_factory.mktemp(f"build{i}") for i in (1, 2)]
     command = [sys.executable, "-m", "lab.micro_world", "--scale", "0.001", "--threads", "1"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     builds = [
         subprocess.Popen(
-            [*command, "--output", str(folder), "--work", str(folder / WORK)],
+            [*command, "--output", folder, "--work", folder / WORK],
+            **pipes,
             cwd=ROOT,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+            env=environment,
         )
         for folder in folders
     ]
@@ -75,10 +75,9 @@ def test_the_recognizer_is_trained_on_the_prompt_that_it_is_asked_with(built, co
     assert asked == (*before, audio, *after)
 
 
-@pytest.mark.parametrize("target", ["de", "it", "zh"])
-def test_heads_of_the_built_model_can_be_calibrated(built, tmp_path, target):
+def test_heads_of_the_built_model_can_be_calibrated(built, tmp_path):
     output = tmp_path / "set.json"
     command = ["calibrate", "run", "--model", str(built[0] / "gemma4"), "--engine", "transformers"]
-    command += ["--target", target, "--pairs", "micro:6:77", "--held-out", "micro:6:78"]
+    command += ["--target", "zh", "--pairs", "micro:6:77", "--held-out", "micro:6:78"]
     assert main([*command, "--output", str(output)]) == 0
     assert len(load_head_set(str(output)).heads) == 8

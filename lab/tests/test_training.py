@@ -41,13 +41,9 @@ def test_a_training_that_was_stopped_ends_in_the_same_weights(tmp_path, monkeypa
     assert torch.equal(trained(tmp_path / "stopped", "toy", "model")["weight"], whole)
 
 
-def test_a_finished_training_is_not_run_again(tmp_path):
+def test_a_finished_training_is_not_run_again_and_not_taken_for_another_one(tmp_path):
     first = train(tmp_path)
     assert torch.equal(train(tmp_path, stop_at=0), first)
-
-
-def test_another_training_is_not_taken_for_this_one(tmp_path):
-    train(tmp_path)
     with pytest.raises(ResumeError, match=r"toy\.pt is of the training .*'steps': 12.*delete it"):
         train(tmp_path, Plan("toy", 13, 0.1, seed=3))
 
@@ -69,11 +65,17 @@ def test_the_default_prompt_finishes():
     assert PROMPTS["finishes"] == PromptConfig()
 
 
+def plain(batch):
+    return [[part.tolist() if hasattr(part, "tolist") else part for part in row] for row in batch]
+
+
 def test_batches_depend_on_their_number_alone(tokenizer):
-    first, second = ExampleMaker(tokenizer, 5), ExampleMaker(tokenizer, 5)
-    first.batch(9, 4)
-    assert first.batch(3, 4) == second.batch(3, 4)
-    assert first.batch(3, 4) != second.batch(4, 4)
+    for make in (lambda: ExampleMaker(tokenizer, 5), lambda: ClipMaker(60, 5)):
+        first, second = make(), make()
+        first.batch(9, 2)
+        batch = plain(first.batch(3, 2))
+        assert batch == plain(second.batch(3, 2))
+        assert batch != plain(second.batch(4, 2))
 
 
 def test_targets_under_the_instruction_to_follow_end_where_the_source_does(tokenizer):
@@ -88,14 +90,6 @@ def test_targets_under_the_instruction_to_follow_end_where_the_source_does(token
     assert any(0.0 < weight < 1.0 for row in others for weight in row.weights)
     assert sum(len(row.weights) == 1 for row in follows) > 0
     assert all(len(row.weights) > 1 for row in others)
-
-
-def test_clips_depend_on_their_number_alone():
-    first, second = ClipMaker(60, 5), ClipMaker(60, 5)
-    first.batch(9, 2)
-    a, b = first.batch(3, 2), second.batch(3, 2)
-    assert [clip.words for clip in a] == [clip.words for clip in b]
-    assert all((x.audio == y.audio).all() for x, y in zip(a, b, strict=True))
 
 
 def test_half_of_the_clips_come_with_the_names_that_are_said_in_them():

@@ -41,12 +41,15 @@ def test_every_word_that_is_said_is_among_the_english_forms(pairs):
     assert {re.sub(r"\W", "", w).lower() for pair in pairs for w in pair.words} <= forms
 
 
-def test_every_target_word_is_aligned_inside_the_sentence(pairs):
+def test_every_target_word_is_aligned_and_more_is_known_the_more_is_shown(pairs):
     for pair in pairs:
         for side in pair.targets.values():
             assert len(side.pieces) == len(side.align)
             assert all(align for align in side.align)
             assert all(0 <= i < len(pair.words) for align in side.align for i in align)
+            known = [side.known(shown) for shown in range(len(pair.words) + 1)]
+            assert known == sorted(known)
+            assert (known[0], known[-1]) == (0, len(side.pieces))
 
 
 def clause(verb, particle, noun, *, negated=False):
@@ -71,9 +74,8 @@ def clause(verb, particle, noun, *, negated=False):
 
 def texts(sentence, code):
     """All wordings that a hundred draws find."""
-    pair = Pair((), {}, sentence)
     rng = random.Random(0)
-    return {pair.reworded(code, rng).text for _ in range(100)}
+    return {Pair((), {}, sentence).reworded(code, rng).text for _ in range(100)}
 
 
 def german(sentence):
@@ -81,22 +83,27 @@ def german(sentence):
     return Pair((), {}, sentence).reworded("de", random.Random(1))
 
 
-def test_particles_decide_what_a_verb_means():
-    lamp = clause("turn", "off", "lamp")
-    assert texts(lamp, "de") >= {"Wir schalten die Lampe aus."}
-    assert texts(lamp, "zh") == {"我们关掉灯。"}
-    assert texts(clause("turn", "on", "lamp"), "zh") == {"我们打开灯。"}
-    side = german(lamp)
+@pytest.mark.parametrize(
+    ("words", "code", "expected", "is_all"),
+    [
+        (("turn", "off", "lamp"), "de", "Wir schalten die Lampe aus.", False),
+        (("turn", "off", "lamp"), "zh", "我们关掉灯。", True),
+        (("turn", "on", "lamp"), "zh", "我们打开灯。", True),
+        (("run", "", "company"), "it", "Dirigiamo l'azienda.", False),
+        (("run", "", "machine"), "it", "Azioniamo la macchina.", True),
+    ],
+)
+def test_particles_and_objects_decide_what_a_verb_means(words, code, expected, is_all):
+    found = texts(clause(*words), code)
+    assert found == {expected} if is_all else expected in found
+
+
+def test_a_verb_waits_for_what_decides_it():
+    side = german(clause("turn", "off", "lamp"))
     links = dict(zip(side.pieces, side.align, strict=True))
     # we turn the lamp off
     assert 4 in links[side.pieces[1]]
-    assert side.known(4) == 1
-    assert side.known(5) == len(side.pieces)
-
-
-def test_objects_decide_what_a_verb_means():
-    assert texts(clause("run", "", "company"), "it") >= {"Dirigiamo l'azienda."}
-    assert texts(clause("run", "", "machine"), "it") == {"Azioniamo la macchina."}
+    assert (side.known(4), side.known(5)) == (1, len(side.pieces))
     assert german(clause("run", "", "machine")).known(3) == 1
 
 
@@ -121,31 +128,27 @@ def test_two_right_wordings_are_some_way_apart(code):
     assert 85 <= two_draws(code, 1200) <= 95
 
 
-def test_what_is_known_grows_with_what_is_shown(pairs):
-    for pair in pairs[:300]:
-        for side in pair.targets.values():
-            known = [side.known(shown) for shown in range(len(pair.words) + 1)]
-            assert known[0] == 0
-            assert known == sorted(known)
-            assert known[-1] == len(side.pieces)
-
-
-def test_transcript_of_cut_audio_has_the_errors_of_the_real_one():
+@pytest.mark.parametrize(
+    ("end", "heard"),
+    [
+        (0.1, "We"),
+        (0.25, "We."),
+        (0.35, "We see"),
+        (0.55, "We see."),
+        (0.64, "We see"),
+        (0.85, "We see it"),
+        (0.95, "We see it."),
+        (1.2, "We see it."),
+    ],
+)
+def test_transcript_of_cut_audio_has_the_errors_of_the_real_one(end, heard):
     words = [Word("We", 0.0, 0.2), Word("see", 0.2, 0.5), Word("it.", 0.5, 0.9)]
-    assert [w.text for w in cut(words, 0.1)] == ["We"]
-    assert [w.text for w in cut(words, 0.25)] == ["We."]
-    assert [w.text for w in cut(words, 0.35)] == ["We", "see"]
-    assert [w.text for w in cut(words, 0.55)] == ["We", "see."]
-    assert [w.text for w in cut(words, 0.64)] == ["We", "see"]
-    assert [w.text for w in cut(words, 0.85)] == ["We", "see", "it"]
-    assert [w.text for w in cut(words, 0.95)] == ["We", "see", "it."]
-    assert [w.text for w in cut(words, 1.2)] == ["We", "see", "it."]
+    assert " ".join(w.text for w in cut(words, end)) == heard
 
 
 def test_names_of_a_talk_have_the_spelling_that_is_said():
     drawn = lexicon.drawn_names(random.Random(3), ["Sara", "greets", "Peter."])
-    assert {"Sara", "Peter"} <= set(drawn)
-    assert "Sarah" not in drawn
+    assert set(drawn) & {"Sara", "Sarah", "Peter"} == {"Sara", "Peter"}
     assert len(drawn) == len(set(drawn))
 
 
