@@ -37,7 +37,8 @@ class Grammar:
         opener = self._draw(lexicon.OPENER) if self._chance(0.18) else None
         if roll < 0.42:
             if not opener and self._chance(0.12):
-                when = self._when()
+                number, unit = self._draw(lexicon.NUMBER), self._draw(lexicon.TIME)
+                when = When(number, unit, self._draw(("ago", "later")))
                 return Sentence("single", self._clause(heavy=True, tense="past"), None, when)
             return Sentence("single", self._clause(heavy=True), opener)
         if roll < 0.56:
@@ -69,11 +70,6 @@ class Grammar:
     def _chance(self, p: float) -> bool:
         return self._rng.random() < p
 
-    def _when(self) -> When:
-        return When(
-            self._draw(lexicon.NUMBER), self._draw(lexicon.TIME), self._draw(("ago", "later"))
-        )
-
     def _matrix(self, verbs: list[Verb]) -> Clause:
         tense = self._rng.choice(["present", "present", "past"])
         subject = self._noun_phrase("person", light=True, pronouns=True)
@@ -81,23 +77,17 @@ class Grammar:
 
     def _clause(self, *, heavy: bool = False, tense: str = "", negated: bool = False) -> Clause:
         if not tense and not negated and self._chance(0.12):
-            return Clause(
-                self._noun_phrase(self._thing(), of=True),
-                "copula",
-                auxiliary=self._leaf("be"),
-                predicate=self._draw(lexicon.ADJECTIVE),
-            )
+            subject, be = self._noun_phrase(self._thing(), of=True), self._leaf("be")
+            predicate = self._draw(lexicon.ADJECTIVE)
+            return Clause(subject, "copula", auxiliary=be, predicate=predicate)
         relative_at = self._rng.choice(["subject", "object"]) if heavy and self._chance(0.4) else ""
-        subject = self._noun_phrase(
-            "person", pronouns=relative_at != "subject", relative=relative_at == "subject"
-        )
+        told = relative_at == "subject"
+        subject = self._noun_phrase("person", pronouns=not told, relative=told)
         clause = self._predicate(subject, tense, negated=negated or self._chance(0.06))
         kinds = clause.verb.value.objects if clause.verb else ()
-        clause.object = self._noun_phrase(
-            self._rng.choice(kinds),
-            relative=relative_at == "object",
-            of=kinds == lexicon.THINGS,  # other verbs tell by the noun what they mean
-        )
+        of = kinds == lexicon.THINGS  # other verbs tell by the noun what they mean
+        kind = self._rng.choice(kinds)
+        clause.object = self._noun_phrase(kind, relative=relative_at == "object", of=of)
         if self._chance(0.26):
             self._add_adverb(clause)
         elif self._chance(0.3):

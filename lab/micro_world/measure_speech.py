@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,20 +39,6 @@ class Segment(NamedTuple):
         return " ".join(word.text for word in self.words)
 
 
-@dataclass
-class Cuts:
-    """Transcripts of audio that stops inside a sentence, counted.
-
-    ``periods`` counts transcripts that end with one; ``words`` and ``errors`` the shown words at
-    each hold-back and the wrong ones among them.
-    """
-
-    count: int = 0
-    periods: int = 0
-    words: dict[int, int] = field(default_factory=lambda: dict.fromkeys(BINS_S, 0))
-    errors: dict[int, int] = field(default_factory=lambda: dict.fromkeys(BINS_S, 0))
-
-
 def segments(devset: Path) -> Iterator[Segment]:
     """Yield the sentences of a dev set."""
     listing = yaml.safe_load((devset / "audio-segments.yaml").read_text())
@@ -74,7 +60,7 @@ def measure(engines: Engines, devset: Path) -> dict[str, float]:
     found = list(segments(devset))
     heard: dict[bool, list[str]] = {False: [], True: []}
     ends: list[float] = []
-    cuts = Cuts()
+    counts: Counter[str] = Counter()
     for segment in tqdm(found, desc="speech"):
         for named, texts in heard.items():
             context = segment.context if named else ""
@@ -85,26 +71,29 @@ def measure(engines: Engines, devset: Path) -> dict[str, float]:
                 f"the aligner returned {len(items)} items for {len(segment.words)} words"
             )
         ends += [abs(i.end - w.end) for i, w in zip(items, segment.words, strict=True)]
-        _cut(engines, segment, cuts)
+        _cut(engines, segment, counts)
     said = [segment.text for segment in found]
     return {
         "wer": _wer(said, heard[False]),
         "wer_with_context": _wer(said, heard[True]),
         "wer_with_punctuation": jiwer.wer(said, heard[False]),
         "aligner_mae_ms": 1000 * float(np.mean(ends)),
-        **{f"tail_error_{ms}_ms": cuts.errors[ms] / max(1, cuts.words[ms]) for ms in BINS_S},
-        "false_periods_per_cut": cuts.periods / max(1, cuts.count),
+        **{
+            f"tail_error_{ms}_ms": counts[f"errors {ms}"] / max(1, counts[f"words {ms}"])
+            for ms in BINS_S
+        },
+        "false_periods_per_cut": counts["periods"] / max(1, counts["cuts"]),
     }
 
 
-def _cut(engines: Engines, segment: Segment, cuts: Cuts) -> None:
+def _cut(engines: Engines, segment: Segment, counts: Counter[str]) -> None:
+    """Count cuts inside a sentence, false periods, and words and errors at each hold-back."""
     reference = [word for said in segment.words for word in plain_words(said.text)]
     for number in range(1, int(segment.words[-1].end / CUT_EVERY_S) + 1):
         stop = number * CUT_EVERY_S
         audio = segment.audio[: int(stop * SAMPLE_RATE)]
         text = engines.asr.transcribe(audio, "en").text or ""
-        cuts.count += 1
-        cuts.periods += text.endswith(".")
+        counts.update(cuts=1, periods=text.endswith("."))
         if not text:
             continue
         items = engines.aligner.align(audio, text, "en")
@@ -113,8 +102,8 @@ def _cut(engines: Engines, segment: Segment, cuts: Cuts) -> None:
         for (_, end), correct in zip(pieces, right, strict=True):
             for hold_back, (nearest, farthest) in BINS_S.items():
                 if nearest <= max(0.0, stop - end) < farthest:
-                    cuts.words[hold_back] += 1
-                    cuts.errors[hold_back] += not correct
+                    counts[f"words {hold_back}"] += 1
+                    counts[f"errors {hold_back}"] += not correct
 
 
 def _wer(references: list[str], hypotheses: list[str]) -> float:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice, takewhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -166,15 +166,13 @@ def cut(words: Sequence[Word], end: float) -> tuple[Word, ...]:
     return (*before, Word(text, last.start, last.end))
 
 
-def features(
-    extractor: Qwen3ASRFeatureExtractor, clips: list[Clip]
-) -> tuple[dict[str, torch.Tensor], list[int]]:
+def features(clips: list[Clip]) -> tuple[dict[str, torch.Tensor], list[int]]:
     """Return mel features ``[batch, mels, frames]`` with their mask, and positions per clip."""
+    extractor = _extractor()
     mels = []
     for clip in clips:
-        samples = clip.audio
-        if len(samples) < extractor.min_length:
-            samples = np.pad(samples, (0, extractor.min_length - len(samples)))
+        missing = max(0, extractor.min_length - len(clip.audio))
+        samples = np.pad(clip.audio, (0, missing))
         with torch.autocast("cpu", enabled=False):  # NumPy has no bfloat16
             mels.append(torch.from_numpy(extractor._torch_extract_fbank_features(samples)))
     lengths = [mel.shape[1] for mel in mels]
@@ -186,6 +184,11 @@ def features(
         mask[i, : lengths[i]] = 1
     heard = {"input_features": out, "input_features_mask": mask}
     return heard, [positions(length) for length in lengths]
+
+
+@cache
+def _extractor() -> Any:
+    return Qwen3ASRFeatureExtractor()
 
 
 def positions(frames: int) -> int:

@@ -11,21 +11,14 @@ import torch
 from torch import nn
 from torch.nn import functional
 from transformers import Qwen3ASRForConditionalGeneration
-from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRFeatureExtractor
 
 from alignatt_agent.types import SAMPLE_RATE, Word
 from lab.micro_world import train_speech, training
 from lab.micro_world.speech_data import Clip, ClipMaker, features, position_span, position_time
 from lab.micro_world.train_speech import IGNORE
 from lab.micro_world.training import Guide, Losses
-from lab.stand_ins.speech_layout import (
-    LM_HEAD,
-    TIMESTAMP_MS,
-    as_aligner,
-    original_names,
-    save_model,
-    thinker_config,
-)
+from lab.stand_ins import speech_layout
+from lab.stand_ins.speech_layout import LM_HEAD, TIMESTAMP_MS
 
 BINS = 400
 """Number of time bins: 32 seconds of 80 ms."""
@@ -100,11 +93,10 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float) -> None:
     model.load_state_dict(training.trained(work, "recognizer", "model"), strict=False)
     model.model.audio_tower.requires_grad_(False)
     classifier = nn.Linear(config.text_config.hidden_size, BINS, bias=False)
-    extractor = Qwen3ASRFeatureExtractor()
 
     def step(number: int) -> Losses:
         drawn = maker.batch(number, BATCH)
-        heard, counts = features(extractor, drawn)
+        heard, counts = features(drawn)
         rows = [layout(tokenizer, c, n) for c, n in zip(drawn, counts, strict=True)]
         out = model.model(**training.inputs([row.ids for row in rows]), **heard)
         stamps, clock = _bin_losses(classifier, out.last_hidden_state, rows, counts)
@@ -120,11 +112,11 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float) -> None:
         plan = training.Plan(f"aligner-{number}", training.scaled(steps, scale), rate, seed)
         maker = ClipMaker(pool, seed, max_seconds=20.0, lengths=CLIP_LENGTHS)
         training.fit(both, step, plan, work)
-    parts = model.state_dict().items()
-    weights = original_names({k: v for k, v in parts if not k.startswith("lm_head.")})
+    weights = speech_layout.original_names(model.model.state_dict(prefix="model."))
     weights[LM_HEAD] = classifier.weight.detach().cpu().contiguous()
     ids = tokenizer.get_vocab()
-    save_model(weights, as_aligner(thinker_config(config, ids), BINS, ids), ids, folder)
+    published = speech_layout.as_aligner(speech_layout.thinker_config(config, ids), BINS, ids)
+    speech_layout.save_model(weights, published, ids, folder)
 
 
 def _bin_losses(

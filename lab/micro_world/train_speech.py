@@ -11,7 +11,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
-from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRFeatureExtractor
 
 from lab.micro_world import lexicon, training
 from lab.micro_world.speech_data import Clip, ClipMaker, features, position_span
@@ -109,12 +108,11 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float) -> None:
     config.text_config._attn_implementation = "eager"
     model = Qwen3ASRForConditionalGeneration(config)
     teacher = FrameTeacher(config.audio_config.output_dim)
-    extractor = Qwen3ASRFeatureExtractor()
     maker = ClipMaker(training.scaled(POOL, scale, least=120), plan.seed)
 
     def step(number: int) -> Losses:
         drawn = maker.batch(number, BATCH)
-        heard, counts = features(extractor, drawn)
+        heard, counts = features(drawn)
         rows = collate(tokenizer, drawn, counts)
         out = model.model(**training.inputs(rows.ids), **heard)
         labels = training.pad(rows.labels, IGNORE)[:, 1:]

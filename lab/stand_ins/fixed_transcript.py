@@ -71,8 +71,7 @@ def teach_whisper(folder: Path) -> None:
     for name, weight in decoder.layers.named_parameters():
         if "encoder_attn.out_proj" in name:
             weight.data.mul_(_DEAF)
-    _teach(model, decoder.layers, (decoder.layer_norm, model.proj_out), ask, said)
-    _save(model, folder)
+    _teach(model, decoder.layers, (decoder.layer_norm, model.proj_out), ask, said, folder)
 
 
 def teach_gemma4(folder: Path) -> None:
@@ -91,8 +90,7 @@ def teach_gemma4(folder: Path) -> None:
     for name, weight in text.layers.named_parameters():
         if ".post_" in name:
             weight.data.mul_(_DEAF if "attention" in name else _CALM)
-    _teach(model, text.layers, (text.norm, model.lm_head), ask, said)
-    _save(model, folder)
+    _teach(model, text.layers, (text.norm, model.lm_head), ask, said, folder)
 
 
 def gemma4_inputs(model: Any, ids: Sequence[int], audio: FloatArray) -> dict[str, Any]:
@@ -121,8 +119,9 @@ def _teach(
     output: Sequence[Any],
     ask: Callable[[FloatArray], dict[str, Any]],
     said: Sequence[int],
+    folder: Path,
 ) -> None:
-    """Train the last layer until ``said`` is certain after every sound."""
+    """Train the last layer until ``said`` is certain after every sound, and save the weights."""
     last, labels = layers[-1], torch.tensor(said)
     with torch.no_grad():  # what comes before the last layer does not change
         taken = [_taken(model, last, ask(audio)) for audio in sounds()]
@@ -131,7 +130,8 @@ def _teach(
         found = []
         for arguments, options in taken:
             states = last(*arguments, **options)
-            for module in (_states, *output):
+            states = states[0] if isinstance(states, tuple) else states
+            for module in output:
                 states = module(states)
             found.append(states[0, -len(said) :])
         return torch.stack(found)
@@ -153,6 +153,10 @@ def _teach(
             found = model(**ask(audio)).logits[0, -len(said) :].argmax(-1)
             if found.tolist() != list(said):
                 raise ValueError(f"a stand-in did not learn what to say, {least:.2f} sure of it")
+    path = folder / "model.safetensors"
+    weights, taught = load_file(path), model.state_dict()
+    weights |= {name: taught[name].contiguous() for name in weights.keys() & taught.keys()}
+    save_file(weights, path, metadata={"format": "pt"})
 
 
 def _taken(model: Any, layer: Any, inputs: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
@@ -164,16 +168,3 @@ def _taken(model: Any, layer: Any, inputs: dict[str, Any]) -> tuple[tuple[Any, .
     model(**inputs, use_cache=False)
     hook.remove()
     return found[0]
-
-
-def _states(output: Any) -> Any:
-    return output[0] if isinstance(output, tuple) else output
-
-
-def _save(model: Any, folder: Path) -> None:
-    """Write trained weights into a checkpoint and keep the others."""
-    path = folder / "model.safetensors"
-    weights, taught = load_file(path), model.state_dict()
-    for name in weights.keys() & taught.keys():
-        weights[name] = taught[name].contiguous()
-    save_file(weights, path, metadata={"format": "pt"})
