@@ -51,17 +51,10 @@ def test_paper_setting():
         assert config.speech.min_start_s == 2.0
         assert config.speech.hold_back_ms == 0
         assert config.speech.commit == "agreed"
-        assert config.policy.model_dump() == {
-            "name": "alignatt",
-            "top_k": 8,
-            "drafts": 1,
-            "normalize": "zscore",
-            "median_width": 7,
-            "median": "mean_first",
-            "border_margin": 1,
-            "tau_argmax": 0.0,
-            "tau_src": 0.0,
-        }
+        thresholds = {"border_margin": 1, "tau_argmax": 0.0, "tau_src": 0.0}
+        filters = {"normalize": "zscore", "median_width": 7, "median": "mean_first"}
+        heads = {"name": "alignatt", "top_k": 8, "drafts": 1}
+        assert config.policy.model_dump() == heads | filters | thresholds
         for role in ("asr", "aligner", "translation"):
             model = getattr(config.models, role)
             assert len(model.revision) == 40

@@ -94,17 +94,12 @@ def test_scripts_without_spaces(code):
 # A draft in pieces, how many of them may be kept, and the units that are.
 UNITS = {
     "ar": ([" النموذج", " يقرأ", "،", " ثم"], 4, "النموذج يقرأ،"),
-    "cs": ([" Model", " čte", " ka", "ždé", " slovo"], 4, "Model čte každé"),
-    "de": ([" Das", " Mo", "dell", ",", " das"], 3, "Das"),
-    "en": ([" It", "'s", " the", " model"], 3, "It's the"),
     "fa": ([" مدل", " می\u200cخو", "اند", "؟"], 4, "مدل"),
     "fr": ([" l'", "attention", " lit", " :"], 3, "l'attention lit"),
     "hi": ([" मॉडल", " पढ़", "ता", " है", "।", " फिर"], 6, "मॉडल पढ़ता है।"),
-    "it": ([" perch", "é", " l'"], 3, "perché"),
     "ja": (["モデ", "ルは", "、GP", "U", "で", "す"], 3, "モデルは"),
     "ko": ([" 모델", "은", " 단어를"], 3, "모델은"),
     "th": (["แบบ", "จำ", "ลอง", "อ่าน AI", " แล้ว"], 3, "แบบจำลอง"),
-    "tr": ([" Model", " oku", "yor", "."], 4, "Model"),
     "yue": (["個", "模型", "睇", "緊", "。"], 5, "個模型睇緊"),
     "zh": (["模型", "，用", "GP", "U的"], 3, "模型，用"),
 }

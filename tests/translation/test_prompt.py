@@ -10,29 +10,12 @@ from alignatt_agent.config.sections import PromptConfig
 from alignatt_agent.translation.prompt import PromptBuilder, PromptError
 from alignatt_agent.types.running_text import gaps, join_words
 
-TRICKY = [
-    "model,",
-    '"quoted,"',
-    "it's",
-    "3.5",
-    "1,000,000",
-    "50%",
-    "e.g.",
-    "🙂",
-    "👩‍🔬",
-    "naïve",
-    "Zürich.",
-    "模型",
-    "模型GPT-4的，",
-    "—",
-    "...",
-    "a",
-    "▁",
-    "é",
-    "\u200b",
-]
+TRICKY = """
+model, "quoted," it's 3.5 1,000,000 50% e.g. 🙂 👩‍🔬 naïve Zürich.
+模型 模型GPT-4的， — ... a ▁ é \u200b
+"""
 WORD = st.one_of(
-    st.sampled_from(TRICKY),
+    st.sampled_from(TRICKY.split()),
     st.text("abcdeXYZ'.,!?\"-0123456789üß模型，。🙂🇩🇪", min_size=1, max_size=8),
 )
 RELAXED = settings(

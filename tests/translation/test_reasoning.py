@@ -42,11 +42,6 @@ HARMONY = (
 )
 REASONING = {
     "Qwen3-Thinking": (turns("<|im_start|>", CLOSED, OPENED), r"'.*<think>', but has"),
-    "DeepSeek-R1 and its distillates": (
-        turns("<|", "", OPENED),
-        r"<think>', but has '.*stant' before",
-    ),
-    "Step-3.5": (turns("<|im_start|>", "<think>\n</think>\n", OPENED), "<think>"),
     "Command-A reasoning": (
         turns("<|START|>", "<|START_RESPONSE|>", "{{- '<|START_THINKING|>' if reasoning }}"),
         r"but has '.*<\|START_RESPONSE\|>'.*set prompt.template_arguments to \{reasoning: false\}",
