@@ -70,6 +70,10 @@ def test_micro_models_that_follow_and_real_ones_have_the_same_policy(regime):
     assert micro == real
 
 
+def own(code, **settings):
+    return {"targets": {code: settings}}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -89,26 +93,14 @@ def test_micro_models_that_follow_and_real_ones_have_the_same_policy(regime):
         ({"speech": {"verify": False}}, "speech.verify: .* called debug.verify_transcripts now"),
         ({"speech": {"ahead": False}}, "speech.ahead: .* called debug.draft_ahead now"),
         ({"chunk_ms": 2010}, "cannot cut pieces of 2010 ms; take 2009"),
+        (own("de", chunk_ms=5), "targets.de.chunk_ms: unknown key.*policy, speech; all targets"),
+        (own("de", speech={"max_tail_s": 20}), "targets.de.speech.max_tail_s.*; all targets share"),
         (
-            {"targets": {"de": {"chunk_ms": 500}}},
-            r"targets.de.chunk_ms: unknown key.*policy, speech; all targets share models, chunks",
+            own("German", policy={"topk": 3}),
+            "targets.de.policy: topk: unknown key; .* one is 'top_k'",
         ),
-        (
-            {"targets": {"de": {"speech": {"max_tail_s": 20}}}},
-            r"targets.de.speech.max_tail_s.*hold_back_ms, stable_only; all targets share speech",
-        ),
-        (
-            {"targets": {"German": {"policy": {"topk": 3}}}},
-            r"targets.de.policy: topk: unknown key; the nearest known one is 'top_k'",
-        ),
-        (
-            {"targets": {"de": {"policy": {"name": "local_agreement", "drafts": 1}}}},
-            r"targets.de.policy: drafts: .*greater than or equal to 2 \(got 1\)",
-        ),
-        (
-            {"targets": {"de": {"policy": {"n": 3}}}},
-            "targets.de.policy: n: this key is called policy.drafts now",
-        ),
+        (own("de", policy={"drafts": 0}), "targets.de.policy: drafts: .*equal to 1 .got 0."),
+        (own("de", policy={"n": 3}), "targets.de.policy: n: this key is called policy.drafts now"),
         ({"targets": {"zh": {}, "Chinese": {}}}, "one language has two names: Chinese, zh"),
         ({"targets": {"Klingon": {}}}, "unknown language 'Klingon'"),
         ({"target_language": "Klingon"}, "unknown language 'Klingon'"),

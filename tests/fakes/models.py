@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -31,7 +31,7 @@ Settings = partial(SpeechConfig, min_start_s=0.0)
 
 
 def make_rows(source: Sequence[Sequence[Sequence[float]]] | np.ndarray) -> AttentionRows:
-    """Rows from ``[draft, heads, source]``; what is missing to 1 counts as prompt."""
+    """Build rows from ``[draft, heads, source]``; what is missing to 1 counts as prompt."""
     array = np.asarray(source, dtype=np.float32)
     rest = (1 - array.sum(axis=2)).clip(0, 1)
     return AttentionRows(array, rest, np.zeros_like(rest))
@@ -103,7 +103,6 @@ class RandomEngine:
     seed: int
     failure_rate: float = 0.0
     calls: int = 0
-    accepted_at: Callable[[Prompt], tuple[int, ...]] = lambda p: p.token_ids[p.source_end :]
 
     def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
         self.calls += 1
@@ -132,24 +131,20 @@ class StoppingEngine:
         whole = self.inner.draft(prompt, max_tokens, readout, expected=expected)
         begun = 0
         if resumed is not None:
-            self.resumed += 1
-            begun = len(resumed.token_ids)
-            assert resumed.cut
-            assert resumed.token_ids == whole.token_ids[:begun]
+            self.resumed, begun = self.resumed + 1, len(resumed.token_ids)
+            assert (resumed.cut, resumed.token_ids) == (True, whole.token_ids[:begun])
         if gate is None or whole.rows is None:
             return whole
-        scan = AlignAtt(**gate.settings).scan(gate.frontier)
-        for t, row in enumerate(whole.rows.source):
-            reason = scan.judge(row)
-            if reason is not None:
-                assert t >= begun
-                self.stopped += 1
-                rows = AttentionRows(
-                    *(x[: t + 1] for x in (whole.rows.source, whole.rows.prompt, whole.rows.suffix))
-                )
-                steps = max(1, t + 1 - len(expected))
-                return Draft(whole.token_ids[: t + 1], False, rows, cut=True, steps=steps)
-        return whole
+        scan, rows = AlignAtt(**gate.settings).scan(gate.frontier), whole.rows
+        stops = (count for count, row in enumerate(rows.source, 1) if scan.judge(row) is not None)
+        count = next(stops, None)
+        if count is None:
+            return whole
+        assert count > begun
+        self.stopped += 1
+        seen = AttentionRows(rows.source[:count], rows.prompt[:count], rows.suffix[:count])
+        steps = max(1, count - len(expected))
+        return Draft(whole.token_ids[:count], False, seen, cut=True, steps=steps)
 
 
 @dataclass
@@ -163,7 +158,6 @@ class MonotoneEngine:
     prompts: Prompts = field(default_factory=Prompts)
     calls: int = 0
     failing: set[int] = field(default_factory=set)
-    source: Callable[[Prompt], list[str]] | None = None
     words: dict[tuple[int, ...], list[str]] = field(default_factory=dict)
 
     def build(self, words: Sequence[str], accepted: Sequence[int] = ()) -> Prompt:
@@ -215,7 +209,6 @@ class ScriptRecognizer:
     script: Sequence[Word]
     rng: random.Random = field(default_factory=lambda: random.Random(0))
     error_rate: float = 0.0
-    unsure_s: float = 0.6
     failing: set[int] = field(default_factory=set)
     spans: list[tuple[float, float]] = field(default_factory=list)
     last: list[tuple[str, Word]] = field(default_factory=list)
@@ -229,9 +222,8 @@ class ScriptRecognizer:
             raise EngineError("the fake recognizer failed")
         heard = [w for w in self.script if (w.start + w.end) / 2 >= begin and w.start + 0.05 < end]
         self.last = []
-        for word in heard:
-            text = word.text
-            if word.end > end - self.unsure_s and self.rng.random() < self.error_rate:
+        for word, text in ((word, word.text) for word in heard):
+            if word.end > end - 0.6 and self.rng.random() < self.error_rate:
                 # Never the same error twice: two hypotheses that agree are right here.
                 text = self.rng.choice(["uh{}", "wrong{}.", "x{}" + text]).format(len(self.spans))
             self.last.append((text, word))
