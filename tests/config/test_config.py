@@ -81,6 +81,11 @@ def own(code, **settings):
         ({"policy": {"topk": 3}}, "policy.topk: unknown key; the nearest known one is 'top_k'"),
         ({"policy": {"top_k": 0}}, "policy.top_k: .*greater than or equal to 1 .got 0."),
         ({"policy": {"median_width": 4}}, "odd width"),
+        ({"policy": {"name": "hold_n", "n": -1}}, "policy.n: .*equal to 0 .got -1."),
+        (
+            {"policy": {"name": "confidence", "tau_prob": 1.5}},
+            "policy.tau_prob: .*got 1.5",
+        ),
         ({"policy": {"name": "waitk"}}, "policy.name: expected one of .*'wait_k'.* got 'waitk'"),
         ({"policy": {"name": "wait_k", "k": 0}}, r"policy.k: .*equal to 1 \(got 0\)"),
         ({"policy": {"name": "wait_k", "n": 3}}, "policy.n: this key is called policy.k now"),
@@ -95,10 +100,7 @@ def own(code, **settings):
         ({"chunk_ms": 2010}, "cannot cut pieces of 2010 ms; take 2009"),
         (own("de", chunk_ms=5), "targets.de.chunk_ms: unknown key.*policy, speech; all targets"),
         (own("de", speech={"max_tail_s": 20}), "targets.de.speech.max_tail_s.*; all targets share"),
-        (
-            own("German", policy={"topk": 3}),
-            "targets.de.policy: topk: unknown key; .* one is 'top_k'",
-        ),
+        (own("German", policy={"topk": 3}), "targets.de.policy: topk: unknown key; .* is 'top_k'"),
         (own("de", policy={"drafts": 0}), "targets.de.policy: drafts: .*equal to 1 .got 0."),
         (own("de", policy={"n": 3}), "targets.de.policy: n: this key is called policy.drafts now"),
         ({"targets": {"zh": {}, "Chinese": {}}}, "one language has two names: Chinese, zh"),
@@ -106,6 +108,8 @@ def own(code, **settings):
         ({"target_language": "Klingon"}, "unknown language 'Klingon'"),
         ({"models": {}}, "models.asr: Field required"),
         ({"speech": {"recognizer": "kaldi"}}, r"speech\.recognizer: .*'qwen3-asr'"),
+        ({"speech": {"recognizer": "voxtral-realtime"}}, "consumes a stream of frames"),
+        ({"speech": {"recognizer": "gemma4-audio"}}, "write path .*fake-mt and its revision"),
     ],
 )
 def test_mistakes_are_explained(tmp_path, change, message):

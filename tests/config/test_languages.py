@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 
 import pytest
@@ -67,21 +66,6 @@ def test_a_missing_word_splitter_is_named(code, package, monkeypatch):
     assert f"needs a word splitter, {package}, which does not load here" in str(caught.value)
     assert "pip install 'alignatt_agent[cjk]'" in str(caught.value)
     language(code).check_spoken(live=False)
-
-
-@pytest.mark.parametrize(
-    ("code", "text", "words"),
-    [
-        ("Japanese", "注意機構は、未来を見ます。", "注意 機構 は 未来 を 見 ます"),
-        ("Korean", "모델은 단어를 읽습니다.", "모델은 단어를 읽습니다"),
-    ],
-)
-def test_word_splitters_of_the_official_package(code, text, words):
-    if importlib.util.find_spec(language(code).splitter) is None:
-        pytest.skip("the extra `cjk` is not installed")
-    from transformers.models.qwen3_asr import Qwen3ASRProcessor
-
-    assert Qwen3ASRProcessor.split_words_for_alignment(None, text, code) == words.split()
 
 
 @pytest.mark.parametrize("code", ["ja", "th", "yue", "zh"])

@@ -203,8 +203,11 @@ def heard_span(audio: FloatArray) -> tuple[float, float]:
 
 
 @dataclass
-class ScriptRecognizer:
-    """Reveals a timed script; words that end near the end of the audio may come out wrong."""
+class Script:
+    """Reveals a timed script; words that end near the end of the audio may come out wrong.
+
+    Times are in 80 ms bins, tail-relative, without punctuation.
+    """
 
     script: Sequence[Word]
     rng: random.Random = field(default_factory=lambda: random.Random(0))
@@ -229,17 +232,10 @@ class ScriptRecognizer:
             self.last.append((text, word))
         return Transcript(" ".join(text for text, _ in self.last))
 
-
-@dataclass
-class ScriptAligner:
-    """Times of the recognizer's latest words in 80 ms bins, tail-relative, without punctuation."""
-
-    recognizer: ScriptRecognizer
-
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
         begin, _ = heard_span(audio)
         items = []
-        for spoken, word in self.recognizer.last:
+        for spoken, word in self.last:
             start, end = (round((t - begin) / 0.08) * 0.08 for t in (word.start, word.end))
             parts = spoken.replace("-", " ").strip(".,?!").split()
             step = (end - start) / max(1, len(parts))

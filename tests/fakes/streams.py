@@ -16,8 +16,7 @@ from tests.fakes.models import (
     PieceTokenizer,
     Prompts,
     RandomEngine,
-    ScriptAligner,
-    ScriptRecognizer,
+    Script,
     Settings,
     clock_audio,
 )
@@ -29,8 +28,8 @@ SECONDS = 8.0
 
 
 def speech_side(seed=0, error_rate=0.0, script=SCRIPT, watch=None, **settings):
-    recognizer = ScriptRecognizer(script, random.Random(seed), error_rate)
-    return LiveTail(recognizer, ScriptAligner(recognizer), "en", Settings(**settings), watch)
+    spoken = Script(script, random.Random(seed), error_rate)
+    return LiveTail(spoken, spoken, "en", Settings(**settings), watch)
 
 
 def monotone():

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,10 +12,7 @@ from hypothesis import strategies as st
 
 from alignatt_agent.speech.commits import committed, overflow_commit
 from alignatt_agent.speech.hypothesis import Hypothesis
-from alignatt_agent.speech.live_tail import LiveTail
-from alignatt_agent.types import SAMPLE_RATE, Transcript, Word
-from alignatt_agent.types.engines import AlignedItem
-from tests.fakes.models import Settings, clock_audio, heard_span
+from alignatt_agent.types import Word
 from tests.speech.recognizer_errors import CHUNKS_MS, ErrorModel, make_talk, simulate, stream
 
 
@@ -141,50 +134,3 @@ def test_commits_in_a_talk_with_all_errors(chunk_ms):
         assert old.doubled > 0
     if chunk_ms <= 500:  # longer ones take two chunks to agree
         assert np.percentile(new.delays, 95) <= 1.5
-
-
-TICKS = Path(os.environ.get("ALIGNATT_FIXTURES", "")) / "qwen3_ticks.json"
-
-
-@dataclass
-class Ticks:
-    """What the real models made of a talk at every tick, as far as the tail still has its audio."""
-
-    ticks: list[dict]
-    heard: list[tuple[str, dict]] = field(default_factory=list)
-
-    def transcribe(self, audio, language, context="", expected=""):
-        begin, end = heard_span(audio)
-        tick = next(tick for tick in self.ticks if abs(tick["tick_s"] - end) < 0.01)
-        words = zip(tick["text"].split(), tick["words"], strict=True)
-        self.heard = [(text, w) for text, w in words if (w["start"] + w["end"]) / 2 >= begin]
-        return Transcript(" ".join(text for text, _ in self.heard))
-
-    def align(self, audio, text, language):
-        begin, _ = heard_span(audio)
-        return [AlignedItem(w["text"], w["start"] - begin, w["end"] - begin) for _, w in self.heard]
-
-
-@pytest.fixture(scope="module")
-def ticks():
-    if not os.environ.get("ALIGNATT_FIXTURES") or not TICKS.is_file():
-        pytest.skip("not run: ALIGNATT_FIXTURES names no folder with qwen3_ticks.json")
-    return json.loads(TICKS.read_text(encoding="utf-8"))["ticks"]
-
-
-@pytest.mark.parametrize("rule", ["agreed", "ended"])
-@pytest.mark.parametrize("hold_back_ms", [0, 250])
-def test_recorded_ticks_at_their_own_grid(ticks, rule, hold_back_ms):
-    models = Ticks(ticks)
-    tail = LiveTail(
-        models, models, "en", Settings(commit=rule, hold_back_ms=hold_back_ms, min_start_s=2.0)
-    )
-    closed, begin = [], 0
-    for tick in ticks:
-        end = round(tick["tick_s"] * SAMPLE_RATE)
-        closed += tail.push(clock_audio(begin, end)).sentences
-        begin = end
-    assert closed  # not all at the end
-    closed += tail.finish().sentences
-    said = [word.text for sentence in closed for word in sentence]
-    assert said == ticks[-1]["text"].split()

@@ -86,33 +86,6 @@ def with_template(published, tmp_path, template):
     return recognition_prompt(str(tmp_path))
 
 
-USER = "{{ '<|im_start|>user\n<|audio_pad|><|im_end|>\n' }}"
-SYSTEM = "{% if messages[0]['role'] == 'system' %}"
-
-
-@pytest.mark.parametrize(
-    ("template", "message"),
-    [
-        (
-            SYSTEM + "{{ raise_exception('System role not supported') }}{% endif %}" + USER,
-            "refuses the turns system, user: System role not supported; leave speech.context empty",
-        ),
-        (USER, "leaves out the system turn 'Align Att'; leave speech.context empty"),
-        (
-            SYSTEM + "{{ messages[0]['content'] | replace(' ', '') }}{% endif %}" + USER,
-            "changes the white space of the system turn 'Align Att'",
-        ),
-    ],
-)
-def test_a_template_without_a_place_for_the_context(published, tmp_path, template, message):
-    prompt = with_template(published, tmp_path, template)
-    assert prompt.ids("English")
-    with pytest.raises(ChatTemplateError) as caught:
-        prompt.ids("English", "Align Att")
-    assert message in str(caught.value)
-    assert str(tmp_path) in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("template", "message"),
     [
@@ -125,6 +98,28 @@ def test_a_template_without_a_place_for_the_context(published, tmp_path, templat
 def test_a_template_that_cannot_ask_at_all(published, tmp_path, template, message):
     with pytest.raises(ChatTemplateError, match=message):
         with_template(published, tmp_path, template)
+
+
+USER = "{{ '<|im_start|>user\n<|audio_pad|><|im_end|>\n' }}"
+
+
+@pytest.mark.parametrize(
+    ("system", "message"),
+    [
+        (
+            "raise_exception('not supported')",
+            "refuses the turns system, user: not supported; leave",
+        ),
+        ("''", "leaves out the system turn 'Align Att'; leave speech.context empty"),
+        ("messages[0]['content'] | replace(' ', '')", "changes the white space of the system turn"),
+    ],
+)
+def test_a_template_without_a_place_for_the_context(published, tmp_path, system, message):
+    template = f"{{% if messages[0].role == 'system' %}}{{{{ {system} }}}}{{% endif %}}{USER}"
+    prompt = with_template(published, tmp_path, template)
+    assert prompt.ids("English")
+    with pytest.raises(ChatTemplateError, match=rf"{tmp_path}.*{message}"):
+        prompt.ids("English", "Align Att")
 
 
 def test_a_context_that_the_recognizer_cannot_take(processor):
