@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from starlette.websockets import WebSocketDisconnect
+from websockets.sync.client import connect
 
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.resolved import resolve
@@ -111,13 +112,19 @@ def until(socket, kind):
     return found
 
 
+def send(socket, data=TALK, stop=False):
+    """Send audio in pieces of 100 ms."""
+    for piece in pieces(data):
+        socket.send_bytes(piece)
+    if stop:
+        socket.send_json({"type": "stop"})
+
+
 def speak(client, data=TALK, path="/ws", **changes):
     """Send a talk and stop; returns all messages."""
     with client.websocket_connect(path) as socket:
         found = [start(socket, **changes)]
-        for piece in pieces(data):
-            socket.send_bytes(piece)
-        socket.send_json({"type": "stop"})
+        send(socket, data, stop=True)
         return found + until(socket, "end")
 
 
@@ -171,6 +178,28 @@ class Running:
             connection.request("GET", path, headers=headers)
             answer = connection.getresponse()
             return answer.status, dict(answer.getheaders()), answer.read().decode()
+
+
+class RemoteSocket:
+    """Speaks to a server on a port as the sockets of a ``TestClient`` do."""
+
+    def __init__(self, port, **options):
+        self._socket = connect(f"ws://127.0.0.1:{port}/ws", proxy=None, **options)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._socket.close()
+
+    def send_json(self, message):
+        self._socket.send(json.dumps(message))
+
+    def send_bytes(self, data):
+        self._socket.send(data)
+
+    def receive_json(self):
+        return json.loads(self._socket.recv(timeout=WAIT_S))
 
 
 class Viewer(threading.Thread):

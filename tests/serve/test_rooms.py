@@ -10,10 +10,7 @@ import pytest
 from alignatt_agent.serve import rooms
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.serve.rooms import Room, Rooms
-
-
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 30))
+from tests.serve.live import run
 
 
 def said(text):

@@ -18,10 +18,7 @@ from alignatt_agent.serve.service import sampling_rate
 from alignatt_agent.serve.stream import MAX_WAITING_S, SpeakerStream
 from alignatt_agent.types import SAMPLE_RATE, EngineError, SourceView, SpeechUpdate
 from alignatt_agent.types.audio import Resampler
-
-
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 30))
+from tests.serve.live import run
 
 
 def noise(rate, seconds=1.0, seed=0):

@@ -18,63 +18,19 @@ from tests.serve.live import (
     TALK,
     WORDS,
     FakeLoader,
-    Running,
+    RemoteSocket,
     Viewer,
     german,
     make_service,
     pieces,
     refused,
+    send,
     speak,
     start,
     text_of,
     until,
     wait_until,
 )
-
-
-@pytest.fixture
-def service(tmp_path):
-    return make_service(tmp_path)
-
-
-@pytest.fixture
-def client(service):
-    with TestClient(create_app(service)) as client:
-        client.service = service
-        yield client
-
-
-@pytest.fixture
-def server(service):
-    with Running(service) as server:
-        yield server
-
-
-@pytest.fixture
-def remote(server):
-    """Speaks to a real server, as a ``client`` does."""
-    from websockets.sync.client import connect
-
-    class Socket:
-        def __init__(self, path="/ws", **options):
-            self.socket = connect(f"ws://127.0.0.1:{server.port}{path}", proxy=None, **options)
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            self.socket.close()
-
-        def send_json(self, message):
-            self.socket.send(json.dumps(message))
-
-        def send_bytes(self, data):
-            self.socket.send(data)
-
-        def receive_json(self):
-            return json.loads(self.socket.recv(timeout=30))
-
-    return Socket
 
 
 def test_pages_hold_everything_and_say_so(client):
@@ -109,32 +65,15 @@ def test_what_was_said_can_be_taken_along(client, kind):
         assert " " not in chinese
 
 
-@pytest.mark.parametrize(
-    ("query", "status", "code"),
-    [
-        ("room=nobody&target=de", 404, "room"),
-        ("room=talk&target=it", 404, "target"),
-        ("room=talk&target=de&format=exe", 400, "format"),
-    ],
-)
-def test_what_cannot_be_taken_along(client, query, status, code):
-    speak(client, room="talk")
-    answer = client.get(f"/transcript?{query}")
-    assert (answer.status_code, answer.json()["error"]) == (status, code)
-
-
-def test_viewers_see_the_same_whenever_they_come(server, remote):
+def test_viewers_see_the_same_whenever_they_come(server):
     early = Viewer(server.port)
-    with remote() as socket:
+    with RemoteSocket(server.port) as socket:
         start(socket, room="talk")
-        for piece in pieces(TALK[: len(TALK) // 2]):
-            socket.send_bytes(piece)
+        send(socket, TALK[: len(TALK) // 2])
         wait_until(lambda: early.saw("said"))
         late = Viewer(server.port)
         back = Viewer(server.port, **{"Last-Event-ID": early.ids[0]})
-        for piece in pieces(TALK[len(TALK) // 2 :]):
-            socket.send_bytes(piece)
-        socket.send_json({"type": "stop"})
+        send(socket, TALK[len(TALK) // 2 :], stop=True)
         until(socket, "end")
     for viewer in (early, late, back):
         wait_until(lambda viewer=viewer: viewer.saw("end"))
@@ -145,22 +84,19 @@ def test_viewers_see_the_same_whenever_they_come(server, remote):
     assert {event["type"] for event in early.events} == {"ready", "said", "end"}
 
 
-def test_a_speaker_who_lost_the_connection_goes_on(server, remote, service):
+def test_a_speaker_who_lost_the_connection_goes_on(server, service):
     half = len(TALK) // 2
-    with remote() as socket:
+    with RemoteSocket(server.port) as socket:
         ready = start(socket)
-        for piece in pieces(TALK[:half]):
-            socket.send_bytes(piece)
+        send(socket, TALK[:half])
         first = until(socket, "said")
         last = first[-1]["id"]
     room = service.rooms.find(ready["room"])
     wait_until(lambda: not room.speaking)
-    with remote() as socket:
+    with RemoteSocket(server.port) as socket:
         again = start(socket, session=ready["session"], since=last)
         assert (again["resumed"], again["room"]) == (True, ready["room"])
-        for piece in pieces(TALK[half:]):
-            socket.send_bytes(piece)
-        socket.send_json({"type": "stop"})
+        send(socket, TALK[half:], stop=True)
         second = until(socket, "end")
         assert second[-1]["audio_s"] == WORDS / 2
     # What was heard before the loss was said to its end, though nobody was there to read it.
@@ -170,16 +106,15 @@ def test_a_speaker_who_lost_the_connection_goes_on(server, remote, service):
 
 
 @pytest.mark.parametrize(("live", "then"), [(True, (5.7, 0.0)), (False, (3.4, 2.3))])
-def test_what_waits_for_a_slow_cascade_is_heard_in_one_step(server, remote, service, live, then):
+def test_what_waits_for_a_slow_cascade_is_heard_in_one_step(server, service, live, then):
     """So lag is bounded by what may wait and one step, however slow; a file keeps its grid."""
     slow, begin, end = service.engines.engines().translation, int(2.55 * 32_000), int(5.7 * 32_000)
     slow.released.clear()
-    with remote() as socket:
+    with RemoteSocket(server.port) as socket:
         start(socket, live=live)
         socket.send_bytes(TALK[:begin])
         wait_until(slow.entered.is_set)
-        for piece in pieces(TALK[begin:end]):
-            socket.send_bytes(piece)
+        send(socket, TALK[begin:end])
         (stream,) = service._streams
         wait_until(lambda: stream._waiting == (end - begin) // 2)
         slow.released.set()
@@ -189,14 +124,12 @@ def test_what_waits_for_a_slow_cascade_is_heard_in_one_step(server, remote, serv
     assert (status["audio_s"], status["behind_s"]) == then
 
 
-def test_fifty_viewers_come_and_go(server, remote, service):
-    with remote() as socket:
+def test_fifty_viewers_come_and_go(server, service):
+    with RemoteSocket(server.port) as socket:
         start(socket, room="talk")
         viewers = [Viewer(server.port, enough=2 if k % 2 else None) for k in range(50)]
         wait_until(lambda: service.viewers == 50)
-        for piece in pieces(TALK):
-            socket.send_bytes(piece)
-        socket.send_json({"type": "stop"})
+        send(socket, stop=True)
         found = until(socket, "end")
     assert text_of(found) == german(WORDS)
     for viewer in viewers[::2]:
@@ -208,33 +141,10 @@ def test_fifty_viewers_come_and_go(server, remote, service):
     assert text_of(speak_again.events) == german(WORDS)
 
 
-def test_viewers_beyond_the_limit_are_told(tmp_path):
-    with Running(make_service(tmp_path, max_viewers=1)) as server:
-        first = Viewer(server.port)
-        wait_until(lambda: server.service.viewers == 1)
-        status, headers, body = server.get("/events?room=talk")
-        assert (status, headers["retry-after"]) == (503, "10")
-        assert json.loads(body)["message"] == "1 viewers are here: try again later"
-        assert first.status == 200
-        assert server.get("/events?room=a%20b")[0] == 403
-
-
-def test_five_megabytes_are_not_even_read(server, remote):
-    with remote() as socket:
-        start(socket)
-        with pytest.raises(ConnectionClosed) as closed:
-            socket.send_bytes(bytes(5 * 2**20))
-            until(socket, "end")
-        # The connection may break before the close frame is read: nobody waits for the rest.
-        assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
-    with remote() as socket:
-        assert start(socket)["type"] == "ready"
-
-
-def test_a_stop_of_the_server_says_what_was_heard(server, remote):
+def test_a_stop_of_the_server_says_what_was_heard(server):
     """Though the speaker goes on speaking."""
     viewer = Viewer(server.port)
-    with remote() as socket:
+    with RemoteSocket(server.port) as socket:
         start(socket, room="talk")
 
         def talk_on():
@@ -259,13 +169,12 @@ def test_a_stop_of_the_server_says_what_was_heard(server, remote):
     assert viewer.events[-1]["code"] == "closing"
 
 
-def test_a_stop_of_the_server_waits_for_who_has_not_read_it_yet(server, remote):
+def test_a_stop_of_the_server_waits_for_who_has_not_read_it_yet(server):
     """He speaks on meanwhile: a connection that broke would take the last words along."""
     viewer = Viewer(server.port)
-    with remote(max_queue=1) as socket:  # reads when it is asked to
+    with RemoteSocket(server.port, max_queue=1) as socket:  # reads when it is asked to
         start(socket, room="talk")
-        for piece in pieces(TALK):
-            socket.send_bytes(piece)
+        send(socket)
         wait_until(lambda: viewer.saw("said"))
         stopping = threading.Thread(target=server.stop)
         stopping.start()
@@ -284,13 +193,11 @@ def test_dead_engines_are_told_once_and_started_again(tmp_path):
         with client.websocket_connect("/ws") as one, client.websocket_connect("/ws") as silent:
             start(one, room="talk")
             start(silent)
-            for piece in pieces(TALK[: len(TALK) // 2]):
-                one.send_bytes(piece)
+            send(one, TALK[: len(TALK) // 2])
             said = until(one, "said")
             loader.loading.clear()
             loader.kill()
-            for piece in pieces(TALK[len(TALK) // 2 :]):
-                one.send_bytes(piece)
+            send(one, TALK[len(TALK) // 2 :])
             for socket in (one, silent):
                 error = until(socket, "error")[-1]
                 assert (error["code"], error["final"]) == ("engine", True)

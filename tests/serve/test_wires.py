@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import signal
 import subprocess
 import sys
@@ -13,30 +12,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 from openai import AsyncOpenAI
-from starlette.testclient import TestClient
-from starlette.websockets import WebSocketDisconnect
-from websockets.sync.client import connect
 
-from alignatt_agent.serve.app import create_app
 from tests.fakes import agent as fakes
-from tests.serve.live import TALK, WORDS, Running, german, make_service, pcm, pieces, text_of
-
-
-@pytest.fixture
-def service(tmp_path):
-    return make_service(tmp_path)
-
-
-@pytest.fixture
-def server(service):
-    with Running(service) as server:
-        yield server
-
-
-@pytest.fixture
-def client(service):
-    with TestClient(create_app(service)) as client:
-        yield client
+from tests.serve.live import (
+    TALK,
+    WORDS,
+    RemoteSocket,
+    german,
+    pcm,
+    pieces,
+    send,
+    start,
+    text_of,
+    until,
+)
 
 
 # ---------------------------------------------------------------------- Simulstream
@@ -85,28 +74,6 @@ def test_one_connection_carries_one_stream_after_the_other(client):
         assert socket.receive_json() == {"end_of_processing": True}
     assert joined(german_one) == " " + german(WORDS)
     assert joined(chinese) == "".join(fakes.translated(fakes.word(k), True) for k in range(WORDS))
-
-
-@pytest.mark.parametrize(
-    ("settings", "code"),
-    [
-        ({"target_lang": "klingon"}, "language"),
-        ({"target_lang": None}, "language"),
-        ({"target_lang": {"a": 1}}, "language"),
-        ({"source_lang": "zh"}, "language"),
-        ({"sample_rate": 32}, "sample-rate"),
-        ({"sample_rate": 2e9}, "sample-rate"),
-        ({"sample_rate": "16000"}, "sample-rate"),
-    ],
-)
-def test_what_simulstream_would_swallow_is_refused(client, settings, code):
-    with client.websocket_connect("/") as socket:
-        socket.send_json(SETTINGS | settings)
-        socket.send_bytes(TALK[:3200])
-        assert socket.receive_json()["code"] == code
-        with pytest.raises(WebSocketDisconnect) as closed:
-            socket.receive_json()
-        assert closed.value.code == 1008
 
 
 def test_the_official_client_completes_its_talks(server, tmp_path):
@@ -176,22 +143,6 @@ def test_the_openai_sdk_is_told_what_is_wrong(server):
     assert error.error.type == "invalid_request_error"
 
 
-@pytest.mark.parametrize(
-    ("message", "code"),
-    [
-        ({"type": "session.input_audio_buffer.append", "audio": "no base64!"}, "audio"),
-        ({"type": "session.input_audio_buffer.append"}, "audio"),
-        ({"type": "response.create"}, "event"),
-        ({"nothing": 1}, "event"),
-    ],
-)
-def test_events_that_openai_does_not_have(client, message, code):
-    with client.websocket_connect("/v1/realtime/translations") as socket:
-        assert socket.receive_json()["type"] == "session.created"
-        socket.send_json(message)
-        assert socket.receive_json()["error"]["code"] == code
-
-
 # ---------------------------------------------------------------------- WhisperLiveKit
 INIT = {"type": "init", "protocol_version": 1, "source_lang": "en", "target_lang": "de"}
 
@@ -231,27 +182,6 @@ def test_whisperlivekits_words_are_translated(client):
         assert socket.receive_json()["committed_text"].startswith("Wort6")
 
 
-@pytest.mark.parametrize(
-    ("message", "code"),
-    [
-        (INIT | {"target_lang": "fr"}, "unsupported_direction"),
-        (INIT | {"source_lang": "de"}, "unsupported_direction"),
-        (INIT | {"target_lang": "en"}, "unsupported_direction"),
-        (INIT | {"protocol_version": 2}, "bad_protocol"),
-        (update(1, words(2)), "bad_protocol"),
-        ({"type": "update", "seq": "x"}, "bad_protocol"),
-        ({"type": "other"}, "bad_protocol"),
-    ],
-)
-def test_what_whisperlivekit_cannot_have(client, message, code):
-    with client.websocket_connect("/mt") as socket:
-        socket.send_json(message)
-        answer = socket.receive_json()
-        assert (answer["type"], answer["code"]) == ("error", code)
-        if message.get("target_lang") == "fr":
-            assert answer["supported"] == ["en-de", "en-zh"]
-
-
 # ---------------------------------------------------------------------- signals
 def test_a_signal_lets_speakers_finish_and_is_no_failure(tmp_path):
     root = Path(__file__).resolve().parents[2]
@@ -261,17 +191,13 @@ def test_a_signal_lets_speakers_finish_and_is_no_failure(tmp_path):
         stdout=subprocess.PIPE,
         text=True,
     )
-    address = process.stdout.readline().strip().removeprefix("http")
-    with connect(f"ws{address}ws", proxy=None) as socket:
-        socket.send(json.dumps({"type": "start", "targets": ["de"]}))
-        for piece in pieces(TALK):
-            socket.send(piece)
-        found = [json.loads(socket.recv())]
-        while found[-1]["type"] != "said":
-            found.append(json.loads(socket.recv()))
+    port = process.stdout.readline().strip().strip("/").rpartition(":")[2]
+    with RemoteSocket(port) as socket:
+        start(socket)
+        send(socket)
+        found = until(socket, "said")
         process.send_signal(signal.SIGTERM)
-        while found[-1]["type"] != "error":
-            found.append(json.loads(socket.recv()))
+        found += until(socket, "error")
     assert found[-1]["code"] == "closing"
     assert german(WORDS).startswith(text_of(found))
     assert process.communicate(timeout=30)[0] == "stopped\n"

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import pytest
+from starlette.testclient import TestClient
+
+from alignatt_agent.serve.app import create_app
+from tests.serve.live import Running, make_service
+
+
+@pytest.fixture
+def service(tmp_path):
+    return make_service(tmp_path)
+
+
+@pytest.fixture
+def client(service):
+    with TestClient(create_app(service)) as client:
+        yield client
+
+
+@pytest.fixture
+def server(service):
+    with Running(service) as server:
+        yield server

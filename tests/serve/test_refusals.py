@@ -1,0 +1,206 @@
+"""Abuse and wrong messages, on every wire: each is refused with a reason and leaves no trace."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from starlette.testclient import TestClient
+from websockets.exceptions import ConnectionClosed
+
+from alignatt_agent.serve.access import MAX_MESSAGE, MOST_WAITING
+from alignatt_agent.serve.app import create_app
+from tests.serve.live import (
+    TALK,
+    WORDS,
+    RemoteSocket,
+    Running,
+    Viewer,
+    german,
+    make_service,
+    refused,
+    send,
+    speak,
+    start,
+    text_of,
+    until,
+    wait_until,
+)
+
+OPENAI = "/v1/realtime/translations"
+INIT = {"type": "init", "protocol_version": 1, "source_lang": "en", "target_lang": "de"}
+UPDATE = {"type": "update", "seq": 1, "utterance_id": 0, "words": [["word0", 0, 400]]}
+SIMULSTREAM = {"sample_rate": 16000, "source_lang": "English", "target_lang": "German"}
+APPEND = {"type": "session.input_audio_buffer.append"}
+
+
+def ours(**changes):
+    return {"type": "start", "targets": ["de"], **changes}
+
+
+def theirs(**changes):
+    return [SIMULSTREAM | changes, TALK[:3200]]
+
+
+def init(**changes):
+    return [INIT | changes]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """One server for all: no refusal takes anything away from those after it."""
+    with TestClient(create_app(make_service(tmp_path_factory.mktemp("shared")))) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("path", "messages", "code"),
+    [
+        ("/ws", ["hello"], "json"),
+        ("/ws", ["[1, 2]"], "json"),
+        pytest.param("/ws", ["[" * 100_000], "json", id="deep JSON"),
+        ("/ws", [ours(sampel_rate=1)], "start"),
+        ("/ws", [ours(targets=[])], "language"),
+        ("/ws", [ours(targets=["klingon"])], "language"),
+        pytest.param("/ws", [ours(targets=["it"])], "language", id="no head set"),
+        ("/ws", [ours(source="zh")], "language"),
+        ("/ws", [ours(sample_rate=32)], "sample-rate"),
+        ("/ws", [ours(sample_rate=2e9)], "sample-rate"),
+        ("/ws", ['{"type": "start", "targets": ["de"], "sample_rate": NaN}'], "sample-rate"),
+        ("/ws", [ours(room="a b")], "room"),
+        pytest.param("/ws", [ours(session="x")], "session", id="no such session"),
+        pytest.param("/ws", [ours(), b"abc"], "odd-bytes", id="odd bytes"),
+        pytest.param("/ws", [ours()] * 2, "message", id="start twice"),
+        pytest.param("/ws", [ours(), bytes(MAX_MESSAGE + 2)], "message-size", id="long message"),
+        ("/", theirs(target_lang="klingon"), "language"),
+        ("/", theirs(target_lang=None), "language"),
+        ("/", theirs(target_lang={"a": 1}), "language"),
+        ("/", theirs(source_lang="zh"), "language"),
+        ("/", theirs(sample_rate=32), "sample-rate"),
+        ("/", theirs(sample_rate=2e9), "sample-rate"),
+        ("/", theirs(sample_rate="16000"), "sample-rate"),
+        (OPENAI, [APPEND | {"audio": "no base64!"}], "audio"),
+        (OPENAI, [APPEND], "audio"),
+        (OPENAI, [{"type": "response.create"}], "event"),
+        (OPENAI, [{"nothing": 1}], "event"),
+        ("/mt", init(target_lang="fr"), "unsupported_direction"),
+        ("/mt", init(source_lang="de"), "unsupported_direction"),
+        ("/mt", init(target_lang="en"), "unsupported_direction"),
+        ("/mt", init(protocol_version=2), "bad_protocol"),
+        ("/mt", [UPDATE], "bad_protocol"),
+        ("/mt", [{"type": "update", "seq": "x"}], "bad_protocol"),
+        ("/mt", [{"type": "other"}], "bad_protocol"),
+    ],
+)
+def test_abuse_is_refused_with_a_reason_and_leaves_no_trace(shared, path, messages, code):
+    answer, closed, reason = refused(shared, *messages, path=path)
+    error = answer.get("error", answer)
+    assert (error["code"], closed) == (code, 1009 if code == "message-size" else 1008)
+    assert reason
+    assert error["message"].startswith(reason[:100])
+    assert len(error["message"]) < 2000
+    if path in ("/", "/ws"):
+        assert error["final"]
+    if messages == init(target_lang="fr"):
+        assert error["supported"] == ["en-de", "en-zh"]
+    assert text_of(speak(shared)) == german(WORDS)  # its place is free again
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "code"),
+    [
+        ("/ws", {}, "token"),
+        ("/ws?token=wrong", {}, "token"),
+        ("/ws?token=viewer", {}, "token"),
+        ("/ws?token=right", {"origin": "http://evil.example"}, "origin"),
+        ("/mt", {}, "token"),
+    ],
+)
+def test_strangers_are_told_so(tmp_path, path, headers, code):
+    service = make_service(tmp_path, token="right", viewer_token="viewer")
+    with TestClient(create_app(service)) as client:
+        error, closed, _ = refused(client, path=path, headers=headers)
+        assert (error["code"], closed) == (code, 1008)
+        assert text_of(speak(client, path="/ws?token=right")) == german(WORDS)
+        for query, status in (("", 401), ("token=viewer", 404), ("token=right", 404)):
+            assert client.get(f"/transcript?room=x&{query}").status_code == status
+        assert client.get("/health").json() == {"status": "ok", "token": True}
+        assert client.get("/health?token=viewer").json()["max_speakers"] == 2
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "code"),
+    [
+        ("room=nobody&target=de", 404, "room"),
+        ("room=talk&target=it", 404, "target"),
+        ("room=talk&target=de&format=exe", 400, "format"),
+    ],
+)
+def test_transcripts_that_are_not_there(shared, query, status, code):
+    speak(shared, room="talk")
+    answer = shared.get(f"/transcript?{query}")
+    assert (answer.status_code, answer.json()["error"]) == (status, code)
+
+
+def test_bad_input_loses_nothing_that_was_heard(shared):
+    with shared.websocket_connect("/ws") as socket:
+        start(socket)
+        send(socket)
+        socket.send_bytes(b"odd")
+        found = until(socket, "error")
+    assert text_of(found) == german(WORDS)
+
+
+def test_speakers_beyond_the_limit_are_told_at_once_and_idle_ones_go(tmp_path):
+    service = make_service(tmp_path, max_speakers=2, idle_s=0.4)
+    with TestClient(create_app(service)) as client:
+        with client.websocket_connect("/ws") as one, client.websocket_connect("/ws") as two:
+            for socket in (one, two):
+                assert start(socket)["type"] == "ready"
+            error, closed, _ = refused(client, ours())
+            assert (error["code"], closed) == ("busy", 1013)
+            for socket in (one, two):
+                assert until(socket, "error")[-1]["code"] == "idle"
+        with client.websocket_connect("/ws") as silent:
+            assert until(silent, "error")[-1]["code"] == "idle"
+        assert text_of(speak(client)) == german(WORDS)
+
+
+def test_connections_that_say_nothing_are_counted(service, client):
+    with contextlib.ExitStack() as stack:
+        for _ in range(service.limits.max_speakers + MOST_WAITING):
+            stack.enter_context(client.websocket_connect("/mt"))
+        for path in ("/", "/ws", "/mt", OPENAI):
+            error, closed, _ = refused(client, path=path)
+            assert (error["code"], closed) == ("busy", 1013)
+    assert text_of(speak(client)) == german(WORDS)
+
+
+def test_two_speakers_cannot_have_one_room(shared):
+    with shared.websocket_connect("/ws") as socket:
+        start(socket, room="taken")
+        error, closed, _ = refused(shared, ours(room="taken"))
+    assert (error["code"], closed) == ("room-taken", 1013)
+
+
+def test_viewers_beyond_the_limit_are_told(tmp_path):
+    with Running(make_service(tmp_path, max_viewers=1)) as server:
+        first = Viewer(server.port)
+        wait_until(lambda: server.service.viewers == 1)
+        status, headers, body = server.get("/events?room=talk")
+        assert (status, headers["retry-after"]) == (503, "10")
+        assert "1 viewers are here: try again later" in body
+        assert first.status == 200
+        assert server.get("/events?room=a%20b")[0] == 403
+
+
+def test_five_megabytes_are_not_even_read(server):
+    with RemoteSocket(server.port) as socket:
+        start(socket)
+        with pytest.raises(ConnectionClosed) as closed:
+            socket.send_bytes(bytes(5 * 2**20))
+            until(socket, "end")
+        # The connection may break before the close frame is read: nobody waits for the rest.
+        assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
+    with RemoteSocket(server.port) as socket:
+        assert start(socket)["type"] == "ready"
