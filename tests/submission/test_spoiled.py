@@ -1,0 +1,172 @@
+"""Every way of spoiling a valid bundle is caught by name."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import partial
+
+import pytest
+import yaml
+
+from alignatt_agent.cli import run
+from alignatt_agent.submission.bundle import SystemName, write_checksums
+from alignatt_agent.submission.check import check_bundle
+
+LOW_DE, LOW_ZH = SystemName("low", "en", "de"), SystemName("low", "en", "zh")
+
+
+def edited(part, change):
+    """Spoil a file of a system; JSON is YAML, too."""
+
+    def spoil(bundle):
+        path = getattr(bundle.system(LOW_DE), part)
+        content = yaml.safe_load(path.read_text())
+        change(content)
+        path.write_text(json.dumps(content))
+
+    return spoil
+
+
+def logged(change):
+    """Spoil the entries of a log."""
+
+    def spoil(bundle):
+        path = bundle.system(LOW_DE).metrics
+        entries = [json.loads(line) for line in path.read_text().splitlines()]
+        change(entries)
+        path.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
+
+    return spoil
+
+
+def improve(entries):
+    """A better text: only scoring the log again tells."""
+    for entry in entries:
+        tokens = entry.get("generated_tokens", [])
+        entry["generated_tokens"] = [token.replace("Wort1", "Wort2") for token in tokens]
+
+
+def say_earlier(entries):
+    for entry in entries:
+        if "total_audio_processed" in entry:
+            entry["total_audio_processed"] -= 0.5
+
+
+def remove_a_talk(entries):
+    entries[:] = [entry for entry in entries if entry.get("id") != 1]
+
+
+def run_again(entries):
+    entries += list(entries)
+
+
+def set_version(package, scores):
+    scores["signature"]["versions"][package] = "0.0.9"
+
+
+def log_of_another_target(bundle):
+    shutil.copyfile(bundle.system(LOW_ZH).metrics, bundle.system(LOW_DE).metrics)
+
+
+def high_latency_as_low(bundle):
+    high = SystemName("high", "en", "de")
+    shutil.rmtree(bundle.system(LOW_DE).folder)
+    shutil.copytree(bundle.system(high).folder, bundle.system(LOW_DE).folder)
+    shutil.copyfile(bundle.image_agent(high), bundle.image_agent(LOW_DE))
+
+
+def references(text):
+    return lambda bundle: (bundle.devset / "ref" / "de.txt").write_text(text)
+
+
+def remove_the_proxy(bundle):
+    bundle.system(LOW_DE).proxy.unlink()
+
+
+def keep_only(bundle, name):
+    facts = json.loads(bundle.facts.read_text())
+    for other in facts["systems"]:
+        if other != str(name):
+            shutil.rmtree(bundle.system(SystemName.parse(other)).folder)
+    facts["systems"] = [str(name)]
+    bundle.facts.write_text(json.dumps(facts))
+    write_checksums(bundle)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "rules", "message"),
+    [
+        (logged(say_earlier), {"chunks", "cut-talk"}, ""),
+        (logged(run_again), {"rerun-appended", "duplicate-talk"}, ""),
+        (logged(lambda entries: entries[-1].update(deleted_tokens=["Wort1"])), {"append-only"}, ""),
+        (log_of_another_target, {"direction"}, "the output is not de"),
+        *(
+            (edited("scores", partial(set_version, name)), {"versions"}, f"{name} was 0.0.9, the")
+            for name in ("omnisteval", "simulstream", "alignatt_agent", "vllm")
+        ),
+        (edited("config", lambda it: it["speech"].update(hold_back_ms=700.0)), {"config"}, ""),
+        (
+            edited("config", lambda it: it.update(schedule="overlap")),
+            *({"config"}, "schedule: overlap; official scores"),
+        ),
+        (remove_the_proxy, {"files"}, "low/en-de/proxy.yaml: the file is missing"),
+        (references("Wort2\n" * 2), {"devset"}, ""),
+        (references("one line\n"), {"devset"}, ""),
+    ],
+)
+def test_a_spoiled_bundle(bundle, spoil, rules, message):
+    """The checksums are renewed, as a clever cheat would."""
+    spoil(bundle)
+    write_checksums(bundle)
+    findings = check_bundle(bundle.root, rescoring=False).findings
+    assert {finding.rule for finding in findings} == rules
+    assert any(message in str(finding) for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "rules", "message"),
+    [
+        (logged(improve), {"scores"}, "bleu is 100.0 in scores.json, but"),
+        (
+            logged(remove_a_talk),
+            *({"missing-talk", "scores"}, "missing from the log: talk1 (1 of 2 are there)"),
+        ),
+        (high_latency_as_low, {"regime"}, "outside low (0-2 s)"),
+    ],
+)
+def test_a_spoiled_bundle_that_is_scored_again(bundle, spoil, rules, message):
+    spoil(bundle)
+    keep_only(bundle, LOW_DE)
+    findings = check_bundle(bundle.root).findings
+    assert {finding.rule for finding in findings} == rules
+    assert message in str(findings[0])
+    assert "regime high" in findings[0].fix or rules != {"regime"}
+
+
+def test_changed_file(bundle):
+    with bundle.readme.open("a") as stream:
+        stream.write("one more line\n")
+    (bundle.root / "notes.txt").write_text("added later")
+    (bundle.image / "LICENSE").touch()
+    (bundle.image / "source" / "LICENSE").unlink()
+    report = check_bundle(bundle.root, rescoring=False)
+    found = {item.where: item.message for item in report.findings if item.rule == "checksum"}
+    assert found["README.md"].startswith("changed")
+    assert "added after" in found["notes.txt"]
+    assert "missing" in found["image/source/LICENSE"]
+
+
+def test_exit_status_and_text(bundle, capsys, tmp_path):
+    assert run("submission", ["check", str(bundle.root), "--skip-scores"]) == 0
+    assert "no violation found; the logs were not scored again" in capsys.readouterr().out
+    logged(run_again)(bundle)
+    assert run("submission", ["check", str(bundle.root), "--skip-scores"]) == 1
+    text = capsys.readouterr().out
+    assert "[rerun-appended] systems/low/en-de/metrics.jsonl: holds 2 runs" in text
+    assert "fix: Simulstream appends to an existing log: delete it" in text
+    assert "violation(s)" in text
+    assert run("submission", ["check", str(tmp_path)]) == 2
+    assert "is not a bundle" in capsys.readouterr().err
+    bundle.facts.write_text('{"format": 2}')
+    assert run("submission", ["check", str(bundle.root)]) == 2
