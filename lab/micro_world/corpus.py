@@ -9,11 +9,17 @@ from itertools import combinations
 from typing import NamedTuple
 
 from lab.micro_world.grammar import Grammar
-from lab.micro_world.linearize import english, linearize
+from lab.micro_world.linearize import english
+from lab.micro_world.linearize.chinese import Chinese
+from lab.micro_world.linearize.german import German
+from lab.micro_world.linearize.italian import Italian
 from lab.micro_world.linearize.writer import END, surface
 from lab.micro_world.tree import Sentence
 
-TARGETS = ("de", "it", "zh")
+WRITERS: dict[str, type[German | Italian | Chinese]] = {
+    writer.code: writer for writer in (German, Italian, Chinese)
+}
+TARGETS = tuple(WRITERS)
 LONGEST = 20
 """Words of a sentence."""
 
@@ -70,7 +76,7 @@ def sentences(seed: int | str, *, held_out: bool = False) -> Iterator[Pair]:
 
 def translate(tree: Sentence, language: str, rng: random.Random, where: dict[int, int]) -> Side:
     """Write a tree in a target language; ``where`` maps its identities to English word indices."""
-    tokens = linearize(tree, language, rng)
+    tokens = WRITERS[language](rng).sentence(tree)
     return Side(
         tuple(surface(tokens, spaced=language != "zh")),
         tuple(tuple(where[i] for i in token.ids) for token in tokens),
@@ -80,7 +86,7 @@ def translate(tree: Sentence, language: str, rng: random.Random, where: dict[int
 def _english(tree: Sentence) -> tuple[tuple[str, ...], dict[int, int]]:
     words: list[str] = []
     where: dict[int, int] = {}
-    for token in english(tree):
+    for token in english.linearize(tree):
         if token.glue:
             words[-1] += token.text
             where.setdefault(token.ids[0], len(words) - 1)

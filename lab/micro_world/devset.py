@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from itertools import count
@@ -14,7 +15,7 @@ import soundfile
 import yaml
 
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
-from lab.micro_world import lexicon, training
+from lab.micro_world import lexicon
 from lab.micro_world.corpus import TARGETS, Pair, sentences
 from lab.micro_world.lexicon import drawn_names
 from lab.micro_world.speech import Synthesizer, Voice, speak
@@ -92,7 +93,7 @@ def write(folder: Path, seed: int = SEED, least: int = SENTENCES) -> None:
 
     It holds at least ``least`` sentences: the last talk is spoken to its end.
     """
-    for part in ("ref", "wav", "contexts"):
+    for part in ("ref", "wav", "contexts", "gold"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     listing: list[dict[str, object]] = []
     lines: dict[str, list[str]] = {code: [] for code in ("en", *TARGETS)}
@@ -106,10 +107,9 @@ def write(folder: Path, seed: int = SEED, least: int = SENTENCES) -> None:
             for code in TARGETS:
                 lines[code].append(pair.targets[code].text)
         (folder / "contexts" / f"{talk.name}.txt").write_text("\n".join(talk.context) + "\n")
-        training.write_json(
-            folder / "gold" / f"{talk.name}.json",
-            [[w.text, round(w.start, 3), round(w.end, 3)] for w in talk.words],
-        )
+        gold = [[w.text, round(w.start, 3), round(w.end, 3)] for w in talk.words]
+        text = json.dumps(gold, indent=1, ensure_ascii=False) + "\n"
+        (folder / "gold" / f"{talk.name}.json").write_text(text)
     (folder / "audio-segments.yaml").write_text(yaml.safe_dump(listing, sort_keys=False))
     for code, texts in lines.items():
         (folder / "ref" / f"{code}.txt").write_text("\n".join(texts) + "\n")

@@ -235,9 +235,3 @@ def pad(rows: list[list[int]], value: int) -> torch.Tensor:
     """Right-pad integer rows to one tensor ``[batch, longest]``."""
     width = max(len(row) for row in rows)
     return torch.tensor([row + [value] * (width - len(row)) for row in rows])
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write ``content`` as indented JSON."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from lab.micro_world.tree import Leaf, Sentence
+from lab.micro_world.tree import Leaf
 
 INFLECTION: dict[str, Any] = yaml.safe_load(
     Path(__file__).with_name("inflection.yaml").read_text(encoding="utf-8")
@@ -70,10 +70,6 @@ class Writer:
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-
-    def sentence(self, sentence: Sentence) -> list[Token]:
-        """Return the words and marks of a sentence."""
-        raise NotImplementedError
 
     def pick(self, leaf: Leaf[Any]) -> Any:
         """Draw one of the synonyms of a word."""
