@@ -6,7 +6,7 @@ are not available, never for what the weights know.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,25 +72,17 @@ def write_shape(architecture: str, folder: Path, seed: int = 0, **sizes: Any) ->
     MiLMMT-46-4B.
     """
     tokenizer = templates.tokenizer(architecture)
-    sizes = {**random_models.tiny(architecture), **sizes, "max_position_embeddings": 8192}
-    make: Any = AutoModelForCausalLM.from_config
-    if architecture in _WITH_TOWERS:
-        configuration, make = _WITH_TOWERS[architecture]
-        media = _add_media(tokenizer) if architecture == "gemma4" else {}
-        config = configuration(text_config=sizes, **TABLE["towers"][architecture], **media)
-    else:
-        config = AutoConfig.for_model(**sizes)
-    text, stops = config.get_text_config(), templates.FAMILIES[architecture].stops
-    text.bos_token_id, text.pad_token_id = tokenizer.bos_token_id, tokenizer.pad_token_id
-    ends = tokenizer.convert_tokens_to_ids(stops)
-    text.eos_token_id = ends[0]
+    make, config = _configuration(architecture, tokenizer, sizes)
+    ends = tokenizer.convert_tokens_to_ids(templates.FAMILIES[architecture].stops)
+    ids = {"bos_token_id": tokenizer.bos_token_id, "pad_token_id": tokenizer.pad_token_id}
+    text = config.get_text_config()
+    vars(text).update(ids, eos_token_id=ends[0])
     model = random_models.drawn(lambda: make(config), seed)
     random_models.season(model, architecture)
     if architecture == "gemma4" and text.num_hidden_layers > _SHALLOW:
         for name, weight in model.named_parameters():
             if name.endswith("q_norm.weight"):
                 weight.data.mul_(_CALM)
-    ids = {"bos_token_id": text.bos_token_id, "pad_token_id": text.pad_token_id}
     model.generation_config = GenerationConfig(**ids, eos_token_id=ends, do_sample=True, top_k=64)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -99,6 +91,18 @@ def write_shape(architecture: str, folder: Path, seed: int = 0, **sizes: Any) ->
         silent = tokenizer.convert_tokens_to_ids(list(MEDIA.values()))
         _as_published(folder / "model.safetensors", text, silent)
     return folder
+
+
+def _configuration(
+    architecture: str, tokenizer: Any, sizes: Mapping[str, Any]
+) -> tuple[Callable[[Any], Any], Any]:
+    """Return what makes a model, and the configuration that it takes."""
+    text = {**random_models.tiny(architecture), **sizes, "max_position_embeddings": 8192}
+    if architecture not in _WITH_TOWERS:
+        return AutoModelForCausalLM.from_config, AutoConfig.for_model(**text)
+    configuration, make = _WITH_TOWERS[architecture]
+    media = _add_media(tokenizer) if architecture == "gemma4" else {}
+    return make, configuration(text_config=text, **TABLE["towers"][architecture], **media)
 
 
 def _add_media(tokenizer: Any) -> dict[str, int]:
