@@ -9,7 +9,7 @@ engine: milliseconds per token, all paired in one run; every vLLM contender eage
 cold: nothing of the prompt is in the prefix cache. warm: its whole blocks are, as in a stream.
 The prompts are 60, 180 and 420 tokens long, half of them with an accepted prefix; drafts have 16
 to 20 tokens and never end by themselves. All engines are started several times, since two
-processes of the same engine differ by some percent; memory is read after many requests.
+processes of the same engine differ by some percent.
 
 streams: many at once on the same engines; each has to emit what it emits alone. With --paced the
 audio comes by the clock; lag is the time from the end of a chunk's audio to its emission.
@@ -21,8 +21,6 @@ Examples:
     python -m lab.bench --output outputs/bench --quick
   how many speakers this machine keeps up with, and how late it is for more of them:
     python -m lab.bench --output outputs/bench --only streams --streams 1 2 4 8 16 32 --paced
-  what 10,000 requests leave behind in the engine:
-    python -m lab.bench --output outputs/bench --only engine --sizes micro --requests 10000
 
 writes OUT/engine.json, OUT/streams.json
 
@@ -59,8 +57,6 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument_group("engine").add_argument
     text = "embedded model and one of 200 M parameters, kept in OUT/models; --quick: only micro"
     add("--sizes", nargs="+", choices=("micro", "larger"), help=text)
-    text = "requests that must leave nothing behind; default 1000, with --quick 100"
-    add("--requests", type=int, metavar="N", help=text)
     group = parser.add_argument_group("streams")
     add = group.add_argument
     shared_options(

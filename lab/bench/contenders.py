@@ -19,15 +19,13 @@ from alignatt_agent.config.agent_config import ModelConfig, load_config
 from alignatt_agent.config.checkpoints import locate_one
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.sections import SHARE
-from alignatt_agent.doctor.config_checks import weight_bytes
-from alignatt_agent.doctor.machine_checks import GIB, free_memory
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_environment, on_cpu
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.policy import AlignAtt
-from alignatt_agent.types import EngineError, Prompt
+from alignatt_agent.types import Prompt
 from alignatt_agent.types.engines import Gate, Readout, TranslationEngine
 from lab.bench import fused_attention
 from lab.bench.fused_attention import Seam
@@ -87,17 +85,6 @@ def larger(folder: Path) -> Size:
     return Size("larger", ModelConfig(path=str(folder), dtype="float32"), heads, seconds=100)
 
 
-def check_memory(size: Size) -> None:
-    """Refuse to start where caches and weights exceed memory: a swap measures the disk."""
-    weights = weight_bytes(size.model)
-    need, free = len(ENGINES) * (GIB + weights) + 2 * weights, free_memory()
-    if on_cpu() and need > free:
-        raise EngineError(
-            f"the {size.name} model needs {need / GIB:.1f} GiB of free memory for {len(ENGINES)} "
-            f"engines and Transformers, {free / GIB:.1f} are free; end other programs"
-        )
-
-
 @dataclass(frozen=True)
 class Contender:
     """One way to draft."""
@@ -113,11 +100,6 @@ class Contender:
         if self.served is None:
             return time.process_time()
         return sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in self.served.pids)
-
-    def resident_bytes(self) -> int:
-        """Return the resident memory of its engine's processes."""
-        pids = self.served.pids if self.served else ()
-        return sum(psutil.Process(pid).memory_info().rss for pid in pids)
 
     def milliseconds(self, prompt: Prompt, tokens: int) -> float:
         """Draft ``tokens`` tokens and return milliseconds per token, the prompt's included."""

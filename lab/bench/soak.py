@@ -96,12 +96,7 @@ class Viewer(threading.Thread):
 
 # ---------------------------------------------------------------------- what it does
 class Watch:
-    """Makes a row of every minute.
-
-    Args:
-        server: whose memory is read.
-        begin: when the speaker began, where he speaks by the clock.
-    """
+    """Makes a row of every minute; ``begin`` is set where the audio comes by the clock."""
 
     def __init__(self, server: psutil.Process, begin: float | None) -> None:
         self._server, self._begin = server, begin

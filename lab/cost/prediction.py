@@ -34,25 +34,15 @@ _PROMPT = 24
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Where engines run.
+    """Where engines run; seconds are those of the host."""
 
-    Attributes:
-        bandwidth: bytes that can be read from memory in a second.
-        rate: operations of bfloat16 in a second, dense.
-        request_s: host seconds of a request.
-        step_s: host seconds of a decoding step.
-        layer_s: host seconds of a layer in a step, where every operation is launched by itself.
-        graph_s: the same where a graph launches them.
-        features_s: host seconds of the features of a second of audio.
-    """
-
-    bandwidth: float
-    rate: float
+    bandwidth: float  # bytes of memory a second
+    rate: float  # dense operations of bfloat16 a second
     request_s: float = 4e-3
-    step_s: float = 1e-3
-    layer_s: float = 0.5e-3
-    graph_s: float = 0.03e-3
-    features_s: float = 2e-3
+    step_s: float = 1e-3  # a decoding step, and each of its layers:
+    layer_s: float = 0.5e-3  # where every operation is launched by itself
+    graph_s: float = 0.03e-3  # where a graph launches them
+    features_s: float = 2e-3  # of a second of audio
 
 
 DEVICES: Mapping[str, Device] = {
@@ -67,21 +57,13 @@ DEVICES: Mapping[str, Device] = {
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a chunk asks of a model.
-
-    Attributes:
-        requests: of one chunk.
-        steps: forward passes of all of them.
-        prefill: tokens that the first pass of each reads.
-        audio_s: audio of each, in seconds.
-        share: of chunks that reach the model.
-    """
+    """What a chunk asks of a model."""
 
     requests: float
-    steps: float
-    prefill: float
-    audio_s: float
-    share: float
+    steps: float  # forward passes of all of them
+    prefill: float  # tokens that the first pass of each reads
+    audio_s: float  # of each
+    share: float  # of chunks that reach the model
 
 
 def demands(work: Workload) -> dict[str, Demand]:

@@ -16,33 +16,19 @@ STEPS = "steps.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Averages of a run; those of a chunk count chunks of the run's own length.
-
-    Attributes:
-        chunk_s: length of a chunk, in seconds.
-        heard: share of chunks whose live tail was transcribed and timed.
-        tail_s: audio of such a tail, in seconds.
-        tail_words: words of its transcript.
-        open_words: words of the open utterance.
-        requests: how often the recognizer was asked for a transcript.
-        asr_steps: tokens that it sampled for it.
-        drafted: share of chunks that asked the translation model.
-        draft_steps: tokens that it sampled in such a chunk.
-        accepted: tokens of them that were emitted.
-        seconds: measured seconds of every stage of a chunk.
-    """
+    """Averages of a run; those of a chunk count chunks of the run's own length."""
 
     chunk_s: float
-    heard: float
-    tail_s: float
-    tail_words: float
-    open_words: float
-    requests: float
-    asr_steps: float
-    drafted: float
-    draft_steps: float
-    accepted: float
-    seconds: dict[str, float]
+    heard: float  # share of chunks whose live tail was transcribed and timed
+    tail_s: float  # audio of such a tail
+    tail_words: float  # of its transcript
+    open_words: float  # of the open utterance
+    requests: float  # how often the recognizer was asked for a transcript
+    asr_steps: float  # tokens that it sampled for it
+    drafted: float  # share of chunks that asked the translation model
+    draft_steps: float  # tokens that it sampled in such a chunk
+    accepted: float  # tokens of them that were emitted
+    seconds: dict[str, float]  # measured, of every stage of a chunk
 
     @property
     def rest(self) -> float:

@@ -13,7 +13,7 @@ Examples:
 
   your own models, head sets and dev set:
     python -m lab.curves --config-low my-low.yaml --config-high my-high.yaml \
-        --devset DIR --target de --pairs news-en-{target}.jsonl --output outputs/my-curves
+        --devset DIR --target de --output outputs/my-curves
 
   what was chosen, on a dev set that nothing was chosen on, against single rivals:
     python -m lab.micro_world devset --devset-seed 9000 --sentences 1200 --output outputs/claims
@@ -58,9 +58,6 @@ from lab.curves.grid import OPERATING, SIZES, sweep
 from lab.curves.pareto import RESAMPLES
 from lab.curves.report import tables
 
-MICRO_PAIRS = "micro:120:79"
-"""Gold pairs that no shipped head set was chosen or judged on."""
-
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
@@ -81,12 +78,6 @@ def build_parser() -> argparse.ArgumentParser:
     for name in OPERATING:
         text = f"maintained configuration for {name} latency, name or path; default %(default)s"
         add(f"--config-{name}", default=f"micro-{name}", metavar="CONFIG", help=text)
-    text = (
-        "pairs with gold word alignments for the peak accuracy of the ablations, as alignatt "
-        "calibrate reads them; {target} stands for the language code; default: "
-        f"{MICRO_PAIRS} for the embedded models, none for others"
-    )
-    add("--pairs", metavar="FILE", help=text)
     text = "resamples of the bootstrap; default %(default)s"
     add("--resamples", type=int, default=RESAMPLES, help=text)
     text = (
@@ -120,13 +111,11 @@ def study_from(arguments: argparse.Namespace) -> Study:
         )
         for name in OPERATING
     }
-    micro = MICRO_PAIRS if "label" in plans["low"][0].signature else None
     return Study(
         plans=plans["low"],
         bases={name: _config(runs[0]) for name, runs in plans.items()},
         output=arguments.output,
         size=arguments.points,
-        pairs=arguments.pairs or micro,
         resamples=arguments.resamples,
         only=arguments.only,
         streams=arguments.streams,

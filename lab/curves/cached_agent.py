@@ -30,21 +30,13 @@ StartEngines = Callable[[ModelsConfig, Sequence[tuple[int, int]]], Engines]
 
 @dataclass(frozen=True, slots=True)
 class EngineSetup:
-    """The engines that all runs of a sweep share, in whichever process they are loaded.
+    """The engines that all runs of a sweep share, in whichever process they are loaded."""
 
-    Attributes:
-        start: loads engines that read these heads; importable.
-        models: their checkpoints.
-        names: what identifies each checkpoint and how it runs, by role.
-        readouts: that serve every request for some of their heads.
-        cache: file of the results; ``None`` for one that ends with the process.
-    """
-
-    start: StartEngines
+    start: StartEngines  # importable
     models: ModelsConfig
-    names: Mapping[str, str]
-    readouts: tuple[Readout, ...]
-    cache: Path | None
+    names: Mapping[str, str]  # what identifies each checkpoint and how it runs, by role
+    readouts: tuple[Readout, ...]  # that serve every request for some of their heads
+    cache: Path | None  # of the results; ``None`` for one that ends with the process
 
     def load(self) -> Engines:
         """Load the engines, or return the loaded ones."""

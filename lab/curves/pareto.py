@@ -85,16 +85,9 @@ class Resampled:
     def front_at(
         self, runs: Sequence[str], latency: str, quality: str, wanted: Array | str
     ) -> Array:
-        """Read the front of ``runs`` off at given latencies, in every resample.
+        """Read the front of ``runs`` off in every resample; the first is all segments.
 
-        Args:
-            runs: names of the runs of one policy.
-            latency: ``"cu_ms"`` or ``"ca_ms"``.
-            quality: ``"bleu"`` or ``"chrf"``.
-            wanted: latencies, ``[places]``, or the run whose latency in the same resample counts.
-
-        Returns:
-            ``[1 + resamples]`` or ``[1 + resamples, places]``; first all segments.
+        ``wanted`` are latencies, ``[places]``, or the run whose latency in each resample counts.
         """
         x = np.stack([self._scores[run][latency] for run in runs], axis=1)
         y = np.stack([self._scores[run][quality] for run in runs], axis=1)

@@ -47,19 +47,9 @@ def curve_entry(
     }
 
 
-def ablation_entry(
-    points: Sequence[Point], scores: Resampled, peaks: Mapping[str, float]
-) -> list[dict[str, Any]]:
+def ablation_entry(points: Sequence[Point], scores: Resampled) -> list[dict[str, Any]]:
     """Return one row per variant of the gate on one target."""
-    return [
-        {
-            "name": point.name,
-            "label": point.label,
-            "peak_accuracy": round(peaks[point.name], 4) if peaks else None,
-            **_intervals(scores, point.name),
-        }
-        for point in points
-    ]
+    return [{"name": x.name, "label": x.label, **_intervals(scores, x.name)} for x in points]
 
 
 def _intervals(scores: Resampled, run: str) -> dict[str, Any]:
@@ -78,13 +68,12 @@ def tables(content: Mapping[str, Any]) -> Iterator[str]:
         rows = [
             [
                 row["label"],
-                "-" if row["peak_accuracy"] is None else f"{100 * row['peak_accuracy']:.1f} %",
                 *(f"{row[score]['value']:.1f}" for score in QUALITIES),
                 *(f"{row[score]['value'] / 1000:.2f}" for score in LATENCIES),
             ]
             for row in variants
         ]
-        yield table(rows, ("variant", "peak accuracy", "BLEU", "chrF", "CU s", "CA s"))
+        yield table(rows, ("variant", "BLEU", "chrF", "CU s", "CA s"))
 
 
 def _against(item: Mapping[str, Any]) -> list[str]:

@@ -14,18 +14,11 @@ from alignatt_agent.evaluation.statistics import Array
 
 @dataclass(frozen=True, slots=True)
 class SegmentScores:
-    """Scores of a run as sums over its segments, so that resamples of segments cost nothing.
+    """Scores of a run as sums over its segments, so that resamples of segments cost nothing."""
 
-    Attributes:
-        bleu: ``[segments, 10]``, sacreBLEU's statistics of each segment.
-        chrf: ``[segments, 18]``, the same of chrF2.
-        cu_ms: ``[segments]``, computation-unaware LongYAAL; NaN where it is not defined.
-        ca_ms: ``[segments]``, computation-aware LongYAAL.
-    """
-
-    bleu: Array
-    chrf: Array
-    cu_ms: Array
+    bleu: Array  # [segments, 10], sacreBLEU's statistics
+    chrf: Array  # [segments, 18], those of chrF2
+    cu_ms: Array  # [segments], LongYAAL; NaN where it is not defined
     ca_ms: Array
 
     @classmethod

@@ -3,17 +3,11 @@
 The folder OUT then holds bundle.00, bundle.01, ... and MANIFEST.json with versions and hashes. On
 the GPU machine, when all parts are in one folder DIR:
     python3 -m lab.gpu.unpack DIR /tmp/site
-    PYTHONPATH=/tmp/site python3 -m lab.gpu --output OUT --unpinned
+    PYTHONPATH=/tmp/site python3 -m lab.gpu --output OUT
 
---check PYTHON imports, here, what the parts of lab.gpu import, with another interpreter: one that
-has the GPU machine's Python and torch, if there is one. Without a GPU some imports cannot work;
-they are named.
-
-Examples:
+Example:
   for Python 3.12:
     python -m lab.gpu.bundle --output outputs/bundle
-  with an import check:
-    python -m lab.gpu.bundle --output outputs/bundle --check /opt/torch/bin/python3
 """
 
 from __future__ import annotations
@@ -22,7 +16,6 @@ import argparse
 import fnmatch
 import hashlib
 import lzma
-import os
 import re
 import shutil
 import subprocess
@@ -61,7 +54,6 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--python", default="3.12", help="of the GPU machine; default %(default)s")
     text = "largest part in MB; default %(default)s"
     parser.add_argument("--part-mb", type=float, default=PART_MB, metavar="MB", help=text)
-    parser.add_argument("--check", metavar="PYTHON", help="interpreter for an import check")
     return parser
 
 
@@ -87,7 +79,7 @@ def main() -> int:
     write_manifest(output, parts, arguments.python, {name: pins[name] for name in wanted})
     for path in parts:
         print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
-    return check(arguments.check, site) if arguments.check else 0
+    return 0
 
 
 def locked() -> Iterator[tuple[str, str]]:
@@ -156,25 +148,6 @@ def write_manifest(output: Path, parts: list[Path], python: str, packages: dict[
     hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in parts}
     manifest = {"python": python, "packages": packages, "parts": hashes}
     commands.write_json(output / "MANIFEST.json", manifest)
-
-
-def check(python: str, site: Path) -> int:
-    """Import what ``run`` does, with another interpreter."""
-    script = (
-        "import importlib, sys, torch\nfrom lab.gpu import exactness\n"
-        "print(sys.version.split()[0], torch.__version__)\n"
-        "bad = 0\n"
-        "for name in (*exactness.IMPORTS, *exactness.GPU_IMPORTS):\n"
-        "    try:\n"
-        "        importlib.import_module(name); print('ok  ', name)\n"
-        "    except Exception as error:\n"
-        "        bad = 1; print('FAIL', name, type(error).__name__, error)\n"
-        "sys.exit(bad)\n"
-    )
-    folders = os.pathsep.join(map(str, (site, ROOT)))
-    return subprocess.run(
-        [python, "-c", script], env={**os.environ, "PYTHONPATH": folders}, check=False
-    ).returncode
 
 
 if __name__ == "__main__":

@@ -49,32 +49,22 @@ class Ask:
 
 @dataclass(frozen=True)
 class RequestResult:
-    """Result of one request.
+    """Result of one request."""
 
-    Attributes:
-        sampled: every sampled id, including the one that ended the turn.
-        logprobs: for every sampled id the most likely ids with their log-probabilities.
-        cached: prompt tokens out of the prefix cache.
-        token_ids: ids of the draft, those with a row.
-    """
-
-    sampled: tuple[int, ...]
-    logprobs: tuple[tuple[tuple[int, float], ...], ...]
-    cached: int
-    token_ids: tuple[int, ...]
+    sampled: tuple[int, ...]  # with the one that ended the turn
+    logprobs: tuple[tuple[tuple[int, float], ...], ...]  # the most likely ids of every sampled one
+    cached: int  # prompt tokens out of the prefix cache
+    token_ids: tuple[int, ...]  # of the draft, those with a row
     ended: bool
     rows: AttentionRows | None
 
 
 @dataclass
 class Verdicts:
-    """Gate decisions on rows, compared with those on the rows of Transformers.
+    """Gate decisions on rows, compared with those on the rows of Transformers in the same type.
 
-    Attributes:
-        same: equal decisions on the rows of Transformers eager in the same type.
-        settled: decisions on which Transformers agrees in eager and fused attention and in
-            float32. Rounding decides the others.
-        same_settled: settled ones that are the same.
+    Settled are those on which Transformers agrees in eager and fused attention and in float32;
+    rounding decides the others.
     """
 
     total: int = 0
@@ -113,18 +103,7 @@ def decide(ask: Ask, answer: RequestResult, rows: AttentionRows) -> Decisions:
 
 @dataclass
 class Cell:
-    """One cell of the matrix: a model, engine mode (or ``SEAM``), type and situation.
-
-    Attributes:
-        tokens: drafted tokens with rows.
-        same_dtype: gap to Transformers eager in the same type.
-        fp32: gap to Transformers eager in float32.
-        floor: gap of Transformers eager in the same type to float32.
-        logprob_gap: largest difference of a log-probability to Transformers in float32.
-        same_ids: requests whose sampled ids are the same without capture.
-        same_logprobs: requests whose log-probabilities are bit-identical without capture.
-        problems: missed bars.
-    """
+    """One cell of the matrix: a model, engine mode (or ``SEAM``), type and situation."""
 
     subject: str
     trained: bool
@@ -132,15 +111,15 @@ class Cell:
     dtype: str
     situation: str
     requests: int = 0
-    tokens: int = 0
-    same_dtype: Gap = field(default_factory=Gap)
-    fp32: Gap = field(default_factory=Gap)
-    floor: Gap = field(default_factory=Gap)
+    tokens: int = 0  # drafted, with rows
+    same_dtype: Gap = field(default_factory=Gap)  # to Transformers eager in the same type
+    fp32: Gap = field(default_factory=Gap)  # to Transformers eager in float32
+    floor: Gap = field(default_factory=Gap)  # of Transformers eager in the same type to float32
     verdicts: Verdicts = field(default_factory=Verdicts)
-    logprob_gap: float = 0.0
-    same_ids: int = 0
-    same_logprobs: int = 0
-    problems: list[str] = field(default_factory=list)
+    logprob_gap: float = 0.0  # the largest to Transformers in float32
+    same_ids: int = 0  # requests with the same ids without capture
+    same_logprobs: int = 0  # to the bit
+    problems: list[str] = field(default_factory=list)  # missed bars
 
     @property
     def name(self) -> str:

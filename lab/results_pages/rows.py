@@ -112,9 +112,7 @@ def claims(*files: Row) -> Iterator[Row]:
 def ablation(finishes: Row, follows: Row) -> Iterator[Row]:
     """Yield changed settings, for both translators."""
     for one, two in zip(*(data["ablation"]["de"] for data in (finishes, follows)), strict=True):
-        accuracy = [item.get("peak_accuracy") for item in (one, two)]
-        found = {"label": one["label"], "peak_accuracy": accuracy}
-        yield {**found, "finishes": one, "follows": two}
+        yield {"label": one["label"], "finishes": one, "follows": two}
 
 
 def head_sets(*files: Row) -> Iterator[Row]:
