@@ -211,13 +211,26 @@ def test_other_arrays_are_refused_and_the_stream_goes_on(agent, samples, shape):
     assert heard(agent, talk(8)) == expected(8)
 
 
-def test_unknown_language_is_named_and_never_replaced(agent):
+@pytest.mark.parametrize(
+    ("side", "name", "message"),
+    [
+        ("target", "Klingon", r"'Klingon'.*de \(German\)"),
+        ("source", "Czech", "off-line only"),
+        ("source", "uk", "not among the languages"),
+    ],
+)
+def test_languages_that_cannot_be_are_refused_and_never_replaced(
+    agent, config, side, name, message
+):
     agent.set_target_language("de")
-    with pytest.raises(LanguageError, match=r"'Klingon'.*de \(German\)"):
-        agent.set_target_language("Klingon")
+    with pytest.raises(LanguageError, match=message):
+        getattr(agent, f"set_{side}_language")(name)
     # the WebSocket server only logs that error and goes on
     with pytest.raises(ConfigError, match="no target language"):
         agent.process_chunk(talk(4))
+    setattr(config, f"{side}_language", name)
+    with pytest.raises((LanguageError, ConfigError), match=message):
+        FakeAgent.load_model(config)
 
 
 def test_direction_without_head_set(agent):
@@ -237,20 +250,6 @@ def test_into_english_without_a_gate(tmp_path, monkeypatch):
     agent = FakeAgent(yaml_config(str(config)))
     for spoken in ("de", "Cantonese"):
         assert stream(agent, talk(12), "English", spoken) == expected(12)
-
-
-@pytest.mark.parametrize(
-    ("spoken", "message"), [("Czech", "off-line only"), ("uk", "not among the languages")]
-)
-def test_languages_that_cannot_be_heard_live_are_refused(agent, config, spoken, message):
-    agent.set_target_language("de")
-    with pytest.raises(LanguageError, match=message):
-        agent.set_source_language(spoken)
-    with pytest.raises(ConfigError, match="no target language"):
-        agent.process_chunk(talk(4))
-    config.source_language = spoken
-    with pytest.raises(LanguageError, match=message):
-        FakeAgent.load_model(config)
 
 
 def test_engine_error_in_mid_stream_keeps_what_was_emitted(agent, fake_engines, caplog):

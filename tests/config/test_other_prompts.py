@@ -16,33 +16,23 @@ from tests.fakes.agent import FakeAgent, head_set, write_config
 OURS = PromptConfig().digest("en", "de")
 
 
-@pytest.fixture
-def start(tmp_path, caplog):
-    """Start the agent with a head set of this prompt; returns what it warned of."""
+@pytest.mark.parametrize(
+    ("known", "changes", "warned"),
+    [(None, {}, 0), (OURS, {}, 0), (OURS, {"prompt": {"before": "Translate: "}}, 1)],
+)
+def test_another_prompt_is_named_once(tmp_path, caplog, known, changes, warned):
     FakeAgent._warned.clear()
-
-    def run(prompt_sha256, **changes):
-        path = write_config(tmp_path, **changes)
-        content = head_set(prompt_sha256=prompt_sha256)
-        (tmp_path / "fake-en-de.json").write_text(json.dumps(content))
-        with caplog.at_level(logging.WARNING):
-            for _ in range(2):
-                FakeAgent.load_model(yaml_config(str(path)))
-        return [item.message for item in caplog.records if "another prompt" in item.message]
-
-    return run
-
-
-@pytest.mark.parametrize("known", [None, OURS])
-def test_the_same_prompt_and_an_unknown_one_pass(start, known):
-    assert start(known) == []
-
-
-def test_another_prompt_is_named_once(start):
-    (message,) = start(OURS, prompt={"before": "Translate: "})
-    assert "head set fake-en-de was calibrated under another prompt" in message
-    assert OURS in message
-    assert "alignatt calibrate run --config" in message
+    config = yaml_config(str(write_config(tmp_path, **changes)))
+    (tmp_path / "fake-en-de.json").write_text(json.dumps(head_set(prompt_sha256=known)))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            FakeAgent.load_model(config)
+    messages = [item.message for item in caplog.records if "another prompt" in item.message]
+    assert len(messages) == warned
+    for message in messages:
+        assert "head set fake-en-de was calibrated under another prompt" in message
+        assert OURS in message
+        assert "alignatt calibrate run --config" in message
 
 
 def test_shipped_sets_of_the_embedded_model_know_their_prompt():

@@ -14,6 +14,7 @@ from alignatt_agent.config.sections import SpeechConfig
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import (
     SAMPLE_RATE,
+    Answer,
     AttentionRows,
     Draft,
     EngineError,
@@ -236,14 +237,34 @@ class Script:
         begin, _ = heard_span(audio)
         items = []
         for spoken, word in self.last:
-            start, end = (round((t - begin) / 0.08) * 0.08 for t in (word.start, word.end))
-            parts = spoken.replace("-", " ").strip(".,?!").split()
-            step = (end - start) / max(1, len(parts))
-            items += [
-                AlignedItem(part, max(0.0, start + i * step), max(0.0, start + (i + 1) * step))
-                for i, part in enumerate(parts)
-            ]
+            times = (round((t - begin) / 0.08) * 0.08 for t in (word.start, word.end))
+            items.append(AlignedItem(spoken.strip(".,?!"), *(max(0.0, time) for time in times)))
         return items
+
+
+class SpeechModel:
+    """Gives its answers one after the other, the last again and again; remembers its prompts."""
+
+    name = "asr model fake"
+    bin_ms = 80.0
+
+    def __init__(self, processor, *answers, ended=True):
+        self.processor, self.tokenizer = processor, getattr(processor, "tokenizer", processor)
+        self.answers, self.ended = list(answers), ended
+        self.asked = []
+
+    def _answer(self):
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+    def generate(self, token_ids, audio, max_tokens, expected=()):
+        self.asked.append((self.tokenizer.decode(token_ids), len(audio), max_tokens))
+        self.expected = self.tokenizer.decode(expected)
+        ids = self.tokenizer.encode(self._answer(), add_special_tokens=False)
+        return Answer(tuple(ids), self.ended, 3, 2)
+
+    def bins(self, token_ids, audio):
+        self.asked.append((self.tokenizer.decode(token_ids), len(audio)))
+        return self._answer()
 
 
 def averaged_score(reader, pairs, row, heads) -> float:

@@ -15,7 +15,6 @@ from alignatt_agent.policy import (
     HoldN,
     LocalAgreement,
     WaitK,
-    changed,
 )
 from alignatt_agent.types import NO_CONTEXT, Draft, DraftContext, StopReason
 from tests.fakes.models import make_rows
@@ -190,19 +189,6 @@ def test_a_draft_by_itself_needs_no_agreement():
     assert patient.decide(DRAFT, 3).accepted == 0
     assert patient.alone().decide(DRAFT, 3).accepted == 3
     assert LocalAgreement().alone() == LocalAgreement()
-
-
-@pytest.mark.parametrize(
-    ("keys", "expected"),
-    [
-        ({"border_margin": -2}, AlignAtt(top_k=3, drafts=2, border_margin=-2)),
-        ({"name": "alignatt"}, AlignAtt(top_k=3, drafts=2)),
-        ({"name": "wait_k", "k": 5}, WaitK(top_k=3, k=5)),
-        ({"name": "none"}, EmitAll(top_k=3)),
-    ],
-)
-def test_another_policy_takes_over_what_every_policy_has(keys, expected):
-    assert changed(AlignAtt(top_k=3, drafts=2), keys) == expected
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from alignatt_agent.speech.prompt import ChatTemplateError, ContextError
 from alignatt_agent.types import Transcript
 from lab.stand_ins.layouts import write_gemma4
 from lab.stand_ins.whisper import whisper_tokenizer, write_whisper
-from tests.fakes.speech import SpeechModel
+from tests.fakes.models import SpeechModel
 
 SECOND = np.zeros(16_000, dtype=np.float32)
 

@@ -142,17 +142,11 @@ SCENARIOS = """
     -> | Yes. Dr. No came. e.g. at
 0.5 | = -> Yes. / Dr. No came. | e.g. at
 
-# accessible words without a hold-back
-2 | a@0-0.5 b@0.6-1.2 c@1.3-1.75 d@1.8-2 -> | a b c d ^
-
 # accessible words are as old as the hold-back (hold_back_ms: 250)
 2 | a@0-0.5 b@0.6-1.2 c@1.3-1.75 d@1.8-2 -> | a b c ^ d
 
 # a word younger by 1 ms is not accessible (hold_back_ms: 251)
 2 | a@0-0.5 b@0.6-1.2 c@1.3-1.75 d@1.8-2 -> | a b ^ c d
-
-# a hold-back of all that was heard (hold_back_ms: 2000)
-2 | a@0-0.5 b@0.6-1.2 c@1.3-1.75 d@1.8-2 -> | ^ a b c d
 
 # the hold-back still works after the first sentence (hold_back_ms: 250)
 2 | So.@0-0.5 a@1-1.5 -> | So. a

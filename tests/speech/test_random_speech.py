@@ -14,6 +14,7 @@ from alignatt_agent.types import SAMPLE_RATE, EngineError, Transcript, Word
 from alignatt_agent.types.engines import AlignedItem
 from tests.fakes.models import Settings, clock_audio
 from tests.fakes.streams import calls, chunks, speech_side
+from tests.speech.recognizer_errors import make_talk
 
 LEXICON = ["the", "cat", "sat.", "Dr.", "no?", "3.", "Then", "e.g.", "yes!”", "—"]
 
@@ -103,20 +104,15 @@ def test_random_hypotheses(seed, chunks, hold_back_ms, stable_only, max_tail_s, 
     error_rate=st.sampled_from([0.0, 0.5]),
     fail=st.booleans(),
     commit=st.sampled_from(["agreed", "ended"]),
+    sentences=st.integers(1, 4),
 )
-def test_a_script_comes_out_whole(seed, chunk, error_rate, fail, commit):
-    """With wrong tails, split words, 80 ms bins and failing engines: each word once, on time."""
-    rng = random.Random(seed)
-    script, time = [], 0.2
-    for i in range(rng.randint(1, 40)):
-        end = time + rng.uniform(0.25, 0.5)
-        mark = "." if rng.random() < 0.2 else ""
-        script.append(Word(rng.choice([f"w{i}", f"long-w{i}"]) + mark, time, end))
-        time = end + (rng.uniform(0.2, 1.0) if mark else 0.0)
+def test_a_script_comes_out_whole(seed, chunk, error_rate, fail, commit, sentences):
+    """With wrong tails, 80 ms bins and failing engines: each word once, on time."""
+    script = make_talk(random.Random(seed), sentences)
     tail = speech_side(seed, error_rate, script, min_start_s=2.0, commit=commit)
     tail._recognizer.failing = {2, 5, 6} if fail else set()
     closed = []
-    for call, *audio in calls(tail, time + 1.5, chunk):
+    for call, *audio in calls(tail, script[-1].end + 1.5, chunk):
         try:
             closed += call(*audio).sentences
         except EngineError:

@@ -17,6 +17,7 @@ from tests.fakes.models import (
     StoppingEngine,
     make_words,
 )
+from tests.translation.test_units import clean
 
 VOCABULARY = [" a", " b.", "c", ".", " ", "，", "你", "好", "3", "\n", " “d", "”", "\ufffd", "  e"]
 
@@ -129,10 +130,6 @@ def test_a_stopped_draft_goes_on_where_the_gate_opens():
     assert engine.stopped > 1
     assert engine.resumed > 0
     assert engine.inner.calls <= 1 + engine.resumed  # never begun anew
-
-
-def clean(text):
-    return "".join(text.replace("\ufffd", "").split())
 
 
 @settings(max_examples=200, deadline=None)
