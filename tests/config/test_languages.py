@@ -75,32 +75,6 @@ def test_scripts_without_spaces(code):
     assert [item.code for item in LANGUAGES if item.rtl] == ["ar", "fa"]
 
 
-# A draft in pieces, how many of them may be kept, and the units that are.
-UNITS = {
-    "ar": ([" النموذج", " يقرأ", "،", " ثم"], 4, "النموذج يقرأ،"),
-    "fa": ([" مدل", " می\u200cخو", "اند", "؟"], 4, "مدل"),
-    "fr": ([" l'", "attention", " lit", " :"], 3, "l'attention lit"),
-    "hi": ([" मॉडल", " पढ़", "ता", " है", "।", " फिर"], 6, "मॉडल पढ़ता है।"),
-    "ja": (["モデ", "ルは", "、GP", "U", "で", "す"], 3, "モデルは"),
-    "ko": ([" 모델", "은", " 단어를"], 3, "모델은"),
-    "th": (["แบบ", "จำ", "ลอง", "อ่าน AI", " แล้ว"], 3, "แบบจำลอง"),
-    "yue": (["個", "模型", "睇", "緊", "。"], 5, "個模型睇緊"),
-    "zh": (["模型", "，用", "GP", "U的"], 3, "模型，用"),
-}
-
-
-@pytest.mark.parametrize("code", UNITS)
-def test_rounding_to_units(code):
-    item, (pieces, limit, kept) = language(code), UNITS[code]
-    tokenizer = PieceTokenizer()
-    draft = tokenizer.ids(*pieces)
-    decoder = UnitDecoder(tokenizer, item.spaced)
-    units = decoder.units((), draft[: decoder.complete((), draft, limit, closed=False)])
-    assert list(units) == (kept.split() if item.spaced else list(kept))
-    whole = decoder.units((), draft[: decoder.complete((), draft, len(draft), closed=True)])
-    assert "".join(whole) == "".join("".join(pieces).split())
-
-
 @pytest.mark.parametrize(
     ("pieces", "kept"),
     [

@@ -170,14 +170,10 @@ def test_what_is_expected_reaches_the_model_as_tokens(processor):
 def test_languages_that_cannot_be_heard_are_named(processor):
     kinds = QwenRecognizer, QwenAligner
     recognizer, aligner = (kind(SpeechModel(processor, "")) for kind in kinds)
-    with pytest.raises(LanguageError, match="unknown language 'xx'"):
-        recognizer.transcribe(SECOND, "xx")
     with pytest.raises(LanguageError, match="Ukrainian can be translated into, but is not among"):
         recognizer.transcribe(SECOND, "uk")
     assert recognizer.transcribe(SECOND, "da").text == ""
-    with pytest.raises(
-        LanguageError, match=r"Danish can be transcribed off-line only .*trained on German"
-    ):
+    with pytest.raises(LanguageError, match="Danish can be transcribed off-line only .* German"):
         aligner.align(SECOND, "a", "da")
 
 

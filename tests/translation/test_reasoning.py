@@ -107,11 +107,6 @@ def test_an_argument_of_the_template_turns_reasoning_off(tokenizer):
     assert PromptBuilder(template, "English", "German", wording).build(["model"]).token_word
 
 
-def test_bare_text_needs_no_template(tokenizer):
-    wording = PromptWording(system=None, chat=False, before="Translate: ")
-    assert PromptBuilder(tokenizer(HARMONY), "English", "German", wording).build(["model"])
-
-
 DATED = (
     "{%- set today = date_string if date_string is defined else strftime_now('%d %B %Y') -%}"
     "{{- today + '\\n' -}}"

@@ -44,6 +44,15 @@ def rounded(pieces, limit, closed=False, accepted=(), spaced=True):
         ([" Das Haus", "tür ist"], 1, False, []),  # a token that ends inside a word is dropped
         ([" Das Haus", "tür ist", " zu"], 2, False, ["Das", "Haustür", "ist"]),
         ([], 0, True, []),
+        ([" النموذج", " يقرأ", "،", " ثم"], 4, False, ["النموذج", "يقرأ،"]),
+        ([" مدل", " می\u200cخو", "اند", "؟"], 4, False, ["مدل"]),
+        ([" l'", "attention", " lit", " :"], 3, False, ["l'attention", "lit"]),
+        ([" मॉडल", " पढ़", "ता", " है", "।", " फिर"], 6, False, ["मॉडल", "पढ़ता", "है।"]),
+        (["モデ", "ルは", "、GP", "U", "で", "す"], 3, False, "モデルは"),
+        ([" 모델", "은", " 단어를"], 3, False, ["모델은"]),
+        (["แบบ", "จำ", "ลอง", "อ่าน AI", " แล้ว"], 3, False, "แบบจำลอง"),
+        (["個", "模型", "睇", "緊", "。"], 5, False, "個模型睇緊"),
+        (["模型", "，用", "GP", "U的"], 3, False, "模型，用"),
         # Chinese: every character is a unit.
         (["我们", "用", "模型"], 3, False, "我们用模型"),
         (["我", "们"], 1, False, "我"),
