@@ -167,6 +167,9 @@ class FakeAgent(AlignAttAgent):
         cls._engines.clear()
 
 
+TRACED = ["set_target_language", "set_source_language", "process_chunk", "end_of_stream", "clear"]
+
+
 class TracingAgent(FakeAgent):
     """Writes down what the harness calls."""
 
@@ -177,18 +180,10 @@ class TracingAgent(FakeAgent):
         cls.calls.append("load_model")
         super().load_model(config)
 
-
-def _traced(name):
-    def call(self, *args):
-        self.calls.append(name)
-        return getattr(FakeAgent, name)(self, *args)
-
-    return call
-
-
-_CALLS = "set_target_language set_source_language process_chunk end_of_stream clear"
-for _name in _CALLS.split():
-    setattr(TracingAgent, _name, _traced(_name))
+    def __getattribute__(self, name):
+        if name in TRACED:
+            TracingAgent.calls.append(name)
+        return super().__getattribute__(name)
 
 
 def byte_tokenizer() -> PreTrainedTokenizerFast:
