@@ -51,19 +51,6 @@ def test_codes_and_names(agent, chinese, names):
         assert stream(agent, talk(20), name.replace("_", " ")) == expected(20, chinese)
 
 
-def test_engines_that_others_took_the_place_of_are_not_used(config, tmp_path):
-    other = yaml_config(str(write_config(tmp_path / "other", policy={"top_k": 1})))
-    FakeAgent.load_model(config)
-    FakeAgent.load_model(other)
-    before = FakeAgent(config)
-    before.set_target_language("de")
-    with pytest.raises(EngineError, match=r"not loaded: .* call it again"):
-        before.process_chunk(talk(8))
-    FakeAgent.load_model(config)
-    assert FakeAgent.starts == 3
-    assert stream(before, talk(8), "de") == expected(8)
-
-
 def test_processors_share_engines_that_are_loaded_once(config):
     for _ in range(3):
         FakeAgent.load_model(config)

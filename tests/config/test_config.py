@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 
 import pytest
 import yaml
@@ -12,9 +13,10 @@ from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_co
 from alignatt_agent.config.head_sets import HeadSetError, load_head_set
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.config.resources import known_resources
+from alignatt_agent.config.sections import PromptConfig
 from alignatt_agent.policy import HoldN, WaitK
 from alignatt_agent.types import Access
-from tests.fakes.agent import head_set, write_config
+from tests.fakes.agent import FakeAgent, head_set, write_config
 
 CONFIGS = known_resources("agent_configs", ".yaml")
 
@@ -253,3 +255,31 @@ def test_head_set_names():
         load_head_set("gemma4-en-fr")
     with pytest.raises(HeadSetError, match="holds 8 heads, policy.top_k asks for 9"):
         load_head_set("gemma4-en-de").readout(9)
+
+
+OURS = PromptConfig().digest("en", "de")
+
+
+@pytest.mark.parametrize(
+    ("known", "changes", "warned"),
+    [(None, {}, 0), (OURS, {}, 0), (OURS, {"prompt": {"before": "Translate: "}}, 1)],
+)
+def test_another_prompt_is_named_once(tmp_path, caplog, known, changes, warned):
+    FakeAgent._warned.clear()
+    config = yaml_config(str(write_config(tmp_path, **changes)))
+    (tmp_path / "fake-en-de.json").write_text(json.dumps(head_set(prompt_sha256=known)))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            FakeAgent.load_model(config)
+    messages = [item.message for item in caplog.records if "another prompt" in item.message]
+    assert len(messages) == warned
+    for message in messages:
+        assert "head set fake-en-de was calibrated under another prompt" in message
+        assert OURS in message
+        assert "alignatt calibrate run --config" in message
+
+
+def test_shipped_sets_of_the_embedded_model_know_their_prompt():
+    config = load_config("micro-low")
+    for target, name in config.head_sets.items():
+        assert load_head_set(name).prompt_sha256 == config.prompt.digest("en", target)

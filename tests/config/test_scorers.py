@@ -13,7 +13,7 @@ import sys
 import pytest
 from omnisteval.cli import main as omnisteval
 from simulstream.config import yaml_config
-from simulstream.metrics import score_latency, stats
+from simulstream.metrics import score_latency
 
 from alignatt_agent.config.agent_config import AgentConfig, load_config
 from alignatt_agent.config.resources import find_resource, known_resources
@@ -21,11 +21,6 @@ from tests.evaluation import logs
 from tests.fakes.agent import write_devset
 
 COMMANDS = {
-    "simulstream_stats": (
-        stats.cli_main,
-        "--eval-config {config} --log-file {log}",
-        "normalized_erasure",
-    ),
     "simulstream_score_latency": (
         score_latency.cli_main,
         "--eval-config {config} --log-file {log} --scorer stream_laal "

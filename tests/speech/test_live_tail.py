@@ -226,10 +226,6 @@ end | ->
 0.0000625 | a@0.2-0.5 -> | a
 end | -> a
 
-# a single sample is no speech
-0.0000625 | ->
-end | ->
-
 # the end hears the rest and closes everything (min_start_s: 2.0)
 1 | ->
 end | It.@0-0.2 is@0.3-0.5 over@0.6-0.9 -> It. / is over | ^
