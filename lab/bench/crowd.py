@@ -6,11 +6,8 @@ import contextlib
 import json
 import socket
 import sys
-import tempfile
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -67,45 +64,17 @@ def talks_on(port: int) -> dict[str, int]:
 
 
 class Traces:
-    """What a run may leave on this machine; made before it."""
+    """The processes that a run started, which have to end with it; made before it."""
 
     def __init__(self) -> None:
-        self._folders = set(_folders())
         self._others = set(psutil.Process().children(recursive=True))
-        self._processes: set[psutil.Process] = set()
-        self._shared: set[int] = set()
-        self._ports: set[int] = set()
+        self._seen: set[psutil.Process] = set()
 
-    def look(self, port: int) -> None:
-        """Note a port, the processes of now, and the shared memory that they use."""
-        self._ports.add(port)
-        self._processes.update(set(psutil.Process().children(recursive=True)) - self._others)
-        for process in self._processes:
-            self._shared.update(_mapped(process.pid))
+    def look(self) -> None:
+        """Note the processes of now."""
+        self._seen |= set(psutil.Process().children(recursive=True)) - self._others
 
-    def left(self) -> dict[str, Any]:
-        """Return what is still there, after a while for the processes to end."""
-        _, alive = psutil.wait_procs(self._processes, END_S)
-        shared = [path for path in Path("/dev/shm").iterdir() if path.stat().st_ino in self._shared]
-        return {
-            "processes": [" ".join(one.cmdline()) for one in alive],
-            "files": sorted(map(str, (*shared, *(set(_folders()) - self._folders)))),
-            "ports": list(filter(_listening, self._ports)),
-        }
-
-
-def _listening(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _folders() -> Iterator[Path]:
-    return Path(tempfile.gettempdir()).glob("alignatt-ray-*")
-
-
-def _mapped(pid: int) -> Iterator[int]:
-    """Yield the numbers of files of shared memory that a process uses; their names may change."""
-    with contextlib.suppress(OSError):  # it is over
-        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-            if "/dev/shm/" in line:
-                yield int(line.split()[4])
+    def left(self) -> list[str]:
+        """Return the command lines of those that have not ended, after a while."""
+        _, alive = psutil.wait_procs(self._seen, END_S)
+        return [" ".join(one.cmdline()) for one in alive]

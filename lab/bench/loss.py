@@ -35,11 +35,11 @@ def loss(arguments: Namespace, traces: Traces) -> dict[str, Any]:
             speakers, _ = together(port, pieces, arguments.target, clock=True)
             for speaker in speakers:
                 speaker.join()
-            traces.look(port)
+            traces.look()
             row = {"in_peace": lags(speakers, arguments.seconds)} | _lost(arguments, port, pieces)
             print(row, flush=True)
             found["rounds"].append(row)
-        traces.look(port)
+        traces.look()
     found["lag_against_peace"] = lag_ratio(found["rounds"])
     found["problems"] = wrong(found["rounds"])
     return found

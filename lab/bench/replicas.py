@@ -9,7 +9,7 @@ With --kill the six speak by the clock, in peace and with a replica killed after
 time. Those whom it heard have to get one message within 3 s and to go on elsewhere with what
 was said kept; the lag of the others has to stay what it was; and the replica has to come back.
 
-A Ray cluster of this machine alone is started for it, and has to leave nothing behind.
+A Ray cluster of this machine alone is started for it, and has to leave no process behind.
 
 Examples:
   the embedded models, 12 GB for two sets of engines:
@@ -37,7 +37,7 @@ from alignatt_agent.cluster.connection import LOCAL, joined
 from lab import commands
 from lab.bench.crowd import SPEAKERS, Traces, pieces_of, server, together
 from lab.bench.loss import TOLD_S, loss
-from lab.bench.sound import RATE, TALKS, recordings
+from lab.bench.sound import RATE, add_options, recordings
 from lab.bench.speakers import Speaker
 
 
@@ -51,9 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--seconds", type=float, default=20.0, help="of each speaker's piece; default %(default)g")
     text = "how often all speak at once on each server; default %(default)s"
     add("--rounds", type=int, default=2, metavar="N", help=text)
-    text = "recordings that take turns, 16 kHz mono; default the embedded dev set"
-    add("--talks", type=Path, default=TALKS, metavar="FOLDER", help=text)
-    add("--target", default="de", metavar="LANGUAGE", help="default %(default)s")
+    add_options(parser)
     text = "command that starts a server; default: alignatt serve, micro-high, a CPU per replica"
     add("command", nargs="*", metavar="COMMAND", help=text)
     return parser
@@ -93,7 +91,7 @@ def throughput(arguments: argparse.Namespace, traces: Traces) -> dict[str, Any]:
                 }
                 print(row, flush=True)
                 found["rounds"].append(row)
-            traces.look(port)
+            traces.look()
     many, one = (
         np.mean([row["audio_per_s"] for row in found["rounds"] if (row["replicas"] == 1) == single])
         for single in (False, True)
@@ -127,7 +125,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.address = ray.get_runtime_context().gcs_address
         found = (loss if arguments.kill else throughput)(arguments, traces)
     found["left_behind"] = left = traces.left()
-    found["problems"] += [f"left behind: {name}" for names in left.values() for name in names]
+    found["problems"] += [f"left behind: {name}" for name in left]
     about = {**commands.machine(), "command": " ".join(arguments.command)}
     commands.write_json(arguments.output, about | found)
     shown = [(name, value) for name, value in found.items() if name not in ("rounds", "problems")]

@@ -38,7 +38,7 @@ import psutil
 from websockets.sync.client import ClientConnection, connect
 
 from lab import commands
-from lab.bench.sound import KINDS, RATE, SPEECH, TALKS, programme, recordings
+from lab.bench.sound import KINDS, RATE, SPEECH, add_options, programme, recordings
 from lab.bench.speakers import feed, serving
 from lab.bench.verdict import growth, lag_growth, problems, spoken_in
 
@@ -51,10 +51,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--minutes", type=float, default=120.0, help="of audio; default %(default)g")
     text = "minutes after which memory and lag have to be flat; default %(default)g"
     add("--settle", type=float, default=40.0, metavar="MINUTES", help=text)
-    text = "recordings that take turns, 16 kHz mono; default the embedded dev set"
-    add("--talks", type=Path, default=TALKS, metavar="FOLDER", help=text)
+    add_options(parser)
     add("--only", nargs="+", choices=KINDS, default=KINDS, metavar="KIND", help=", ".join(KINDS))
-    add("--target", default="de", metavar="LANGUAGE", help="default %(default)s")
     add("--clock", action="store_true", help="feed by the clock instead of as fast as possible")
     add("--grid", action="store_true", help="with --clock: steps of exactly chunk_ms")
     text = "command that starts a server and prints its address; default: alignatt serve, micro-low"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator, Sequence
 from itertools import cycle
 from pathlib import Path
@@ -24,6 +25,14 @@ Part = tuple[str, Samples]
 def recordings(folder: Path) -> list[Samples]:
     """Return the recordings of a folder, 16 kHz mono."""
     return [soundfile.read(path, dtype="int16")[0] for path in sorted(folder.glob("*.wav"))]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add where the sound comes from and into which language it goes."""
+    add = parser.add_argument
+    text = "recordings that take turns, 16 kHz mono; default the embedded dev set"
+    add("--talks", type=Path, default=TALKS, metavar="FOLDER", help=text)
+    add("--target", default="de", metavar="LANGUAGE", help="default %(default)s")
 
 
 def programme(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,18 +37,13 @@ class EngineSetup:
     readouts: tuple[Readout, ...]  # that serve every request for some of their heads
     cache: Path | None  # of the results; ``None`` for one that ends with the process
 
-    def load(self) -> Engines:
-        """Load the engines, or return the loaded ones."""
-        heads = sorted({head for readout in self.readouts for head in readout.heads})
-        return self.start(locate(self.models), heads)
-
 
 class CachedAgent(AlignAttAgent):
     """Streams on the engines that ``open`` put behind a cache, whatever a configuration names."""
 
     cache: ClassVar[ResultCache | None] = None
     _cached: ClassVar[Engines | None] = None
-    _folder: ClassVar[str | None] = None
+    _folder: ClassVar[tempfile.TemporaryDirectory[str] | None] = None
 
     @classmethod
     def open(cls, setup: EngineSetup) -> Engines:
@@ -57,10 +51,12 @@ class CachedAgent(AlignAttAgent):
         if cls.cache is None:
             path = setup.cache
             if path is None:
-                cls._folder = tempfile.mkdtemp(prefix="alignatt-cache-")
-                path = Path(cls._folder) / "cache.sqlite"
+                cls._folder = tempfile.TemporaryDirectory(prefix="alignatt-cache-")
+                path = Path(cls._folder.name) / "cache.sqlite"
             cls.cache = ResultCache(path)
-        cls._cached = cached(setup.load(), cls.cache, setup.names, setup.readouts)
+        heads = sorted({head for readout in setup.readouts for head in readout.heads})
+        engines = setup.start(locate(setup.models), heads)
+        cls._cached = cached(engines, cls.cache, setup.names, setup.readouts)
         return cls._cached
 
     @classmethod
@@ -74,7 +70,7 @@ class CachedAgent(AlignAttAgent):
         if cls.cache is not None:
             cls.cache.close()
         if cls._folder is not None:
-            shutil.rmtree(cls._folder, ignore_errors=True)
+            cls._folder.cleanup()
         cls.cache = cls._cached = cls._folder = None
         super().shutdown()
 

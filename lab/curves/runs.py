@@ -21,7 +21,6 @@ from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import Scores, ScoringError, bleu_tokenizer
 from alignatt_agent.evaluation.stream import prepare
 from alignatt_agent.evaluation.talk_jobs import stream_talks
-from alignatt_agent.policy import Policy
 from alignatt_agent.types.engines import Readout
 from lab.curves.cached_agent import CachedAgent, EngineSetup, StartEngines, stream_cached
 from lab.curves.grid import ALIGNATT, SINGLE, Point
@@ -37,6 +36,7 @@ class PointRun:
 
     point: Point
     run: EvalRun
+    resolved: Resolved
 
     @property
     def name(self) -> str:
@@ -49,26 +49,14 @@ class PointRun:
         return self.run.target
 
     @property
-    def resolved(self) -> Resolved:
-        """The configuration with its head sets."""
-        assert self.run.choice is not None
-        assert self.run.choice.resolved is not None
-        return self.run.choice.resolved
-
-    @property
     def config(self) -> AgentConfig:
         """The configuration."""
         return self.resolved.config
 
     @property
-    def policy(self) -> Policy:
-        """The policy of the target."""
-        return self.config.policy_for(self.target)
-
-    @property
     def curve(self) -> str:
         """The curve of the point; an operating point is on that of its policy."""
-        policy = self.policy
+        policy = self.config.policy_for(self.target)
         if self.point.settings:
             return self.point.curve
         return SINGLE if policy.name == ALIGNATT and policy == policy.alone() else policy.name
@@ -88,7 +76,7 @@ def runs_of(
         for point, config in configs
     ]
     return [
-        PointRun(point, _planned(point.name, resolved, digest, plan, folder))
+        PointRun(point, _planned(point.name, resolved, digest, plan, folder), resolved)
         for plan in plans
         for point, resolved, digest in chosen
     ]

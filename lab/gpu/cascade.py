@@ -59,7 +59,13 @@ def chunks(context: Context) -> Result:
             ]
             rows.append({"chunk_ms": chunk_ms, **_summed(found, chunk_ms)})
     rtf = {row["chunk_ms"]: row["rtf"] for row in rows}
-    return {"rows": rows, "memory": memory, "summary": f"RTF by chunk in ms: {rtf}"}
+    tight = [role for role, taken in memory.items() if taken.get("over")]
+    return {
+        "rows": rows,
+        "memory": memory,
+        "problem": f"memory above its share: {', '.join(tight)}" if tight else "",
+        "summary": f"RTF by chunk in ms: {rtf}",
+    }
 
 
 def streams(context: Context) -> Result:
@@ -88,20 +94,6 @@ def streams(context: Context) -> Result:
             rows.append(row)
     kept = speakers.knee(rows)
     return {"chunk_ms": chunk_ms, "rows": rows, "summary": f"kept up with {kept} streams"}
-
-
-def memory(context: Context) -> Result:
-    """Memory of each engine against its share, started one after the other."""
-    with machines(context, 8) as (_, found):
-        pass
-    tight = [role for role, entry in found.items() if entry.get("over")]
-    return {
-        "memory": found,
-        "problem": f"above its share: {', '.join(tight)}" if tight else "",
-        "summary": ", ".join(
-            f"{role} {entry['bytes'] / 2**30:.1f} GiB" for role, entry in found.items()
-        ),
-    }
 
 
 # ------------------------------------------------------------------ engines

@@ -218,6 +218,7 @@ def test_the_cascade_is_measured_at_every_chunk_and_with_many_streams(
     monkeypatch.setattr(cascade, "AutoTokenizer", found)
     context = cascade.Context(tmp_path, self_test=True)
     found = json.loads(json.dumps(cascade.chunks(context)))
+    assert found["problem"] == ""
     assert [(row["chunk_ms"], row["audio_s"]) for row in found["rows"]] == [(250, 6.5), (500, 6.5)]
     assert all({"asr", "aligner", "replay"} <= row["rtf_by_stage"].keys() for row in found["rows"])
     assert [item[:3] for item in started] == [
@@ -227,4 +228,3 @@ def test_the_cascade_is_measured_at_every_chunk_and_with_many_streams(
     found = cascade.streams(context)
     assert [row["streams"] for row in found["rows"]] == [1, 2]
     assert all(row["units"] > 3 and "lag_p95_s" in row for row in found["rows"])
-    assert cascade.memory(context)["problem"] == ""
