@@ -1,29 +1,20 @@
 r"""Draw quality against latency for every policy on the same stream, and take the gate apart.
 
-what is compared
-  Every block of lab/curves/grid.yaml is a policy over its parameters: the maintained gate (filters
-  and heads of --config-low) on several and on single drafts, its rivals, and whole drafts.
-  Speech is transcribed and prompts are drafted once; the results, with the seconds they took, are
-  kept in OUT/cache.sqlite and shared by all runs. A run emits exactly what simulstream-eval
-  emits with the same configuration; its computation times are those seconds.
+Every block of lab/curves/grid.yaml is a policy over its parameters. Speech is transcribed and
+prompts are drafted once; the results, with the seconds they took, are kept in OUT/cache.sqlite and
+shared by all runs. A run emits exactly what simulstream-eval emits with the same configuration; its
+computation times are those seconds.
 
 Examples:
   the embedded models, three targets, with about half of the points:
     python -m lab.curves --output outputs/curves --points quick
-
-  your own models, head sets and dev set:
-    python -m lab.curves --config-low my-low.yaml --config-high my-high.yaml \
-        --devset DIR --target de --output outputs/my-curves
-
   what was chosen, on a dev set that nothing was chosen on, against single rivals:
     python -m lab.micro_world devset --devset-seed 9000 --sentences 1200 --output outputs/claims
     python -m lab.curves --devset outputs/claims/devset --output outputs/claims-curves \
         --only local_agreement-c500-n4 hold_n-c500-n8
-
   many talks at once, where latency by the clock does not matter:
     python -m lab.curves --streams 16 --devset outputs/claims/devset --output outputs/claims-curves
-
-  on a cluster, a talk per worker, which caches the results for it:
+  your own models and dev set on a cluster, a talk per worker:
     python -m lab.curves --ray 10.0.0.1:6379 --config-low my-low.yaml --config-high my-high.yaml \
         --devset DIR --target de --output outputs/my-curves
 
@@ -48,7 +39,7 @@ from pathlib import Path
 from alignatt_agent.cli import report_errors
 from alignatt_agent.cluster.connection import add_options, options_of
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
-from alignatt_agent.config.command_line import refuse_renamed, shared_options
+from alignatt_agent.config.command_line import shared_options
 from alignatt_agent.evaluation.plan import EvalRun, plan
 from alignatt_agent.evaluation.plots import pyplot
 from alignatt_agent.types import AlignAttError
@@ -69,7 +60,6 @@ def build_parser() -> argparse.ArgumentParser:
         devset={"default": Path("micro_models/devset")},
         output={"required": True},
     )
-    refuse_renamed(parser, {"--targets": "--target"})
     counts = (f"{size} has {len(sweep(size))}" for size in SIZES)
     text = f"size of the grid: {', '.join(counts)} runs per target; default %(default)s"
     add("--points", choices=SIZES, default="full", help=text)

@@ -48,7 +48,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tqdm import tqdm
 from transformers.utils import logging
 
 from alignatt_agent.cli import report_errors
@@ -89,17 +88,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     dtypes = DTYPES[:1] if arguments.quick else DTYPES
     chosen = [subject(name, arguments.output / "models") for name in arguments.only]
     cells: list[Cell] = []
-    with tqdm(total=2 * len(chosen) * len(modes) * len(dtypes), unit="engine") as bar:
-
-        def starting(what: str) -> None:
-            bar.set_postfix_str(what)
-            bar.update()
-
-        where = "cpu" if cpu else "cuda"
-        for cell in measure(chosen, modes, dtypes, where, starting):
-            cells.append(cell)
-            for problem in cell.problems:
-                tqdm.write(f"MISSED {cell.name}: {problem}", file=sys.stderr)
+    for cell in measure(chosen, modes, dtypes, "cpu" if cpu else "cuda"):
+        cells.append(cell)
+        print(f"{cell.name}: {'; '.join(cell.problems) or 'ok'}", file=sys.stderr, flush=True)
     document = {
         **commands.machine(),
         "cells": [cell.summary() for cell in cells if cell.mode != SEAM],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
@@ -155,9 +155,8 @@ def measure(
     modes: Mapping[str, Mapping[str, Any]],
     dtypes: Sequence[Dtype],
     device: str = "cpu",
-    starting: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Cell]:
-    """Run the matrix; ``starting`` gets the name of each engine that is started.
+    """Run the matrix.
 
     Yields:
         The judged cells of each model, mode and type, and one for each model and type with the
@@ -178,7 +177,6 @@ def measure(
                 answers = []
                 for how, heads in (("with", item.heads), ("without", ())):
                     what = f"{item.name} {mode} {dtype} {how} capture"
-                    starting(what)
                     try:
                         answers.append(in_new_process(model, heads, stops, situations))
                     except Exception as error:  # the other engines are worth running
