@@ -107,18 +107,18 @@ def test_the_locks_hold_what_the_project_asks_for(extra, python):
 
 
 # ------------------------------------------------------------------ the installers
-def python(folder, name, version, venv=True):
-    """Write a program that says that it is Python of that version."""
-    folder.mkdir(parents=True, exist_ok=True)
-    numbers = tuple(map(int, version.split(".")))
-    missing = "" if venv else "sys.modules['ensurepip'] = None"
-    program = folder / name
-    program.write_text(
-        f'#!/bin/sh\n[ "$1" = --version ] && {{ echo "Python {version}"; exit; }}\n'
-        f'exec {sys.executable} -c "import sys; sys.version_info = {numbers}; {missing}\n$2"\n'
-    )
-    program.chmod(0o755)
-    return str(program)
+def write_program(path, text):
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def write_python(path, version):
+    """Write a program that says that it is Python of that version; with ``!`` it has no venv."""
+    number = version.rstrip("!")
+    missing = "sys.modules['ensurepip'] = None" if version.endswith("!") else ""
+    facts = f"import sys; sys.version_info = {tuple(map(int, number.split('.')))}; {missing}"
+    says = f'[ "$1" = --version ] && {{ echo "Python {number}"; exit; }}'
+    write_program(path, f'{says}\nexec {sys.executable} -c "{facts}\n$2"')
 
 
 def shell(line, **environment):
@@ -133,60 +133,47 @@ def shell(line, **environment):
 
 
 @pytest.mark.parametrize(
-    ("there", "newest", "taken"),
+    ("there", "newest", "named", "taken", "refusal"),
     [
-        ({"python3.11": "3.11.9", "python3.12": "3.12.1"}, 13, "python3.11"),
-        ({"python3.12": "3.12.1", "python3": "3.10.4"}, 13, "python3.12"),
-        ({"python3.11": "3.10.4", "python3.13": "3.13.0"}, 13, "python3.13"),
-        ({"python3": "3.12.3"}, 13, "python3"),
-        ({"python3.13": "3.13.0", "python3": "3.12.3"}, 12, "python3"),
+        ({"python3.11": "3.11.9", "python3.12": "3.12.1"}, 13, "", "python3.11", ""),
+        ({"python3.12": "3.12.1", "python3": "3.10.4"}, 13, "", "python3.12", ""),
+        ({"python3.11": "3.10.4", "python3.13": "3.13.0"}, 13, "", "python3.13", ""),
+        ({"python3": "3.12.3"}, 13, "", "python3", ""),
+        ({"python3.13": "3.13.0", "python3": "3.12.3"}, 12, "", "python3", ""),
+        ({"kept": "3.12.1"}, 13, "", "{}/kept", ""),  # uv knows where
+        ({"python3.11": "3.11.9", "newer": "3.13.0"}, 13, "{}/newer", "{}/newer", ""),
+        (
+            {"python3.11": "3.11.9", "old": "3.10.4"},
+            *(13, "{}/old", ""),
+            "x: needs Python 3.11 to 3.13; PYTHON={}/old is none: Python 3.10.4;",
+        ),
+        ({}, 13, "nothing", "", "not found"),
+        ({"python3": "3.14.0"}, 13, "", "", "get it with `uv python install 3.11`"),
+        (
+            {"python3": "3.14.0", "python3.12": "3.12.1!"},
+            *(13, "", "", "get it with `apt-get install python3.12-venv`"),
+        ),
     ],
 )
-def test_any_python_that_fits_is_taken(tmp_path, there, newest, taken):
+def test_a_python_that_fits_is_taken(tmp_path, there, newest, named, taken, refusal):
     for name, version in there.items():
-        python(tmp_path, name, version)
-    result = shell(f"find_python setup {newest}", PATH=str(tmp_path))
-    assert (result.returncode, result.stdout, result.stderr) == (0, f"{taken}\n", "")
-
-
-def test_the_python_that_uv_keeps_is_found(tmp_path):
-    kept = python(tmp_path / "elsewhere", "python3.12", "3.12.1")
-    uv = tmp_path / "uv"
-    uv.write_text(f"#!/bin/sh\n[ \"$*\" = 'python find --system >=3.11,<3.14' ] && echo {kept}\n")
-    uv.chmod(0o755)
-    assert shell("find_python setup 13", PATH=str(tmp_path)).stdout == f"{kept}\n"
-
-
-def test_python_overrides_and_is_not_replaced(tmp_path):
-    python(tmp_path, "python3.11", "3.11.9")
-    newer = python(tmp_path, "python3.13", "3.13.0")
-    assert shell("find_python x 13", PATH=str(tmp_path), PYTHON=newer).stdout == f"{newer}\n"
-    old = python(tmp_path, "old", "3.10.4")
-    result = shell("find_python x 13", PATH=str(tmp_path), PYTHON=old)
-    assert (result.returncode, result.stdout) == (1, "")
-    assert f"x: needs Python 3.11 to 3.13; PYTHON={old} is none: Python 3.10.4;" in result.stderr
-    assert "not found" in shell("find_python x 13", PATH="", PYTHON="nothing").stderr
-
-
-def test_without_a_python_the_command_is_named(tmp_path):
-    python(tmp_path, "python3", "3.14.0")
-    result = shell("find_python setup 13", PATH=str(tmp_path))
-    assert result.returncode == 1
-    assert "get it with `uv python install 3.11`" in result.stderr
-    python(tmp_path, "python3.12", "3.12.1", venv=False)
-    result = shell("find_python setup 13", PATH=str(tmp_path))
-    assert (result.returncode, result.stdout) == (1, "")
-    assert "get it with `apt-get install python3.12-venv`" in result.stderr
+        write_python(tmp_path / name, version)
+    if "kept" in there:
+        asked = "[ \"$*\" = 'python find --system >=3.11,<3.14' ]"
+        write_program(tmp_path / "uv", f"{asked} && echo {tmp_path}/kept")
+    named = {"PYTHON": named.format(tmp_path)} if named else {}
+    result = shell(f"find_python x {newest}", PATH=str(tmp_path), **named)
+    assert result.stdout == (f"{taken}\n".format(tmp_path) if taken else "")
+    assert refusal.format(tmp_path) in result.stderr
+    assert (result.returncode, bool(result.stderr)) == (not taken, not taken)
 
 
 @pytest.mark.parametrize("failing", range(4))
 def test_where_torch_is_looked_for(tmp_path, failing):
     """pip's own settings, PyTorch's index, the package index; a failure says why."""
     places = ["settings", "pytorch", "index"]
-    program = tmp_path / "bin" / "python"
-    program.parent.mkdir()
-    program.write_text(f"""#!/bin/sh
-case "$*" in
+    (tmp_path / "bin").mkdir()
+    program = f"""case "$*" in
 "-c "*) exit 1 ;;
 *download.pytorch.org*torch-cpu.txt* | *torch-cpu.txt*download.pytorch.org*) place=pytorch ;;
 *torch-cpu.txt*) place=settings ;;
@@ -195,9 +182,8 @@ esac
 echo "$place" >> {tmp_path}/asked
 case " {" ".join(places[:failing])} " in *" $place "*) ;; *) exit 0 ;; esac
 echo "ERROR: nothing at $place (from versions: 1, 2)" >&2
-exit 1
-""")
-    program.chmod(0o755)
+exit 1"""
+    write_program(tmp_path / "bin" / "python", program)
     result = shell(f"install_torch setup {tmp_path} cpu", PATH=os.environ["PATH"])
     assert (tmp_path / "asked").read_text().split() == places[: failing + 1]
     for place in places[:failing]:
