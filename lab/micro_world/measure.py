@@ -92,13 +92,18 @@ def measure(engines: Engines, devset: Path, count: int) -> dict[str, float]:
     return figures
 
 
-def main() -> None:
-    """Measure and print."""
+def build_parser() -> ArgumentParser:
+    """Return the parser, which tests read, too."""
     parser = ArgumentParser("python -m lab.micro_world.measure", **page(__doc__))
     parser.add_argument("--config", default="micro-low")
     parser.add_argument("--devset", type=Path, default=None)
     parser.add_argument("--sentences", type=int, default=150)
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    """Measure and print."""
+    options = build_parser().parse_args()
     devset = options.devset or find_path("micro_models/devset")
     engines = load_engines(load_config(options.config).models, ())
     try:
