@@ -34,7 +34,7 @@ NOISE = 6e-3
 """Standard deviation of the background noise, full scale being 1."""
 
 
-class Talk(NamedTuple):
+class SpokenTalk(NamedTuple):
     """A spoken talk."""
 
     name: str
@@ -45,7 +45,7 @@ class Talk(NamedTuple):
     context: tuple[str, ...]  # names that occur, and others
 
 
-def talks(seed: int, least: int) -> Iterator[Talk]:
+def talks(seed: int, least: int) -> Iterator[SpokenTalk]:
     """Yield talks until they have ``least`` sentences and every voice has spoken."""
     said = 0
     for number in count():
@@ -57,7 +57,7 @@ def talks(seed: int, least: int) -> Iterator[Talk]:
         yield talk
 
 
-def speak_talk(name: str, voice: Voice, seed: int, seconds: float = SECONDS) -> Talk:
+def speak_talk(name: str, voice: Voice, seed: int, seconds: float = SECONDS) -> SpokenTalk:
     """Speak held-out sentences until ``seconds`` have passed."""
     rng, synthesizer = random.Random(seed), Synthesizer()
     pieces: list[FloatArray] = [np.zeros(int(rng.uniform(0.2, 0.6) * SAMPLE_RATE), np.float32)]
@@ -76,7 +76,7 @@ def speak_talk(name: str, voice: Voice, seed: int, seconds: float = SECONDS) -> 
             break
     audio = noisy(np.concatenate(pieces), NOISE, seed)
     context = tuple(drawn_names(rng, [word.text for word in words]))
-    return Talk(name, voice.name, audio, tuple(segments), tuple(words), context)
+    return SpokenTalk(name, voice.name, audio, tuple(segments), tuple(words), context)
 
 
 def _consistent(seed: int, rng: random.Random) -> Iterator[Pair]:

@@ -44,7 +44,7 @@ ROUNDS = (Round(3, 1200, 2e-3), Round(4, 1000, 1.5e-3), Round(5, 800, 1.2e-3))
 """The mean error of word ends after them is 45.5 ms (`python -m lab.micro_world.measure`)."""
 
 
-class Layout(NamedTuple):
+class AlignerRow(NamedTuple):
     """One aligner prompt with its labels."""
 
     ids: list[int]
@@ -62,7 +62,7 @@ def bins(word: Word, duration: float) -> tuple[int, int]:
     return round(word.start / width), max(end, round(word.start / width))
 
 
-def layout(tokenizer: Any, clip: Clip, count: int) -> Layout:
+def layout(tokenizer: Any, clip: Clip, count: int) -> AlignerRow:
     """Write ``clip`` as the aligner's prompt."""
     token = tokenizer.convert_tokens_to_ids
     stamp = token("<timestamp>")
@@ -76,7 +76,7 @@ def layout(tokenizer: Any, clip: Clip, count: int) -> Layout:
         labels += [IGNORE] * len(text) + list(bins(word, len(clip.audio) / SAMPLE_RATE))
         heard = [1 + i for i in position_span(word, count)]
         words.append((len(ids) - 2, len(ids) - 1, heard))
-    return Layout(ids, labels, words)
+    return AlignerRow(ids, labels, words)
 
 
 def train(folder: Path, tokenizer: Any, work: Path, scale: float) -> None:
@@ -120,7 +120,7 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float) -> None:
 
 
 def _bin_losses(
-    classifier: nn.Linear, hidden: torch.Tensor, rows: list[Layout], counts: list[int]
+    classifier: nn.Linear, hidden: torch.Tensor, rows: list[AlignerRow], counts: list[int]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Cross entropy at timestamps, and at audio positions, which teaches the decoder to count."""
     labels = training.pad([row.labels for row in rows], IGNORE)
@@ -135,7 +135,7 @@ def _bin_losses(
     )
 
 
-def _guided(rows: list[Layout]) -> tuple[tuple[training.Heads, list[Guide]], ...]:
+def _guided(rows: list[AlignerRow]) -> tuple[tuple[training.Heads, list[Guide]], ...]:
     """Guide timestamps to all audio of their word, and to its first or last position."""
     spans: list[Guide] = []
     edges: list[Guide] = []

@@ -58,7 +58,7 @@ class FrameTeacher(nn.Module):
         return functional.cross_entropy(self.head(hidden), torch.tensor(labels))
 
 
-class Batch(NamedTuple):
+class SpeechBatch(NamedTuple):
     """Ids and labels of each clip, and for each token the audio positions of its word."""
 
     ids: list[list[int]]
@@ -79,10 +79,10 @@ def prompt(tokenizer: Any, context: str) -> tuple[list[int], list[int]]:
     return ids[0], ids[1]
 
 
-def collate(tokenizer: Any, clips: list[Clip], counts: list[int]) -> Batch:
+def collate(tokenizer: Any, clips: list[Clip], counts: list[int]) -> SpeechBatch:
     """Build the recognizer's prompt and the transcript of each clip."""
     pad_id, end = tokenizer.convert_tokens_to_ids(["<|audio_pad|>", "<|im_end|>"])
-    batch = Batch([], [], [])
+    batch = SpeechBatch([], [], [])
     for i, (clip, count) in enumerate(zip(clips, counts, strict=True)):
         before, after = prompt(tokenizer, clip.context)
         asked = before + [pad_id] * count + after
