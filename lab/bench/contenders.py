@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,21 @@ HEADS = 8
 EAGER_HF, FUSED_HF = "transformers eager", "transformers sdpa qk-fast"
 PLAIN, AGAIN, IDLE = "vllm plain", "vllm plain, another", "vllm capture, no rows wanted"
 CAPTURE, EARLY = "vllm capture", "vllm capture + early stop"
+
+WAYS: tuple[tuple[str, int | Seam, bool, bool], ...] = (
+    (f"{IDLE}, compiled", 0, False, False),
+    (f"{PLAIN}, compiled", 1, False, False),
+    (f"{CAPTURE}, compiled", 0, True, False),
+    (f"{AGAIN}, compiled", 4, False, False),
+    (f"{EARLY}, compiled", 0, True, True),
+    (EAGER_HF, "eager", True, False),
+    (f"{CAPTURE}, eager", 2, True, False),
+    (f"{PLAIN}, eager", 3, False, False),
+    (f"{EARLY}, eager", 2, True, True),
+    (FUSED_HF, "sdpa", True, False),
+)
+"""Contenders: the place of their engine, or the reference; whether they want rows, and are gated.
+Those that share an engine are not neighbours, whoever comes first."""
 
 Heads = tuple[tuple[int, int], ...]
 
@@ -134,19 +149,18 @@ def contenders(
         options[SHARE] = size.gpu_share
     started: list[ServedModel] = []
 
-    def start(place: int) -> Contender:
+    def start(place: int) -> tuple[DraftEngine, ServedModel]:
         capture, eager = ENGINES[place]
-        heads, mode = size.heads if capture else (), "eager" if eager else "compiled"
+        heads = size.heads if capture else ()
         served = pool.start("translation", size.model, heads, enforce_eager=eager, **options)
         started.append(served)
-        drafts = DraftEngine(served, heads, frozenset())
-        return Contender(f"{CAPTURE if capture else PLAIN}, {mode}", drafts, served=served)
+        return DraftEngine(served, heads, frozenset()), served
 
     try:
         # On a GPU one after the other: there each measures free memory.
         with engine_environment(), ThreadPoolExecutor(len(engines) if on_cpu() else 1) as threads:
             found = dict(zip(engines, threads.map(start, engines), strict=True))
-        yield _listed(size, found, seams)
+        yield list(_listed(size, found, seams))
     finally:
         for engine in started:  # side by side: each takes seconds
             engine.stop()
@@ -154,32 +168,18 @@ def contenders(
             engine.shutdown()
 
 
-def _listed(size: Size, found: Mapping[int, Contender], seams: Sequence[Seam]) -> list[Contender]:
-    """Return what the engines are asked for, by place in ``ENGINES``, and the references."""
+def _listed(
+    size: Size, found: Mapping[Any, tuple[DraftEngine, ServedModel]], seams: Sequence[Seam]
+) -> Iterator[Contender]:
+    """Yield the contenders of these engines and references."""
     rows = Readout(size.heads, "predicting")
-    capture, slow = ({"readout": rows}, 0), ({"readout": rows}, 2)
-    # Those that share an engine are not neighbours, whoever comes first.
-    ways: list[tuple[dict[str, Any], int] | Seam] = [
-        ({"name": f"{IDLE}, compiled"}, 0),
-        ({}, 1),
-        capture,
-        ({"name": f"{AGAIN}, compiled"}, 4),
-        ({"name": f"{EARLY}, compiled", "readout": rows, "gated": True}, 0),
-        "eager",
-        slow,
-        ({}, 3),
-        ({"name": f"{EARLY}, eager", "readout": rows, "gated": True}, 2),
-        "sdpa",
-    ]
-    listed = []
-    for way in ways:
-        if isinstance(way, str):
-            if way in seams:
-                name = EAGER_HF if way == "eager" else FUSED_HF
-                listed.append(Contender(name, _reference(size, way), rows))
-        elif way[1] in found:
-            listed.append(replace(found[way[1]], **way[0]))
-    return listed
+    for name, source, wanted, gated in WAYS:
+        readout = rows if wanted else None
+        if source in found:
+            drafts, served = found[source]
+            yield Contender(name, drafts, readout, gated, served)
+        elif source in seams:
+            yield Contender(name, _reference(size, source), readout)
 
 
 def _reference(size: Size, seam: Seam) -> TransformersEngine:

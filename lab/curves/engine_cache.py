@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +18,8 @@ from alignatt_agent.evaluation.cache import ResultCache, key_of
 from alignatt_agent.types import AttentionRows, Draft, FloatArray, Prompt, Transcript
 from alignatt_agent.types.engines import (
     AlignedItem,
-    Aligner,
     Gate,
     Readout,
-    Recognizer,
     TranslationEngine,
 )
 
@@ -35,16 +34,16 @@ def cached(
     """Put ``engines`` behind ``cache``."""
     return replace(
         engines,
-        asr=CachedRecognizer(engines.asr, cache, names["asr"]),
-        aligner=CachedAligner(engines.aligner, cache, names["aligner"]),
+        asr=CachedSpeech(engines.asr, cache, names["asr"]),
+        aligner=CachedSpeech(engines.aligner, cache, names["aligner"]),
         translation=CachedDrafts(engines.translation, cache, names["translation"], shared),
     )
 
 
-class CachedRecognizer:
-    """A recognizer that transcribes the same audio once."""
+class CachedSpeech:
+    """A recognizer or aligner that does the same work once."""
 
-    def __init__(self, engine: Recognizer, cache: ResultCache, name: str = "") -> None:
+    def __init__(self, engine: Any, cache: ResultCache, name: str = "") -> None:
         self._engine, self._cache, self._name = engine, cache, name
 
     def transcribe(
@@ -55,13 +54,6 @@ class CachedRecognizer:
         return self._cache.get_or_compute(
             key, lambda: self._engine.transcribe(audio, language, context, expected)
         )
-
-
-class CachedAligner:
-    """An aligner that aligns the same audio and text once."""
-
-    def __init__(self, engine: Aligner, cache: ResultCache, name: str = "") -> None:
-        self._engine, self._cache, self._name = engine, cache, name
 
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
         """Return the timed words of ``text``."""
