@@ -6,8 +6,12 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from hypothesis import HealthCheck, settings
+
 from alignatt_agent.calibration.pairs import SentencePair
 from alignatt_agent.calibration.word_alignment import format_pharaoh
+
+UNHURRIED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 
 def json_lines(pairs: Sequence[SentencePair], path: Path) -> str:

@@ -22,14 +22,15 @@ from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.types import Prompt
 from tests.calibration.chat_endpoint import answer, chat_endpoint
 
-PAIRS = [
-    make_pair(
-        i, ["We", "train", f"model{i}."], f"Wir trainieren Modell{i}.", None, None, spaced=True
-    )
-    for i in range(6)
-]
 GOOD = {"links": [[0, 0], [1, 1], [2, 2], [2, 3]]}
 GOOD_LINKS = Links.of({(0, 0), (1, 1), (2, 2), (2, 3)})
+
+
+def a_pair(number, source, target, gold=None):
+    return make_pair(number, source.split(), target, None, gold, spaced=True)
+
+
+PAIRS = [a_pair(i, f"We train model{i}.", f"Wir trainieren Modell{i}.") for i in range(6)]
 
 
 def server(reply):
@@ -65,29 +66,25 @@ def test_links_from_an_endpoint(monkeypatch):
     assert str(asked.spent) == "6 requests, 600 tokens sent, 120 received, 0.00 US dollars"
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "I cannot do that.",
-        "",
-        {"links": []},
-        {"links": [[0, 99]]},
-        {"links": [[-1, 0]]},
-        {"links": [["0", "0"]]},
-        {"links": [[0, 1, 2]]},
-        {"links": [[True, 0]]},
-        {"links": 3},
-        {"other": []},
-        "{'links': [[0, 0]]}",
-    ],
-)
-def test_nonsense_is_counted_and_does_not_end_the_run(content):
+WRONG_LINKS = ([], 3, [[0, 99]], [[-1, 0]], [["0", "0"]], [[0, 1, 2]], [[True, 0]])
+NONSENSE = ["I cannot do that.", "", "{'links': [[0, 0]]}", {"other": []}]
+NONSENSE += [{"links": links} for links in WRONG_LINKS]
+LATE = "too late"
+
+
+@pytest.mark.parametrize("content", [*NONSENSE, LATE])
+def test_a_bad_answer_is_counted_and_does_not_end_the_run(content):
+    over = threading.Event()
+
     def reply(number, attempt):
-        return answer(content) if number == 2 else answer(GOOD)
+        if number == 2 and content == LATE:
+            over.wait(60)
+        return answer(content if number == 2 else GOOD)
 
     with server(reply) as (url, seen):
-        found = dict(aligner(url).align(PAIRS))
-    assert isinstance(found.pop(2), PairError)
+        found = dict(aligner(url, timeout_s=2.0).align(PAIRS))
+        over.set()
+    assert found.pop(2).reason == f"aligner_{'timeout' if content == LATE else 'nonsense'}"
     assert found == dict.fromkeys((0, 1, 3, 4, 5), GOOD_LINKS)
     assert numbers(seen).count(2) == 2  # asked again, once
 
@@ -105,22 +102,6 @@ def test_passing_failures_are_asked_again(failure):
     with server(lambda _, attempt: failure if attempt == 0 else answer(GOOD)) as (url, seen):
         assert dict(aligner(url).align(PAIRS)) == dict.fromkeys(range(6), GOOD_LINKS)
     assert len(seen) == 12
-
-
-def test_time_outs_are_counted():
-    over = threading.Event()
-
-    def reply(number, attempt):
-        if number == 1:
-            over.wait(60)
-        return answer(GOOD)
-
-    with server(reply) as (url, seen):
-        found = dict(aligner(url, timeout_s=2.0).align(PAIRS))
-        over.set()
-    assert found.pop(1).reason == "aligner_timeout"
-    assert found == dict.fromkeys((0, 2, 3, 4, 5), GOOD_LINKS)
-    assert numbers(seen).count(1) == 2
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
@@ -217,9 +198,8 @@ def test_gold():
 
 
 def test_error_rate_leaves_punctuation_out():
-    gold = make_pair(1, ["We", "go."], "Wir gehen.", None, Links.of({(0, 0), (1, 1)}), spaced=True)
-    same = align.error_rate([gold], [gold.gold])
-    assert same is None
+    gold = a_pair(1, "We go.", "Wir gehen.", Links.of({(0, 0), (1, 1)}))
+    assert align.error_rate([gold], [gold.gold]) is None
     without_mark = Links.of({(0, 0), (1, 1)})
     assert align.error_rate([gold, PAIRS[0]], [without_mark, GOOD_LINKS]).aer == 0
     failed = align.error_rate([gold], [PairError("aligner_error", "x")])

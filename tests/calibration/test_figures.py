@@ -20,6 +20,12 @@ from tests.fakes.models import PieceTokenizer
 
 SOURCE = ["We", "train", "large", "models."]
 PIECES = ("Wir", " große", " Mo", "delle", " trainieren", ".")
+PARTS = (
+    ("system prompt", 2),
+    ("accessible source", 3),
+    ("inaccessible source", 2),
+    ("instruction", 1),
+)
 PEAKS = (0, 2, 3, 3, 1, 3)  # source tokens; train is token 1, models is tokens 3 and 4
 
 
@@ -74,17 +80,9 @@ def test_a_draft_is_taken_apart():
     assert [word.text for word in found.words] == ["Wir", "große", "Modelle", "trainieren."]
     assert [word.peak for word in found.words] == [0, 2, 3, None]
     assert (found.accessible, found.limit) == (3, 3)
-    assert dict(found.partition) == {
-        "system prompt": 2,
-        "accessible source": 3,
-        "inaccessible source": 2,
-        "instruction": 1,
-        "accepted translation": 0,
-        "draft": 6,
-    }
-    for word in found.words:
-        assert word.provenance.sum() == pytest.approx(1)
-        assert word.attention.sum() == pytest.approx(0.8)
+    assert found.partition == (*PARTS, ("accepted translation", 0), ("draft", 6))
+    assert [word.provenance.sum() for word in found.words] == pytest.approx([1] * 4)
+    assert [word.attention.sum() for word in found.words] == pytest.approx([0.8] * 4)
     np.testing.assert_allclose(found.words[0].attention, [0.6, 0.2, 0, 0], atol=1e-6)
     np.testing.assert_allclose(found.words[0].provenance, [0.8, 0, 0.15, 0.05], atol=1e-6)
     # Both tokens of "models" count for that word, and both tokens of "Modelle" for theirs.
@@ -143,11 +141,7 @@ def test_heat_map(tmp_path):
     before = [path.read_bytes() for path in paths]
     heat_map(found.matrix, found.ranking[:2], "org/model, en-de", tmp_path / "x" / "a.b")
     assert [path.read_bytes() for path in paths] == before
-
-
-def test_layers_without_attention_stay_blank(tmp_path):
-    found = scores()
-    found.matrix[:2] = np.nan
+    found.matrix[:2] = np.nan  # layers without attention
     check(heat_map(found.matrix, found.ranking[:2], "hybrid", tmp_path / "h"), "2 retained heads")
 
 

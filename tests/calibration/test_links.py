@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from alignatt_agent.calibration.word_alignment import (
@@ -12,8 +12,8 @@ from alignatt_agent.calibration.word_alignment import (
     format_pharaoh,
     parse_pharaoh,
 )
+from tests.calibration.pair_files import UNHURRIED
 
-UNHURRIED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 LINKS = st.frozensets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12)
 
 

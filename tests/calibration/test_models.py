@@ -20,25 +20,16 @@ from alignatt_agent.cli import main
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.quiet import QUIET
 from alignatt_agent.config.sections import PromptConfig
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types import Prompt
-from lab.stand_ins import random_models
 from tests.calibration.chat_endpoint import answer, chat_endpoint
 from tests.calibration.pair_files import json_lines
+from tests.fixtures.engines import write_hybrid
 
 MODEL = "micro_models/gemma4"
 COUNT = 12
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _environment():
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in QUIET.items():
-            patch.setenv(name, value)
-        yield
 
 
 def calibrate(output: Path, *options: str, status: int = 0) -> dict:
@@ -127,6 +118,7 @@ def test_alignments_from_an_endpoint(capsys, tmp_path):
     output = tmp_path / "set.json"
     with chat_endpoint(reply) as (url, seen):
         ask = ("--aligner", "openai", "--endpoint", url, "--aligner-model", "m", "--retries", "1")
+        ask = (*ask, "--price", "0.25", "2")
         calibrate(output, *ask, status=2)
         assert not seen  # not without --yes
         content = calibrate(output, *ask, "--yes")
@@ -139,7 +131,8 @@ def test_alignments_from_an_endpoint(capsys, tmp_path):
     assert content["source_of_alignments"] == "chat model m"
     assert 0 < content["provenance"]["aligner"]["alignment_error_rate"] < 1
     out = capsys.readouterr().out
-    assert "Nothing was sent" in out
+    for text in (f"about {COUNT} requests", "US dollars", "Nothing was sent; add --yes to go on."):
+        assert text in out
     assert "the endpoint answered: " in out
 
 
@@ -158,17 +151,12 @@ def test_one_draft_is_explained(capsys, tmp_path):
 
 
 def test_only_layers_with_attention_of_a_hybrid_are_read(tmp_path):
-    from transformers import Qwen3_5ForCausalLM, Qwen3_5TextConfig
-
-    linear = ("linear_num_key_heads", "linear_num_value_heads")
-    small = {**dict.fromkeys(linear, 2), "linear_key_head_dim": 16, "linear_value_head_dim": 16}
-    config = Qwen3_5TextConfig(**random_models._TINY, **small)
-    Qwen3_5ForCausalLM(config).save_pretrained(tmp_path)
+    heads = write_hybrid(tmp_path).config.num_attention_heads
     with open_reader("transformers", ModelConfig(path=str(tmp_path))) as loaded:
         assert (loaded.num_layers, loaded.layers) == (4, (3,))
         pair = AlignedPair(Prompt((5, 6, 7, 8), 1, (0, 1)), (9, 8), ((0,), (1,)))
         rows = both_rows(loaded.reader, pair, loaded.heads)
-    assert rows["emitted"].shape == (2, config.num_attention_heads, 2)
+    assert rows["emitted"].shape == (2, heads, 2)
 
 
 @pytest.mark.parametrize("target", ["de", "zh"])

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from alignatt_agent.calibration import head_set_file
@@ -27,9 +27,9 @@ from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.evaluation.statistics import macro, micro
 from alignatt_agent.types import AttentionRows, EngineError, Prompt
 from alignatt_agent.types.engines import Readout
+from tests.calibration.pair_files import UNHURRIED
 from tests.fakes.models import averaged_score
 
-UNHURRIED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 LAYERS, HEADS = 2, 3
 ALL = tuple((a, b) for a in range(LAYERS) for b in range(HEADS))
 WIDTH = 4
@@ -77,10 +77,6 @@ class FakeReader:
         return AttentionRows(source, zero, zero)
 
 
-def loaded(reader, num_layers=LAYERS, layers=tuple(range(LAYERS))):
-    return Loaded(reader, None, num_layers, layers, HEADS, 100, "fake 1")
-
-
 TARGETS = ([(1,), (0,), (), (3, 2)], [(2,), (2,), (1,)], [(0,), (3,)], [(), (1,)], [(3,), (2,)])
 
 
@@ -88,21 +84,16 @@ def pairs():
     return [pair(i, targets) for i, targets in enumerate(TARGETS)]
 
 
-def test_hits_leave_unaligned_tokens_out():
-    p = pair(0, [(1,), (), (0, 2)])
-    rows = np.zeros((3, 2, WIDTH), np.float32)
-    rows[0, :, 1] = rows[1, :, 3] = rows[2, 0, 2] = rows[2, 1, 3] = 1
-    assert head_hits(rows, p).tolist() == [2, 1]
+def peaks(*places):
+    """Rows with one peak for each token and head."""
+    return np.eye(WIDTH, dtype=np.float32)[list(places)]
 
 
-def test_tokens_count_by_their_word():
-    prompt = Prompt((9, 1, 2, 3, 9), 1, (0, 1, 1))
-    p = AlignedPair(prompt, (5,), ((1,),))
-    rows = np.zeros((1, 1, 3), np.float32)
-    rows[0, 0, 2] = 1
-    assert head_hits(rows, p).tolist() == [1]
-    rows[0, 0, 0] = 2
-    assert head_hits(rows, p).tolist() == [0]
+def test_hits_leave_unaligned_tokens_out_and_count_by_word():
+    rows = peaks([1, 1], [3, 3], [2, 3])
+    assert head_hits(rows, pair(0, [(1,), (), (0, 2)])).tolist() == [2, 1]
+    words = AlignedPair(Prompt((9, 1, 2, 3, 4, 9), 1, (0, 1, 1, 2)), (5,), ((1,),))
+    assert head_hits(peaks([0, 1, 2, 3]), words).tolist() == [0, 1, 1, 0]
 
 
 def test_both_conventions_come_from_one_pass():
@@ -131,9 +122,19 @@ def test_cumulative_hits_are_those_of_the_mean(seed):
         assert found[k - 1] == head_hits(mean[:, None], p)[0]
 
 
-def run(tmp_path, reader, calibration, held_out, name="scores.sqlite", model="a"):
+def run(tmp_path, reader, calibration, held_out, name="scores.sqlite", model="a", **layers):
+    shape = {"num_layers": LAYERS, "layers": tuple(range(LAYERS)), **layers}
+    loaded = Loaded(reader, None, num_heads=HEADS, max_context=100, engine="fake 1", **shape)
     with ResultCache(tmp_path / name, batch=1) as cache:
-        return score(loaded(reader), calibration, held_out, cache, model, top_k=1)
+        return score(loaded, calibration, held_out, cache, model, top_k=1)
+
+
+def made_head_set(path, outcome, **provenance):
+    """Write the head set of an outcome; return its content, and what is read from the file."""
+    about = {"model": "org/model", "revision": None, "direction": "en-de"}
+    made = head_set_file.head_set(outcome, "predicting", 2, about, provenance)
+    head_set_file.write(path, made)
+    return made, load_head_set(str(path))
 
 
 def test_the_right_heads_win(tmp_path):
@@ -165,18 +166,15 @@ class HybridReader(FakeReader):
 
 def test_only_layers_with_attention_are_read(tmp_path):
     everything = pairs()
-    hybrid = loaded(HybridReader(everything), 8, (3, 7))
-    with ResultCache(tmp_path / "hybrid.sqlite", batch=1) as cache:
-        outcome = score(hybrid, everything[:3], everything[3:], cache, "a", top_k=1)
+    hybrid = HybridReader(everything)
+    outcome = run(tmp_path, hybrid, everything[:3], everything[3:], num_layers=8, layers=(3, 7))
     found = outcome.rows["predicting"]
     assert found.ranking[0] == (3, 0)
     assert len(found.ranking) == len(found.by_k) == 2 * HEADS
     assert np.isnan(np.delete(found.matrix, (3, 7), axis=0)).all()
-    about = {"model": "org/hybrid", "revision": None, "direction": "en-de"}
-    made = head_set_file.head_set(outcome, "predicting", 2, about, {})
-    head_set_file.write(tmp_path / "hybrid.json", made)
+    made, read = made_head_set(tmp_path / "hybrid.json", outcome)
     assert made["ts_matrix"][0] == [None] * HEADS
-    assert load_head_set(str(tmp_path / "hybrid.json")).num_layers == 8
+    assert read.num_layers == 8
 
 
 def test_an_interrupted_run_ends_like_any_other(tmp_path):
@@ -255,26 +253,19 @@ def test_intervals_hold_their_mean(cells):
         estimate = mean([a for a, _ in cells], tokens)
         assert 0 <= estimate.low <= estimate.high <= 1
         assert estimate == mean([a for a, _ in cells], tokens)
-    assert micro([a for a, _ in cells], tokens).value == pytest.approx(
-        sum(a for a, _ in cells) / sum(tokens)
-    )
-
-
-def test_micro_weighs_tokens_and_macro_pairs():
-    assert micro([9, 0], [9, 1]).value == pytest.approx(0.9)
-    assert macro([9, 0], [9, 1]).value == pytest.approx(0.5)
+    shares = [a / count for (a, _), count in zip(cells, tokens, strict=True)]
+    assert macro([a for a, _ in cells], tokens).value == pytest.approx(np.mean(shares))
+    share = sum(a for a, _ in cells) / sum(tokens)
+    assert micro([a for a, _ in cells], tokens).value == pytest.approx(share)
 
 
 def test_the_file_is_a_head_set(tmp_path):
     everything = pairs()
     outcome = run(tmp_path, FakeReader(everything), everything[:3], everything[3:])
-    about = {"model": "org/model", "revision": None, "direction": "en-de"}
-    made = head_set_file.head_set(outcome, "predicting", 2, about, {"tool": "test"})
     path = tmp_path / "sets" / "mine.json"
-    head_set_file.write(path, made)
+    made, found = made_head_set(path, outcome, tool="test")
     assert json.loads(path.read_text()) == made
     assert [p.name for p in path.parent.iterdir()] == ["mine.json"]
-    found = load_head_set(str(path))
     assert found.heads[0] == (0, 0)
     assert (found.num_layers, found.num_heads, found.row) == (LAYERS, HEADS, "predicting")
     found.check("org/model", LAYERS, HEADS, "en-de")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.policy.alignatt import AlignAtt
 from alignatt_agent.types import AttentionRows, Draft, Prompt
 from alignatt_agent.types.engines import Gate, Readout
-from tests.fixtures.engines import HEADS, make_prompt
+from tests.fixtures.engines import HEADS, Reference, make_prompt
 
 TOLERANCE = 1e-4
 
@@ -29,15 +28,18 @@ READOUTS = (
 
 @dataclass(frozen=True)
 class Case:
-    """One request."""
+    """One request, and which tokens are expected."""
 
     prompt: Prompt
     tokens: int
     readout: Readout
-    gate: Gate | None
+    gate: Gate | None = None
+    expected: tuple[int, ...] = ()
 
     def run(self, engine: DraftEngine) -> Draft:
-        return engine.draft(self.prompt, self.tokens, self.readout, self.gate)
+        return engine.draft(
+            self.prompt, self.tokens, self.readout, self.gate, expected=self.expected
+        )
 
 
 def cases(count: int) -> list[Case]:
@@ -74,7 +76,15 @@ def decision(case: Case, draft: Draft) -> tuple[int, str]:
     return decided.accepted, decided.reason.value
 
 
-def check_rows(reference: Callable, case: Case, draft: Draft) -> None:
+def check_close(rows: AttentionRows | None, expected: AttentionRows | None) -> None:
+    """Compare rows within rounding."""
+    assert rows is not None
+    assert expected is not None
+    for name in AttentionRows.__dataclass_fields__:
+        np.testing.assert_allclose(getattr(rows, name), getattr(expected, name), atol=TOLERANCE)
+
+
+def check_rows(reference: Reference, case: Case, draft: Draft) -> None:
     """Compare the rows of a draft with those of Transformers."""
     rows = draft.rows
     assert rows is not None
@@ -82,34 +92,28 @@ def check_rows(reference: Callable, case: Case, draft: Draft) -> None:
     count, heads = len(draft.token_ids), len(case.readout.heads)
     assert rows.source.shape == (count, heads, len(case.prompt.token_word))
     expected = reference(case.prompt, draft, case.readout)
-    for name in AttentionRows.__dataclass_fields__:
-        np.testing.assert_allclose(getattr(rows, name), getattr(expected, name), atol=TOLERANCE)
+    check_close(rows, expected)
     visible = expected.source.sum(-1) > 0  # a span that left the window has no argmax
     found, peaks = rows.source.argmax(-1), expected.source.argmax(-1)
     np.testing.assert_array_equal(found[visible], peaks[visible])
 
 
-def check_same(case: Case, draft: Draft, other: Draft, whole: bool = False) -> None:
-    """Compare two drafts of one request: the same ids and decision, and rows that agree.
+def check_begins(whole: Draft, part: Draft) -> None:
+    """Compare a draft with one that may have been cut before."""
+    assert whole.rows is not None
+    count, rows = len(part.token_ids), whole.rows
+    assert whole.token_ids[:count] == part.token_ids
+    check_close(
+        AttentionRows(rows.source[:count], rows.prompt[:count], rows.suffix[:count]), part.rows
+    )
 
-    Args:
-        case: the request.
-        draft: what came.
-        other: what should have come.
-        whole: ``draft`` may go on where ``other`` was cut.
-    """
-    count = len(other.token_ids)
-    assert draft.token_ids[:count] == other.token_ids
-    if not whole:
-        assert (draft.token_ids, draft.ended, draft.cut) == (
-            other.token_ids,
-            other.ended,
-            other.cut,
-        )
-    assert draft.rows is not None
-    assert other.rows is not None
-    for name in AttentionRows.__dataclass_fields__:
-        np.testing.assert_allclose(
-            getattr(draft.rows, name)[:count], getattr(other.rows, name), atol=TOLERANCE
-        )
+
+def check_same(case: Case, draft: Draft, other: Draft) -> None:
+    """Compare two drafts of one request: the same ids and decision, and rows that agree."""
+    check_begins(draft, other)
+    assert (len(draft.token_ids), draft.ended, draft.cut) == (
+        len(other.token_ids),
+        other.ended,
+        other.cut,
+    )
     assert decision(case, draft) == decision(case, other)

@@ -46,13 +46,9 @@ def test_recogniser(engines, audio):
     text = "<|im_start|>user\n<|audio_start|><|audio_pad|><|audio_end|><|im_end|>\nlanguage"
     ids = torch.tensor([spread(text, audio, tokenizer)])
     mel, mask = features(audio)
-    expected = model.generate(
-        input_ids=ids,
-        input_features=mel,
-        input_features_mask=mask,
-        max_new_tokens=12,
-        do_sample=False,
-    )[0, ids.shape[1] :].tolist()
+    given = {"input_ids": ids, "input_features": mel, "input_features_mask": mask}
+    answer = model.generate(**given, max_new_tokens=12, do_sample=False)
+    expected = answer[0, ids.shape[1] :].tolist()
     got = served.generate(tokenizer.encode(text), audio, 12)
     assert list(got.token_ids) == [token for token in expected if token not in served._stops]
     assert got.ended == (expected[-1] in served._stops)

@@ -62,13 +62,8 @@ def test_a_process_that_serves_no_engine_leaves_nothing(monkeypatch):
     assert logging.getLogger("vllm").handlers == handlers
 
 
-@pytest.mark.parametrize(
-    ("code", "text"),
-    [
-        (1, "its process ended with exit code 1"),
-        (-9, "its process was killed by SIGKILL, as happens when memory runs out"),
-        (-11, "its process was killed by SIGSEGV"),
-    ],
-)
-def test_how_a_process_ended(code, text):
-    assert crash_report.describe_exit(code) == text
+def test_how_a_process_ended():
+    killed = "its process was killed by SIGKILL, as happens when memory runs out"
+    assert crash_report.describe_exit(-9) == killed
+    assert crash_report.describe_exit(-11) == "its process was killed by SIGSEGV"
+    assert crash_report.describe_exit(1) == "its process ended with exit code 1"

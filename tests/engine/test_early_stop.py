@@ -11,12 +11,12 @@ import torch
 from alignatt_agent.engine import early_stop
 from alignatt_agent.engine.row_requests import Ledger
 from alignatt_agent.policy import AlignAtt
-from alignatt_agent.types import Draft, EngineError
+from alignatt_agent.types import EngineError
 from alignatt_agent.types.engines import Readout
+from tests.engine.batches import check_begins
 from tests.engine.test_row_requests import request, step
 from tests.fixtures.engines import HEADS, make_prompt
 
-TOLERANCE = 1e-4
 POLICIES = {
     "paper": AlignAtt(),
     "raw": AlignAtt(border_margin=-1, normalize="none", median_width=1),
@@ -24,19 +24,12 @@ POLICIES = {
 }
 
 
-def check_prefix(part: Draft, whole: Draft) -> None:
-    count = len(part.token_ids)
-    assert part.token_ids == whole.token_ids[:count]
-    np.testing.assert_allclose(part.rows.source, whole.rows.source[:count], atol=TOLERANCE)
-    np.testing.assert_allclose(part.rows.suffix, whole.rows.suffix[:count], atol=TOLERANCE)
-
-
 @pytest.mark.parametrize("row", ["predicting", "emitted"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_same_decision_in_fewer_steps(engines, row, policy):
     readout, gate = Readout(HEADS, row), POLICIES[policy]
     stopped = 0
-    for seed in range(6):
+    for seed in range(4):
         prompt = make_prompt(100 + seed, 60 + 20 * seed, 10, 40)
         whole = engines.translation.draft(prompt, 16, readout)
         for frontier in (0, 10, 25, 40):
@@ -45,7 +38,7 @@ def test_same_decision_in_fewer_steps(engines, row, policy):
             early = gate.decide(draft, frontier)
             assert (early.accepted, early.peaks) == (decision.accepted, decision.peaks)
             assert early.reason == decision.reason
-            check_prefix(draft, whole)
+            check_begins(whole, draft)
             if decision.accepted == len(whole.token_ids):
                 assert not draft.cut
                 assert (draft.token_ids, draft.ended) == (whole.token_ids, whole.ended)
@@ -75,7 +68,7 @@ def test_a_stopped_draft_is_resumed_where_it_stopped(engines, row):
             assert draft.token_ids[: len(begun.token_ids)] == begun.token_ids
             assert len(draft.token_ids) > len(begun.token_ids) or draft.ended
             assert draft.replay_s > begun.replay_s > 0
-            check_prefix(draft, whole)
+            check_begins(whole, draft)
             assert policy.decide(draft, frontier).peaks == policy.decide(whole, frontier).peaks
     assert resumed > 4
 

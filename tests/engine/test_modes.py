@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-import psutil
 import pytest
 
 from alignatt_agent.cascade import loading
-from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
 from alignatt_agent.engine.drafts import DraftEngine
-from alignatt_agent.engine.options import engine_arguments, engine_environment
+from alignatt_agent.engine.options import engine_environment
 from alignatt_agent.engine.served_model import ServedModel
-from alignatt_agent.engine.speech_models import stop_ids
 from alignatt_agent.types import Draft, EngineError
+from alignatt_agent.types.engines import Readout
 from tests.engine.batches import Case, cases, check_rows, check_same, crowd, together
-from tests.fixtures.engines import HEADS, make_prompt
+from tests.engine.workers import serving
+from tests.fixtures.engines import HEADS, Reference, make_prompt
 
 FEW_BLOCKS = {"max_model_len": 256, "num_gpu_blocks_override": 32}
 """Too few for a crowd: some requests are preempted and start again."""
@@ -30,29 +26,12 @@ SMALL = {"block_size": 32, "max_num_batched_tokens": 96, **FEW_BLOCKS}
 inside prompts and drafts, too."""
 
 
-def variant(models: ModelsConfig, worker: str, **engine: object) -> ModelConfig:
-    """The translation model with other engine arguments and a worker that takes notes."""
-    model = models.translation
-    settings = {**model.engine, "worker_cls": f"tests.engine.workers.{worker}", **engine}
-    return model.model_copy(update={"engine": settings})
-
-
-@contextmanager
-def serving(model: ModelConfig) -> Iterator[tuple[ServedModel, DraftEngine]]:
-    with engine_environment():
-        served = ServedModel("variant", engine_arguments("translation", model, HEADS))
-    try:
-        yield served, DraftEngine(served, HEADS, stop_ids(served))
-    finally:
-        served.shutdown()
-
-
 BATCH = [*cases(12), *crowd()]
 
 
 @pytest.fixture(scope="module")
 def small(models) -> Iterator[tuple[ServedModel, DraftEngine]]:
-    with serving(variant(models, "Witness", **SMALL)) as found:
+    with serving(models, "Witness", **SMALL) as found:
         yield found
 
 
@@ -62,16 +41,28 @@ def usual(models) -> list[Draft]:
     return together(loading.load_engines(models, HEADS).translation, BATCH)
 
 
-def check(reference: Callable, usual: list[Draft], drafts: list[Draft], whole: bool = False):
+def check(reference: Reference, usual: list[Draft], drafts: list[Draft]) -> None:
     for case, expected, draft in zip(BATCH, usual, drafts, strict=True):
         check_rows(reference, case, draft)
-        check_same(case, draft, expected, whole)
+        check_same(case, draft, expected)
 
 
-def test_the_usual_drafts_are_exact_and_some_are_cut(reference, usual):
-    check(reference, usual, usual)
+def test_the_usual_drafts_are_exact_and_some_are_cut(engines, reference, usual):
+    check(reference, usual, [case.run(engines.translation) for case in BATCH])
     gated = [(c.readout.row, d.cut) for c, d in zip(BATCH, usual, strict=True) if c.gate]
     assert {*gated} == {(row, cut) for row in ("predicting", "emitted") for cut in (True, False)}
+
+
+def test_a_draft_may_end_at_the_limit_of_the_context(small, reference):
+    _, engine = small
+    prompt = make_prompt(11, 248, 100, 30)  # of 256
+    for row, count in (("predicting", 8), ("emitted", 7)):
+        case = Case(prompt, 16, Readout(HEADS, row))
+        draft = case.run(engine)
+        assert (len(draft.token_ids), draft.ended) == (count, False)
+        check_rows(reference, case, draft)
+    with pytest.raises(EngineError, match="maximum context length|no room|max_model_len"):
+        engine.draft(make_prompt(12, 256, 100, 30), 16)
 
 
 def test_preempted_requests(small, reference, usual):
@@ -103,8 +94,8 @@ def asynchronous(monkeypatch):
 
 
 def test_asynchronous_scheduling(models, reference, usual, asynchronous):
-    model = variant(models, "AsyncWitness", async_scheduling=True, **FEW_BLOCKS)
-    with serving(model) as (served, engine):
+    mode = {"async_scheduling": True, **FEW_BLOCKS}
+    with serving(models, "AsyncWitness", **mode) as (served, engine):
         drafts = together(engine, BATCH)
         again = together(engine, BATCH)
         (seen,) = served.ask_workers("witnessed")
@@ -118,75 +109,42 @@ def test_asynchronous_scheduling(models, reference, usual, asynchronous):
         tokens = engine.draft(prompt, 8).token_ids
         count = tokens.index(tokens[4])
         stopping = DraftEngine(served, HEADS, frozenset({tokens[4]}))
-        draft = Case(prompt, 8, BATCH[1].readout, None).run(stopping)
+        draft = Case(prompt, 8, BATCH[1].readout).run(stopping)
         assert (draft.token_ids, draft.ended) == (tokens[:count], True)
         ((fed,),) = [report["fed"].values() for report in served.ask_workers("witnessed")]
         assert fed > 50 + count
         assert served.ask_workers("alignatt_held") == [0]
 
 
-def test_tensor_parallel_workers(models, reference, usual):
-    parallel = {"tensor_parallel_size": 2, "distributed_executor_backend": "mp"}
-    with serving(variant(models, "Witness", **parallel)) as (served, engine):
-        drafts = together(engine, BATCH)
-        ranks = served.ask_workers("witnessed")
-        assert [report["ranks"] for report in ranks] == [2, 2]
-        assert all(report["batch"] > 1 for report in ranks)
-        # No rank has all heads, so a gate is left to the scan of the whole draft.
-        check(reference, usual, drafts, whole=True)
-        assert served.ask_workers("alignatt_held") == [0, 0]
-
-        # The engine ends with any of its workers.
-        children = psutil.Process().children(recursive=True)
-        workers = [process for process in children if "Worker" in process.name()]
-        assert len(workers) == 2
-        os.kill(workers[1].pid, signal.SIGKILL)
-        with pytest.raises(EngineError, match="variant: the engine died: "):
-            engine.draft(make_prompt(1, 60, 5, 20), 400)
-        assert not served.alive
-
-
 # ---------------------------------------------------------------------- verified drafts
-@dataclass(frozen=True)
-class Expecting:
-    """A request of which something is expected."""
-
-    case: Case
-    expected: tuple[int, ...]
-
-    def run(self, engine: DraftEngine) -> Draft:
-        case = self.case
-        return engine.draft(
-            case.prompt, case.tokens, case.readout, case.gate, expected=self.expected
-        )
-
-
-def whole(engine: DraftEngine, case: Case) -> tuple[int, ...]:
-    return engine.draft(case.prompt, case.tokens).token_ids
+@pytest.fixture(scope="module")
+def ungated(small) -> list[tuple[int, ...]]:
+    """What comes of each request without a gate."""
+    with ThreadPoolExecutor(len(BATCH)) as threads:
+        drafts = threads.map(lambda case: small[1].draft(case.prompt, case.tokens), BATCH)
+        return [draft.token_ids for draft in drafts]
 
 
 def wrong(tokens: tuple[int, ...], place: int) -> tuple[int, ...]:
     return (*tokens[:place], tokens[place] ^ 1, *tokens[place + 1 :])
 
 
-def test_a_verified_draft_is_the_decoded_one(small, reference):
+def test_a_verified_draft_is_the_decoded_one(small, reference, usual, ungated):
     model, engine = small
     model.ask_workers("witnessed")
     again = saved = 0
-    for case in cases(9):
-        tokens = whole(engine, case)
-        usual = case.run(engine)
-        ungated = replace(case, gate=None)
-        for expected in (tokens, wrong(tokens, 3), (*wrong(tokens, len(tokens) - 1), 9), (7,)):
+    for case, expected, tokens in list(zip(BATCH, usual, ungated, strict=True))[:9]:
+        for given in (tokens, wrong(tokens, 3), (*wrong(tokens, len(tokens) - 1), 9), (7,)):
             for _ in range(2):  # the second time, the source and its draft are known
-                draft = Expecting(case, expected).run(engine)
-                check_same(case, draft, usual)
-                again += draft.steps > usual.steps
+                draft = replace(case, expected=given).run(engine)
+                check_same(case, draft, expected)
+                again += draft.steps > expected.steps
             check_rows(reference, case, draft)
-        steps = [Expecting(ungated, tokens).run(engine).steps for _ in range(2)]
+        open_case = replace(case, gate=None, expected=tokens)
+        steps = [open_case.run(engine).steps for _ in range(2)]
         assert all(count <= 2 for count in steps)  # 2: a position was cached, and computed again
         again += steps.count(2)
-        saved += usual.steps - min(steps)
+        saved += expected.steps - min(steps)
     (seen,) = model.ask_workers("witnessed")
     assert seen["chunks"] > 0
     assert seen["cached"] > 0
@@ -195,38 +153,31 @@ def test_a_verified_draft_is_the_decoded_one(small, reference):
     assert model.ask_workers("alignatt_held") == [0]
 
 
-def test_a_verified_draft_goes_on_where_its_gate_has_opened(small):
+def test_a_verified_draft_goes_on_where_its_gate_has_opened(small, usual, ungated):
     _, engine = small
     resumed = 0
-    for case in cases(9):
-        tokens = whole(engine, case)
-        begun = case.run(engine)
+    for case, begun, tokens in list(zip(BATCH, usual, ungated, strict=True))[:9]:
         if begun.cut and len(begun.token_ids) < case.tokens:
             resumed += 1
             arguments = (case.prompt, case.tokens, case.readout, None, begun)
             rest = tokens[len(begun.token_ids) :]
-            usual = engine.draft(*arguments)
-            for expected in (rest, (*rest[:2], 9, *rest[3:])):
-                check_same(case, engine.draft(*arguments, expected), usual)
+            expected = engine.draft(*arguments)
+            for given in (rest, (*rest[:2], 9, *rest[3:])):
+                check_same(case, engine.draft(*arguments, given), expected)
     assert resumed > 1
 
 
-def test_verified_drafts_together_and_preempted(small, reference):
+def test_verified_drafts_together_and_preempted(small, reference, usual, ungated):
     model, engine = small
-    batch = [*cases(12), *crowd()]
-    usual = [case.run(engine) for case in batch]
-    drafts = [whole(engine, case) for case in batch]
     changed = [
-        Expecting(case, (tokens[:5], wrong(tokens, 4)[:5])[i % 2])  # and then decoding goes on
-        for i, (case, tokens) in enumerate(zip(batch, drafts, strict=True))
+        # All of it is right, or its last token is wrong; then decoding goes on.
+        replace(case, expected=(tokens[:5], wrong(tokens, 4)[:5])[i % 2])
+        for i, (case, tokens) in enumerate(zip(BATCH, ungated, strict=True))
     ]
     model.ask_workers("witnessed")
-    with ThreadPoolExecutor(len(batch)) as threads:
-        found = list(threads.map(lambda item: item.run(engine), changed))
+    drafts = together(engine, changed)
     (seen,) = model.ask_workers("witnessed")
     assert seen["batch"] > 1
     assert seen["resumed"] > 0
-    for case, draft, expected in zip(batch, found, usual, strict=True):
-        check_same(case, draft, expected)
-        check_rows(reference, case, draft)
+    check(reference, usual, drafts)
     assert model.ask_workers("alignatt_held") == [0]

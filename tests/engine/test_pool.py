@@ -15,9 +15,8 @@ import pytest
 from alignatt_agent.cascade import loading
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.drafts import DraftEngine
-from alignatt_agent.engine.options import engine_arguments, engine_environment
 from alignatt_agent.engine.served_model import ServedModel
-from alignatt_agent.engine.speech_models import SpeechModel, stop_ids
+from alignatt_agent.engine.speech_models import SpeechModel
 from alignatt_agent.types import EngineError
 from alignatt_agent.types.engines import Readout
 from tests.fixtures.engines import HEADS, make_prompt
@@ -45,24 +44,14 @@ def test_equal_arguments_share_the_engines(engines, models):
     assert engines.tokenizer.is_fast
 
 
-def test_token_ids_are_the_same_with_and_without_capture(engines, models):
-    with engine_environment():
-        model = ServedModel("plain", engine_arguments("translation", models.translation, ()))
-    plain = DraftEngine(model, (), stop_ids(model))
-    try:
-        for seed in range(6):
-            prompt = make_prompt(seed, 40 + 25 * seed, 5, 20)
-            expected = plain.draft(prompt, 12)
-            assert engines.translation.draft(prompt, 12).token_ids == expected.token_ids
-            for row in ("predicting", "emitted"):
-                draft = engines.translation.draft(prompt, 12, Readout(HEADS, row))
-                assert draft.token_ids == expected.token_ids
-        with pytest.raises(EngineError, match="was started for"):
-            plain.draft(prompt, 4, READOUT)
-    finally:
-        model.shutdown()
-    with pytest.raises(EngineError, match=r"^plain: the engine was shut down"):
-        plain.draft(prompt, 4)
+def test_token_ids_are_the_same_with_and_without_rows(engines):
+    for seed in range(6):
+        prompt = make_prompt(seed, 40 + 25 * seed, 5, 20)
+        expected = engines.translation.draft(prompt, 12)
+        assert expected.rows is None
+        for row in ("predicting", "emitted"):
+            draft = engines.translation.draft(prompt, 12, Readout(HEADS, row))
+            assert draft.token_ids == expected.token_ids
 
 
 def test_a_turn_that_ends_by_itself(engines):
@@ -156,7 +145,6 @@ def test_a_verified_transcript_is_the_decoded_one(engines):
     ("engine", "message"),
     [
         ({"kv_sharing_fast_prefill": True}, "never verified with kv_sharing_fast_prefill"),
-        ({"kv_cache_dtype": "fp8"}, r"quantized KV cache \(fp8\)"),
         # These go wrong in the engine's own process, when the model and when its cache is there.
         ({"worker_cls": "tests.engine.workers.Biased"}, "layers.0.* never verified with ALiBi"),
         ({"worker_cls": "tests.engine.workers.Foreign"}, "key layout that is no permutation"),
@@ -164,10 +152,8 @@ def test_a_verified_transcript_is_the_decoded_one(engines):
     ids=lambda value: "".join(value) if isinstance(value, dict) else "",
 )
 def test_what_cannot_work_is_refused_at_start_up(models, engine, message):
-    model = models.translation
-    model = model.model_copy(update={"engine": {**model.engine, **engine}})
-    with pytest.raises(EngineError, match=f"^mt: .*({message})"), engine_environment():
-        ServedModel("mt", engine_arguments("translation", model, HEADS))
+    with pytest.raises(EngineError, match=f"^translation model .*: .*({message})"):
+        pool.start("translation", models.translation, HEADS, **engine)
 
 
 def process_of(role: str) -> int:

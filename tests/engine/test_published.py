@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 from transformers import Gemma4ForConditionalGeneration
 
@@ -23,32 +22,12 @@ from tests.fixtures.engines import HEADS, make_prompt, rows_of
 PREDICTING = Readout(HEADS, "predicting")
 
 
-@pytest.fixture(scope="module")
-def gemma4(tmp_path_factory):
-    return write_gemma4(tmp_path_factory.mktemp("published") / "gemma-4")
-
-
-def test_gemma4_with_its_towers_and_unused_projections(gemma4):
-    served = pool.start("translation", ModelConfig(path=str(gemma4), dtype="float32"), HEADS)
+def test_gemma4_hears_and_translates_on_one_engine(tmp_path):
+    path = write_gemma4(tmp_path)
+    model = ModelConfig(path=str(path), dtype="float32")
+    served = pool.start("translation", model, HEADS, transcribes=True)
     try:
         assert served.config.architectures == ["Gemma4ForConditionalGeneration"]
-        engine = pool.draft_engine(served, HEADS)
-        media = served.tokenizer().convert_tokens_to_ids(list(MEDIA.values()))
-        prompts = [text_only(make_prompt(seed, 90, 5, 40), media) for seed in range(4)]
-        drafts = [engine.draft(prompt, 8, PREDICTING) for prompt in prompts]
-    finally:
-        served.shutdown()
-    assert not {token for draft in drafts for token in draft.token_ids} & set(media)
-    rows = rows_of(Gemma4ForConditionalGeneration, gemma4)
-    for prompt, draft in zip(prompts, drafts, strict=True):
-        check_rows(rows, Case(prompt, 8, PREDICTING, None), draft)
-
-
-def test_gemma4_hears_and_translates_on_one_engine(gemma4):
-    served = pool.start(
-        "translation", ModelConfig(path=str(gemma4), dtype="float32"), HEADS, transcribes=True
-    )
-    try:
         model, rng = AudioModel(served), np.random.default_rng(0)
         ids = GemmaPrompt(model.tokenizer, model.name, model.window).ids("English", "AlignAtt")
         heard = []
@@ -57,17 +36,20 @@ def test_gemma4_hears_and_translates_on_one_engine(gemma4):
             heard.append((audio, model.generate(ids, audio, 8)))
         said = serve_recognizer("gemma4-audio", served).transcribe(audio, "en").text
         media = model.tokenizer.convert_tokens_to_ids(list(MEDIA.values()))
-        prompt = text_only(make_prompt(1, 90, 5, 40), media)
-        draft = pool.draft_engine(served, HEADS).draft(prompt, 8, PREDICTING)
+        prompts = [text_only(make_prompt(seed, 90, 5, 40), media) for seed in range(4)]
+        batch = [Case(prompt, 8, PREDICTING) for prompt in prompts]
+        drafts = [case.run(pool.draft_engine(served, HEADS)) for case in batch]
     finally:
         served.shutdown()
     for audio, answer in heard:
         assert answer.token_ids
-        assert list(answer.token_ids) == transcript_of_transformers(gemma4, ids, audio)
+        assert list(answer.token_ids) == transcript_of_transformers(path, ids, audio)
     assert len({answer.token_ids for _, answer in heard}) > 1  # it listens
     assert said is None or isinstance(said, str)
-    rows = rows_of(Gemma4ForConditionalGeneration, gemma4)
-    check_rows(rows, Case(prompt, 8, PREDICTING, None), draft)
+    assert not {token for draft in drafts for token in draft.token_ids} & set(media)
+    rows = rows_of(Gemma4ForConditionalGeneration, path)
+    for case, draft in zip(batch, drafts, strict=True):
+        check_rows(rows, case, draft)
 
 
 def transcript_of_transformers(path, ids, audio):

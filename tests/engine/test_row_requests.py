@@ -40,25 +40,19 @@ def positions(work):
 
 
 def test_a_request_owes_its_rows_from_the_first_wanted_position_to_the_last():
-    ledger = Ledger()
-    a = "a-random"
+    ledger, a = Ledger(), "a-random"
     assert positions(ledger.schedule(step([request("a")], counts={a: 6}))) == []
-    assert positions(ledger.schedule(step(cached=[(a, None, 6)], counts={a: 4}))) == [("a", 9)]
-    assert positions(ledger.schedule(step(cached=[(a, None, 10)], counts={a: 1}))) == [("a", 10)]
-    assert positions(ledger.schedule(step(cached=[(a, None, 11)], counts={a: 1}))) == [("a", 11)]
-    # A surplus step of asynchronous scheduling owes nothing.
-    assert positions(ledger.schedule(step(cached=[(a, None, 12)], counts={a: 1}))) == []
+    # The last is a surplus step of asynchronous scheduling.
+    for begin, count, owed in ((6, 4, 9), (10, 1, 10), (11, 1, 11), (12, 1, None)):
+        work = ledger.schedule(step(cached=[(a, None, begin)], counts={a: count}))
+        assert positions(work) == ([("a", owed)] if owed else [])
 
 
 def test_requests_that_want_nothing_are_left_alone():
-    ledger = Ledger()
-    pooling = SimpleNamespace(
-        req_id="p", num_computed_tokens=0, block_ids=[[1]], sampling_params=None
-    )
-    work = ledger.schedule(
-        step([request("b", extra=False), pooling], counts={"b-random": 12, "p": 3})
-    )
-    assert work == []
+    ledger, pooling = Ledger(), request("p")
+    pooling.sampling_params = None
+    counts = {"b-random": 12, "p-random": 3}
+    assert ledger.schedule(step([request("b", extra=False), pooling], counts=counts)) == []
     assert len(ledger) == 0
 
 
@@ -94,30 +88,18 @@ def test_rows_are_handed_over_once():
     assert ledger.schedule(step(finished=["a-random"])) == []
 
 
-def test_unfetched_requests_are_bounded_by_number(monkeypatch):
-    monkeypatch.setattr(row_requests, "MAX_UNFETCHED", 3)
-    ledger = Ledger()
-    for i in range(10):
-        ledger.schedule(step([request(f"r{i}")], counts={f"r{i}-random": 10}))
-        ledger.schedule(step(finished=[f"r{i}-random"]))
-    assert len(ledger) == 3
-    assert ledger.take("r9") is not None
-    assert ledger.take("r6") is None
-
-
-def test_unfetched_requests_are_bounded_by_time(monkeypatch):
+@pytest.mark.parametrize(("most", "seconds", "kept"), [(3, 0, "r7 r8 r9"), (99, 1, "r9")])
+def test_unfetched_requests_are_bounded_by_number_and_by_time(monkeypatch, most, seconds, kept):
     now = [0.0]
     monkeypatch.setattr(row_requests.time, "monotonic", lambda: now[0])
-    ledger = Ledger()
-    for name in ("old", "new"):
+    monkeypatch.setattr(row_requests, "MAX_UNFETCHED", most)
+    ledger, names = Ledger(), [f"r{i}" for i in range(10)]
+    for name in names:
         ledger.schedule(step([request(name)], counts={f"{name}-random": 10}))
         ledger.schedule(step(finished=[f"{name}-random"]))
-        now[0] += row_requests.MAX_WAIT_S + 1
-    assert ledger.take("old") is None
-    assert ledger.take("new") is not None
+        now[0] += seconds * (row_requests.MAX_WAIT_S + 1)
+    assert [name for name in names if ledger.take(name) is not None] == kept.split()
 
 
-@pytest.mark.parametrize("count", [0, 1, 5])
-def test_a_request_may_finish_without_ever_being_scheduled(count):
-    ledger = Ledger()
-    assert ledger.schedule(step(finished=[f"x{i}" for i in range(count)])) == []
+def test_a_request_may_finish_without_ever_being_scheduled():
+    assert Ledger().schedule(step(finished=["x1", "x2"])) == []

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
+from alignatt_agent.config.agent_config import ModelsConfig
+from alignatt_agent.engine import pool
+from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.row_requests import EXTRA
+from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.worker import CaptureWorker
+from tests.fixtures.engines import HEADS
+
+
+@contextlib.contextmanager
+def serving(
+    models: ModelsConfig, worker: str, **engine: object
+) -> Iterator[tuple[ServedModel, DraftEngine]]:
+    """Serve the translation model with a worker of this file and other engine arguments."""
+    arguments = {"worker_cls": f"{__name__}.{worker}", **engine}
+    served = pool.start("translation", models.translation, HEADS, **arguments)
+    try:
+        yield served, pool.draft_engine(served, HEADS)
+    finally:
+        served.shutdown()
 
 
 class Witness(CaptureWorker):

@@ -127,14 +127,8 @@ def test_revised_words_are_taken_back_in_the_log():
     assert [line.get("deleted_tokens") for line in lines] == [None, [], ["to"], [], None, []]
 
 
-def test_command_on_a_recorded_run(tmp_path, capsys):
-    from alignatt_agent.evaluation.cli import main as evaluate
-
-    config = fakes.write_config(tmp_path)
-    devset = fakes.write_devset(tmp_path / "devset")
-    out = tmp_path / "out"
-    given = ["--agent", config, "--target", "de", "--devset", devset, "--output", out]
-    assert evaluate([str(item) for item in given]) == 0
+def test_command_on_a_recorded_run(finished, tmp_path, capsys):
+    devset, out = fakes.write_devset(tmp_path / "devset"), finished.root / "out" / "low"
     arguments = ["asr", str(out / "de"), "--devset", str(devset), "--output", str(tmp_path / "asr")]
     assert main(arguments) == 2
     assert "en.txt does not exist" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import subprocess
 import sys
 
@@ -14,42 +15,23 @@ from simulstream.metrics.readers import LogReader
 
 from tests.fakes import agent as fakes
 
+LANGUAGES = pytest.mark.parametrize(("target", "unit"), [("de", "word"), ("zh", "char")])
 
-@pytest.fixture(scope="module")
-def evaluated(tmp_path_factory):
-    """Both targets run, and then one again in the same process; returns what was printed."""
-    folder = tmp_path_factory.mktemp("evaluation")
-    config = fakes.write_config(folder)
-    devset = fakes.write_devset(folder / "devset")
-    code = (
-        "import sys; from alignatt_agent.evaluation.cli import main; "
-        "from tests.fakes.agent import FakeAgent; "
-        "given = sys.argv[1:]; status = main([*given, '--target', 'German', 'zh']); "
-        "print('engine starts:', FakeAgent.starts); "
-        "sys.exit(status or main([*given, '--target', 'de']))"
+
+def test_a_run_prints_a_table_and_the_official_commands(finished):
+    status, text, _ = finished.result
+    assert status == 0
+    folder = finished.root / "out" / "low" / "de"
+    commands = (
+        f"simulstream_inference --speech-processor-config {folder}/agent.yaml",
+        "omnisteval longform",
     )
-    arguments = ["--agent", config, "--devset", devset, "--output", folder / "out"]
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    return folder, subprocess.run(command, capture_output=True, text=True, check=False)
+    assert all(shown in text for shown in ("BLEU", *commands))
 
 
-def test_run_succeeds_and_prints_a_table(evaluated):
-    folder, first = evaluated
-    assert first.returncode == 0, first.stderr
-    assert "BLEU" in first.stdout
-    assert "engine starts: 1" in first.stdout
-    assert f"simulstream_inference --speech-processor-config {folder}/out/de/agent.yaml" in (
-        first.stdout
-    )
-    assert "omnisteval longform" in first.stdout
-    assert "talk0" in first.stderr
-    assert "talk1" in first.stderr
-
-
-@pytest.mark.parametrize(("target", "unit"), [("de", "word"), ("zh", "char")])
-def test_log_round_trip_has_equal_unit_counts(evaluated, target, unit):
-    folder, _ = evaluated
-    out = folder / "out" / target
+@LANGUAGES
+def test_log_round_trip_has_equal_unit_counts(finished, target, unit):
+    out = finished.root / "out" / "low" / target
     config = yaml_config(str(out / "agent.yaml"))
     assert config.latency_unit == unit
     reader = LogReader(config, str(out / "metrics.jsonl"), latency_unit=unit)
@@ -60,21 +42,15 @@ def test_log_round_trip_has_equal_unit_counts(evaluated, target, unit):
         units = list(text) if unit == "char" else text.split()
         assert len(units) == len(output.ideal_delays) == len(output.computational_aware_delays) > 0
         assert output.ideal_delays == sorted(output.ideal_delays)
-        if unit == "char":
-            assert not any(char.isspace() for char in text)
-    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    for line in lines:
-        assert not any(
-            char.isspace() for token in line.get("generated_tokens", []) for char in token
-        )
+    tokens = [token for line in emissions(out / "metrics.jsonl") for token in line or ()]
+    assert not any(char.isspace() for char in "".join(tokens))
 
 
-@pytest.mark.parametrize("target", ["de", "zh"])
-def test_scores_are_complete_and_signed(evaluated, target):
-    folder, _ = evaluated
-    scores = json.loads((folder / "out" / target / "scores.json").read_text())
-    assert set(scores) >= {"bleu", "chrf", "longyaal_cu_ms", "longyaal_ca_ms", "rtf", "signature"}
+@LANGUAGES
+def test_scores_are_complete_and_signed(finished, target, unit):
+    scores = json.loads((finished.root / "out" / "low" / target / "scores.json").read_text())
     assert scores["bleu"] > 99
+    assert scores["chrf"] > 99
     assert 0 < scores["longyaal_cu_ms"] <= scores["longyaal_ca_ms"] < 4000
     assert 0 < scores["rtf"] < 0.5
     signature = scores["signature"]
@@ -87,31 +63,20 @@ def test_scores_are_complete_and_signed(evaluated, target):
     assert all("sha256:" in model for model in signature["models"].values())
 
 
-def test_rerun_overwrites(evaluated):
-    folder, runs = evaluated
-    assert runs.returncode == 0, runs.stderr
-    lines = (folder / "out" / "de" / "metrics.jsonl").read_text().splitlines()
-    assert sum("model_loading_time" in line for line in lines) == 1
-    assert sum("metadata" in line for line in lines) == 2
+def emissions(path):
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [line.get("generated_tokens") for line in lines]
 
 
-def test_resolved_configuration_runs_as_it_is(evaluated, tmp_path):
-    folder, _ = evaluated
-    out = folder / "out" / "de"
+def test_resolved_configuration_runs_as_it_is(finished, tmp_path):
+    out = finished.root / "out" / "low" / "de"
     command = [
-        sys.executable,
-        "-m",
-        "simulstream.inference",
+        *(sys.executable, "-m", "simulstream.inference"),
         *("--speech-processor-config", str(out / "agent.yaml")),
         *("--wav-list-file", str(out / "wavs.txt"), "--tgt-lang", "de", "--src-lang", "en"),
         *("--metrics-log-file", str(tmp_path / "log.jsonl")),
     ]
     subprocess.run(command, check=True, capture_output=True)
-
-    def emissions(path):
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
-        return [line.get("generated_tokens") for line in lines]
-
     assert emissions(tmp_path / "log.jsonl") == emissions(out / "metrics.jsonl")
 
 
@@ -125,38 +90,22 @@ def test_call_order(tmp_path):
     wavs = tmp_path / "wavs.txt"
     wavs.write_text("".join(f"{tmp_path}/devset/wav/talk{i}.wav\n" for i in range(2)))
     METRICS_LOGGER.setLevel(logging.INFO)
-    inference.main(
-        Namespace(
-            speech_processor_config=str(fakes.write_config(tmp_path, "TracingAgent")),
-            wav_list_file=str(wavs),
-            tgt_lang="German",
-            src_lang="English",
-            metrics_log_file=str(tmp_path / "log.jsonl"),
-        )
-    )
+    config = fakes.write_config(tmp_path, "TracingAgent")
+    given = {"tgt_lang": "German", "src_lang": "English", "wav_list_file": str(wavs)}
+    given["metrics_log_file"] = str(tmp_path / "log.jsonl")
+    inference.main(Namespace(speech_processor_config=str(config), **given))
     languages = ["set_target_language", "set_source_language"]
     ending = ["end_of_stream", "clear"]
     # 2.0 s and 1.5 s and a sample each: two and one whole pieces of 0.85 s, and a short one
-    assert fakes.TracingAgent.calls == [
-        "load_model",
-        *languages,
-        *["process_chunk"] * 3,
-        *ending,
-        *languages,
-        *["process_chunk"] * 2,
-        *ending,
-    ]
+    calls = [[*languages, *["process_chunk"] * chunks, *ending] for chunks in (3, 2)]
+    assert fakes.TracingAgent.calls == ["load_model", *calls[0], *calls[1]]
 
 
 @pytest.fixture
 def call(capsys, tmp_path):
     """Returns status and printed texts of the command; ``changes`` replace its usual options."""
-    usual = {
-        "--agent": fakes.write_config(tmp_path),
-        "--target": "de",
-        "--devset": fakes.write_devset(tmp_path / "devset"),
-        "--output": tmp_path / "out",
-    }
+    usual = {"--agent": fakes.write_config(tmp_path), "--target": "de"}
+    usual |= {"--devset": fakes.write_devset(tmp_path / "devset"), "--output": tmp_path / "out"}
 
     def call(changes=(), *more):
         given = usual | dict(changes)
@@ -206,13 +155,9 @@ def test_missing_checkpoints_are_all_named_with_the_command(call, monkeypatch, t
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hf" / "hub"))
     status, _, error = call({"--config": "iwslt26-low"})
     assert status == 2
-    for command in (
-        "hf download Qwen/Qwen3-ASR-1.7B --revision 7278e1e70fe206f11671096ffdd38061171dd6e5",
-        "hf download Qwen/Qwen3-ForcedAligner-0.6B --revision "
-        "c7cbfc2048c462b0d63a45797104fc9db3ad62b7",
-        "hf download google/gemma-4-E4B-it --revision 83df0a889143b1dbfc61b591bbc639540fd9ce4c",
-    ):
-        assert command in error
+    models = ("Qwen/Qwen3-ASR-1.7B", "Qwen/Qwen3-ForcedAligner-0.6B", "google/gemma-4-E4B-it")
+    for name in models:
+        assert re.search(rf"hf download {name} --revision [0-9a-f]{{40}}\b", error)
 
 
 def test_incomplete_checkpoint_is_named(call, tmp_path):
@@ -221,18 +166,6 @@ def test_incomplete_checkpoint_is_named(call, tmp_path):
     assert status == 2
     assert "asr" in error
     assert "it lacks *.safetensors" in error
-
-
-def test_failing_engine_ends_with_status_one(call, monkeypatch, tmp_path):
-    def fail(self, *args):
-        raise RuntimeError("the device is gone")
-
-    monkeypatch.setattr(fakes.FakeTranslation, "draft", fail)
-    status, _, error = call()
-    assert status == 1
-    assert "the device is gone" in error
-    assert "the device is gone" in (tmp_path / "out" / "de" / "run.log").read_text()
-    assert not (tmp_path / "out" / "de" / "scores.json").exists()
 
 
 def test_agents_by_entry_point_class_and_yaml(tmp_path):

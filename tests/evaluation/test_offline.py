@@ -39,7 +39,6 @@ def test_pieces_end_where_it_is_quiet(tmp_path):
     found = list(pieces(tmp_path / "a.wav", 9.0))
     # Each of them holds the whole pause at either end.
     seconds = [(0, 7.5), (7, 14), (13.5, 19.5), (19, 25)]
-    assert len(found) == len(seconds)
     for piece, (begin, end) in zip(found, seconds, strict=True):
         assert piece.size / SAMPLE_RATE == pytest.approx(end - begin, abs=0.05)
         loud = np.flatnonzero(piece)

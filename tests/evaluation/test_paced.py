@@ -18,12 +18,8 @@ from tests.fakes import agent as fakes
 
 
 def test_a_chunk_waits_for_its_audio_and_for_the_chunks_before():
-    steps = [
-        LoggedChunk(1.0, 0.4, ()),
-        LoggedChunk(2.0, 1.5, ()),
-        LoggedChunk(3.0, 0.2, ()),
-        LoggedChunk(5.0, 0.1, ()),
-    ]
+    times = [(1.0, 0.4), (2.0, 1.5), (3.0, 0.2), (5.0, 0.1)]
+    steps = [LoggedChunk(heard, computed, ()) for heard, computed in times]
     assert simulated_times(steps) == pytest.approx([1.4, 3.5, 3.7, 5.1])
 
 
@@ -34,7 +30,7 @@ def scored(tmp_path_factory):
     lengths = (600,)
     devset = fakes.write_devset(root / "devset", lengths)
     found = {}
-    for rtf in (0.1, 0.9, 1.5):
+    for rtf in (0.9, 1.5):
         log = logs.lines(lengths, computation_s=rtf, names=("talk0",))
         path = logs.write(root / f"{rtf}" / "log.jsonl", log)
         _, found[rtf] = logs.rescore(path, devset, root / f"out{rtf}")
@@ -42,10 +38,9 @@ def scored(tmp_path_factory):
 
 
 def test_faster_than_real_time_equals_the_official_latency(scored):
-    for rtf in (0.1, 0.9):
-        scores = scored[rtf]
-        assert scores["paced"]["longyaal_ms"] == pytest.approx(scores["longyaal_ca_ms"], abs=0.01)
-        assert scores["paced"]["backlog_s"] <= rtf  # only the last sample waits
+    scores = scored[0.9]
+    assert scores["paced"]["longyaal_ms"] == pytest.approx(scores["longyaal_ca_ms"], abs=0.01)
+    assert scores["paced"]["backlog_s"] <= 0.9  # only the last sample waits
 
 
 def test_slower_than_real_time_grows_by_the_clock_only(scored):
@@ -97,12 +92,9 @@ def test_real_clock_agrees_with_the_simulated_one(capsys, tmp_path, monkeypatch,
         return inner(self, audio, language, context, expected)
 
     monkeypatch.setattr(fakes.FakeRecognizer, "transcribe", transcribe)
-    arguments = ["--agent", config, "--target", "de", "--devset", devset]
-    status = fakes.evaluate(
-        [str(item) for item in (*arguments, "--output", tmp_path / "out", "--paced")]
-    )
+    arguments = ["--agent", config, "--target", "de", "--devset", devset, "--paced"]
+    assert fakes.evaluate([*map(str, arguments), "--output", str(tmp_path / "out")]) == 0
     printed = capsys.readouterr().out
-    assert status == 0
     folder = tmp_path / "out" / "de"
     for text in (printed, (tmp_path / "out" / "report.md").read_text()):
         assert ("too slow for a live stream" in text) == (slow > 0.2)
