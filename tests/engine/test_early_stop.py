@@ -97,9 +97,13 @@ def live_request(rejected: bool, gate: bool = True):
     return ledger, row.request, new.sampling_params
 
 
+def processor(params):
+    return early_stop.EarlyStopV1(None, None, False).new_req_logits_processor(params)
+
+
 def test_the_end_is_forced_once_a_token_was_rejected():
     ledger, live, params = live_request(rejected=True)
-    process = early_stop.EarlyStopV1(None, None, False).new_req_logits_processor(params)
+    process = processor(params)
     logits = torch.tensor([0.0, 5.0, 1.0, 2.0, 0, 0, 0, 0])
     assert process([], logits).argmax() == 3
     assert live.next_token == 1
@@ -114,19 +118,12 @@ def test_the_end_is_forced_once_a_token_was_rejected():
 
 
 def test_nothing_is_forced_without_a_gate_or_a_rejection():
-    for rejected, gate in ((False, True), (True, False)):
-        _ledger, live, params = live_request(rejected, gate)
-        process = early_stop.EarlyStopV1(None, None, False).new_req_logits_processor(params)
-        assert (process is None) == (not gate)
-        if process is not None:
-            assert process([], torch.tensor([0.0, 5.0])).tolist() == [0.0, 5.0]
-            assert live.next_token is None
-    assert (
-        early_stop.EarlyStopV1(None, None, False).new_req_logits_processor(
-            SimpleNamespace(extra_args=None, stop_token_ids=[1])
-        )
-        is None
-    )
+    _ledger, live, params = live_request(rejected=False)
+    assert processor(params)([], torch.tensor([0.0, 5.0])).tolist() == [0.0, 5.0]
+    assert live.next_token is None
+    _ledger, live, params = live_request(rejected=True, gate=False)
+    plain = SimpleNamespace(extra_args=None, stop_token_ids=[1])
+    assert processor(params) is processor(plain) is None
 
 
 def test_both_runners_interfaces_agree():

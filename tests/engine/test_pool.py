@@ -38,8 +38,11 @@ def rows_held() -> int:
     return held
 
 
-def test_equal_arguments_share_the_engines(engines, models):
+def test_equal_arguments_and_threads_that_load_at_once_share_the_engines(engines, models):
     assert loading.load_engines(models, HEADS[::-1]) is engines
+    with ThreadPoolExecutor(4) as threads:
+        loaded = list(threads.map(lambda _: loading.load_engines(models, HEADS), range(4)))
+    assert all(found is engines for found in loaded)
     assert (engines.num_layers, engines.num_heads) == (6, 8)
     assert engines.tokenizer.is_fast
 
@@ -98,12 +101,6 @@ def test_an_error_of_a_worker_is_no_death(engines):
     assert engines.translation.draft(make_prompt(1, 60, 5, 20), 6, READOUT).rows is not None
 
 
-def test_threads_that_load_at_once_share_the_engines(engines, models):
-    with ThreadPoolExecutor(4) as threads:
-        loaded = list(threads.map(lambda _: loading.load_engines(models, HEADS), range(4)))
-    assert all(found is engines for found in loaded)
-
-
 def test_streams_share_the_engines(engines):
     def stream(seed: int) -> tuple:
         audio = noise(1.0 + seed / 2, seed)
@@ -127,13 +124,15 @@ def test_a_verified_transcript_is_the_decoded_one(engines):
         audio = noise(1.0 + seed, seed)
         usual = model.generate(prompt, audio, 24)
         assert len(usual.token_ids) > 8
-        tokens = usual.token_ids
-        other = 10 if tokens[4] != 10 else 11
+        tokens, steps_of_all = usual.token_ids, usual.steps
+        other = next(token for token in (10, 11, 12) if token not in (tokens[0], tokens[4]))
         for expected, requests, steps in (
+            ((), 1, steps_of_all),
             (tokens, 1, 1),
-            (tokens[:5], 1, usual.steps - 5),
+            (tokens[:5], 1, steps_of_all - 5),
             ((*tokens, *tokens[:2]), 1, 1),
-            ((*tokens[:4], other, *tokens[5:]), 2, usual.steps - 4),
+            ((*tokens[:4], other, *tokens[5:]), 2, steps_of_all - 4),
+            ((other,), 2, steps_of_all),
         ):
             answer = model.generate(prompt, audio, 24, expected)
             assert (answer.token_ids, answer.ended) == (tokens, usual.ended)

@@ -8,7 +8,7 @@ import torch
 
 from alignatt_agent.engine.batch import Batch
 from alignatt_agent.engine.key_layout import Keys
-from alignatt_agent.engine.replay import Fold, Replay, hidden_positions, probabilities
+from alignatt_agent.engine.replay import Replay, hidden_positions, probabilities
 from alignatt_agent.engine.row_requests import CaptureRequest, WantedRow
 from tests.engine.test_key_layout import DIM, LAYOUTS, SIZE, backend
 
@@ -50,15 +50,6 @@ def test_what_lies_in_hidden_positions_does_not_matter():
     keys.view(6, 4)[[0, 1, 4, 5]] = float("nan")
     torch.testing.assert_close(probabilities(queries, keys, hidden, 1.0), clean)
     assert clean[0, 0, [0, 1, 4, 5]].eq(0).all()
-
-
-def test_fold_splits_a_row_into_source_prompt_and_suffix():
-    rows = torch.arange(1.0, 11.0).repeat(2, 1, 1) / 55
-    folded = Fold([2, 0], [5, 2], [8, 9], 10, 1, torch.device("cpu"))(rows)
-    expected = torch.tensor(
-        [[1 + 2 + 6 + 7 + 8, 9 + 10, 3, 4, 5], [sum(range(3, 10)), 10, 1, 2, 0]]
-    )
-    torch.testing.assert_close(folded[:, 0] * 55, expected.float())
 
 
 def test_a_row_is_found_by_its_slot_and_is_nan_where_no_query_had_it():

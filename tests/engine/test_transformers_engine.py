@@ -1,4 +1,4 @@
-"""The Transformers engine: two seams, one result, and the same as vLLM's."""
+"""The Transformers engine gives what vLLM's and the published class give."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import torch
 from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.types import Draft, EngineError, Prompt
 from alignatt_agent.types.engines import Readout
-from lab.bench.fused_attention import ENGINES, FusedEngine
 from lab.stand_ins import random_models
 from tests.engine.batches import check_close
 from tests.fixtures.engines import HEADS, make_prompt, write_hybrid
@@ -31,11 +30,6 @@ def eager(checkpoints: Path) -> TransformersEngine:
     return TransformersEngine(str(checkpoints / "gemma4"))
 
 
-@pytest.fixture(scope="module")
-def fused(checkpoints: Path) -> TransformersEngine:
-    return FusedEngine(str(checkpoints / "gemma4"))
-
-
 def assert_same(ours: Draft, theirs: Draft) -> None:
     outcomes = [(draft.token_ids, draft.ended, draft.steps) for draft in (ours, theirs)]
     assert outcomes[0] == outcomes[1]
@@ -44,14 +38,13 @@ def assert_same(ours: Draft, theirs: Draft) -> None:
 
 @BOTH
 @pytest.mark.parametrize("prompt", PROMPTS, ids=lambda p: str(len(p.token_ids)))
-def test_seams_and_vllm_agree(engines, eager, fused, reference, readout, prompt):
+def test_vllm_agrees(engines, eager, reference, readout, prompt):
     draft = eager.draft(prompt, 10, readout)
     assert draft.token_ids
     assert draft.rows.source.shape == (len(draft.token_ids), len(HEADS), len(prompt.token_word))
-    assert_same(fused.draft(prompt, 10, readout), draft)
     assert_same(engines.translation.draft(prompt, 10, readout), draft)
     # In one pass over given tokens; the last time all of them are in the prefix cache.
-    for engine in (eager, fused, engines.translation, engines.translation):
+    for engine in (eager, engines.translation, engines.translation):
         check_close(engine.rows(prompt, draft.token_ids, readout), draft.rows)
     check_close(draft.rows, reference(prompt, draft, readout))
 
@@ -74,21 +67,19 @@ def test_the_engines_are_as_sure_of_every_token(engines, eager, readout):
 
 
 @BOTH
-def test_a_resumed_draft_equals_a_whole_one(eager, fused, readout):
-    for engine in (eager, fused):
-        whole = engine.draft(PROMPTS[1], 10, readout)
-        begun = engine.draft(PROMPTS[1], 4, readout)
-        resumed = engine.draft(PROMPTS[1], 10, readout, resumed=begun)
-        assert (resumed.token_ids, resumed.ended) == (whole.token_ids, whole.ended)
-        check_close(resumed.rows, whole.rows)
-        assert engine.draft(PROMPTS[1], 4, readout, resumed=begun) is begun
+def test_a_resumed_draft_equals_a_whole_one(eager, readout):
+    whole = eager.draft(PROMPTS[1], 10, readout)
+    begun = eager.draft(PROMPTS[1], 4, readout)
+    resumed = eager.draft(PROMPTS[1], 10, readout, resumed=begun)
+    assert (resumed.token_ids, resumed.ended) == (whole.token_ids, whole.ended)
+    check_close(resumed.rows, whole.rows)
+    assert eager.draft(PROMPTS[1], 4, readout, resumed=begun) is begun
 
 
-def test_without_a_readout_there_are_no_rows(eager, fused):
-    for engine in (eager, fused):
-        draft = engine.draft(PROMPTS[0], 5)
-        assert draft.rows is None
-        assert draft.token_ids == eager.draft(PROMPTS[0], 5, PREDICTING).token_ids
+def test_without_a_readout_there_are_no_rows(eager):
+    draft = eager.draft(PROMPTS[0], 5)
+    assert draft.rows is None
+    assert draft.token_ids == eager.draft(PROMPTS[0], 5, PREDICTING).token_ids
 
 
 def test_a_turn_ends_at_a_stop_id(eager):
@@ -112,41 +103,6 @@ def test_a_draft_may_end_at_the_limit_of_the_context(tmp_path):
         assert len(draft.rows.source) == count
     with pytest.raises(EngineError, match="no room"):
         engine.draft(make_prompt(12, 128, 10, 30), 4, EMITTED)
-
-
-def test_soft_caps_change_rows_and_both_seams_know_them(tmp_path):
-    from transformers import Gemma2Config, Gemma2ForCausalLM
-
-    drafts = []
-    for cap in (None, 2.0):
-        config = Gemma2Config(
-            **{**random_models._TINY, "tie_word_embeddings": True},
-            query_pre_attn_scalar=32,
-            sliding_window=16,
-            attn_logit_softcapping=cap,
-        )
-        torch.manual_seed(0)
-        Gemma2ForCausalLM(config).save_pretrained(tmp_path / str(cap))
-        readout = Readout(((0, 1), (1, 6), (3, 3)), "predicting")
-        engines = [engine(str(tmp_path / str(cap))) for engine in ENGINES.values()]
-        first, second = (engine.draft(PROMPTS[0], 6, readout) for engine in engines)
-        assert_same(second, first)
-        rows = [engine.rows(PROMPTS[0], [9, 8, 7], readout) for engine in engines]
-        check_close(*rows)
-        drafts.append(rows[0])
-    assert np.abs(drafts[0].source - drafts[1].source).max() > 0.01
-
-
-def test_sinks_take_mass_and_both_seams_know_them(tmp_path):
-    readout = Readout(((0, 1), (1, 6), (3, 3)), "emitted")
-    path = str(random_models.write("gpt-oss", tmp_path))
-    engines = [engine(path) for engine in ENGINES.values()]
-    for prompt in PROMPTS:
-        first, second = (engine.draft(prompt, 6, readout) for engine in engines)
-        assert_same(second, first)
-        rows = first.rows
-        total = rows.source.sum(-1) + rows.prompt + rows.suffix
-        assert 0.2 < (1 - total).max() < 1  # what the sinks took
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.engine import early_stop
 from alignatt_agent.engine.row_requests import EXTRA, Ledger, capture_request
 from alignatt_agent.engine.speech_models import AudioModel
 from alignatt_agent.engine.verify import Due, Expected, read_greedy
+from tests.engine.test_early_stop import processor
 from tests.engine.test_row_requests import request, step
 
 PROMPT = [3, 1, 4, 1, 5]
@@ -137,8 +137,7 @@ def test_a_ledger_says_what_is_due_and_owes_no_rows_once_a_request_is_over():
 
 def sampled(new) -> int:
     """What comes of a step in which the model says token 2."""
-    processor = early_stop.EarlyStopV1(None, None, False)
-    process = processor.new_req_logits_processor(new.sampling_params)
+    process = processor(new.sampling_params)
     return int(process([], torch.nn.functional.one_hot(torch.tensor(2), 10).float()).argmax())
 
 
@@ -197,26 +196,6 @@ class Served:
 
     def ask_workers(self, method, key):
         return [self.found]
-
-
-ANSWER = [11, 12, 13, 14, 15]
-
-
-@pytest.mark.parametrize(
-    ("expected", "requests", "steps"),
-    [
-        ([], 1, 6),
-        (ANSWER[:3], 1, 3),
-        (ANSWER, 1, 1),
-        ([*ANSWER, 16, 17], 1, 1),  # it is shorter now
-        ([11, 12, 99, 14, 15], 2, 4),
-        ([99], 2, 6),
-    ],
-)
-def test_a_verified_answer_is_the_decoded_one_in_fewer_steps(expected, requests, steps):
-    answer = AudioModel(Served(ANSWER)).generate(PROMPT, np.zeros(0), 10, expected)
-    assert (answer.token_ids, answer.ended) == (tuple(ANSWER), True)
-    assert (answer.requests, answer.steps) == (requests, steps)
 
 
 @settings(max_examples=300, deadline=None)
