@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
 import subprocess
 import sys
@@ -78,27 +77,6 @@ def test_resolved_configuration_runs_as_it_is(finished, tmp_path):
     ]
     subprocess.run(command, check=True, capture_output=True)
     assert emissions(tmp_path / "log.jsonl") == emissions(out / "metrics.jsonl")
-
-
-def test_call_order(tmp_path):
-    from argparse import Namespace
-
-    from simulstream import inference
-    from simulstream.metrics.logger import METRICS_LOGGER
-
-    fakes.write_devset(tmp_path / "devset", (4, 3))
-    wavs = tmp_path / "wavs.txt"
-    wavs.write_text("".join(f"{tmp_path}/devset/wav/talk{i}.wav\n" for i in range(2)))
-    METRICS_LOGGER.setLevel(logging.INFO)
-    config = fakes.write_config(tmp_path, "TracingAgent")
-    given = {"tgt_lang": "German", "src_lang": "English", "wav_list_file": str(wavs)}
-    given["metrics_log_file"] = str(tmp_path / "log.jsonl")
-    inference.main(Namespace(speech_processor_config=str(config), **given))
-    languages = ["set_target_language", "set_source_language"]
-    ending = ["end_of_stream", "clear"]
-    # 2.0 s and 1.5 s and a sample each: two and one whole pieces of 0.85 s, and a short one
-    calls = [[*languages, *["process_chunk"] * chunks, *ending] for chunks in (3, 2)]
-    assert fakes.TracingAgent.calls == ["load_model", *calls[0], *calls[1]]
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.evaluation.offline import run
 from alignatt_agent.evaluation.offline_audio import Pieces, transcribe
 from alignatt_agent.types import SAMPLE_RATE, Transcript
-from tests.evaluation import logs
 from tests.fakes import agent as fakes
 
 
@@ -97,34 +97,25 @@ def test_what_a_recognizer_invents_where_audio_ends_is_dropped(tmp_path, inventi
     assert transcribe(engines, tmp_path / "a.wav", "en", 9.0) == expected
 
 
-def test_scores_on_the_segments_of_the_dev_set(tmp_path):
-    root = fakes.write_devset(tmp_path / "devset")
-    (root / "ref" / "en.txt").write_text(logs.transcript())
-    # The fake model cannot go on after half a character, so its drafts are whole sentences.
-    choice = choose_agent(str(fakes.write_config(tmp_path, max_draft_tokens=256)), None, {})
-    devset = load_devset(root, ["de", "zh"])
-    engines = fakes.FakeEngines()
-    rows = run(choice, engines, devset, ["de", "zh"], tmp_path / "out", 30.0)
-    for target in ("de", "zh"):
-        assert rows[target]["bleu"] > 99
-        assert rows[target]["wer"] == 0
-        written = json.loads((tmp_path / "out" / target / "offline.json").read_text())
-        assert written["signature"]["latency"] == "off-line"
-    assert len((tmp_path / "out" / "transcript.txt").read_text().splitlines()) == 2
-    assert "Wort12" in (tmp_path / "out" / "de" / "hypothesis.txt").read_text()
-
-
-def test_the_command(call, monkeypatch, capsys):
+def test_the_command_scores_on_the_segments_of_the_dev_set(call, monkeypatch, capsys):
     engines, asked = fakes.FakeEngines(), []
     monkeypatch.setattr(
         "alignatt_agent.cascade.loading.load_engines", lambda *given: asked.append(given) or engines
     )
     monkeypatch.setattr("alignatt_agent.evaluation.offline.check_requests", lambda *_: None)
+    out = call.root / "offline"
     given = ["offline", "--config", str(call.root / "low.yaml"), "--devset", str(call.devset)]
-    given += ["--output", str(call.root / "offline"), "--target"]
-    assert main([*given, "German"]) == 0
+    given += ["--output", str(out), "--target"]
+    assert main([*given, "German", "zh"]) == 0
     assert re.search(r"^de +9\d\.\d\d|^de +100\.00", capsys.readouterr().out, flags=re.M)
     assert asked[0][1]  # a closed sentence reads rows, too: of these heads
+    for target in ("de", "zh"):
+        written = json.loads((out / target / "offline.json").read_text())
+        assert written["bleu"] > 90
+        assert written["wer"] == 0
+        assert written["signature"]["latency"] == "off-line"
+    assert len((out / "transcript.txt").read_text().splitlines()) == 2
+    assert "Wort12" in (out / "de" / "hypothesis.txt").read_text()
     assert main([*given, "it"]) == 2
     assert "no head set for en-it" in capsys.readouterr().err
     engines.translation.fail = True
@@ -132,31 +123,34 @@ def test_the_command(call, monkeypatch, capsys):
     assert "out of memory" in capsys.readouterr().err
 
 
-def test_rows_beside_the_streamed_ones(call, tmp_path):
+def test_rows_beside_the_streamed_ones(finished, tmp_path):
     """``--offline`` shows the ceiling of the same models on the same data, and of nothing else."""
-    choice = choose_agent(str(call.root / "low.yaml"), None, {})
-    devset = load_devset(call.devset, ["de"])
-    offline = tmp_path / "offline"
+    choice = choose_agent(str(finished.root / "low.yaml"), None, {})
+    devset, offline, root = load_devset(finished.devset, ["de"]), tmp_path / "offline", "beside"
     (row,) = run(choice, fakes.FakeEngines(), devset, ["de"], offline, 30.0).values()
-    given = ("--offline", str(offline))
-    status, text, error = call(*given, configs=("low",), targets=("de",))
+    shutil.copytree(finished.root / "out" / "low", finished.root / root)
+
+    def call(target):
+        more = {"configs": ("low",), "targets": (target,), "out": root}
+        return finished("--offline", str(offline), "--resume", **more)
+
+    status, text, error = call("de")
     assert status == 0, error
     (line,) = (line for line in text.splitlines() if line.startswith("off-line de"))
     assert line.split()[2:4] == [f"{row['bleu']:.2f}", f"{row['chrf']:.2f}"]
     assert line.endswith("quality ceiling")
-    report = (call.root / "out" / "report.md").read_text()
+    report = (finished.root / root / "report.md").read_text()
     assert re.search(r"^\| off-line +\| de +\| +\d", report, flags=re.M)
-    assert "dashed: off-line" in (call.root / "out" / "report.html").read_text()
+    assert "dashed: off-line" in (finished.root / root / "report.html").read_text()
 
-    starts = fakes.FakeAgent.starts
-    status, _, error = call(*given, configs=("low",), targets=("zh",))
+    status, _, error = call("zh")
     assert status == 2
     assert "alignatt offline --target zh" in error
     path = offline / "de" / "offline.json"
     content = json.loads(path.read_text())
     content["signature"]["devset"] = "another one"
     path.write_text(json.dumps(content))
-    status, _, error = call(*given, configs=("low",), targets=("de",))
+    status, _, error = call("de")
     assert status == 2
     assert "it has another dev set (another one" in error
-    assert fakes.FakeAgent.starts == starts
+    assert fakes.FakeAgent.starts == 0

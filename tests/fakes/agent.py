@@ -167,25 +167,6 @@ class FakeAgent(AlignAttAgent):
         cls._engines.clear()
 
 
-TRACED = ["set_target_language", "set_source_language", "process_chunk", "end_of_stream", "clear"]
-
-
-class TracingAgent(FakeAgent):
-    """Writes down what the harness calls."""
-
-    calls: list[str] = []
-
-    @classmethod
-    def load_model(cls, config):
-        cls.calls.append("load_model")
-        super().load_model(config)
-
-    def __getattribute__(self, name):
-        if name in TRACED:
-            TracingAgent.calls.append(name)
-        return super().__getattribute__(name)
-
-
 def byte_tokenizer() -> PreTrainedTokenizerFast:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE({char: i for i, char in enumerate(alphabet)}, []))
@@ -209,7 +190,7 @@ def head_set(direction: str = "en-de", **changes) -> dict:
     return content | changes
 
 
-def write_config(folder: Path, agent: str = "FakeAgent", **changes) -> Path:
+def write_config(folder: Path, **changes) -> Path:
     """Write a valid configuration, its head sets and empty checkpoints below ``folder``."""
     models_section = {}
     for role in ("asr", "aligner", "translation"):
@@ -224,7 +205,7 @@ def write_config(folder: Path, agent: str = "FakeAgent", **changes) -> Path:
         path.write_text(json.dumps(head_set(f"en-{code}")))
         head_sets[code] = str(path)
     content = {
-        "type": f"tests.fakes.agent.{agent}",
+        "type": "tests.fakes.agent.FakeAgent",
         "chunk_ms": 850,
         "max_draft_tokens": 64,
         "models": models_section,
