@@ -108,11 +108,7 @@ def _keys(aligner: WordAligner, pairs: Sequence[SentencePair]) -> list[bytes]:
 def error_rate(
     pairs: Sequence[SentencePair], found: Sequence[Links | PairError]
 ) -> ErrorRate | None:
-    """Compare links with gold ones over target words, punctuation left out.
-
-    Returns:
-        ``None`` when no pair has gold links, or the links are the gold ones.
-    """
+    """Compare links with gold ones over target words; ``None`` if there are no others or none."""
     if all(pair.gold in (None, links) for pair, links in zip(pairs, found, strict=True)):
         return None
     compared: list[tuple[frozenset[Link], Links]] = []

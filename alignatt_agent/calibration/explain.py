@@ -32,21 +32,13 @@ class DraftedToken:
 
 @dataclass(frozen=True, slots=True)
 class DraftedWord:
-    """A drafted word (a character, for scripts without spaces) and where it comes from.
-
-    Attributes:
-        text: as written.
-        emitted: whether all of its tokens are.
-        attention: ``[source words]``, mean over heads and its tokens.
-        provenance: shares in the order of ``PROVENANCE``; they sum to 1.
-        peak: source word of the gate's peak at its last scanned token, if one was scanned.
-    """
+    """A drafted word (a character, for scripts without spaces) and where it comes from."""
 
     text: str
-    emitted: bool
-    attention: npt.NDArray[np.float64]
-    provenance: npt.NDArray[np.float64]
-    peak: int | None
+    emitted: bool  # whether all of its tokens are
+    attention: npt.NDArray[np.float64]  # [source words], mean over heads and its tokens
+    provenance: npt.NDArray[np.float64]  # shares in the order of ``PROVENANCE``; they sum to 1
+    peak: int | None  # source word of the gate's peak at its last scanned token
 
 
 @dataclass(frozen=True, slots=True)

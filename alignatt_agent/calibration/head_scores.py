@@ -44,24 +44,14 @@ Hits = dict[Row, Counts]
 
 @dataclass(frozen=True, slots=True)
 class RowScores:
-    """Outcome for one row convention.
+    """Scores of one row convention; the estimates are those of the held-out pairs."""
 
-    Attributes:
-        matrix: ``[layers, heads]`` Translation Scores on the calibration pairs; NaN in layers
-            without attention.
-        ranking: all heads, best first.
-        by_k: micro mean of the mean row over the 1, 2, ... best heads, on the held-out pairs.
-        head_set: micro and macro mean of the ``top_k`` best, on the held-out pairs.
-        all_heads: micro and macro mean of all heads, on the held-out pairs.
-        gain: ``head_set`` minus ``all_heads``, micro, paired.
-    """
-
-    matrix: npt.NDArray[np.float64]
-    ranking: tuple[Head, ...]
-    by_k: tuple[Estimate, ...]
-    head_set: tuple[Estimate, Estimate]
-    all_heads: tuple[Estimate, Estimate]
-    gain: Estimate
+    matrix: npt.NDArray[np.float64]  # [layers, heads], calibration pairs; NaN without attention
+    ranking: tuple[Head, ...]  # all heads, best first
+    by_k: tuple[Estimate, ...]  # micro mean of the mean row over the 1, 2, ... best heads
+    head_set: tuple[Estimate, Estimate]  # micro and macro mean of the ``top_k`` best
+    all_heads: tuple[Estimate, Estimate]  # micro and macro mean of all heads
+    gain: Estimate  # ``head_set`` minus ``all_heads``, micro, paired
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,22 +34,17 @@ class PairsError(AlignAttError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SentencePair:
-    """A source sentence and its translation.
+    """A source sentence and its translation, as the recognizer and the model write them.
 
-    Attributes:
-        number: place in its file, from 1.
-        source: source words as the recognizer writes them, punctuation attached.
-        target: the translation as the model would write it.
-        spans: ``(begin, end)`` characters of each target unit: a word or a punctuation mark; for
-            a script without spaces a character, a run of Latin letters and digits taken as one.
-        gold: gold links between source words and target units, where the file has them.
+    A target unit is a word or a punctuation mark; in a script without spaces it is a character, or
+    a run of Latin letters and digits.
     """
 
-    number: int
-    source: tuple[str, ...]
+    number: int  # place in its file, from 1
+    source: tuple[str, ...]  # words, punctuation attached
     target: str
-    spans: tuple[Span, ...]
-    gold: Links | None = None
+    spans: tuple[Span, ...]  # begin and end of each target unit, in characters
+    gold: Links | None = None  # where the file has them
 
     @property
     def units(self) -> list[str]:
@@ -109,14 +104,8 @@ def make_pair(
 ) -> SentencePair:
     """Check one pair and cut its target into units.
 
-    Args:
-        number: place in its file.
-        source: source words.
-        target: translation.
-        words: what ``links`` count on the target side; ``None`` for white-space separated words,
-            or characters where ``spaced`` is false.
-        links: gold alignment.
-        spaced: whether the target language separates words by white space.
+    Gold ``links`` count ``words`` of the target; ``None`` stands for white-space separated words,
+    or for characters of a language that is not ``spaced``.
     """
     if not source or not target.strip():
         raise PairError("empty_side", f"pair {number} has an empty side")

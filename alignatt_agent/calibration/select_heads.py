@@ -136,11 +136,7 @@ def usable_pairs(
     links: Sequence[Links | PairError],
     judges: Sequence[Links | PairError],
 ) -> tuple[dict[int, tuple[AlignedPair, AlignedPair]], Counter[str]]:
-    """Build each pair's request with the links that choose heads and with those that judge them.
-
-    Returns:
-        Both requests of the pairs that have both, by place; and why the others are left out.
-    """
+    """Return the requests that choose and that judge heads, by place; count the pairs left out."""
     usable: dict[int, tuple[AlignedPair, AlignedPair]] = {}
     skipped: Counter[str] = Counter()
     for place, (pair, chosen, judge) in enumerate(zip(pairs, links, judges, strict=True)):

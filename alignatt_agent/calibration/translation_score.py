@@ -24,20 +24,12 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class AlignedPair:
-    """A prompt, the ids of its translation, and per target token the aligned source words.
+    """A prompt, the ids of its translation, and per target token the aligned source words."""
 
-    Attributes:
-        prompt: the request up to the translation.
-        target_ids: the translation.
-        source_words: for each target token the source words that it may attend to; empty where
-            it is not aligned.
-        number: place in its file.
-    """
-
-    prompt: Prompt
+    prompt: Prompt  # the request up to the translation
     target_ids: tuple[int, ...]
-    source_words: tuple[tuple[int, ...], ...]
-    number: int = 0
+    source_words: tuple[tuple[int, ...], ...]  # empty where a target token is not aligned
+    number: int = 0  # place in its file
 
     @property
     def aligned(self) -> int:
@@ -64,11 +56,7 @@ def both_rows(reader: RowReader, pair: AlignedPair, heads: Sequence[Head]) -> di
 
 
 def hits(rows: FloatArray, pair: AlignedPair) -> npt.NDArray[np.bool_]:
-    """Tell which peaks of ``[target tokens, ..., source tokens]`` hit an aligned word.
-
-    Returns:
-        ``[aligned target tokens, ...]``; tokens without alignment are left out.
-    """
+    """Tell which peaks of the aligned target tokens, ``[tokens, ..., source]``, hit their words."""
     words = np.asarray(pair.prompt.token_word)[rows.argmax(-1)]
     return np.stack(
         [np.isin(words[t], source) for t, source in enumerate(pair.source_words) if source]
@@ -81,11 +69,7 @@ def head_hits(rows: FloatArray, pair: AlignedPair) -> Counts:
 
 
 def cumulative_hits(rows: FloatArray, pair: AlignedPair, ranking: Sequence[int]) -> Counts:
-    """Count the hits of the mean row over the first 1, 2, ... heads of a ranking.
-
-    ``rows`` are ``[target tokens, heads, source tokens]``; place ``k - 1`` of the result holds the
-    hits of the mean over ``k`` heads.
-    """
+    """Count the hits of the mean row over the first 1, 2, ... heads of a ranking, in that order."""
     # The argmax of a sum is that of the mean.
     return head_hits(np.cumsum(rows[:, list(ranking)], axis=1, dtype=np.float64), pair)
 

@@ -16,15 +16,10 @@ _LINK = re.compile(r"(\d+)(-|p|\?)(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Alignment of one sentence pair.
+    """Alignment of one sentence pair."""
 
-    Attributes:
-        sure: links that every annotator would draw; all links of an automatic aligner.
-        possible: links that are right but may be missing; contains ``sure``.
-    """
-
-    sure: frozenset[Link]
-    possible: frozenset[Link]
+    sure: frozenset[Link]  # what every annotator would draw; all links of an automatic aligner
+    possible: frozenset[Link]  # right, but may be missing; contains ``sure``
 
     @classmethod
     def of(cls, sure: Iterable[Link], possible: Iterable[Link] = ()) -> Links:
@@ -46,11 +41,7 @@ class Links:
 
 
 def parse_pharaoh(text: str) -> Links:
-    """Read ``"0-0 1p2"``: ``-`` joins sure links, ``p`` or ``?`` possible ones.
-
-    Raises:
-        ValueError: an item is not a link.
-    """
+    """Read ``"0-0 1p2"``: ``-`` joins sure links, ``p`` or ``?`` possible ones."""
     sure: set[Link] = set()
     possible: set[Link] = set()
     for item in text.split():
@@ -71,17 +62,11 @@ def format_pharaoh(links: Links) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRate:
-    """Agreement of alignments with gold ones.
+    """Agreement of alignments with gold ones."""
 
-    Attributes:
-        aer: alignment error rate (Och and Ney, 2003); 0 is perfect.
-        precision: share of the found links that are possible.
-        recall: share of the sure links that were found.
-    """
-
-    aer: float
-    precision: float
-    recall: float
+    aer: float  # alignment error rate (Och and Ney, 2003); 0 is perfect
+    precision: float  # share of the found links that are possible
+    recall: float  # share of the sure links that were found
 
     @classmethod
     def over(cls, pairs: Iterable[tuple[frozenset[Link], Links]]) -> ErrorRate:

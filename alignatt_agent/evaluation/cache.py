@@ -17,15 +17,9 @@ T = TypeVar("T")
 class ResultCache:
     """Results under the hash of everything that they depend on; for any thread.
 
-    Args:
-        path: database file of this machine's own results. They are pickled: do not open a file
-            that somebody else gave you. Created when it is missing.
-        clock: a clock in seconds.
-        batch: results per transaction; what is not committed is computed again after a crash.
-
-    Attributes:
-        spent: seconds that all results took when they were computed, cached ones included.
-        computed: number of results that had to be computed.
+    The file at ``path`` is of this machine's own results. They are pickled: do not open a file that
+    somebody else gave you. Results are written ``batch`` by batch; those not written are computed
+    again after a crash.
     """
 
     def __init__(
@@ -43,8 +37,8 @@ class ResultCache:
         self._clock = clock
         self._batch = batch
         self._pending = 0
-        self.spent = 0.0
-        self.computed = 0
+        self.spent = 0.0  # seconds that all results took to compute, cached ones included
+        self.computed = 0  # results that were not cached
 
     def __enter__(self) -> ResultCache:
         return self
