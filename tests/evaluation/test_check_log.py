@@ -39,9 +39,9 @@ def chunk(number, end, units):
     }
 
 
-def edit(place, **changes):
+def edit(*places, **changes):
     return lambda lines: [
-        {**line, **changes} if place == k else line for k, line in enumerate(lines)
+        {**line, **changes} if k in places else line for k, line in enumerate(lines)
     ]
 
 
@@ -55,12 +55,6 @@ def append(*more):
 
 def drop(*places):
     return lambda lines: [line for k, line in enumerate(lines) if k not in places]
-
-
-def silence(*places):
-    return lambda lines: [
-        {**line, "generated_tokens": []} if k in places else line for k, line in enumerate(lines)
-    ]
 
 
 def pieces(mark):
@@ -96,7 +90,7 @@ RULES = [
     (append({"id": 2, "metadata": {"wav_name": "b.wav"}}, chunk(2, 0.85, ["x"])), "unknown-talk",
      "unknown-talk", "the segmentation does not have: b"),
     (drop(4), "cut-talk", "cut-talk", "talk0: processed up to 1.700 s, but"),
-    (silence(6, 7, 8), "empty-talk", "empty-talk", "talk1: nothing was emitted"),
+    (edit(6, 7, 8, generated_tokens=[]), "empty-talk", "empty-talk", "talk1: nothing was emitted"),
     (edit(3, deleted_tokens=["ist"]), "append-only", "", "1 tokens of talk0 were deleted (line 4)"),
     (edit(3, total_audio_processed=0.9), "chunks", "", "line 4 are not whole steps of 850 ms"),
     (say("zwei Worte"), "units", "", SPACE),
@@ -195,9 +189,10 @@ def test_every_problem_is_listed(tmp_path):
 def test_a_silent_talk_is_a_warning_and_a_silent_log_is_refused(tmp_path):
     devset = load_devset(fakes.write_devset(tmp_path / "devset"), ["de"])
     found = parse_log(logs.write(tmp_path / "log.jsonl", logs.lines()))
-    found.talks[1].chunks = [replace(chunk, tokens=()) for chunk in found.talks[1].chunks]
+    first, second = found.talks
+    second.chunks = [replace(chunk, tokens=()) for chunk in second.chunks]
     assert refuse(found, devset, "word") == ["talk1: nothing was emitted"]
-    found.talks[0].chunks = [replace(chunk, tokens=()) for chunk in found.talks[0].chunks]
+    first.chunks = [replace(chunk, tokens=()) for chunk in first.chunks]
     with pytest.raises(LogError, match="nothing was emitted for 11 s of audio"):
         refuse(found, devset, "word")
 

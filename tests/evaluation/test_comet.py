@@ -40,10 +40,6 @@ def stub(tmp_path):
 TRIPLES = [("word0", "Wort0", "Wort0"), ("word1", "falsch", "Wort1")]
 
 
-def test_scores_of_segments(stub):
-    assert comet_scores(TRIPLES, "xcomet-xl", stub) == [0.9, 0.1]
-
-
 @pytest.mark.parametrize(
     ("model", "message"),
     [
@@ -52,7 +48,8 @@ def test_scores_of_segments(stub):
         ("short", "returned 1 scores for 2 segments"),
     ],
 )
-def test_what_goes_wrong(stub, model, message):
+def test_scores_of_segments_and_what_goes_wrong(stub, model, message):
+    assert comet_scores(TRIPLES, "xcomet-xl", stub) == [0.9, 0.1]
     with pytest.raises(CometError, match=message):
         comet_scores(TRIPLES, model, stub)
 

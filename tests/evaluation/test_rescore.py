@@ -79,8 +79,7 @@ def test_equal_to_omnisteval_to_the_last_digit(capsys, tmp_path, devset, target,
 
 def test_a_bad_log_gets_a_message_and_no_score(capsys, tmp_path, devset):
     log = [line for line in logs.lines() if line.get("id") != 1]
-    path = logs.write(tmp_path / "log.jsonl", log)
-    assert logs.rescore(path, devset, tmp_path / "out") == (1, None)
+    assert score(tmp_path, devset, log) == (1, None)
     assert "talks missing from the log: talk1 (1 of 2 are there)" in capsys.readouterr().err
 
 
@@ -88,8 +87,7 @@ def test_jsonl_without_computation_times(tmp_path, devset):
     entries = logs.as_jsonl(logs.lines())
     for entry in entries:
         del entry["elapsed"]
-    path = logs.write(tmp_path / "log.jsonl", entries)
-    status, scores = logs.rescore(path, devset, tmp_path / "out")
+    status, scores = score(tmp_path, devset, entries)
     assert (status, scores["longyaal_ca_ms"]) == (0, None)
     assert scores["longyaal_cu_ms"] > 0
 
@@ -99,8 +97,7 @@ def test_a_silent_talk_counts_and_is_named(capsys, tmp_path, devset):
         line | {"generated_tokens": []} if line.get("id") == 1 and "metadata" not in line else line
         for line in logs.lines()
     ]
-    path = logs.write(tmp_path / "log.jsonl", log)
-    status, scores = logs.rescore(path, devset, tmp_path / "out")
+    status, scores = score(tmp_path, devset, log)
     assert status == 0
     assert "warning: talk1: nothing was emitted" in capsys.readouterr().err
     assert 30 < scores["bleu"] < 70
@@ -124,12 +121,55 @@ def test_a_log_is_not_overwritten(capsys, tmp_path, devset):
     assert path.is_file()
 
 
+# ------------------------------------------------------------------ SimulEval's JSONL
+CHUNK_S = 0.3
+"""Computation of a chunk."""
+
+
+def adding_up(entries):
+    """Return entries whose elapsed times hold the computation of the whole talk so far."""
+    for entry in entries:
+        chunks = {delay: place for place, delay in enumerate(sorted(set(entry["delays"])))}
+        computed = [1000 * CHUNK_S * (chunks[delay] + 1) for delay in entry["delays"]]
+        entry["elapsed"] = [sum(pair) for pair in zip(entry["delays"], computed, strict=True)]
+    return entries
+
+
+def test_times_that_add_up_are_noticed_and_corrected(capsys, tmp_path):
+    devset = fakes.write_devset(tmp_path / "devset", (120,))
+    log = logs.lines((120,), computation_s=CHUNK_S, names=("talk0",))
+    path = logs.write(tmp_path / "log.jsonl", adding_up(logs.as_jsonl(log)))
+    status, wrong = logs.rescore(path, devset, tmp_path / "wrong")
+    assert status == 0
+    error = capsys.readouterr().err
+    assert "elapsed of talk0 goes on for 18 s after the recording" in error
+    assert "--fix-simuleval-ca (OmniSTEval's --fix_simuleval_emission_ca)" in error
+    status, fixed = logs.rescore(path, devset, tmp_path / "fixed", more=["--fix-simuleval-ca"])
+    assert status == 0
+    printed = capsys.readouterr()
+    assert "after the recording" not in printed.err
+    assert "--fix_simuleval_emission_ca" in printed.out  # in the official command
+    expected = fixed["longyaal_cu_ms"] + 1000 * CHUNK_S
+    assert fixed["longyaal_ca_ms"] == pytest.approx(expected, abs=0.01)
+    assert fixed["longyaal_cu_ms"] == wrong["longyaal_cu_ms"]
+    assert wrong["longyaal_ca_ms"] > expected + 2000
+    assert "made incremental" in fixed["signature"]["latency"]
+
+
+def test_the_correction_of_other_logs_is_refused(capsys, tmp_path, devset):
+    path, fix = logs.write(tmp_path / "log.jsonl", logs.lines()), ["--fix-simuleval-ca"]
+    assert logs.rescore(path, devset, tmp_path / "out", more=fix)[0] == 2
+    message = "is Simulstream's; --fix-simuleval-ca is for SimulEval's JSONL"
+    assert message in capsys.readouterr().err
+    given = ["--target", "de", "--devset", "none", "--output", "none"]
+    assert fakes.evaluate([*given, *fix]) == 2
+    assert "--fix-simuleval-ca has no meaning without --score-only" in capsys.readouterr().err
+
+
 # ------------------------------------------------------------------ logs of pieces of words
 def sentencepiece_pieces(texts):
-    model, size = (
-        io.BytesIO(),
-        {"vocab_size": 120, "hard_vocab_limit": False, "character_coverage": 1.0},
-    )
+    model = io.BytesIO()
+    size = {"vocab_size": 120, "hard_vocab_limit": False, "character_coverage": 1.0}
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(texts), model_writer=model, minloglevel=2, **size
     )
