@@ -97,14 +97,14 @@ def test_a_local_server_needs_no_key_and_may_add_words(monkeypatch):
     assert seen[0]["headers"]["Authorization"] is None
 
 
-@pytest.mark.parametrize("failure", [500, 503, 429, b"<html>", b'{"choices": []}', b"[]", b""])
+@pytest.mark.parametrize("failure", [503, 429, b"<html>", b'{"choices": []}', b"[]"])
 def test_passing_failures_are_asked_again(failure):
     with server(lambda _, attempt: failure if attempt == 0 else answer(GOOD)) as (url, seen):
         assert dict(aligner(url).align(PAIRS)) == dict.fromkeys(range(6), GOOD_LINKS)
     assert len(seen) == 12
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404])
+@pytest.mark.parametrize("status", [400, 401])
 def test_what_no_repetition_changes_ends_at_once(status):
     with (
         server(lambda *_: status) as (url, seen),
@@ -114,20 +114,16 @@ def test_what_no_repetition_changes_ends_at_once(status):
     assert len(seen) < 20
 
 
-def test_an_address_that_is_none():
-    with pytest.raises(AlignerError, match="--endpoint nowhere: an address begins with http"):
-        aligner("nowhere")
-
-
 def test_the_estimate_is_on_the_high_side():
-    with server(lambda *_: answer(GOOD)) as (url, _):
-        asked = aligner(url)
-        cost = asked.estimate(PAIRS)
+    url = "http://127.0.0.1:9/v1"
+    cost = aligner(url).estimate(PAIRS)
     assert cost.requests == 6
     assert cost.sent > 6 * 200  # the instructions alone
     assert "US dollars" in str(cost)
     unknown = aligner(url, price=None).estimate(PAIRS)
     assert "price unknown (--price SENT RECEIVED" in str(unknown)
+    with pytest.raises(AlignerError, match="--endpoint nowhere: an address begins with http"):
+        aligner("nowhere")
 
 
 @pytest.fixture

@@ -153,20 +153,6 @@ def test_a_verified_draft_is_the_decoded_one(small, reference, usual, ungated):
     assert model.ask_workers("alignatt_held") == [0]
 
 
-def test_a_verified_draft_goes_on_where_its_gate_has_opened(small, usual, ungated):
-    _, engine = small
-    resumed = 0
-    for case, begun, tokens in list(zip(BATCH, usual, ungated, strict=True))[:9]:
-        if begun.cut and len(begun.token_ids) < case.tokens:
-            resumed += 1
-            arguments = (case.prompt, case.tokens, case.readout, None, begun)
-            rest = tokens[len(begun.token_ids) :]
-            expected = engine.draft(*arguments)
-            for given in (rest, (*rest[:2], 9, *rest[3:])):
-                check_same(case, engine.draft(*arguments, given), expected)
-    assert resumed > 1
-
-
 def test_verified_drafts_together_and_preempted(small, reference, usual, ungated):
     model, engine = small
     changed = [

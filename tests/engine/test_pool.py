@@ -47,16 +47,6 @@ def test_equal_arguments_and_threads_that_load_at_once_share_the_engines(engines
     assert engines.tokenizer.is_fast
 
 
-def test_token_ids_are_the_same_with_and_without_rows(engines):
-    for seed in range(6):
-        prompt = make_prompt(seed, 40 + 25 * seed, 5, 20)
-        expected = engines.translation.draft(prompt, 12)
-        assert expected.rows is None
-        for row in ("predicting", "emitted"):
-            draft = engines.translation.draft(prompt, 12, Readout(HEADS, row))
-            assert draft.token_ids == expected.token_ids
-
-
 def test_a_turn_that_ends_by_itself(engines):
     prompt = make_prompt(1, 50, 5, 20)
     usual = engines.translation.draft(prompt, 8).token_ids

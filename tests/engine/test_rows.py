@@ -1,55 +1,20 @@
-"""Rows out of vLLM equal those of Transformers, in every way a request can be served."""
+"""Requests at once, one after the other, and refused ones."""
 
 from __future__ import annotations
 
-import numpy as np
 import psutil
 import pytest
 
 from alignatt_agent.engine import pool
 from alignatt_agent.types import EngineError, Prompt
 from alignatt_agent.types.engines import Readout
-from tests.engine.batches import POLICY, Case, cases, check_rows, check_same, together
+from tests.engine.batches import POLICY, cases, check_rows, check_same, together
 from tests.fixtures.engines import HEADS, make_prompt
 
 MIB = 1 << 20
 
 PREDICTING = Readout(HEADS, "predicting")
 EMITTED = Readout(HEADS, "emitted")
-
-
-@pytest.mark.parametrize("readout", [PREDICTING, EMITTED], ids=lambda r: r.row)
-@pytest.mark.parametrize(("length", "start", "width"), [(20, 3, 9), (100, 40, 30), (180, 20, 150)])
-def test_rows_equal_transformers(engines, reference, readout, length, start, width):
-    prompt = make_prompt(length, length, start, width)
-    case = Case(prompt, 12, readout)
-    check_rows(reference, case, case.run(engines.translation))
-
-
-def test_prefix_cache_hit(engines, reference):
-    first = make_prompt(7, 130, 70, 40, shared=64)
-    second = make_prompt(8, 140, 70, 50, shared=64)
-    for case in (Case(prompt, 8, EMITTED) for prompt in (first, second, second)):
-        check_rows(reference, case, case.run(engines.translation))
-
-
-def test_a_readout_may_take_some_heads_in_any_order(engines):
-    prompt = make_prompt(3, 60, 10, 20)
-    whole = engines.translation.draft(prompt, 6, EMITTED).rows
-    some = engines.translation.draft(prompt, 6, Readout((HEADS[6], HEADS[1]), "emitted")).rows
-    np.testing.assert_allclose(some.source, whole.source[:, [6, 1]], atol=1e-6)
-    np.testing.assert_allclose(some.suffix, whole.suffix[:, [6, 1]], atol=1e-6)
-
-
-def test_both_conventions_see_the_same_queries(engines):
-    prompt = make_prompt(4, 60, 10, 20)
-    predicting = engines.translation.draft(prompt, 8, PREDICTING)
-    emitted = engines.translation.draft(prompt, 8, EMITTED)
-    assert predicting.token_ids == emitted.token_ids
-    assert len(emitted.rows.source) == len(emitted.token_ids)
-    np.testing.assert_allclose(predicting.rows.source[1:], emitted.rows.source[:-1], atol=1e-6)
-    assert (predicting.rows.suffix[0] == 0).all()
-    assert (emitted.rows.suffix[0] > 0).any()
 
 
 def test_rows_are_refused_rather_than_wrong(engines):
