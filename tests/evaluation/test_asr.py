@@ -23,6 +23,8 @@ from alignatt_agent.types import SourceView, SpeechUpdate, Word
 from tests.evaluation import logs
 from tests.fakes import agent as fakes
 
+TOKENS = "generated_tokens", "deleted_tokens"
+
 
 def record(audio_s, words, accessible=None, closed=(), talk="talk0"):
     shown = tuple(Word(*item) for item in words)
@@ -38,7 +40,6 @@ def record(audio_s, words, accessible=None, closed=(), talk="talk0"):
         ("a b c", "a b c", "111"),
         ("b c", "a b c d e", "11"),  # what is around the spoken part costs nothing
         ("a x c", "a b c", "101"),
-        ("a b b c", "a b c", "1101"),
         ("a c", "a b c", "11"),  # a missing word is not an error of the words that are there
         ("x", "a b", "0"),
         ("a", "", "0"),
@@ -47,16 +48,13 @@ def record(audio_s, words, accessible=None, closed=(), talk="talk0"):
 )
 def test_matches(hypothesis, reference, right):
     found = matches(hypothesis.split(), reference.split())
-    if hypothesis == "a b b c":  # either of the two may be the wrong one
-        assert sum(found) == 3
-        return
     assert found == [item == "1" for item in right]
+    assert sum(matches(["a", "b", "b", "c"], ["a", "b", "c"])) == 3  # one of two is wrong
 
 
 def test_words_are_compared_without_marks_and_case():
-    assert plain_words("It’s the END, “well-known”: ok_ay.") == [
-        "it's", "the", "end", "well", "known", "ok", "ay",
-    ]  # fmt: skip
+    found = " ".join(plain_words("It’s the END, “well-known”: ok_ay."))
+    assert found == "it's the end well known ok ay"
 
 
 def test_word_errors_of_segments():
@@ -113,18 +111,16 @@ def test_a_report_without_old_words_suggests_nothing():
 
 def test_revised_words_are_taken_back_in_the_log():
     closed = ((Word("One", 0.1, 0.5), Word("two.", 0.5, 1.0)),)
-    lines = transcript_log(
-        [
-            record(1.0, [("One", 0.1, 0.5), ("to", 0.5, 0.9)], accessible=2),
-            record(2.0, [("Three", 1.0, 1.5)], accessible=0, closed=closed),
-            record(3.0, [("Three", 1.0, 1.5)], accessible=1),
-            record(1.0, [("New", 0.1, 0.5)], talk="talk1"),
-        ]
-    )
-    assert [line.get("generated_tokens") for line in lines] == [
-        None, ["One", "to"], ["two."], ["Three"], None, ["New"],
-    ]  # fmt: skip
-    assert [line.get("deleted_tokens") for line in lines] == [None, [], ["to"], [], None, []]
+    chunks = [
+        record(1.0, [("One", 0.1, 0.5), ("to", 0.5, 0.9)], accessible=2),
+        record(2.0, [("Three", 1.0, 1.5)], accessible=0, closed=closed),
+        record(3.0, [("Three", 1.0, 1.5)], accessible=1),
+        record(1.0, [("New", 0.1, 0.5)], talk="talk1"),
+    ]
+    lines = transcript_log(chunks)
+    said, taken_back = ([line.get(key) for line in lines] for key in TOKENS)
+    assert said == [None, ["One", "to"], ["two."], ["Three"], None, ["New"]]
+    assert taken_back == [None, [], ["to"], [], None, []]
 
 
 def test_command_on_a_recorded_run(finished, tmp_path, capsys):
