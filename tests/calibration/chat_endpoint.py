@@ -21,11 +21,7 @@ def answer(content: Any, usage: tuple[int, int] = (100, 20)) -> dict[str, Any]:
 
 @contextmanager
 def chat_endpoint(reply: Callable[[str, int], Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Serve ``reply(question, attempt)``: a body, a status, or raw bytes.
-
-    Yields:
-        Its base address, and the list of requests that came.
-    """
+    """Serve ``reply(question, attempt)``, a body, status or bytes; yield address and requests."""
     seen: list[dict[str, Any]] = []
     lock = threading.Lock()
 
@@ -38,10 +34,9 @@ def chat_endpoint(reply: Callable[[str, int], Any]) -> Iterator[tuple[str, list[
                 request = {"question": question, "path": self.path, "body": body}
                 seen.append(request | {"headers": self.headers})
             made = reply(question, attempt)
-            status = made if isinstance(made, int) else 200
             data = made if isinstance(made, bytes) else json.dumps(made).encode()
             with suppress(ConnectionError):  # whoever asked may have given up
-                self.send_response(status)
+                self.send_response(made if isinstance(made, int) else 200)
                 self.send_header("Content-Type", "application/json")
                 self.end_headers()
                 self.wfile.write(data)

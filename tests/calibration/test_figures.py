@@ -58,24 +58,17 @@ class Engine:
 def explained(accessible=3, accepted="", spaced=True, policy=None, **gate):
     tokenizer = Tokenizer()
     ids = tokenizer.ids(*PIECES)
-    return explain(
-        Engine(ids),
-        tokenizer,
-        Builder(),
-        Readout(((0, 0), (1, 1)), "predicting"),
-        policy or AlignAtt(**{"border_margin": 0, "normalize": "none", "median_width": 1, **gate}),
-        SOURCE,
-        accessible,
-        accepted,
-        spaced=spaced,
-    )
+    plain = {"border_margin": 0, "normalize": "none", "median_width": 1}
+    asked = Readout(((0, 0), (1, 1)), "predicting"), policy or AlignAtt(**{**plain, **gate})
+    draft = Engine(ids), tokenizer, Builder(), *asked
+    return explain(*draft, SOURCE, accessible, accepted, spaced=spaced)
 
 
 def test_a_draft_is_taken_apart():
     found = explained()
-    assert [token.text for token in found.tokens] == list(PIECES)
-    assert [token.accepted for token in found.tokens] == [True, True, False, False, False, False]
-    assert [token.emitted for token in found.tokens] == [True, True, False, False, False, False]
+    assert tuple(token.text for token in found.tokens) == PIECES
+    assert [token.accepted for token in found.tokens] == [True] * 2 + [False] * 4
+    assert [token.emitted for token in found.tokens] == [True] * 2 + [False] * 4
     assert found.reason is StopReason.SOURCE_FRONTIER
     assert [word.text for word in found.words] == ["Wir", "große", "Modelle", "trainieren."]
     assert [word.peak for word in found.words] == [0, 2, 3, None]
@@ -99,9 +92,8 @@ def test_an_unfinished_word_is_accepted_and_not_emitted():
 
 
 def test_a_margin_moves_the_limit():
-    assert explained(border_margin=-1).limit == 2
-    assert explained(border_margin=1).limit == 3  # the second token of "models" is still closed
-    assert explained(border_margin=2).limit == 4
+    # With 1, the second token of "models" is still closed.
+    assert [explained(border_margin=margin).limit for margin in (-1, 1, 2)] == [2, 3, 4]
 
 
 def test_the_accepted_translation_is_part_of_the_request():
