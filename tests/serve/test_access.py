@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from starlette.requests import HTTPConnection
 
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.serve.access import LOCAL_HOSTS, Limits, RefusedError, is_loopback
 from alignatt_agent.serve.cli import build_parser, read_limits
+
+VIEWING = {"host": "h:1"}
 
 
 def connection(query="", **headers):
@@ -35,26 +39,17 @@ def connection(query="", **headers):
         ({"token": "s3"}, "", {"authorization": "Bearer s3"}, None),
         ({"token": "s3"}, "", {"authorization": "Basic s3"}, "token"),
         ({"token": "s3", "viewer_token": "v"}, "token=v", {}, "token"),
+        ({"token": "s3", "viewer_token": "v"}, "token=v", VIEWING, None),
+        ({"token": "s3", "viewer_token": "v"}, "token=s3", VIEWING, None),
+        ({"token": "s3", "viewer_token": "v"}, "token=x", VIEWING, "token"),
+        ({"token": "s3"}, "", VIEWING, "token"),
     ],
 )
 def test_who_may_come(limits, query, headers, code):
-    check = Limits(**limits).check
-    if code is None:
-        check(connection(query, **headers))
-    else:
-        with pytest.raises(RefusedError) as refused:
-            check(connection(query, **headers))
-        assert refused.value.code == code
-
-
-def test_who_may_look_on():
-    limits = Limits(token="s3", viewer_token="v")
-    limits.check(connection("token=v"), viewing=True)
-    limits.check(connection("token=s3"), viewing=True)
-    with pytest.raises(RefusedError):
-        limits.check(connection("token=x"), viewing=True)
-    with pytest.raises(RefusedError):
-        Limits(token="s3").check(connection(""), viewing=True)
+    expected = pytest.raises(RefusedError) if code else contextlib.nullcontext()
+    with expected as refused:
+        Limits(**limits).check(connection(query, **headers), viewing=headers is VIEWING)
+    assert refused is None or refused.value.code == code
 
 
 def arguments(*given):

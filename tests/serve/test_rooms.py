@@ -26,23 +26,6 @@ async def collected(room, since="", count=None):
     return found
 
 
-def test_who_comes_late_sees_everything_and_who_comes_back_only_the_rest():
-    async def scene():
-        room = Room("talk")
-        for text in "abc":
-            room.publish(said(text))
-        late = await collected(room, count=3)
-        assert [text for _, text in late] == ["a", "b", "c"]
-        waiting = asyncio.create_task(collected(room, late[1][0], count=3))
-        await asyncio.sleep(0)
-        room.publish(said("d"))
-        await asyncio.sleep(0)
-        room.publish(said("e"))
-        return [text for _, text in await waiting]
-
-    assert run(scene()) == ["c", "d", "e"]
-
-
 @pytest.mark.parametrize("since", ["nonsense", "deadbeef.2", ".", "deadbeef.x", "1.99999999999"])
 def test_a_position_in_another_talk_begins_at_the_beginning(since):
     async def scene():

@@ -117,29 +117,6 @@ def audio(samples):
     return np.zeros(samples, "<i2").tobytes()
 
 
-@pytest.mark.parametrize(
-    ("live", "sizes"), [(True, [1600, 9600 + 100]), (False, [1600] * 7 + [100])]
-)
-def test_live_audio_that_waits_is_heard_in_one_step_and_files_keep_their_grid(live, sizes):
-    async def scene():
-        it = Scene(live)
-        await it.stream.feed(audio(1600))
-        await it.busy()
-        for _ in range(6):  # comes while the first step is computed
-            await it.stream.feed(audio(1600))
-        await it.stream.feed(audio(100))
-        it.inner.permission.release(20)
-        it.stream.end()
-        await it.running
-        return it
-
-    it = run(scene())
-    assert it.inner.sizes == sizes
-    assert it.inner.finished == 1
-    assert it.statuses[-1]["audio_s"] == round(sum(sizes) / SAMPLE_RATE, 2)
-    assert it.statuses[0]["behind_s"] == 0.61
-
-
 async def lags(live, minutes, step_s=0.15):
     """Lag after each step, by the clock of a speaker: steps of 100 ms that take ``step_s``."""
     it, now, fed, found = Scene(live), 0.1, 0, []
@@ -236,17 +213,3 @@ def test_the_end_is_tried_again():
         return it.inner.finished
 
     assert run(scene()) == 2
-
-
-def test_a_stream_ends_when_the_engines_are_gone_even_in_silence():
-    async def scene():
-        it = Scene(live=True)
-        await asyncio.sleep(0)
-        it.stream.fail(EngineError("an engine died"))
-        it.stream.fail(EngineError("an engine died"))
-        with pytest.raises(
-            RefusedError, match="an engine died; the engines are being started again"
-        ):
-            await it.running
-
-    run(scene())

@@ -7,7 +7,6 @@ import logging
 import shutil
 import socket
 import threading
-import time
 from argparse import Namespace
 from contextlib import contextmanager
 from functools import partial
@@ -36,6 +35,7 @@ from alignatt_agent.submission.bundle import (
 from alignatt_agent.submission.image import TEMPLATES
 from alignatt_agent.submission.server import UnhealthyError, check_health, server_command
 from tests.fakes import agent as fakes
+from tests.serve.live import wait_until
 
 DEADLINE_S = 30
 
@@ -147,7 +147,7 @@ def test_session_cleared_in_mid_call_keeps_its_output_and_its_direction(image):
         )
         thread.start()
         assert engines.translation.entered.wait(DEADLINE_S)
-        _until(manager._lock.locked)  # the clean-up is inside clear() and waits for the chunk
+        wait_until(manager._lock.locked)  # the clean-up is inside clear() and waits for the chunk
         engines.translation.released.set()
         thread.join(DEADLINE_S)
         assert "".join(found[0]).startswith("字零")
@@ -245,13 +245,6 @@ def test_missing_hub_weights_name_the_mount(image, monkeypatch, tmp_path, capsys
     error = capsys.readouterr().err
     assert "hf download google/gemma-4-E4B-it --revision" in error
     assert "-v FOLDER:/weights:ro" in error
-
-
-def _until(condition):
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def _free_port():
