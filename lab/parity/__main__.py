@@ -20,15 +20,8 @@ teacher-forced), in the same type and in float32. Bars:
              bfloat16 to itself in float32
   always     the same token ids and bit-identical log-probabilities without capture
 
-columns
-  max, mean, argmax, gate   against Transformers eager in the same type; gate counts decisions
-  settled                   decisions on which Transformers agrees in eager and fused attention
-                            and in float32
-  mean:fp32                 against Transformers eager in float32
-  logp:fp32                 largest difference of a log-probability to Transformers in float32
-  floor                     mean difference of Transformers eager in the same type to float32
-  ids, logprobs             requests with the same result without capture
-mode "transformers" compares Transformers' fused attention (SDPA with qk-fast) with its eager one
+Decisions are settled where Transformers agrees in eager and fused attention and in float32. Mode
+"transformers" compares Transformers' fused attention (SDPA with qk-fast) with its eager one.
 
 Examples:
   the whole matrix:
@@ -46,7 +39,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from transformers.utils import logging
 
@@ -57,11 +49,7 @@ from lab import commands
 from lab.parity.cases import CUDA_MODES, DTYPES, MODES, OTHERS, SUBJECTS, subject
 from lab.parity.cells import SEAM, Cell
 from lab.parity.run import measure
-
-HEADERS = (
-    "model", "mode", "type", "served", "tokens", "max|dA|", "mean|dA|", "argmax", "gate",
-    "settled", "logp:fp32", "mean:fp32", "floor", "ids", "logprobs", "",
-)  # fmt: skip
+from lab.results_pages.__main__ import PAGES, markdown
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -98,27 +86,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     }
     path = arguments.output / "parity.json"
     commands.write_json(path, document)
-    print(commands.table(map(_row, cells), HEADERS))
+    print(markdown(PAGES["pages"]["parity"]["tables"][0], document))
     missed = sum(len(cell.problems) for cell in cells)
     if missed:
         print(f"\n{missed} bars are missed, see above; written to {path}", file=sys.stderr)
         return 1
     print(f"\nall {len(document['cells'])} cells pass; written to {path}")
     return 0
-
-
-def _row(cell: Cell) -> list[Any]:
-    gap, verdicts, requests = cell.same_dtype, cell.verdicts, cell.requests
-    return [
-        *(cell.subject, cell.mode, cell.dtype, cell.situation, cell.tokens),
-        *(f"{figure:.1e}" for figure in (gap.largest, gap.mean)),
-        f"{gap.same_peak / max(gap.rows, 1):.2%}",
-        f"{verdicts.same}/{verdicts.total}",
-        f"{verdicts.same_settled}/{verdicts.settled}",
-        *(f"{x:.1e}" for x in (cell.logprob_gap, cell.fp32.mean, cell.floor.mean)),
-        *(f"{same}/{requests}" for same in (cell.same_ids, cell.same_logprobs)),
-        "MISSED" if cell.problems else "",
-    ]
 
 
 if __name__ == "__main__":

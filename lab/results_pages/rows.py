@@ -149,7 +149,7 @@ def parity(data: Row) -> Iterator[Row]:
             "passed": sum(cell["passed"] for cell in cells),
             "largest": max(gap["largest"] for gap in gaps),
             "mean": max(gap["mean"] for gap in gaps),
-            "peaks": sum(gap["same_peak"] for gap in gaps) / sum(gap["rows"] for gap in gaps),
+            "peaks": sum(gap["same_peak"] for gap in gaps) / (sum(x["rows"] for x in gaps) or 1),
             "same": sum(cell["verdicts"]["same_settled"] for cell in cells),
             "settled": sum(cell["verdicts"]["settled"] for cell in cells),
         }
