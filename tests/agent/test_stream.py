@@ -36,7 +36,7 @@ def test_a_talk_is_translated_as_it_is_spoken():
     assert sum(map(bool, outputs)) >= 6  # not all at the end
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     chunk=st.sampled_from([0.25, 0.5, 1.5]),

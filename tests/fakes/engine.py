@@ -19,10 +19,7 @@ STOP = 1
 class SimulatedModel:
     """A served model; the next token and the attention rows are functions of all tokens so far.
 
-    Args:
-        seed: another one is another model.
-        chance: decides how requests are fed: in chunks, out of a prefix cache, preempted.
-        window: longest request with its answer.
+    ``chance`` decides how requests are fed: in chunks, out of a prefix cache, preempted.
     """
 
     name = "simulated model"
