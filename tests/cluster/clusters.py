@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import shutil
 import sys
@@ -11,7 +12,6 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
-from urllib.request import urlopen
 
 import psutil
 import pytest
@@ -143,7 +143,10 @@ class Speaker(threading.Thread):
 
 def answer(port, path):
     """Return status and body."""
-    with urlopen(f"http://127.0.0.1:{port}{path}", timeout=live.WAIT_S) as found:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=live.WAIT_S)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        found = connection.getresponse()
         return found.status, found.read().decode()
 
 
