@@ -66,14 +66,18 @@ def engines(drafts=None):
     return lambda models, heads: Engines(asr, aligner, drafts, drafts.tokenizer, *shape)
 
 
+def make_world(folder):
+    """Write configurations of the two operating points and a dev set."""
+    low = fakes.write_config(folder)
+    high = yaml.safe_dump(yaml.safe_load(low.read_text()) | {"chunk_ms": 1500})
+    (folder / "high.yaml").write_text(high)
+    fakes.write_devset(folder / "devset")
+    return folder
+
+
 @pytest.fixture
 def world(tmp_path):
-    """Configurations of the two operating points and a dev set."""
-    low = fakes.write_config(tmp_path)
-    high = tmp_path / "high.yaml"
-    high.write_text(yaml.safe_dump(yaml.safe_load(low.read_text()) | {"chunk_ms": 1500}))
-    fakes.write_devset(tmp_path / "devset")
-    yield tmp_path
+    yield make_world(tmp_path)
     AlignAttAgent.failures.clear()
 
 
