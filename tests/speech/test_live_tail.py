@@ -187,11 +187,6 @@ SCENARIOS = """
 3 | Um@0.2-0.5 We@5-5.2 went.@5.3-5.6 Then@6-6.2 we@6.3-6.5 -> | Um We went. Then we
 0.5 | = -> Um / We went. | Then we
 
-# by the paper's rule it does
-4 | () ->
-3 | Um@0.2-0.5 We@5-5.2 went.@5.3-5.6 Then@6-6.2 we@6.3-6.5 -> | Um We went. Then we
-0.5 | = -> Um We went. | Then we
-
 # a long pause closes the open utterance, its last words taken back (max_tail_s: 6.0, commit: ended)
 3 | w0..2 -> | w0..2
 2 | w0..4 -> | w0..4

@@ -62,12 +62,6 @@ def test_the_quietest_place():
     assert 30_000 <= quietest(audio, 30_000, 40_000) <= 32_000
 
 
-@given(begin=st.integers(0, 5_000), length=st.integers(0, 5_000), seed=st.integers(0, 99))
-def test_a_quiet_place_lies_between(begin, length, seed):
-    audio = np.random.default_rng(seed).normal(0, 0.1, 10_000).astype(np.float32)
-    assert begin <= quietest(audio, begin, begin + length) <= begin + length
-
-
 def test_what_is_audible():
     sound = np.concatenate([np.full(16_000, 0.1), np.zeros(16_000)]).astype(np.float32)
     # Word times err, which is why the third is; the last is timed past the end.
