@@ -8,6 +8,7 @@ import logging
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -113,7 +114,7 @@ def lines(path: Path, without=("computation_time", "model_loading_time")):
     return [{k: v for k, v in line.items() if k not in without} for line in found]
 
 
-def log_of(item) -> Path:
+def log_of(item):
     return item.run.files.metrics
 
 
@@ -153,7 +154,6 @@ def test_a_run_emits_what_simulstream_makes_of_the_agent(world):
 def test_an_interrupted_sweep_ends_like_an_uninterrupted_one(world):
     whole = Drafts()
     stream_in(world, "whole", runs_in(world, "whole"), engines(whole))
-
     dying = Drafts(dies_after=whole.drafted // 2)
     with pytest.raises(JobFailedError, match="out of memory"):
         stream_in(world, "cut", runs_in(world, "cut"), engines(dying))
@@ -161,7 +161,6 @@ def test_an_interrupted_sweep_ends_like_an_uninterrupted_one(world):
     complete = [log_of(item) for item in cut if item.run.streamed]
     assert 0 < len(complete) < len(cut)
     times = {log: log.stat().st_mtime_ns for log in complete}
-
     rest = Drafts()
     assert stream_in(world, "cut", cut, engines(rest)) == len(cut) - len(complete)
     assert rest.drafted == whole.drafted - whole.drafted // 2
@@ -294,11 +293,7 @@ def test_bad_input_starts_nothing_and_a_failure_says_how_to_go_on(tmp_path, monk
         cli.main([*output, "--devset", str(tmp_path)])
     assert caught.value.exit_status == 2
     assert not (tmp_path / "out").exists()
-
-    def fail(*_):
-        raise EngineError("out of memory")
-
-    monkeypatch.setattr(cli, "conduct", fail)
+    monkeypatch.setattr(cli, "conduct", Mock(side_effect=EngineError("out of memory")))
     with pytest.raises(cli.CurvesError, match="out of memory; the same command goes on") as caught:
         cli.main(output)
     assert caught.value.exit_status == 1
