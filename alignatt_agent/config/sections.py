@@ -67,17 +67,6 @@ class ModelsConfig(Strict):
         roles = tuple(type(self).model_fields)
         return roles[1:] if self.asr_is_translation else roles
 
-    def side_by_side(self, streams: int) -> ModelsConfig:
-        """Return the same models in engines that take at least so many requests at once."""
-        changed = {}
-        for role in type(self).model_fields:
-            model: ModelConfig = getattr(self, role)
-            room = max(streams, model.engine.get("max_num_seqs", 0))
-            changed[role] = model.model_copy(
-                update={"engine": {**model.engine, "max_num_seqs": room}}
-            )
-        return self.model_copy(update=changed)
-
 
 def gpu_shares(models: ModelsConfig) -> dict[str, float]:
     """Return the share of GPU memory of every role with an engine."""

@@ -12,7 +12,8 @@ from alignatt_agent.engine.drafts import greedy, strip_stop
 from alignatt_agent.engine.features import shared_features
 from alignatt_agent.engine.row_requests import EXTRA, capture_request, new_key
 from alignatt_agent.engine.served_model import ServedModel
-from alignatt_agent.types import Answer, FloatArray
+from alignatt_agent.types import FloatArray
+from alignatt_agent.types.engines import Answer
 
 
 class AudioModel:

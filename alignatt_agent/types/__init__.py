@@ -58,25 +58,8 @@ class SourceView:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A model's greedy continuation of a prompt with audio.
-
-    Attributes:
-        token_ids: new ids without the end-of-turn id.
-        ended: whether the model ended its turn by itself.
-        steps: forward passes, one for each sampled token.
-        requests: requests to the engine.
-    """
-
-    token_ids: tuple[int, ...]
-    ended: bool
-    steps: int = 0
-    requests: int = 1
-
-
-@dataclass(frozen=True, slots=True)
 class Transcript:
-    """A transcript, ``None`` if the recognizer did not end it; costs as in ``Answer``."""
+    """A transcript, ``None`` if the recognizer did not end it; costs as in ``engines.Answer``."""
 
     text: str | None
     steps: int = 0
@@ -85,7 +68,7 @@ class Transcript:
 
 @dataclass(frozen=True, slots=True)
 class Transcripts:
-    """Number of transcripts, and their costs as in ``Answer``."""
+    """Number of transcripts, and their costs as in ``engines.Answer``."""
 
     count: int = 0
     requests: int = 0

@@ -10,6 +10,23 @@ from alignatt_agent.types import Draft, FloatArray, Prompt, Transcript
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """A model's greedy continuation of a prompt with audio.
+
+    Attributes:
+        token_ids: new ids without the end-of-turn id.
+        ended: whether the model ended its turn by itself.
+        steps: forward passes, one for each sampled token.
+        requests: requests to the engine.
+    """
+
+    token_ids: tuple[int, ...]
+    ended: bool
+    steps: int = 0
+    requests: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class AlignedItem:
     """A word as the forced aligner returned it; seconds from the start of the given audio."""
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from alignatt_agent.cluster.jobs import JobRunner
-from alignatt_agent.config.agent_config import AgentConfig
+from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.head_sets import HeadSet
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved, readout_for, resolve
@@ -136,8 +136,16 @@ def setup_of(
         for role, name in first.resolved.identities().items()
     }
     if streams > 1:
-        models = models.side_by_side(streams)
+        models = side_by_side(models, streams)
     return EngineSetup(start_engines, models, names, tuple(shared_readouts(runs)), cache)
+
+
+def side_by_side(models: ModelsConfig, streams: int) -> ModelsConfig:
+    """Return the same models in engines that take at least so many requests at once."""
+    raw = models.model_dump()
+    for model in raw.values():
+        model["engine"]["max_num_seqs"] = max(streams, model["engine"].get("max_num_seqs", 0))
+    return ModelsConfig(**raw)
 
 
 def shared_readouts(runs: Sequence[PointRun]) -> list[Readout]:

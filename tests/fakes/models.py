@@ -14,7 +14,6 @@ from alignatt_agent.config.sections import SpeechConfig
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import (
     SAMPLE_RATE,
-    Answer,
     AttentionRows,
     Draft,
     EngineError,
@@ -23,7 +22,7 @@ from alignatt_agent.types import (
     Transcript,
     Word,
 )
-from alignatt_agent.types.engines import AlignedItem, Readout
+from alignatt_agent.types.engines import AlignedItem, Answer, Readout
 
 READOUT = Readout(heads=((0, 0), (1, 1)), row="predicting")
 
