@@ -1,20 +1,14 @@
 """Compute the table of `alignatt doctor --predict`: what a chunk costs on devices not at hand.
 
-Examples:
-  from the run into German of `make dev-low` that lab/cost/workload.json holds:
+Example:
     python -m lab.cost > alignatt_agent/doctor/predictions.yaml
-  count another run first:
-    python -m lab.cost --count outputs/dev-low/de > lab/cost/workload.json
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
 
 import yaml
 
@@ -22,7 +16,7 @@ from alignatt_agent.cli import report_errors
 from alignatt_agent.config.agent_config import load_config
 from lab import commands
 from lab.cost.prediction import DEVICES, rtf, smallest_chunk
-from lab.cost.workload import Workload, read_workload
+from lab.cost.workload import Workload, stored
 from lab.stand_ins.__main__ import real_configurations
 
 HEADER = """\
@@ -34,10 +28,7 @@ HEADER = """\
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = commands.parser("lab.cost", __doc__)
-    text = "count this target of a run instead, as JSON"
-    parser.add_argument("--count", type=Path, metavar="DIR", help=text)
-    return parser
+    return commands.parser("lab.cost", __doc__)
 
 
 def table(work: Workload) -> str:
@@ -58,19 +49,10 @@ def _rows(name: str, work: Workload) -> dict[str, dict[str, float | int | None]]
     }
 
 
-def stored() -> Workload:
-    """Return the workload that comes with this package."""
-    text = Path(__file__).with_name("workload.json").read_text(encoding="utf-8")
-    return Workload(**json.loads(text))
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    arguments = build_parser().parse_args(argv)
-    if arguments.count:
-        print(json.dumps(asdict(read_workload(arguments.count)), indent=1))
-    else:
-        print(table(stored()), end="")
+    build_parser().parse_args(argv)
+    print(table(stored()), end="")
     return 0
 
 
