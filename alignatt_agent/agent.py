@@ -138,7 +138,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
                 self._report("process_chunk", error)
                 # A short piece comes from MessageProcessor.end_of_stream, where an exception would
                 # leave a WebSocket client waiting for ever.
-                if len(waveform) >= round(self.speech_chunk_size * SAMPLE_RATE):
+                if np.size(waveform) >= round(self.speech_chunk_size * SAMPLE_RATE):
                     raise
                 units = self._undelivered()
             return self._output(units)

@@ -184,6 +184,7 @@ def test_silence_and_next_to_no_audio_emit_nothing(agent, chunks):
     ("samples", "shape"),
     [
         (np.zeros((20_000, 2), np.float32), r"\[20000, 2\] of float32"),
+        (np.zeros((2, 20_000), np.float32), r"\[2, 20000\] of float32"),
         (np.zeros(20_000, np.int16), r"\[20000\] of int16"),
     ],
 )
