@@ -95,7 +95,7 @@ def side_by_side(config, audio):
     return found
 
 
-def one_ear(wav: Path, stem: Path):
+def shared_recognition(wav: Path, stem: Path):
     """Run ``alignatt translate`` on the loaded engines, which it ends; returns its JSON lines."""
     targets = ("de", "it", "zh", "en")
     given = [str(wav), "--target", *targets, "--config", "micro-low", "--format", "jsonl"]
@@ -192,7 +192,7 @@ def main() -> None:
         "failures": AlignAttAgent.failures,
         "figures": measure(agent.engines(agent._resolved), DEVSET, 30),
     }
-    result["one ear"] = one_ear(wav, root / "one-ear")
+    result["shared"] = shared_recognition(wav, root / "shared")
     out.write_text(json.dumps(result, ensure_ascii=False), encoding="utf-8")
     AlignAttAgent.shutdown()
 

@@ -95,8 +95,8 @@ def test_neither_early_stop_nor_a_stream_at_the_side_changes_anything(driven, sh
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_one_ear_says_in_each_language_what_single_runs_say(driven, short_talk, target):
-    lines = driven["one ear"][target]
+def test_shared_recognition_emits_what_single_runs_emit(driven, short_talk, target):
+    lines = driven["shared"][target]
     chunks = emissions(short_talk.root / f"{target}.jsonl")
     assert [line["text"] for line in lines] == [*chain.from_iterable(chunks)]
     step = load_config("micro-low").chunk_ms / 1000
@@ -112,7 +112,7 @@ def start_errors(driven, short_talk, target):
     The recogniser ends a sentence early now and then: that one has a start too many.
     """
     starts, begins = [], True
-    for line in driven["one ear"][target]:
+    for line in driven["shared"][target]:
         assert "interpolated" not in line
         start = line["start"]
         starts = [*starts, start] if begins else [*starts[:-1], min(starts[-1], start)]
@@ -124,13 +124,9 @@ def start_errors(driven, short_talk, target):
     return [min(abs(start - said) for start in starts) for said in spoken]
 
 
-@pytest.mark.parametrize("target", [*TARGETS, "en"])
-def test_units_know_when_their_sentence_was_spoken(driven, short_talk, target):
-    assert max(start_errors(driven, short_talk, target)) <= 0.4
-
-
 def test_sentences_start_when_they_were_spoken(driven, short_talk):
     errors = {code: start_errors(driven, short_talk, code) for code in (*TARGETS, "en")}
+    assert max(map(max, errors.values())) <= 0.4, errors
     # Where Italian leaves out a pronoun, it begins with the second word (0.17 s).
     assert all(median(errors[code]) <= 0.1 for code in errors if code != "it"), errors
     assert median([error for code in TARGETS for error in errors[code]]) <= 0.1
@@ -141,7 +137,7 @@ def test_cues_of_a_talk_can_be_shown(driven, target):
     form = layout(target != "zh")
     units = [
         Said(line["text"], SourceSpan(line["start"], line["end"]), line["emission_time"])
-        for line in driven["one ear"][target]
+        for line in driven["shared"][target]
     ]
     for cut in (spoken_cues, said_cues):
         cues = cut(units, form)

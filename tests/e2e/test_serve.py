@@ -3,52 +3,42 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import re
 import signal
-import subprocess
 import threading
+import urllib.request
 import wave
+from collections import Counter
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+import webvtt
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import connect
 
-from tests.e2e.conftest import ROOT
-from tests.e2e.page_talk import follow
-from tests.e2e.test_http_route import BIN, wait_for_the_end_of
-from tests.serve.browser import PROGRAM, Browser
-
-PIECE = 3200
+from tests.e2e.test_http_route import wait_for_the_end_of
+from tests.serve import live
+from tests.serve.browser import PROGRAM, Tabs, chromium
+from tests.serve.pages import (
+    check_clean,
+    check_controls,
+    check_why,
+    check_width,
+    download,
+    open_page,
+    said,
+    text,
+    until,
+    wait_for_end,
+    wait_for_words,
+)
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """A server process; yields it and its address."""
+    """A server process; yields it, its address and its log."""
     log = tmp_path_factory.mktemp("serve") / "log"
-    command = [str(BIN / "alignatt"), "serve", "--config", "micro-low", "--port", "0"]
-    with log.open("w") as errors:
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            start_new_session=True,
-        )
-    try:
-        for line in process.stdout:
-            if found := re.match(r"http(://\S+)/ translates en into de, it, zh", line):
-                yield process, f"ws{found.group(1)}", log
-                break
-        else:
-            pytest.fail(log.read_text()[-4000:])
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait(30)
+    with live.serving(log) as (process, address):
+        yield process, address, log
 
 
 def samples(path: Path) -> bytes:
@@ -56,7 +46,7 @@ def samples(path: Path) -> bytes:
         return stream.readframes(stream.getnframes())
 
 
-def said(messages, target):
+def emitted(messages, target):
     return [
         [unit for unit, *_ in message["units"]]
         for message in messages
@@ -66,18 +56,13 @@ def said(messages, target):
 
 def test_every_target_of_a_stream_says_what_a_direct_run_says(server, driven, short_talk):
     _, address, _ = server
-    data = samples(short_talk.wav)
-    with connect(f"{address}/ws", proxy=None) as socket:
-        start = {"type": "start", "targets": ["de", "zh"], "live": False, "detail": "why"}
-        socket.send(json.dumps(start))
-        for begin in range(0, len(data), PIECE):
-            socket.send(data[begin : begin + PIECE])
-        socket.send('{"type": "stop"}')
-        messages = [json.loads(text) for text in socket]
-    assert messages[-1]["type"] == "end"
+    with live.RemoteSocket(urlsplit(address).port) as socket:
+        live.start(socket, targets=["de", "zh"], live=False, detail="why")
+        live.send(socket, samples(short_talk.wav), stop=True)
+        messages = live.until(socket, "end")
     for target in ("de", "zh"):
         direct = [units for units in driven["whole drafts"][target] if units]
-        assert said(messages, target) == direct
+        assert emitted(messages, target) == direct
     # The reasons are those of the trace.
     drafts = [m for m in messages if m["type"] == "draft" and m["target"] == "de"]
     told = [(m["tokens"], m["accepted"], m["reason"], m["edge"]) for m in drafts]
@@ -85,38 +70,98 @@ def test_every_target_of_a_stream_says_what_a_direct_run_says(server, driven, sh
     assert "source-frontier" in {draft["reason"] for draft in drafts}
 
 
+HEARD_S = "(told.findLast(m => m.type === 'status')?.audio_s ?? 0)"
+
+
+def watch(page, until_s: float) -> Counter[str]:
+    """Compare what is shown with what was told, until so much was heard; returns the reasons."""
+    reasons: Counter[str] = Counter()
+    while page.evaluate(HEARD_S) < until_s:
+        reasons[check_why(page)] += 1
+        page.wait_for_timeout(200)
+    return reasons
+
+
+@pytest.fixture
+def tabs(short_talk):
+    """Tabs of a browser whose microphone plays the talk."""
+    with chromium(microphone=short_talk.wav) as browser:
+        yield Tabs(browser)
+
+
 @pytest.mark.skipif(PROGRAM is None, reason="no Chromium here: sh requirements/install-chromium.sh")
-def test_a_talk_on_the_page(server, short_talk, tmp_path):
+def test_a_talk_on_the_page(server, tabs, short_talk, tmp_path):
+    """Two viewers follow; half-way the connection is lost; Stop is pressed in mid-sentence."""
     _, address, _ = server
-    browser = Browser(microphone=short_talk.wav)
-    try:
-        page = f"http{address.removeprefix('ws')}/"
-        seen = follow(browser, page, short_talk.seconds, tmp_path)
-    finally:
-        browser.close()
-    assert len(seen["it"].split()) > 20
+    page = open_page(tabs, address)
+    page.locator("[name=target][value=it]").check()
+    url = f"{address}captions?room=talk&target=de&lines=all"
+    viewers = [tabs.open(url) for _ in range(2)]
+    page.locator("#start").click()
+    for code in ("de", "it"):
+        until(page, f"document.querySelector('.said[lang={code}]')?.textContent.length > 20")
+    early = page.evaluate(HEARD_S)
+    assert early < short_talk.seconds / 2
+    reasons = watch(page, short_talk.seconds / 2)
+    before = said(page)
+    page.evaluate("sockets.at(-1).close()")
+    until(page, "told.filter(m => m.type === 'ready').length === 2")
+    assert page.evaluate("told.findLast(m => m.type === 'ready').resumed")
+    until(page, "told.at(-1).type === 'status'")
+    reasons += watch(page, short_talk.seconds - 3)
+    count = "told.filter(m => m.type === 'said' && m.target === 'de').length"
+    words = page.evaluate(count)
+    page.locator("#stop").click()
+    wait_for_end(page)
+    assert page.evaluate(count) > words
+    closed = "told.findLast(m => m.type === 'heard' && m.closed.length).closed"
+    last = page.evaluate(f"{closed}.at(-1).at(-1)")
+    ends = "told.filter(m => m.type === 'said').flatMap(m => m.units.map(unit => unit[2]))"
+    # The last word that was heard was said. Where Stop cut it, it may begin where it ends.
+    assert page.evaluate(f"Math.max(...{ends})") >= last[2], last
+    assert reasons["source-frontier"] > 3
+    whole = {code: said(page, code) for code in ("de", "it")}
+    assert whole["de"].startswith(before)
+    for code, words in whole.items():
+        query = f"transcript?room=talk&target={code}&format=txt"
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(address + query) as answer:
+            assert answer.read().decode().split() == words.split()
+        cues = webvtt.from_srt(str(download(page, "srt", tmp_path, code)))
+        assert " ".join(cue.text for cue in cues).split() == words.split()
+    for viewer in viewers:
+        lines = "document.getElementById('lines').textContent.trim()"
+        until(viewer, f"{lines}.length >= {len(whole['de'])}")
+        assert text(viewer.locator("#lines")) == whole["de"]
+    check_clean(tabs, address)
+    for width in (390, 1200):
+        check_width(page, width)
+        check_width(viewers[0], width)
+    check_controls(page)
+    page.reload()
+    wait_for_words(page, len(whole["de"].split()) - 1)
+    assert {code: said(page, code) for code in whole} == whole
+    check_clean(tabs, address)
+    assert len(whole["it"].split()) > 20
 
 
 def test_ctrl_c_says_what_was_heard_and_takes_the_engines_along(server, short_talk):
     process, address, log = server
-    data = samples(short_talk.wav)
     messages = []
-    with connect(f"{address}/ws", proxy=None) as socket:
-        socket.send(json.dumps({"type": "start", "targets": ["de"]}))
+    with live.RemoteSocket(urlsplit(address).port) as socket:
+        live.start(socket)
 
         def feed():
             with contextlib.suppress(ConnectionClosed):
-                for begin in range(0, len(data), PIECE):
-                    socket.send(data[begin : begin + PIECE])
+                live.send(socket, samples(short_talk.wav))
 
         threading.Thread(target=feed, daemon=True).start()
-        with contextlib.suppress(ConnectionClosed):  # 1001: the server goes
-            for text in socket:
-                messages.append(json.loads(text))
-                if messages[-1]["type"] == "said" and len(said(messages, "de")) == 2:
-                    process.send_signal(signal.SIGINT)
+        while len(emitted(messages, "de")) < 2:
+            messages += live.until(socket, "said")
+        process.send_signal(signal.SIGINT)
+        messages += live.until(socket, "error")
     assert messages[-1]["code"] == "closing", log.read_text()[-4000:]
-    assert said(messages, "de")
+    assert emitted(messages, "de")
     assert process.wait(60) == 0
     wait_for_the_end_of(process.pid)
     assert "Traceback" not in log.read_text(), log.read_text()[-4000:]

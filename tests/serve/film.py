@@ -7,39 +7,23 @@ from __future__ import annotations
 
 import contextlib
 import io
-import re
-import subprocess
 import sys
+import tempfile
 import time
 import wave
 from pathlib import Path
 
 from PIL import Image
 
-from tests.serve.browser import Browser
+from tests.serve.browser import Tabs, chromium
+from tests.serve.live import serving
+from tests.serve.pages import play
 
 ROOT = Path(__file__).resolve().parents[2]
 TALK = ROOT / "micro_models" / "devset" / "wav" / "talk-a.wav"
 SECONDS, FRAMES_PER_S = 18, 4
 SIZE = (960, 700)
 COLOURS = 96
-
-
-@contextlib.contextmanager
-def serving():
-    """Start a server on the embedded models; yields its address."""
-    command = [str(Path(sys.executable).parent / "alignatt"), "serve", "--config", "micro-low"]
-    process = subprocess.Popen([*command, "--port", "8091"], stdout=subprocess.PIPE, text=True)
-    try:
-        for line in process.stdout:
-            if found := re.match(r"http://\S+", line):
-                yield found.group()
-                break
-        else:
-            sys.exit("the server did not start")
-    finally:
-        process.terminate()
-        process.wait(60)
 
 
 def cut(folder: Path) -> Path:
@@ -53,36 +37,29 @@ def cut(folder: Path) -> Path:
 
 def film(address: str, recording: Path) -> list[Image.Image]:
     """Play the recording on the page at ``address``; returns the frames."""
-    browser, frames = Browser(), []
-    try:
-        page = browser.open(address)
-        page.size(*SIZE)
-        page.until("!document.getElementById('start').disabled")
-        page.js("document.querySelector('[name=target][value=it]').click()")
-        page.js("document.querySelector('[name=input][value=file]').click()")
-        page.choose_file("#file", recording)
-        page.js("document.getElementById('start').click()")
+    frames = []
+    with chromium() as browser:
+        tabs = Tabs(browser)
+        page = tabs.open(address, size=SIZE)
+        page.locator("[name=target][value=it]").check()
+        play(page, recording)
+        page.locator("#start").click()
         begin = time.monotonic()
         while (now := time.monotonic() - begin) < SECONDS:
-            frames.append(Image.open(io.BytesIO(page.picture())).convert("RGB"))
-            wait = len(frames) / FRAMES_PER_S - now
-            time.sleep(max(0.0, wait))
-        if page.complaints:
-            sys.exit(f"the page complained: {page.complaints}")
-    finally:
-        browser.close()
+            frames.append(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
+            page.wait_for_timeout(max(0.0, 1000 * (len(frames) / FRAMES_PER_S - now)))
+    if tabs.complaints:
+        sys.exit(f"the page complained: {tabs.complaints}")
     return frames
 
 
 def main() -> None:
     """Film and write the file."""
     out, *given = sys.argv[1:]
-    recording = cut(Path(out).resolve().parent)
-    try:
-        with contextlib.nullcontext(given[0]) if given else serving() as address:
-            frames = film(address, recording)
-    finally:
-        recording.unlink()
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        log = Path(folder) / "log"
+        address = given[0] if given else stack.enter_context(serving(log))[1]
+        frames = film(address, cut(Path(folder)))
     some = [frame.crop((0, 250, *SIZE)) for frame in frames[:: len(frames) // 6]]
     strip = Image.new("RGB", (SIZE[0], sum(frame.height for frame in some)))
     for number, frame in enumerate(some):

@@ -6,7 +6,11 @@ import asyncio
 import contextlib
 import http.client
 import json
+import os
+import re
+import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -180,6 +184,23 @@ class Running:
             return answer.status, dict(answer.getheaders()), answer.read().decode()
 
 
+@contextlib.contextmanager
+def serving(log):
+    """Run ``alignatt serve`` on the embedded models; yields its process and its address."""
+    command = [Path(sys.executable).with_name("alignatt"), "serve", "--config", "micro-low"]
+    streams = {"stdout": subprocess.PIPE, "stderr": log.open("w"), "text": True}
+    process = subprocess.Popen([*command, "--port", "0"], start_new_session=True, **streams)
+    try:
+        ready = (re.match(r"(http://\S+) translates en into de, it, zh", x) for x in process.stdout)
+        found = next(filter(None, ready), None)
+        assert found, log.read_text()[-4000:]
+        yield process, found[1]
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(30)
+
+
 class RemoteSocket:
     """Speaks to a server on a port as the sockets of a ``TestClient`` do."""
 
@@ -235,11 +256,11 @@ class Viewer(threading.Thread):
         return any(event["type"] == kind for event in self.events)
 
 
-def wait_until(condition):
-    deadline = time.monotonic() + WAIT_S
+def wait_until(condition, wait_s=WAIT_S, pause_s=0.005):
+    deadline = time.monotonic() + wait_s
     while not condition():
         assert time.monotonic() < deadline
-        time.sleep(0.005)
+        time.sleep(pause_s)
 
 
 def run(coroutine):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from playwright.sync_api import Error
+
 RECORD = """
 window.told = []
 window.sockets = []
@@ -28,40 +30,63 @@ SHOWN = """(() => {
     waiting: article.querySelector('.draft').textContent }
 })()"""
 
+WAIT_S = 60
 
-def open_page(browser, address):
+
+def open_page(tabs, address):
     """Open the page of a server for the room ``talk``; what it is told is in ``told``."""
-    page = browser.open("about:blank#")
-    page.command("Page.addScriptToEvaluateOnNewDocument", source=RECORD)
-    page.go(f"{address}?room=talk")
-    page.until("!document.getElementById('start').disabled")
+    page = tabs.open(f"{address}?room=talk", script=RECORD)
+    page.locator("#start:enabled").wait_for()
     return page
 
 
+def until(page, expression):
+    """Wait until an expression of the page is true.
+
+    Playwright's own ``wait_for_function`` needs ``eval``, which the pages forbid.
+    """
+    deadline = time.monotonic() + WAIT_S
+    while not _evaluated(page, expression):
+        assert time.monotonic() < deadline, expression
+        page.wait_for_timeout(50)
+
+
+def _evaluated(page, expression):
+    try:
+        return page.evaluate(expression)
+    except Error as error:  # a link was followed: the next page answers
+        if "navigation" not in str(error):
+            raise
+        return None
+
+
+def wait_for_words(page, count):
+    """Wait until more than so many words were said."""
+    page.locator(".said span").nth(count).wait_for(state="attached", timeout=1000 * WAIT_S)
+
+
+def wait_for_end(page):
+    until(page, "told.at(-1).type === 'end'")
+
+
+def text(locator):
+    """Return its text with single spaces; none if it is not there."""
+    return " ".join(" ".join(locator.all_text_contents()).split())
+
+
 def said(page, code="de"):
-    return page.js(
-        f"document.querySelector('.said[lang={code}]')?.textContent.replace(/\\s+/g, ' ').trim()"
-        " ?? ''"
-    )
-
-
-def press(page, name):
-    page.js(f"document.getElementById('{name}').click()")
+    return text(page.locator(f".said[lang={code}]"))
 
 
 def play(page, recording):
     """Choose the recording instead of the microphone."""
-    page.js("document.querySelector('[value=file]').click()")
-    page.choose_file("#file", recording)
-
-
-def state(page):
-    return page.js("document.getElementById('state').textContent")
+    page.get_by_label("file", exact=True).check()
+    page.locator("#file").set_input_files(recording)
 
 
 def check_why(page):
     """The reason that is shown is the one that the server told; returns it."""
-    shown = page.js(SHOWN)
+    shown = page.evaluate(SHOWN)
     draft = shown["draft"]
     if shown["over"]:
         assert (shown["waiting"], shown["why"]) == ("", "")
@@ -80,15 +105,15 @@ def check_why(page):
 def check_controls(page):
     """Every control has a name, and none is smaller than a finger."""
     roles = ("button", "checkbox", "radio", "textbox", "link", "Meter", "meter", "combobox")
-    nodes = page.command("Accessibility.getFullAXTree")["nodes"]
+    session = page.context.new_cdp_session(page)
     controls = [
         node
-        for node in nodes
+        for node in session.send("Accessibility.getFullAXTree")["nodes"]
         if not node["ignored"] and node["role"]["value"] in (*roles, "DisclosureTriangle")
     ]
     assert len(controls) > 8
     assert [node for node in controls if not node["name"]["value"]] == []
-    small = page.js(
+    small = page.evaluate(
         """[...document.querySelectorAll('button, label, summary')]
           .filter(item => item.offsetHeight && item.offsetHeight < 44)
           .map(item => item.outerHTML)"""
@@ -98,26 +123,22 @@ def check_controls(page):
 
 def check_width(page, width):
     """Nothing has to be scrolled sideways."""
-    page.size(width, 844)
-    assert page.js("document.documentElement.scrollWidth") <= width
+    page.set_viewport_size({"width": width, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def check_clean(page, address):
-    """No complaint on the console, and no request to anybody else."""
-    assert page.complaints == [], page.complaints
+def check_clean(tabs, address):
+    """No complaint on a console, and no request to any other server."""
+    assert tabs.complaints == []
     here = address.partition("//")[2]
-    assert [
-        url for url in page.requests if f"//{here}" not in url and "about:blank" not in url
-    ] == []
+    assert [url for url in tabs.requests if f"//{here}" not in url] == []
 
 
 def download(page, kind, folder, code="de"):
     """Click on a link of a column; returns the file."""
-    page.command("Page.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
-    page.js(f"document.querySelector('.links a[href*=\"target={code}&format={kind}\"]').click()")
-    path = folder / f"talk.{code}.{kind}"
-    deadline = time.monotonic() + 30
-    while not path.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    with page.expect_download() as found:
+        page.locator(f".links a[href*='target={code}&format={kind}']").click()
+    path = folder / found.value.suggested_filename
+    assert path.name == f"talk.{code}.{kind}"
+    found.value.save_as(path)
     return path

@@ -5,8 +5,6 @@ Debian's Chromium, which ``sh requirements/install-chromium.sh`` installs; not r
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import webvtt
 
@@ -20,73 +18,72 @@ from tests.serve.pages import (
     check_width,
     download,
     play,
-    press,
     said,
-    state,
+    text,
+    until,
+    wait_for_end,
+    wait_for_words,
 )
 
 pytestmark = pytest.mark.skipif(
     PROGRAM is None, reason="no Chromium here: sh requirements/install-chromium.sh"
 )
 
+CUES = """(() => {
+  const link = [...document.querySelectorAll('.links a')].find(a => a.textContent === 'VTT')
+  const video = document.createElement('video'), track = document.createElement('track')
+  track.src = link.href; track.default = true; track.srclang = 'de'
+  video.append(track); document.body.append(video); track.track.mode = 'hidden'
+  window.track = track
+})()"""
+"""Subtitles as the browser itself reads them."""
 
-def test_a_talk_from_the_microphone_to_the_download(page, page_server, browser, tmp_path):
-    page.js("document.querySelector('[value=zh]').click()")
-    viewers = [
-        browser.open(f"{page_server.address}captions?room=talk&target=de&lines=all")
-        for _ in range(2)
-    ]
-    press(page, "start")
-    page.until("document.querySelectorAll('.said span').length > 2")
-    assert page.js("document.getElementById('stop').disabled") is False
+
+def test_a_talk_from_the_microphone_to_the_download(page, page_server, tabs, tmp_path):
+    page.locator("[name=target][value=zh]").check()
+    captions = f"{page_server.address}captions?room=talk&target=de&lines=all"
+    viewers = [tabs.open(captions) for _ in range(2)]
+    page.locator("#start").click()
+    wait_for_words(page, 2)
+    assert page.locator("#stop").is_enabled()
     assert said(page) in german(WORDS)
     # Why it waits is on the page, and it is what the gate said.
-    page.until("told.some(m => m.type === 'draft' && m.reason === 'source-frontier')")
+    until(page, "told.some(m => m.type === 'draft' && m.reason === 'source-frontier')")
     check_why(page)
-    page.until(f"told.at(-1).audio_s > {WORDS / 2 - 0.5}")
-    press(page, "stop")
-    page.until("told.at(-1).type === 'end'")
+    until(page, f"told.at(-1).audio_s > {WORDS / 2 - 0.5}")
+    page.locator("#stop").click()
+    wait_for_end(page)
     whole = said(page)
     assert whole.split()[: WORDS - 1] == german(WORDS).split()[: WORDS - 1]
-    assert state(page) == "done"
+    assert text(page.locator("#state")) == "done"
     chinese = said(page, "zh")
     assert chinese.startswith("字零字一")
     assert " " not in chinese
     for viewer in viewers:
-        viewer.until("document.getElementById('lines').textContent.includes('Wort7')")
-        assert viewer.js("document.getElementById('lines').textContent.trim()") == whole
-        assert viewer.complaints == []
-    # The download, read back by the browser's own subtitles.
-    page.js(
-        """(() => {
-          const link = [...document.querySelectorAll('.links a')].find(a => a.textContent === 'VTT')
-          const video = document.createElement('video'), track = document.createElement('track')
-          track.src = link.href; track.default = true; track.srclang = 'de'
-          video.append(track); document.body.append(video); track.track.mode = 'hidden'
-          window.track = track
-        })()"""
-    )
-    page.until("track.readyState === 2")
-    cues = page.js("[...track.track.cues].map(cue => [cue.startTime, cue.endTime, cue.text])")
-    assert " ".join(text for *_, text in cues).split() == whole.split()
+        viewer.get_by_text("Wort7").wait_for()
+        assert text(viewer.locator("#lines")) == whole
+    page.evaluate(CUES)
+    until(page, "track.readyState === 2")
+    cues = page.evaluate("[...track.track.cues].map(cue => cue.text)")
+    assert " ".join(cues).split() == whole.split()
     cues = webvtt.from_srt(str(download(page, "srt", tmp_path)))
     assert " ".join(cue.text for cue in cues).split() == whole.split()
     # A reload loses nothing.
     page.reload()
-    page.until("document.querySelectorAll('.said span').length > 2")
+    wait_for_words(page, len(whole.split()) - 1)
     assert said(page) == whole
-    check_clean(page, page_server.address)
+    check_clean(tabs, page_server.address)
 
 
 def test_a_lost_connection_goes_on_with_the_same_talk(page, page_server, loader, recording):
     play(page, recording)
-    press(page, "start")
-    page.until("document.querySelectorAll('.said span').length > 1")
+    page.locator("#start").click()
+    wait_for_words(page, 1)
     before = said(page)
     loader.kill()  # every connection is closed, and the engines are started again
-    page.until("told.filter(m => m.type === 'ready').length === 2")
-    assert page.js("told.findLast(m => m.type === 'ready').resumed")
-    page.until("told.at(-1).type === 'end'", wait_s=60)
+    until(page, "told.filter(m => m.type === 'ready').length === 2")
+    assert page.evaluate("told.findLast(m => m.type === 'ready').resumed")
+    wait_for_end(page)
     assert said(page).startswith(before)
     assert len(said(page).split()) > len(before.split())
     assert loader.loads == 2
@@ -95,39 +92,37 @@ def test_a_lost_connection_goes_on_with_the_same_talk(page, page_server, loader,
 def test_what_was_said_while_there_was_no_connection_is_not_lost(page, page_server, recording):
     viewer = Viewer(page_server.port)
     play(page, recording)
-    press(page, "start")
-    page.until("document.querySelectorAll('.said span').length > 1")
-    page.js("sockets.at(-1).close()")  # the server says what it has heard, to nobody
-    page.until("told.filter(m => m.type === 'ready').length === 2")
-    page.until("told.at(-1).type === 'end'", wait_s=60)
+    page.locator("#start").click()
+    wait_for_words(page, 1)
+    page.evaluate("sockets.at(-1).close()")  # the server says what it has heard, to nobody
+    until(page, "told.filter(m => m.type === 'ready').length === 2")
+    wait_for_end(page)
     wait_until(lambda: viewer.events[-1]["type"] == "end" and viewer.events[-1]["audio_s"] > 4)
     assert said(page) == text_of(viewer.events)
     assert len(said(page).split()) >= WORDS
     viewer.leave()
 
 
-def test_names_widths_and_keys(page, page_server, browser, recording):
+def test_names_widths_and_keys(page, page_server, tabs, recording):
     play(page, recording)
     for width in (390, 1200):
         check_width(page, width)
     check_controls(page)
-    phone = browser.open(f"{page_server.address}captions?room=talk&lines=all")
-    phone.size(390, 844)
-    press(page, "start")
-    phone.until("!!document.querySelector('#languages a')")
-    phone.js("document.querySelector('#languages a').click()")
-    phone.until("document.getElementById('lines')?.textContent.includes('Wort1') ?? false")
-    assert phone.js("document.documentElement.scrollWidth") <= 390
-    press(page, "stop")
-    page.until("told.at(-1).type === 'end'")
-    assert page.complaints == []
+    phone = tabs.open(f"{page_server.address}captions?room=talk&lines=all", size=(390, 844))
+    page.locator("#start").click()
+    phone.locator("#languages a").click()
+    phone.get_by_text("Wort1").wait_for()
+    assert phone.evaluate("document.documentElement.scrollWidth") <= 390
+    page.locator("#stop").click()
+    wait_for_end(page)
+    check_clean(tabs, page_server.address)
 
 
-def test_a_token_is_asked_for(browser, tmp_path):
+def test_a_token_is_asked_for(tabs, tmp_path):
     with Running(make_service(tmp_path, token="s3")) as server:
-        page = browser.open(f"{server.address}")
-        page.until("document.getElementById('state').textContent.includes('needs a token')")
-        page.go(f"{server.address}?token=s3")
-        page.until("!document.getElementById('start').disabled")
-        assert json.dumps(page.complaints) == "[]"
+        page = tabs.open(server.address)
+        page.get_by_text("needs a token").wait_for()
+        page.goto(f"{server.address}?token=s3")
+        page.locator("#start:enabled").wait_for()
+        check_clean(tabs, server.address)
         wait_until(lambda: server.service.viewers == 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.serve.browser import PROGRAM
-from tests.serve.pages import check_clean, press, said
+from tests.serve.pages import check_clean, said, wait_for_end, wait_for_words
 
 pytestmark = pytest.mark.skipif(
     PROGRAM is None, reason="no Chromium here: sh requirements/install-chromium.sh"
@@ -53,95 +53,89 @@ CONTRASTS = """(() => {
 def tab_to(page, selector):
     """Press Tab until a control has the focus; it has to be seen that it has."""
     for _ in range(60):
-        page.key("Tab")
-        if page.js(f"document.activeElement.matches({selector!r})"):
-            assert page.js("getComputedStyle(document.activeElement).outlineStyle") != "none"
+        page.keyboard.press("Tab")
+        if page.evaluate(f"document.activeElement.matches({selector!r})"):
+            assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
             return
     raise AssertionError(f"Tab does not reach {selector}")
 
 
+def press(page, selector, key="Enter"):
+    tab_to(page, selector)
+    page.keyboard.press(key)
+
+
 def reached(page):
-    """Press Tab until the focus is where it was; returns how many controls it did not reach."""
-    page.js(f"window.wanted = {CONTROLS}")
+    """Press Tab until the focus is where it was; returns the controls that it did not reach."""
+    page.evaluate(f"window.wanted = {CONTROLS}")
     for _ in range(60):
-        page.key("Tab")
-        page.js("window.wanted = wanted.filter(item => item !== document.activeElement)")
-    return page.js("wanted.map(item => item.outerHTML)")
+        page.keyboard.press("Tab")
+        page.evaluate("window.wanted = wanted.filter(item => item !== document.activeElement)")
+    return page.evaluate("wanted.map(item => item.outerHTML)")
 
 
-def test_everything_can_be_done_by_keyboard(page, page_server, recording):
+def test_everything_can_be_done_by_keyboard(page, page_server, tabs, recording):
     assert reached(page) == []
-    tab_to(page, "[name=target][value=zh]")
-    page.key(" ")
-    tab_to(page, "[name=input]:checked")
-    page.key("ArrowDown")
-    assert page.js("document.querySelector('[name=input]:checked').value") == "file"
-    page.command("Page.setInterceptFileChooserDialog", enabled=True)
+    press(page, "[name=target][value=zh]", "Space")
+    press(page, "[name=input]:checked", "ArrowDown")
+    assert page.locator("[name=input]:checked").input_value() == "file"
     tab_to(page, "#file")
-    page.js("document.activeElement.onclick = () => { window.asked = true }")
-    page.key("Enter")
-    page.until("window.asked")
-    page.choose_file("#file", recording)
-    tab_to(page, "#room")
-    page.js("document.activeElement.select()")
-    page.command("Input.insertText", text="typed")
-    tab_to(page, "summary")
-    page.key("Enter")
+    with page.expect_file_chooser() as asked:
+        page.keyboard.press("Enter")
+    asked.value.set_files(recording)
+    press(page, "#room", "ControlOrMeta+a")
+    page.keyboard.insert_text("typed")
+    press(page, "summary")
     tab_to(page, "#context")
-    page.command("Input.insertText", text="Wort")
-    page.js("document.activeElement.value = ''")  # fake engines take none
-    tab_to(page, "#start")
-    page.key("Enter")
-    page.until("document.querySelectorAll('.said span').length > 2")
-    assert page.js("told[0].room") == "typed"
-    assert page.js("told[0].targets") == ["de", "zh"]
-    tab_to(page, "#stop")
-    page.key(" ")
-    page.until("told.at(-1).type === 'end'")
+    page.keyboard.insert_text("Wort")
+    assert page.locator("#context").input_value() == "Wort"
+    page.locator("#context").fill("")  # fake engines take none
+    press(page, "#start")
+    wait_for_words(page, 2)
+    assert page.evaluate("[told[0].room, told[0].targets]") == ["typed", ["de", "zh"]]
+    press(page, "#stop", "Space")
+    wait_for_end(page)
     assert said(page)
     assert reached(page) == []
     size = "getComputedStyle(document.documentElement).getPropertyValue('--size')"
-    before = page.js(size)
-    tab_to(page, "#larger")
-    page.key(" ")
-    assert page.js(size) > before
-    tab_to(page, "#smaller")
-    page.key("Enter")
-    assert page.js(size) == before
-    tab_to(page, "#details")
-    page.key(" ")
-    assert page.js("document.querySelector('.why').checkVisibility()") is False
+    before = page.evaluate(size)
+    press(page, "#larger", "Space")
+    assert page.evaluate(size) > before
+    press(page, "#smaller")
+    assert page.evaluate(size) == before
+    press(page, "#details", "Space")
+    assert page.locator(".why").first.is_hidden()
     tab_to(page, ".links a[href*=srt]")
-    page.js("document.activeElement.onclick = () => { window.link = true }")
-    page.key("Enter")
-    page.until("window.link")
-    check_clean(page, page_server.address)
+    with page.expect_download():
+        page.keyboard.press("Enter")
+    check_clean(tabs, page_server.address)
 
 
 def hard_to_read(page):
-    found = page.js(CONTRASTS)
+    found = page.evaluate(CONTRASTS)
     assert found
     return [item for item in found if item[2] < 4.5]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_colours_can_be_read(page, page_server, browser, scheme):
-    page.colours(scheme)
-    body = page.js("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
-    assert (max(body) < 60) == (scheme == "dark")
+def test_colours_can_be_read(page, page_server, tabs, scheme):
+    page.emulate_media(color_scheme=scheme)
+    colour = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
+    assert (max(page.evaluate(colour)) < 60) == (scheme == "dark")
     assert hard_to_read(page) == []
     address = f"{page_server.address}captions?room=talk&lines="
-    viewers = [browser.open(address + lines) for lines in ("2", "all")]
-    press(page, "start")
-    page.until("!!document.querySelector('.draft .no') && !!document.querySelector('.mark')")
+    viewers = [tabs.open(address + lines) for lines in ("2", "all")]
+    page.locator("#start").click()
+    for drawn in (".draft .no", ".mark"):
+        page.locator(drawn).first.wait_for(state="attached")
     assert hard_to_read(page) == []
-    press(page, "stop")
-    page.until("told.at(-1).type === 'end'")
+    page.locator("#stop").click()
+    wait_for_end(page)
     assert hard_to_read(page) == []
     for viewer in viewers:
-        viewer.colours(scheme)
-        viewer.until("!!document.querySelector('#languages a')")
+        viewer.emulate_media(color_scheme=scheme)
+        viewer.locator("#languages a").first.wait_for()
         assert hard_to_read(viewer) == []
-        viewer.js("document.querySelector('#languages a').click()")
-        viewer.until("document.getElementById('lines')?.textContent.length > 5")
-        assert [item for item in viewer.js(CONTRASTS) if item[2] < 4.5] == []
+        viewer.locator("#languages a").first.click()
+        viewer.get_by_text("Wort").first.wait_for()
+        assert hard_to_read(viewer) == []
