@@ -43,11 +43,9 @@ def server(arguments: Namespace, replicas: int, each: int) -> Iterator[int]:
         yield port
 
 
-def together(
-    port: int, pieces: Sequence[Samples], to: str, clock: bool = False
-) -> tuple[list[Speaker], dict[str, int]]:
+def together(port: int, pieces: Sequence[Samples], to: str) -> tuple[list[Speaker], dict[str, int]]:
     """Open a talk for each piece, then let all speak; returns them and how they were spread."""
-    speakers = [Speaker(port, piece, clock, targets=[to]) for piece in pieces]
+    speakers = [Speaker(port, piece, False, targets=[to]) for piece in pieces]
     for speaker in speakers:
         if not speaker.wait("ready", START_S):
             sys.exit(f"a speaker was not taken: {speaker.came[-1:]}")

@@ -1,20 +1,15 @@
-r"""Six speakers on replicas of the engines: what is said, how fast, and what a lost replica costs.
+r"""Six speakers on replicas of the engines: what is said, and how fast.
 
 Six pieces of talks are translated one after the other, then all at once on two replicas, then on
 one, as fast as they are heard in steps of exactly chunk_ms. What is said has to be the same, the
 talks are spread evenly, and a seventh speaker is refused with the reason. Throughput is seconds of
 audio per second, all speakers together.
 
-With --kill the six speak by the clock, in peace and with a replica killed after a third of the
-time. Those whom it heard have to get one message within 3 s and to go on elsewhere with what
-was said kept; the lag of the others has to stay what it was; and the replica has to come back.
-
 A Ray cluster of this machine alone is started for it, and has to leave no process behind.
 
 Examples:
   the embedded models, 12 GB for two sets of engines:
     python -m lab.bench.replicas --output outputs/replicas.json
-    python -m lab.bench.replicas --output outputs/kill.json --kill --seconds 60
   others; --ray, --replicas, --max-speakers and --port are added to the command:
     python -m lab.bench.replicas --output outputs/replicas.json -- \
       alignatt serve --config default-low --ray-gpus 0.5
@@ -36,9 +31,11 @@ import numpy as np
 from alignatt_agent.cluster.connection import LOCAL, joined
 from lab import commands
 from lab.bench.crowd import SPEAKERS, Traces, pieces_of, server, together
-from lab.bench.loss import TOLD_S, loss
 from lab.bench.sound import RATE, add_options, recordings
 from lab.bench.speakers import Speaker
+
+TOLD_S = 3.0
+"""A speaker that is refused knows so soon."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -46,7 +43,6 @@ def build_parser() -> argparse.ArgumentParser:
     parser = commands.parser("lab.bench.replicas", __doc__)
     add = parser.add_argument
     add("--output", type=Path, required=True, metavar="FILE", help="JSON of all that is measured")
-    add("--kill", action="store_true", help="kill a replica in mid-talk")
     add("--replicas", type=int, default=2, metavar="N", help="that share six; default %(default)s")
     add("--seconds", type=float, default=20.0, help="of each speaker's piece; default %(default)g")
     text = "how often all speak at once on each server; default %(default)s"
@@ -123,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         import ray
 
         arguments.address = ray.get_runtime_context().gcs_address
-        found = (loss if arguments.kill else throughput)(arguments, traces)
+        found = throughput(arguments, traces)
     found["left_behind"] = left = traces.left()
     found["problems"] += [f"left behind: {name}" for name in left]
     about = {**commands.machine(), "command": " ".join(arguments.command)}

@@ -111,10 +111,6 @@ class Speaker(threading.Thread):
         """Return the messages of a kind."""
         return [one.message for one in self.came if one.message["type"] == kind]
 
-    def key(self, name: str) -> str:
-        """Return something that the server told when it was ready."""
-        return str(self.of("ready")[0][name])
-
     def said(self) -> list[Any]:
         """Return all that was said: when, what, and what it translates."""
         return [(one["target"], one["audio_s"], one["units"]) for one in self.of("said")]

@@ -161,20 +161,6 @@ def replicas(data: Row) -> Iterator[Row]:
         yield {**row, "spread": " + ".join(map(str, row["spread"]))}
 
 
-def killed(*files: Row) -> Iterator[Row]:
-    """Yield what speakers see when a replica is killed, from the least to the most."""
-    for data in files:
-        rounds = data["rounds"]
-        seen = {
-            "told": [x for row in rounds for x in row["told_after_s"]],
-            "resumed": [x for row in rounds for x in row["went_on_after_s"]],
-            "back": [row["back_after_s"] for row in rounds],
-            "lags": [row["neighbours"]["after"]["p95"] for row in rounds],
-        }
-        spans = {key: (min(values), max(values)) for key, values in seen.items()}
-        yield {**data, "count": len(rounds), **spans}
-
-
 def soak(*files: Row) -> Iterator[Row]:
     """Yield memory and lag after hours of sound."""
     for data in files:

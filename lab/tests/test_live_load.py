@@ -1,4 +1,4 @@
-"""Speakers of a live server on fake engines, and the verdicts of soak, crowd and loss."""
+"""Speakers of a live server on fake engines, and the verdicts of soak and replicas."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from lab.bench import loss, replicas, soak, speakers, verdict
+from lab.bench import replicas, soak, speakers, verdict
 from tests.fakes import agent as fakes
 from tests.serve import live
 
@@ -37,9 +37,6 @@ def test_a_speaker_notes_what_comes_and_when(tmp_path):
         first.speak()
         first.join(live.WAIT_S)
         assert first.text() == live.german(live.WORDS).replace(" ", "")
-        assert loss.kept(server.port, first, second, "de")
-        second.came = first.came
-        assert not loss.kept(server.port, first, second, "de")  # it would be there twice
         lags = first.lags(0, 60)
         assert lags
         assert all(0 <= lag < live.WAIT_S for lag in lags)
@@ -86,24 +83,6 @@ CROWD = {
 }
 
 
-def spans(before, after):
-    return {"before": {"p95": before}, "after": {"p95": after}}
-
-
-LOST = {
-    "in_peace": spans(0.9, 1.0),
-    "lost": 3,
-    "told": [1, 1, 1],
-    "told_after_s": [0.1, 0.2, 2.9],
-    "went_on_after_s": [0.3, 0.3, 0.3],
-    "kept": [True, True, True],
-    "back_after_s": 6.0,
-    "neighbours": spans(0.9, 1.05),
-    "neighbours_told": 0,
-    "engines_left": 0,
-}
-
-
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
@@ -132,25 +111,6 @@ def test_verdict_of_the_soak(changes, problem):
 )
 def test_verdict_of_replicas(changes, problem):
     assert_problem(replicas.wrong(CROWD | changes), problem)
-
-
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({}, None),
-        ({"told": [1, 1], "told_after_s": [0.1, 0.1]}, "not every speaker"),
-        ({"told_after_s": [0.1, 0.1, 3.1]}, "not every speaker"),
-        ({"told": [1, 2, 1]}, "somebody was told"),
-        ({"went_on_after_s": [0.3, 0.3]}, "not all of them went on"),
-        ({"kept": [True, False, True]}, "what was said"),
-        ({"back_after_s": None}, "no replica came back"),
-        ({"neighbours": spans(0.9, 1.2)}, "the others' lag (95 %) is 1.20 times"),
-        ({"neighbours_told": 1}, "others were told"),
-        ({"engines_left": 3}, "engines of the lost replica"),
-    ],
-)
-def test_verdict_of_a_lost_replica(changes, problem):
-    assert_problem(loss.wrong([LOST | changes]), problem)
 
 
 def assert_problem(found, problem):

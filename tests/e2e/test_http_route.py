@@ -124,6 +124,8 @@ def emissions(log):
 def test_the_bundle_of_the_readme_is_valid(built):
     bundle, text = built
     assert text.rstrip().endswith("bundle: valid, 2 systems")
+    checked = run("alignatt", "submission", "check", bundle)
+    assert checked.rstrip().endswith("bundle: valid, 2 systems")
     for regime in ("low", "high"):
         served = yaml.safe_load((bundle / f"image/systems/{regime}/en-de.yaml").read_text())
         assert served["speech"]["context"]["talk-a"]
