@@ -49,7 +49,7 @@ def test_placeholders():
     subprocess.run([sys.executable, "-c", SCRIPT], check=True, timeout=120)
 
 
-@pytest.mark.parametrize("owner", [None, os.getpid()])
+@pytest.mark.parametrize("owner", [None, os.getpid()], ids=["nobody", "itself"])
 def test_a_process_that_is_not_ours_is_not_touched_and_an_owner_watches_nobody(monkeypatch, owner):
     called = []
     monkeypatch.setattr(plugin, "prepare", lambda: called.append("prepare"))
