@@ -9,11 +9,15 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from tabulate import tabulate
+
 from alignatt_agent.calibration import contamination, pairs_file
 from alignatt_agent.calibration.align import add_options, build_aligner, not_aligned
 from alignatt_agent.calibration.chat_model import AlignerError, ChatAligner
 from alignatt_agent.calibration.explain import explain
 from alignatt_agent.calibration.figures import draw_reconstruction, figures_beside
+from alignatt_agent.calibration.head_set_file import write
+from alignatt_agent.calibration.merge import load_scored, losses, merge
 from alignatt_agent.calibration.pairs import Pairs, PairsError, without_repeats
 from alignatt_agent.calibration.pairs_file import read_pairs
 from alignatt_agent.calibration.row_reader import ENGINES, open_reader
@@ -36,11 +40,15 @@ from alignatt_agent.translation.prompt import PromptBuilder
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Build the command line: ``run`` and ``explain``."""
+    """Build the command line: ``run``, ``merge`` and ``explain``."""
     parser = argparse.ArgumentParser("alignatt calibrate", **page(__doc__))
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     pairs_format = f"\n\n{page(pairs_file.__doc__)['epilog']}"
-    for run, options in ((_run, _run_options), (_explain, _explain_options)):
+    for run, options in (
+        (_run, _run_options),
+        (_merge, _merge_options),
+        (_explain, _explain_options),
+    ):
         shown = page(run.__doc__)
         shown["epilog"] += pairs_format * (run is _run)
         command = commands.add_parser(run.__name__[1:], help=shown["description"], **shown)
@@ -78,6 +86,15 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
     add("--restart", action="store_true", help="forget an interrupted run")
     add_options(parser.add_argument_group("word alignments"))
     refuse_renamed(parser, {"--direction": "--source CODE --target CODE"})
+
+
+def _merge_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("sets", nargs="+", metavar="SET", help="head sets of one model, names or paths")
+    text = "head sets of further targets, only to judge the merged one; repeatable"
+    add("--judge", nargs="+", default=[], metavar="SET", help=text)
+    add("--keep", type=int, default=8, metavar="K", help="heads in the set; 8")
+    add("--output", type=Path, required=True, metavar="FILE", help="the head set")
 
 
 def _explain_options(parser: argparse.ArgumentParser) -> None:
@@ -214,6 +231,29 @@ def _share(text: str) -> float | None:
     return share
 
 
+def _merge(arguments: argparse.Namespace) -> int:
+    r"""Make one head set for any target from those of several targets.
+
+    It holds the heads with the best mean Translation Score. Name it under ``head_sets`` as ``"*"``:
+    it serves every target that has no set of its own, and counts as provisional.
+
+    Example:
+      how German would fare with the heads of Italian and Chinese:
+        alignatt calibrate merge micro-en-it micro-en-zh --judge micro-en-de --output any.json
+    """
+    sets = [load_scored(name) for name in arguments.sets]
+    content, heads = merge(sets, arguments.keep)
+    write(arguments.output, content)
+    judged = losses(heads, [*sets, *map(load_scored, arguments.judge)])
+    rows = [
+        (loss.direction, loss.own, loss.merged, "" if loss.complete else "at least: scores missing")
+        for loss in judged
+    ]
+    print(tabulate(rows, ["direction", "own heads", "merged", ""], floatfmt=".3f"))
+    print(f"mean Translation Score of {len(heads)} heads; written: {arguments.output}")
+    return 0
+
+
 def _explain(arguments: argparse.Namespace) -> int:
     r"""Draft once and show which source words each word attends to and what the gate accepts.
 
@@ -229,7 +269,7 @@ def _explain(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             f"--accessible {accessible}: expected 1 to {len(words)} words of the text"
         )
-    readout = readout_for(config, head_set_for(config, source, target), target)
+    readout = readout_for(config, head_set_for(config, source, target.code), target)
     model = config.models.translation
     with open_reader(arguments.engine, model, readout.heads) as loaded:
         found = explain(

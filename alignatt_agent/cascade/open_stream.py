@@ -69,7 +69,7 @@ def _target_stream(
     config, watch = resolved.config, Stopwatch()
     policy, readout = config.policy_for(target.code), None
     # Without a gate the rows still give the source word of an emitted token.
-    if policy.reads != "tokens" or target.code in config.head_sets:
+    if policy.reads != "tokens" or target.code in resolved.head_sets:
         readout = resolved.readout(source, target)
     translator = Translator(
         engine=engines.translation,

@@ -9,10 +9,11 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
 import yaml
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from alignatt_agent.config.errors import ConfigError as ConfigError
 from alignatt_agent.config.errors import Strict, explain
+from alignatt_agent.config.head_sets import ANY
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import find_resource
 from alignatt_agent.config.sections import ModelConfig as ModelConfig
@@ -84,7 +85,8 @@ class AgentConfig(Strict):
             ``overlap`` transcribes the next chunk meanwhile and emits one chunk later; ``async``
             lets no stage wait for another and emits what became ready since the last chunk.
         models: checkpoints.
-        head_sets: head set (name or path) of each target language code.
+        head_sets: head set (name or path) of each target language code; that of ``*`` serves all
+            other targets.
         prompt: what the translation model reads around the source.
         speech: the live tail.
         policy: the gate, or a rival it is compared with.
@@ -129,8 +131,11 @@ class AgentConfig(Strict):
 
     @field_validator("head_sets", "targets")
     @classmethod
-    def _language_codes(cls, value: dict[str, Any]) -> dict[str, Any]:
-        found = {language(name).code: item for name, item in value.items()}
+    def _language_codes(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        every = ANY if info.field_name == "head_sets" else None
+        found = {
+            name if name == every else language(name).code: item for name, item in value.items()
+        }
         if len(found) < len(value):
             raise ValueError(f"one language has two names: {', '.join(sorted(value))}")
         return found

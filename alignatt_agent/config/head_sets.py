@@ -11,6 +11,9 @@ from alignatt_agent.config.resources import find_resource
 from alignatt_agent.types import AlignAttError
 from alignatt_agent.types.engines import Readout
 
+ANY = "*"
+"""In place of a target language: every target that has no head set of its own."""
+
 
 class HeadSetError(AlignAttError, ValueError):
     """A head set is missing, malformed, or belongs to something else than what runs."""
@@ -24,13 +27,14 @@ class HeadSet:
         name: file name without its suffix.
         model: model the heads were calibrated on, as ``models.translation.path`` names it.
         revision: revision of that model; ``None`` for embedded checkpoints.
-        direction: e.g. ``"en-de"``.
+        direction: e.g. ``"en-de"``, or ``"en-*"`` of a set for any target.
         row: which query the scores were measured at (see ``types.Readout``).
         heads: ``(layer, head)`` pairs, best first.
         ts: Translation Score of each head.
         num_layers: decoder layers of the model.
         num_heads: attention heads per layer.
-        provisional: whether the scores were measured under another prompt than ours.
+        provisional: whether the scores were measured under another prompt than ours, or for other
+            targets.
         prompt_sha256: hash of the prompt's wording that they were measured under, see
             ``PromptConfig.digest``; ``None`` where that is not known.
     """
@@ -81,7 +85,7 @@ class HeadSet:
         differences = [
             ("model", self.model, model, same_model),
             ("revision", self.revision, revision, None in (self.revision, revision)),
-            ("direction", self.direction, direction, False),
+            ("direction", self.direction, direction, self.direction == for_any(direction)),
             ("number of layers", self.num_layers, num_layers, num_layers is None),
             ("number of heads", self.num_heads, num_heads, num_heads is None),
         ]
@@ -92,6 +96,11 @@ class HeadSet:
                     f"calibrate the heads of {model} for {direction}, or name another file under "
                     f"head_sets in the configuration"
                 )
+
+
+def for_any(direction: str) -> str:
+    """Return the direction of a head set that serves any target: ``"en-*"`` for ``"en-de"``."""
+    return f"{direction.partition('-')[0]}-{ANY}"
 
 
 def load_head_set(name: str) -> HeadSet:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.checkpoints import ROLES, identity, locate
-from alignatt_agent.config.head_sets import HeadSet, HeadSetError, load_head_set
-from alignatt_agent.config.languages import Language, language
+from alignatt_agent.config.head_sets import ANY, HeadSet, HeadSetError, load_head_set
+from alignatt_agent.config.languages import LANGUAGES, Language, language
 from alignatt_agent.policy import POLICIES
 from alignatt_agent.types.engines import Readout
 
@@ -21,7 +21,7 @@ class Resolved:
 
     Attributes:
         config: the configuration.
-        head_sets: by target language code.
+        head_sets: by target language code; one for any target stands at each that it serves.
         checkpoints: the models with the local directories that hold their weights.
     """
 
@@ -44,7 +44,7 @@ class Resolved:
 
     def head_set(self, source: Language, target: Language) -> HeadSet:
         """Return the head set of a direction; raises ``HeadSetError`` where there is none."""
-        return _fitting(self.config, self.head_sets.get(target.code), source, target)
+        return _fitting(self.config, self.head_sets.get(target.code), source, target.code)
 
     def readout(self, source: Language, target: Language) -> Readout:
         """Return what a draft of a direction reads; raises ``HeadSetError`` likewise."""
@@ -91,18 +91,20 @@ def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True)
         CheckpointError: one or more checkpoints are missing; all of them are named.
     """
     source = language(config.source_language).check_spoken(live)
-    wanted = dict.fromkeys([*config.head_sets, *targets, *filter(None, [config.target_language])])
+    own = [code for code in config.head_sets if code != ANY]
+    others = [item.code for item in LANGUAGES if item != source] if ANY in config.head_sets else []
+    wanted = dict.fromkeys([*own, *others, *targets, *filter(None, [config.target_language])])
     head_sets = {
-        code: head_set_for(config, source, language(code))
+        code: head_set_for(config, source, code)
         for code in wanted
-        if code in config.head_sets or config.policy_for(code).reads != "tokens"
+        if code in (*own, *others) or config.policy_for(code).reads != "tokens"
     }
     return Resolved(config, head_sets, locate(config.models))
 
 
-def head_set_for(config: AgentConfig, source: Language, target: Language) -> HeadSet:
-    """Load the configured head set of a direction, whether its model is there or not."""
-    name = config.head_sets.get(target.code)
+def head_set_for(config: AgentConfig, source: Language, target: str) -> HeadSet:
+    """Load the head set of a target code or of ``ANY``, whether its model is there or not."""
+    name = config.head_sets.get(target, config.head_sets.get(ANY))
     return _fitting(config, load_head_set(name) if name else None, source, target)
 
 
@@ -113,9 +115,9 @@ def readout_for(config: AgentConfig, head_set: HeadSet, target: Language) -> Rea
 
 
 def _fitting(
-    config: AgentConfig, head_set: HeadSet | None, source: Language, target: Language
+    config: AgentConfig, head_set: HeadSet | None, source: Language, target: str
 ) -> HeadSet:
-    direction = f"{source.code}-{target.code}"
+    direction = f"{source.code}-{target}"
     if head_set is None:
         known = ", ".join(config.head_sets) or "none"
         raise HeadSetError(
@@ -124,5 +126,5 @@ def _fitting(
         )
     model = config.models.translation
     head_set.check(model.path, None, None, direction, model.revision)
-    head_set.top(config.policy_for(target.code).top_k)  # refuses a set that holds fewer
+    head_set.top(config.policy_for(target).top_k)  # refuses a set that holds fewer
     return head_set

@@ -37,6 +37,7 @@ from tabulate import tabulate
 
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.command_line import page
+from alignatt_agent.config.head_sets import ANY
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.config.resources import known_resources
 from alignatt_agent.doctor import config_checks, machine_checks, memory_plan
@@ -87,7 +88,7 @@ def examine(config: AgentConfig, arguments: argparse.Namespace) -> Iterator[Chec
     elif arguments.speakers:
         from alignatt_agent.doctor import speakers
 
-        targets = arguments.target or list(config.head_sets)
+        targets = arguments.target or [code for code in config.head_sets if code != ANY]
         if not targets or min(arguments.speakers) < 1:
             raise ConfigError("--speakers: name one stream or more, and languages with --target")
         resolved = resolve(config, targets)

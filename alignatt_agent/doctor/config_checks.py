@@ -153,7 +153,7 @@ def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[
     for code in config.head_sets:
         name = f"head set {source.code}-{code}"
         try:
-            head_set = head_set_for(config, source, language(code))
+            head_set = head_set_for(config, source, code)
             if shape:
                 head_set.check(model.path, *shape, head_set.direction, model.revision)
         except HeadSetError as error:

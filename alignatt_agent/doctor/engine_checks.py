@@ -127,10 +127,11 @@ def _translation(resolved: Resolved, served: ServedModel) -> Iterator[Check]:
 
 
 def cases(resolved: Resolved, tokenizer: Any) -> list[Case]:
-    """Build a prompt of every direction for each sentence."""
+    """Build a prompt for each head set and sentence."""
     config, source = resolved.config, language(resolved.config.source_language)
     found = []
-    for target in map(language, resolved.head_sets):
+    by_set = {item.name: target for target, item in resolved.head_sets.items()}
+    for target in map(language, by_set.values()):
         readout = resolved.readout(source, target)
         builder = PromptBuilder.of(tokenizer, config.prompt, source, target)
         found += [Case(builder.build(text.split()), readout) for text in SENTENCES]

@@ -17,6 +17,7 @@ from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cascade import loading
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig
 from alignatt_agent.config.checkpoints import ROLES, CheckpointError, locate_one
+from alignatt_agent.config.head_sets import ANY
 from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.config.resources import find_path
@@ -136,14 +137,14 @@ def rehearse(
     file = folder / f"{Path(name).stem}.yaml"
     file.write_text(config.to_yaml(), encoding="utf-8")
     largest = None
-    for target in config.head_sets or OTHERS:
+    for target in [code.replace(ANY, "fr") for code in config.head_sets] or OTHERS:
         found = Rehearsal(name, model, refused, target, problems=problems)
         try:
             AlignAttAgent.load_model(yaml_config(str(file)))
             if largest is None:
                 largest, missed = _compare(resolve(config))
                 problems += missed
-            stream(found, yaml_config(str(file)), audio, gated=target in config.head_sets)
+            stream(found, yaml_config(str(file)), audio, gated=bool(config.head_sets))
         except AlignAttError as error:
             problems.append(str(error))
         found.largest, found.seconds = largest, time.monotonic() - begin

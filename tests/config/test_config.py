@@ -209,6 +209,7 @@ def test_provisional_head_sets_of_real_models(name, model, targets, shape):
         assert list(loaded.ts) == sorted(loaded.ts, reverse=True)
         loaded.check(model, *shape, f"en-{target}", loaded.revision)
         assert name != "gemma4" or loaded.heads[0] == (11, 3)
+    load_head_set(f"{name}-any").check(model, *shape, "en-fr")
 
 
 def written(tmp_path, **changes):

@@ -1,0 +1,105 @@
+"""One head set for any target, from those of several targets.
+
+Token-alignment heads are largely the same for all language pairs of a model, so the heads that
+score best over several targets serve the others provisionally.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from alignatt_agent.config.head_sets import HeadSet, HeadSetError, for_any, load_head_set
+from alignatt_agent.config.resources import find_resource
+
+Head = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A head set with the Translation Score of every head; 0 where its file has no score."""
+
+    head_set: HeadSet
+    scores: dict[Head, float]
+
+    def mean(self, heads: Sequence[Head]) -> float:
+        """Return the mean Translation Score of ``heads`` in this direction."""
+        return fmean(self.scores.get(head, 0.0) for head in heads)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Mean Translation Score in a direction, of its own best heads and of the merged ones.
+
+    Without ``complete`` some of the merged heads have no score there and count as 0.
+    """
+
+    direction: str
+    own: float
+    merged: float
+    complete: bool
+
+
+def load_scored(name: str) -> Scored:
+    """Load a head set with its matrix of scores, where it has one."""
+    head_set = load_head_set(name)
+    raw = json.loads(find_resource("head_sets", name, (".json",)).read_text(encoding="utf-8"))
+    scores = {
+        (layer, head): score
+        for layer, row in enumerate(raw["ts_matrix"] or [])
+        for head, score in enumerate(row)
+        if score is not None
+    }
+    return Scored(head_set, scores or dict(zip(head_set.heads, head_set.ts, strict=True)))
+
+
+def merge(sets: Sequence[Scored], keep: int) -> tuple[dict[str, Any], list[Head]]:
+    """Return the content of a head-set file for any target, and its heads, best first.
+
+    Raises:
+        HeadSetError: the sets are not of one model, row and source language.
+    """
+    first = sets[0].head_set
+    for other in (item.head_set for item in sets):
+        for what in ("model", "revision", "row", "num_layers", "num_heads"):
+            ours, theirs = getattr(first, what), getattr(other, what)
+            if ours != theirs:
+                raise HeadSetError(
+                    f"sets of one {what} can be merged: {first.name} has {ours}, {other.name} "
+                    f"{theirs}"
+                )
+        if for_any(first.direction) != for_any(other.direction):
+            raise HeadSetError(f"{first.name} and {other.name} have different source languages")
+    prompts = {item.head_set.prompt_sha256 for item in sets}
+    every = {head for item in sets for head in item.scores}
+    means = {head: fmean(item.scores.get(head, 0.0) for item in sets) for head in every}
+    chosen = sorted(every, key=lambda head: (-means[head], head))[:keep]
+    content = {
+        "model": first.model,
+        "revision": first.revision,
+        "direction": for_any(first.direction),
+        "provisional": True,
+        "note": f"merged by mean Translation Score from {', '.join(s.head_set.name for s in sets)}",
+        "prompt_sha256": prompts.pop() if len(prompts) == 1 else None,
+        "row": first.row,
+        "num_layers": first.num_layers,
+        "num_heads": first.num_heads,
+        "heads": [{"layer": a, "head": b, "ts": round(means[a, b], 4)} for a, b in chosen],
+    }
+    return content, chosen
+
+
+def losses(merged: Sequence[Head], judged: Sequence[Scored]) -> list[Loss]:
+    """Compare the merged heads with as many of each direction's own."""
+    return [
+        Loss(
+            direction=item.head_set.direction,
+            own=item.mean(item.head_set.heads[: len(merged)]),
+            merged=item.mean(merged),
+            complete=all(head in item.scores for head in merged),
+        )
+        for item in judged
+    ]
