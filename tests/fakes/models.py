@@ -190,6 +190,10 @@ BASE = 0.5
 """Audio samples carry their own position: ``BASE + n * 2**-24`` is exact in float32."""
 
 
+QUIET = 2.0**-6
+"""Factor of samples in a pause."""
+
+
 def clock_audio(begin: int, end: int) -> FloatArray:
     assert end < 2**23
     return (BASE + np.arange(begin, end) * 2.0**-24).astype(np.float32)
@@ -197,7 +201,8 @@ def clock_audio(begin: int, end: int) -> FloatArray:
 
 def heard_span(audio: FloatArray) -> tuple[float, float]:
     """Absolute seconds that a piece of clock audio covers."""
-    begin, last = (round((float(x) - BASE) * 2**24) for x in (audio[0], audio[-1]))
+    ends = (float(x) if x >= BASE else float(x) / QUIET for x in (audio[0], audio[-1]))
+    begin, last = (round((x - BASE) * 2**24) for x in ends)
     assert last - begin == audio.size - 1
     return begin / SAMPLE_RATE, (last + 1) / SAMPLE_RATE
 

@@ -1,21 +1,25 @@
 """An error model of a recognizer, and what its errors do to commits.
 
-``python -m tests.speech.recognizer_errors`` prints the table of docs/evidence.md. Every word of a
-constructed talk holds its number, so that lost and doubled words can be counted. The errors are
-those of recorded ticks of Qwen3-ASR and its aligner: a period on cut audio, the last word guessed
-and revised, a word that goes on timed as if it were over. As with greedy decoding, hypotheses of
-nearly the same audio agree on the same error. A rest of a word at the head of the audio is heard
-as the word again.
+``python -m tests.speech.recognizer_errors [JSON]`` prints the table of docs/evidence.md, of
+constructed talks or of recorded words: ``{"pieces": [[[start, end, ends sentence], ...], ...]}``.
+Every word of a talk holds its number, so that lost and doubled words can be counted. The errors are
+those of recordings of Qwen3-ASR and its aligner: a period on cut audio, the last word guessed and
+revised, a word that goes on timed as if it were over. As with greedy decoding, hypotheses of nearly
+the same audio agree on the same error. A rest of a word at the head of the audio is heard as the
+word again.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from tabulate import tabulate
@@ -24,7 +28,7 @@ from alignatt_agent.config.sections import SpeechConfig
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Transcript, Word
 from alignatt_agent.types.engines import AlignedItem
-from tests.fakes.models import clock_audio, heard_span
+from tests.fakes.models import QUIET, clock_audio, heard_span
 
 CHUNKS_MS = (100, 250, 500, 850, 1500)
 REST_S = 0.08
@@ -34,7 +38,7 @@ SURE_S = 0.12
 
 
 def make_talk(rng: random.Random, sentences: int) -> list[Word]:
-    """Return words with true times, and pauses in the range of the recorded ticks."""
+    """Return words with true times, and pauses about as in recorded talks."""
     talk, time = [], 0.3
     for _ in range(sentences):
         length = rng.randint(3, 16)
@@ -44,8 +48,30 @@ def make_talk(rng: random.Random, sentences: int) -> list[Word]:
             # The letter behind the number: a number with a period ends no sentence.
             talk.append(Word(f"w{len(talk)}e" + "." * last, time, end))
             pause = rng.uniform(0.2, 0.5) if rng.random() < 1 / 6 else rng.uniform(0.0, 0.06)
-            time = end + (rng.uniform(0.3, 1.2) if last else pause)
+            pause = rng.uniform(1.0, 2.4) if rng.random() < 1 / 400 else pause
+            time = end + (min(2.8, rng.expovariate(1 / 0.9)) if last else pause)
     return talk
+
+
+def recorded_talks(file: Path) -> list[list[Word]]:
+    """Return the words of pieces of talks; each ends its last sentence."""
+    return [
+        [
+            Word(f"w{i}e" + "." * (final or i + 1 == len(piece)), start + 0.3, end + 0.3)
+            for i, (start, end, final) in enumerate(piece)
+        ]
+        for piece in json.loads(file.read_text(encoding="utf-8"))["pieces"]
+    ]
+
+
+def sound(talk: Sequence[Word], begin: int, end: int) -> FloatArray:
+    """Return samples that tell their time, quieter between words."""
+    audio, quiet = clock_audio(begin, end), np.ones(end - begin, dtype=bool)
+    for word in talk:
+        first, last = (round(time * SAMPLE_RATE) - begin for time in (word.start, word.end))
+        quiet[max(0, first) : max(0, last)] = False
+    audio[quiet] *= np.float32(QUIET)
+    return audio
 
 
 @dataclass
@@ -54,7 +80,7 @@ class ErrorModel:
 
     talk: Sequence[Word]
     seed: int = 0
-    period: float = 0.4  # the last word gets a period that it does not have
+    period: float = 0.93  # the last word gets a period that it does not have
     guess: float = 0.5  # a word that is not over comes out wrong
     capital: float = 0.3  # ... as the beginning of a sentence, behind a period that stays
     jitter_s: float = 0.04
@@ -115,30 +141,40 @@ class Outcome:
     lost: int = 0
     doubled: int = 0
     early: int = 0  # committed before they are over, or before they are accessible
+    relied: int = 0  # accessible before they are over
     cuts: int = 0  # of the audio inside a word
     false_ends: int = 0
     delays: list[float] = field(default_factory=list)  # from true ends to commits
 
 
-def stream(talk: Sequence[Word], errors: ErrorModel, chunk_ms: int, **settings: object) -> Outcome:
+def stream(
+    talk: Sequence[Word],
+    errors: ErrorModel,
+    chunk_ms: int,
+    aligned: bool = True,
+    **settings: object,
+) -> Outcome:
     """Let a live tail hear a talk in chunks."""
     config = SpeechConfig(**settings)
-    tail = LiveTail(errors, errors, "en", config)
+    tail = LiveTail(errors, errors if aligned else None, "en", config)
     found = Outcome(words=len(talk), sentences=sum(word.text.endswith(".") for word in talk))
     counts: Counter[int] = Counter()
     total, step = int((talk[-1].end + 2.5) * SAMPLE_RATE), chunk_ms * SAMPLE_RATE // 1000
+    relied: set[int] = set()
     open_before = 0
     start = 0.0
     for begin in range(0, total, step):
-        update = tail.push(clock_audio(begin, min(begin + step, total)))
+        update = tail.push(sound(talk, begin, min(begin + step, total)))
+        seen = map(_number, update.live.words[: update.live.accessible])
+        relied |= {number for number in seen if talk[number].end > tail.now}
         closed = [word for sentence in update.sentences for word in sentence]
         fresh = [*closed, *update.live.words[: update.settled]][open_before:]
         open_before = update.settled
         for word in fresh:
             number = _number(word)
             counts[number] += 1
-            accessible = word.end <= tail.now - config.hold_back_ms / 1000 + 1e-5
-            found.early += talk[number].end > tail.now or not accessible
+            late = aligned and word.end > tail.now - config.hold_back_ms / 1000 + 1e-5
+            found.early += talk[number].end > tail.now or late
         head = tail.now - tail.tail_s
         if head > start + 1e-3:  # trimmed
             start = head
@@ -152,6 +188,7 @@ def stream(talk: Sequence[Word], errors: ErrorModel, chunk_ms: int, **settings: 
     for sentence in tail.finish().sentences:
         counts.update([_number(word) for word in sentence][open_before:])
         open_before = 0
+    found.relied = len(relied)
     found.lost = sum(counts[i] == 0 for i in range(len(talk)))
     found.doubled = sum(count > 1 for count in counts.values())
     return found
@@ -169,20 +206,22 @@ def simulate(chunk_ms: int, seed: int, sentences: int, **settings: object) -> Ou
     return stream(talk, ErrorModel(talk, seed), chunk_ms, **settings)
 
 
-def main(talks: int = 4, sentences: int = 90) -> None:
+def main(talks: int = 4, sentences: int = 90, recorded: str = "") -> None:
     """Print the table."""
+    made = [make_talk(random.Random(seed), sentences) for seed in range(talks)]
+    heard = recorded_talks(Path(recorded)) if recorded else made
     rows = []
     for rule, chunk_ms in itertools.product(("agreed", "ended"), CHUNKS_MS):
         settings = {"commit": rule, "hold_back_ms": 100.0}
-        found = [simulate(chunk_ms, seed, sentences, **settings) for seed in range(talks)]
-        names = ("words", "lost", "doubled", "early", "cuts")
+        found = [stream(t, ErrorModel(t, i), chunk_ms, **settings) for i, t in enumerate(heard)]
+        names = ("words", "lost", "doubled", "early", "relied", "cuts")
         counts = [sum(getattr(one, name) for one in found) for name in names]
         ends = 100 * sum(one.false_ends for one in found) / sum(one.sentences for one in found)
         delays = np.percentile([delay for one in found for delay in one.delays], [50, 95])
         rows.append((rule, chunk_ms, *counts, round(ends, 1), *delays))
-    head = ("rule", "chunk ms", "words", "lost", "doubled", "early", "cuts in words")
+    head = ("rule", "chunk ms", "words", "lost", "doubled", "early", "relied on", "cuts in words")
     print(tabulate(rows, (*head, "false ends / 100", "delay p50 s", "p95 s"), floatfmt=".2f"))
 
 
 if __name__ == "__main__":
-    main()
+    main(recorded="".join(sys.argv[1:]))
