@@ -179,7 +179,8 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             self._stream = None
             TALK_NAMES.addressed = self
             try:
-                return language(name).check_spoken() if spoken else language(name)
+                aligned = self._config.models.aligner is not None
+                return language(name).check_spoken(aligned) if spoken else language(name)
             except LanguageError:
                 # The WebSocket server only logs this error: without languages the first chunk
                 # fails instead of emitting another language.

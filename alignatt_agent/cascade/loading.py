@@ -36,10 +36,13 @@ from alignatt_agent.types.engines import Aligner, Readout, Recognizer, Translati
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """Models that the streams of a process share; tokenizer and sizes are of the translation."""
+    """Models that the streams of a process share; tokenizer and sizes are of the translation.
+
+    There is no aligner where ``models.aligner`` names none.
+    """
 
     asr: Recognizer
-    aligner: Aligner
+    aligner: Aligner | None
     translation: TranslationEngine
     tokenizer: Any
     num_layers: int
@@ -53,7 +56,7 @@ _assembled: tuple[str, Engines] | None = None
 def load_engines(
     checkpoints: ModelsConfig, heads: Sequence[tuple[int, int]], recognizer: str = "qwen3-asr"
 ) -> Engines:
-    """Start the three engines of this process and warm them up.
+    """Start the engines of this process and warm them up.
 
     Calls with equal arguments return the same engines. An engine that died, or whose arguments
     changed, is started again; the others keep running. ``heads`` are all ``(layer, head)`` whose
@@ -78,7 +81,7 @@ def load_engines(
         text = served["translation"].config.hf_text_config
         engines = Engines(
             asr=serve_recognizer(recognizer, served["asr"]),
-            aligner=QwenAligner(TimingModel(served["aligner"])),
+            aligner=QwenAligner(TimingModel(served["aligner"])) if "aligner" in served else None,
             translation=pool.draft_engine(served["translation"], wanted),
             tokenizer=served["translation"].tokenizer(),
             num_layers=text.num_hidden_layers,
@@ -129,7 +132,8 @@ def _warm_up(engines: Engines, heads: Sequence[tuple[int, int]]) -> None:
     """Send one request of each kind: the first chunk is not slower, and missing rows show early."""
     audio = np.random.default_rng(0).standard_normal(2 * SAMPLE_RATE).astype(np.float32) * 0.01
     engines.asr.transcribe(audio, "en", expected="warm up")
-    engines.aligner.align(audio, "warm up", "en")
+    if engines.aligner is not None:
+        engines.aligner.align(audio, "warm up", "en")
     prompt = Prompt(tuple(engines.tokenizer.encode("warm up " * 8))[:16], 1, (0, 0))
     for row in ("predicting", "emitted"):
         readout = Readout(tuple(heads), row) if heads else None

@@ -48,9 +48,8 @@ def open_stream(
     """
     config, watch = resolved.config, Stopwatch()
     verify = config.debug.verify_transcripts
-    tail = LiveTail(
-        engines.asr, engines.aligner, source.code, config.speech, watch, context, verify
-    )
+    aligner = engines.aligner if resolved.aligned(source) else None
+    tail = LiveTail(engines.asr, aligner, source.code, config.speech, watch, context, verify)
     target_streams = {
         target.code: TargetStream(Captions())
         if target.code == source.code

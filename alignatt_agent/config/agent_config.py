@@ -151,6 +151,19 @@ class AgentConfig(Strict):
         return self
 
     @model_validator(mode="after")
+    def _no_aligner_where_it_times_nothing(self) -> AgentConfig:
+        timed = self.speech.times == "aligner" and language(self.source_language).timed
+        if timed and self.models.aligner is None:
+            raise ValueError(
+                "models.aligner is missing, which times the words: name one, or set speech.times "
+                "to first_heard"
+            )
+        if not timed:
+            models = self.models.model_copy(update={"aligner": None})
+            object.__setattr__(self, "models", models)  # the configuration is frozen
+        return self
+
+    @model_validator(mode="after")
     def _one_checkpoint_where_one_model_transcribes(self) -> AgentConfig:
         if self.speech.recognizer == "gemma4-audio" and not self.models.asr_is_translation:
             raise ValueError(

@@ -15,7 +15,7 @@ EMBEDDED = "micro_models"
 """Folder of the checkpoints that are part of the repository."""
 
 ROLES = ("asr", "aligner", "translation")
-"""The models of the cascade, as ``models`` names them."""
+"""The models of the cascade, as ``models`` names them; one may be missing."""
 
 _TOKENIZERS = ("tokenizer.json", "vocab.json", "*.model")
 
@@ -28,7 +28,7 @@ class CheckpointError(AlignAttError, RuntimeError):
 
 def is_embedded(models: ModelsConfig) -> bool:
     """Whether any of the models is one of the repository."""
-    return any(EMBEDDED in Path(getattr(models, role).path).parts for role in ROLES)
+    return any(EMBEDDED in Path(getattr(models, role).path).parts for role in models.roles)
 
 
 def locate(models: ModelsConfig) -> ModelsConfig:
@@ -38,7 +38,7 @@ def locate(models: ModelsConfig) -> ModelsConfig:
     """
     found: dict[str, ModelConfig] = {}
     problems: list[str] = []
-    for role in ROLES:
+    for role in models.roles:
         model: ModelConfig = getattr(models, role)
         try:
             path = locate_one(model)

@@ -22,7 +22,7 @@ class Language:
         spaced: whether words are separated by white space; if not, the stability and latency
             unit is the character.
         heard: whether Qwen3-ASR was trained on it.
-        timed: whether Qwen3's forced aligner was trained on it, as live recognition needs.
+        timed: whether Qwen3's forced aligner was trained on it.
         rtl: whether it is written from right to left.
         splitter: package that finds its words for the aligner, where white space does not.
     """
@@ -40,30 +40,25 @@ class Language:
         """Simulstream's and OmniSTEval's unit for this language: ``"word"`` or ``"char"``."""
         return "word" if self.spaced else "char"
 
-    def check_spoken(self, live: bool = True) -> Language:
-        """Return the language if it can be the spoken one; only ``live`` its words need times.
+    def check_spoken(self, aligned: bool = True) -> Language:
+        """Return the language if it can be the spoken one; ``aligned``: where it can be aligned.
 
         Raises:
-            LanguageError: it is not recognized, its words have no times, or its splitter is not
-                installed.
+            LanguageError: it is not recognized, or its splitter for the aligner is not installed.
         """
         if not self.heard:
             raise LanguageError(
                 f"{self.name} can be translated into, but is not among the languages that "
                 f"Qwen3-ASR recognizes: {_HEARD}"
             )
-        if live and not self.timed:
-            raise LanguageError(
-                f"{self.name} can be transcribed off-line only (`alignatt offline`): Qwen3's "
-                f"forced aligner, which times words, was trained on {_TIMED}"
-            )
-        if live and self.splitter is not None:
+        if aligned and self.splitter is not None:
             try:
                 importlib.import_module(self.splitter)  # now, not in the first chunk: it takes long
             except ImportError as error:
                 raise LanguageError(
                     f"{self.name} needs a word splitter, {self.splitter}, which does not load here "
-                    f"({error}); install it with `pip install 'alignatt_agent[cjk]'`"
+                    f"({error}); install it with `pip install 'alignatt_agent[cjk]'`, or set "
+                    "speech.times to first_heard"
                 ) from None
         return self
 
@@ -118,7 +113,6 @@ _ALIASES = {
 }
 
 _HEARD = ", ".join(item.name for item in LANGUAGES if item.heard)
-_TIMED = ", ".join(item.name for item in LANGUAGES if item.timed)
 _BY_NAME = {key: item for item in LANGUAGES for key in (item.code, item.name.lower())}
 
 

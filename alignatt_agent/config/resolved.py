@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
-from alignatt_agent.config.checkpoints import ROLES, identity, locate
+from alignatt_agent.config.checkpoints import identity, locate
 from alignatt_agent.config.head_sets import ANY, HeadSet, HeadSetError, load_head_set
 from alignatt_agent.config.languages import LANGUAGES, Language, language
 from alignatt_agent.policy import POLICIES
@@ -50,6 +50,10 @@ class Resolved:
         """Return what a draft of a direction reads; raises ``HeadSetError`` likewise."""
         return readout_for(self.config, self.head_set(source, target), target)
 
+    def aligned(self, source: Language) -> bool:
+        """Whether an aligner times the words of a spoken language."""
+        return source.timed and self.config.models.aligner is not None
+
     def check_shape(self, num_layers: int, num_heads: int) -> None:
         """Refuse head sets that were calibrated on a model of another shape."""
         model = self.config.models.translation
@@ -73,7 +77,7 @@ class Resolved:
         """Name the checkpoint of each role: ``id@revision``, or the path with a fingerprint."""
         return {
             role: identity(getattr(self.config.models, role), getattr(self.checkpoints, role))
-            for role in ROLES
+            for role in self.config.models.roles
         }
 
 
@@ -90,7 +94,8 @@ def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True)
         HeadSetError: a direction has no head set, or one that belongs to another model.
         CheckpointError: one or more checkpoints are missing; all of them are named.
     """
-    source = language(config.source_language).check_spoken(live)
+    aligned = live and config.models.aligner is not None
+    source = language(config.source_language).check_spoken(aligned)
     own = [code for code in config.head_sets if code != ANY]
     others = [item.code for item in LANGUAGES if item != source] if ANY in config.head_sets else []
     wanted = dict.fromkeys([*own, *others, *targets, *filter(None, [config.target_language])])

@@ -49,11 +49,16 @@ class ModelConfig(Strict):
 
 
 class ModelsConfig(Strict):
-    """The three checkpoints of the cascade."""
+    """The checkpoints of the cascade; without an aligner, see ``SpeechConfig.times``."""
 
     asr: ModelConfig
-    aligner: ModelConfig
+    aligner: ModelConfig | None = None
     translation: ModelConfig
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles that have a model."""
+        return tuple(name for name in type(self).model_fields if getattr(self, name) is not None)
 
     @property
     def asr_is_translation(self) -> bool:
@@ -64,8 +69,7 @@ class ModelsConfig(Strict):
     @property
     def engine_roles(self) -> tuple[str, ...]:
         """The roles that have an engine of their own."""
-        roles = tuple(type(self).model_fields)
-        return roles[1:] if self.asr_is_translation else roles
+        return self.roles[1:] if self.asr_is_translation else self.roles
 
 
 def gpu_shares(models: ModelsConfig) -> dict[str, float]:
@@ -93,6 +97,9 @@ class SpeechConfig(Strict):
         hold_back_ms: a word becomes accessible this long after its end; more waits longer and
             reads a more reliable transcript.
         stable_only: only words that two successive hypotheses agree on are accessible.
+        times: where word times come from. ``aligner``; ``first_heard``: a word is over once
+            another one follows it, and begins and ends about then. Where the aligner does not know
+            the language, it is always the latter; then no aligner is loaded.
         commit: when a sentence of the live tail is committed. ``agreed``: two successive
             hypotheses agree on its end (the paper's rule); ``ended``: its words are also over and
             held back, and the next sentence has begun or the speaker pauses; an end that stands at
@@ -112,6 +119,7 @@ class SpeechConfig(Strict):
     min_start_s: float = Field(default=2.0, ge=0)
     hold_back_ms: float = Field(default=0.0, ge=0)
     stable_only: bool = False
+    times: Literal["aligner", "first_heard"] = "aligner"
     commit: Literal["agreed", "ended"] = "ended"
     max_tail_s: float = Field(default=30.0, ge=5)
 

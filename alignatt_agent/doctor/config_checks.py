@@ -8,7 +8,7 @@ from pathlib import Path
 
 from alignatt_agent.cascade.contexts import check_requests
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
-from alignatt_agent.config.checkpoints import ROLES, CheckpointError, identity, locate_one
+from alignatt_agent.config.checkpoints import CheckpointError, identity, locate_one
 from alignatt_agent.config.head_sets import HeadSetError
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved, head_set_for
@@ -24,10 +24,10 @@ _BFLOAT16_SINCE = 8.0
 
 
 def check_checkpoints(config: AgentConfig) -> tuple[list[Check], dict[str, ModelConfig]]:
-    """Look for the three checkpoints; those that are there are returned with their directory."""
+    """Look for the checkpoints; those that are there are returned with their directory."""
     checks: list[Check] = []
     found: dict[str, ModelConfig] = {}
-    for role in ROLES:
+    for role in config.models.roles:
         model: ModelConfig = getattr(config.models, role)
         name = f"{role} checkpoint"
         try:
@@ -51,11 +51,11 @@ def check_graphs(machine: Machine, config: AgentConfig) -> list[Check]:
         return []
     eager = [
         role
-        for role in ROLES
+        for role in config.models.roles
         if getattr(config.models, role).engine.get("enforce_eager", role in EAGER_ON_CUDA)
     ]
     if not eager:
-        return [Check("CUDA graphs", "ok", f"for {', '.join(ROLES)}")]
+        return [Check("CUDA graphs", "ok", f"for {', '.join(config.models.roles)}")]
     found = f"not for {', '.join(eager)}: Python launches every operation of every decoding step"
     fix = (
         f"set models.{eager[0]}.engine.enforce_eager to false and compare what this command then "
@@ -111,7 +111,7 @@ def check_memory(machine: Machine, config: AgentConfig, weights: Mapping[str, in
     if not space.isdigit() or int(space) < 1:
         found = f"VLLM_CPU_KVCACHE_SPACE is {space!r}, expected whole GiB"
         return Check(name, "FAIL", found, "run `export VLLM_CPU_KVCACHE_SPACE=1`")
-    count, files, free = len(ROLES), sum(weights.values()), machine.free_memory
+    count, files, free = len(config.models.engine_roles), sum(weights.values()), machine.free_memory
     found = f"{count} caches of {space} GiB and {files / GIB:.1f} GiB of weights"
     found += f", {free / GIB:.1f} GiB free"
     if count * int(space) * GIB + files > free:

@@ -105,7 +105,7 @@ def transcribe(
 ) -> str:
     """Return the transcript of a recording.
 
-    A recognizer errs where its audio ends. If the aligner knows the language, the last sentence of
+    A recognizer errs where its audio ends. If an aligner knows the language, the last sentence of
     a piece is therefore transcribed again at the beginning of the next one.
     """
     recording = Pieces(wav, longest_s)
@@ -131,9 +131,10 @@ def _without_last_sentence(
 ) -> tuple[list[str], int | None]:
     """Return the words before the last sentence and its frame; ``None`` if it is the only one."""
     seconds = audio.size / SAMPLE_RATE
-    if not words or seconds > LONGEST_ALIGNED_S or not language(source).timed:
+    aligner = engines.aligner if language(source).timed else None
+    if not words or seconds > LONGEST_ALIGNED_S or aligner is None:
         return words, None
-    items = engines.aligner.align(audio, join_words(words), source)
+    items = aligner.align(audio, join_words(words), source)
     spans = time_words(words, items, seconds)
     timed = [Word(word, *span) for word, span in zip(words, spans, strict=True)]
     sentences, rest = split_sentences(timed, None)

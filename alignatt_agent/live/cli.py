@@ -135,7 +135,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         context = resolved.config.speech.context_of(sources.name_of(given.input))
         stream = open_stream(resolved, engines, source, targets, context)
         outputs = {
-            target.code: build_output(given.format, target, given.times, stem, len(targets) > 1)
+            target.code: build_output(
+                given.format, target, given.times, stem, len(targets) > 1, resolved.aligned(source)
+            )
             for target in targets
         }
         live = given.input == sources.MICROPHONE

@@ -14,6 +14,7 @@ from alignatt_agent.live.subtitles import Cue, Said
 from alignatt_agent.translation.units import QUOTES, is_punctuation
 
 FORMATS = ("txt", "srt", "vtt", "jsonl")
+APPROXIMATE = "times are approximate: words were timed by when they were first heard"
 WRITERS: Mapping[str, Callable[[Iterable[Cue]], str]] = {"srt": subtitles.srt, "vtt": subtitles.vtt}
 
 
@@ -28,7 +29,7 @@ class Output(Protocol):
 
 
 def build_output(
-    form: str, target: Language, times: str, stem: Path | None, labelled: bool
+    form: str, target: Language, times: str, stem: Path | None, labelled: bool, aligned: bool = True
 ) -> Output:
     """Return the output of one language; an existing file is replaced.
 
@@ -38,13 +39,16 @@ def build_output(
         times: clock of subtitles, ``"spoken"`` or ``"said"``.
         stem: of the file to write; ``None`` for the terminal.
         labelled: whether lines on the terminal begin with the language.
+        aligned: whether an aligner timed the words; otherwise outputs call times approximate.
     """
     path = stem.with_name(f"{stem.name}.{target.code}.{form}") if stem is not None else None
     if path is not None and form in WRITERS:
-        return Subtitles(path, target, times, WRITERS[form])
+        return Subtitles(path, target, times, WRITERS[form], aligned)
     stream: TextIO = path.open("w", encoding="utf-8") if path is not None else sys.stdout
     name, label = str(path or ""), f"{target.code}: " if labelled and path is None else ""
-    return JsonLines(stream, target, name) if form == "jsonl" else Text(stream, target, name, label)
+    if form == "jsonl":
+        return JsonLines(stream, target, name, aligned)
+    return Text(stream, target, name, label)
 
 
 class Text:
@@ -86,10 +90,14 @@ class Text:
 
 
 class JsonLines:
-    """One line per unit: ``{target, text, start, end, emission_time[, interpolated]}``, seconds."""
+    """One line per unit, in seconds.
 
-    def __init__(self, stream: TextIO, target: Language, name: str) -> None:
+    ``{target, text, start, end, emission_time[, interpolated][, approximate]}``
+    """
+
+    def __init__(self, stream: TextIO, target: Language, name: str, aligned: bool) -> None:
         self._stream, self._target, self._name = stream, target, name
+        self._more = {} if aligned else {"approximate": True}
 
     def say(self, units: Sequence[Said]) -> None:
         """Write the next units."""
@@ -102,7 +110,7 @@ class JsonLines:
                 "emission_time": round(unit.at, 3),
             }
             more = {"interpolated": True} if unit.spoken.interpolated else {}
-            self._stream.write(json.dumps(line | more, ensure_ascii=False) + "\n")
+            self._stream.write(json.dumps(line | more | self._more, ensure_ascii=False) + "\n")
         self._stream.flush()
 
     def close(self) -> str:
@@ -114,9 +122,16 @@ class Subtitles:
     """Cues, written at the end: until then each may still grow."""
 
     def __init__(
-        self, path: Path, target: Language, times: str, write: Callable[[Iterable[Cue]], str]
+        self,
+        path: Path,
+        target: Language,
+        times: str,
+        write: Callable[[Iterable[Cue]], str],
+        aligned: bool,
     ) -> None:
         self._path, self._write = path, write
+        # Times of emission are exact.
+        self._note = "" if aligned or times != "spoken" else APPROXIMATE
         self._cut = subtitles.spoken_cues if times == "spoken" else subtitles.said_cues
         self._form = subtitles.layout(target.spaced)
         self._units: list[Said] = []
@@ -128,12 +143,16 @@ class Subtitles:
     def close(self) -> str:
         """Write all cues."""
         cues, form = self._cut(self._units, self._form), self._form
-        self._path.write_text(self._write(cues), encoding="utf-8")
+        text, head = self._write(cues), "WEBVTT\n"
+        if self._note and text.startswith(head):
+            text = f"{head}\nNOTE {self._note}\n{text[len(head) :]}"
+        self._path.write_text(text, encoding="utf-8")
         pace = form.speed if form.spaced else form.speed / 2
         fast = f"{subtitles.too_fast(cues, form)} above {pace:g} characters a second"
         guessed = sum(unit.spoken.interpolated for unit in self._units)
         more = f"; times of {guessed} of {len(self._units)} units are interpolated"
-        return f"{self._path}: {len(cues)} cues, {fast}" + (more if guessed else "")
+        more = (more if guessed else "") + (f"; {self._note}" if self._note else "")
+        return f"{self._path}: {len(cues)} cues, {fast}{more}"
 
 
 def _close(stream: TextIO, name: str) -> str:

@@ -29,7 +29,7 @@ class QwenAligner:
         words. Too short audio or a text without words gives ``[]``.
 
         Raises:
-            LanguageError: the aligner does not know the language, or its splitter is not there.
+            LanguageError: the splitter of the language is not there.
             EngineError: the engine failed.
         """
         name = find_language(language).check_spoken().name

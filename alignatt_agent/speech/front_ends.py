@@ -56,7 +56,7 @@ class PlainRecognizer:
 
         See ``QwenRecognizer.transcribe`` for limits and errors.
         """
-        name = find_language(language).check_spoken(live=False).name
+        name = find_language(language).check_spoken(aligned=False).name
         if len(audio) / SAMPLE_RATE < SHORTEST_S:
             return Transcript("", requests=0)
         ids = self._prompt.ids(name, context)

@@ -57,6 +57,16 @@ class Hypothesis:
         since = self.since[:same] + (at,) * (len(words) - same)
         return Hypothesis(tuple(words), tuple(ends), since, at, before, self.words)
 
+    def border(self, count: int, exact: bool) -> tuple[float, float]:
+        """Return between which times the first ``count`` words end and the others begin.
+
+        Times that are not ``exact`` may be inside a word.
+        """
+        last, rest = self.words[count - 1], self.words[count : count + 1]
+        if exact:
+            return last.end, rest[0].start if rest else self.before
+        return last.start, rest[0].end if rest else self.before
+
     def after(self, count: int) -> Hypothesis:
         """Return the rest when the first ``count`` words are committed."""
         return replace(

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from alignatt_agent.config.sections import SpeechConfig
 from alignatt_agent.speech.accessible import with_access
 from alignatt_agent.speech.commits import SILENT_S, committed, overflow_commit
+from alignatt_agent.speech.first_heard import first_heard
 from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis, common_prefix
 from alignatt_agent.speech.sentences import last_sentence_end, split_sentences
 from alignatt_agent.speech.waveform import (
@@ -28,7 +29,7 @@ from alignatt_agent.speech.waveform import (
     loudness,
     quietest,
 )
-from alignatt_agent.speech.word_times import time_words
+from alignatt_agent.speech.word_times import Span, time_words
 from alignatt_agent.types import (
     SAMPLE_RATE,
     Access,
@@ -59,7 +60,7 @@ class LiveTail:
 
     Args:
         recognizer: transcribes a waveform.
-        aligner: times the words of a transcript.
+        aligner: times the words of a transcript; ``None``: they are timed by when they were heard.
         language: code of the spoken language.
         config: timing and limits.
         watch: measures recognizer and aligner.
@@ -76,7 +77,7 @@ class LiveTail:
     def __init__(
         self,
         recognizer: Recognizer,
-        aligner: Aligner,
+        aligner: Aligner | None,
         language: str,
         config: SpeechConfig,
         watch: Stopwatch | None = None,
@@ -180,7 +181,8 @@ class LiveTail:
         if not texts:
             self._drop_silence(level)
             return
-        self._pass_on(texts)
+        if self._aligner is not None:  # without one there is no time to use
+            self._pass_on(texts)
         words, ends = self._time(audio, text, texts)
         if not words:
             self._drop_silence(level)
@@ -193,18 +195,22 @@ class LiveTail:
     ) -> tuple[list[Word], list[float]]:
         """Return the words in the audio, and their ends, which may pass it.
 
-        Words in silence were invented and are left out.
+        Words in silence were invented and are left out, if an aligner tells where they are.
         """
+        start, now, before = self._start, self.now, self._heard / SAMPLE_RATE
+        if self._aligner is None:
+            spans, ends = first_heard(self._tail, texts, start, before, now)
+            return self._words([*zip(texts, spans, strict=True)]), ends
         with self._watch.stage("aligner"):
             items = self._aligner.align(audio, text, self._language)
-        start, now = self._start, self.now
-        spans = audible(audio, time_words(texts, items, self.tail_s))
-        kept = [(text, span) for text, span in zip(texts, spans, strict=True) if span]
-        words = [
-            Word(text, *(min(max(start + time, self._settled_s), now) for time in span))
-            for text, span in kept
-        ]
-        return words, [start + end for _, (_, end) in kept]
+        timed = zip(texts, audible(audio, time_words(texts, items, self.tail_s)), strict=True)
+        kept = [(text, (start + span[0], start + span[1])) for text, span in timed if span]
+        return self._words(kept), [end for _, (_, end) in kept]
+
+    def _words(self, kept: Sequence[tuple[str, Span]]) -> list[Word]:
+        """Keep times behind committed words and inside the audio."""
+        low, high = self._settled_s, self.now
+        return [Word(text, *(min(max(time, low), high) for time in span)) for text, span in kept]
 
     def _pass_on(self, texts: Sequence[str]) -> None:
         """Pass on new words, unless a sentence among them probably closes now.
@@ -255,8 +261,8 @@ class LiveTail:
         # the last word makes recognizers invent words (micro dev set, en-de: BLEU 70.6 with a cut
         # where the word ends, 87.8 half-way), or moves what follows (by up to 1.1 s half-way).
         words = self._tail.words
-        self._settled_s = end = words[count - 1].end
-        follows = words[count].start if count < len(words) else self._tail.before
+        self._settled_s = words[count - 1].end
+        end, follows = self._tail.border(count, exact=self._aligner is not None)
         begin = max(0, round((end - self._start) * SAMPLE_RATE))
         past = max(begin, round((follows - self._start) * SAMPLE_RATE))
         cut = self._start + quietest(self._audio, begin, past) / SAMPLE_RATE

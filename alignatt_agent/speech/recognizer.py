@@ -40,7 +40,7 @@ class QwenRecognizer:
             ContextError: the context does not fit the model.
             EngineError: the engine failed.
         """
-        name = find_language(language).check_spoken(live=False).name
+        name = find_language(language).check_spoken(aligned=False).name
         seconds = len(audio) / SAMPLE_RATE
         if seconds < SHORTEST_S:
             return Transcript("", requests=0)

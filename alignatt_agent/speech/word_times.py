@@ -25,24 +25,25 @@ def time_words(words: Sequence[str], items: Sequence[AlignedItem], duration: flo
     """
     items = [item for item in items if math.isfinite(item.start) and math.isfinite(item.end)]
     spans: list[Span | None] = [None] * len(words)
-    ours, theirs = [_bare(word) for word in words], [_bare(item.text) for item in items]
+    ours, theirs = [bare(word) for word in words], [bare(item.text) for item in items]
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
         if tag in ("equal", "replace"):
             if i2 - i1 == j2 - j1:
                 spans[i1:i2] = [(item.start, item.end) for item in items[j1:j2]]
             else:
                 spans[i1:i2] = _lay_over(ours[i1:i2], items[j1:j2])
-    return _in_order(_fill_gaps(spans, words, duration))
+    return _in_order(fill_gaps(spans, words, duration))
 
 
-def _bare(text: str) -> str:
+def bare(text: str) -> str:
+    """Return letters and digits only, without case."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return "".join(char for char in folded if char.isalnum())
 
 
 def _lay_over(words: Sequence[str], items: Sequence[AlignedItem]) -> list[Span]:
     """Lay ``words`` over ``items`` of another count, proportionally to characters."""
-    sizes = [max(1, len(_bare(item.text))) for item in items]
+    sizes = [max(1, len(bare(item.text))) for item in items]
     lengths = [max(1, len(word)) for word in words]
     scale = sum(sizes) / sum(lengths)
     spans = []
@@ -65,7 +66,10 @@ def _time_at(
     return items[-1].end
 
 
-def _fill_gaps(spans: Sequence[Span | None], words: Sequence[str], duration: float) -> list[Span]:
+def fill_gaps(
+    spans: Sequence[Span | None], words: Sequence[str], end: float, begin: float = 0.0
+) -> list[Span]:
+    """Return all spans: those that are ``None`` share the gap around them by characters."""
     filled: list[Span] = []
     for i, span in enumerate(spans):
         if span is not None:
@@ -73,9 +77,9 @@ def _fill_gaps(spans: Sequence[Span | None], words: Sequence[str], duration: flo
             continue
         after = next((k for k in range(i, len(spans)) if spans[k] is not None), len(spans))
         known = spans[after] if after < len(spans) else None
-        left = filled[-1][1] if filled else 0.0
-        right = max(left, known[0] if known is not None else duration)
-        share = len(words[i]) / sum(len(word) for word in words[i:after])
+        left = filled[-1][1] if filled else begin
+        right = max(left, known[0] if known is not None else end)
+        share = max(1, len(words[i])) / sum(max(1, len(word)) for word in words[i:after])
         filled.append((left, left + share * (right - left)))
     return filled
 

@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from alignatt_agent.config.agent_config import AgentConfig
-from alignatt_agent.config.checkpoints import EMBEDDED, ROLES, locate_one
+from alignatt_agent.config.checkpoints import EMBEDDED, locate_one
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import CHECKOUT_ROOT, find_path, known_resources
 from alignatt_agent.config.sections import gpu_shares, shares_are_written
@@ -68,7 +68,7 @@ def _write_weights(image: Path, configs: Iterable[AgentConfig]) -> None:
     weights.mkdir()
     commands: dict[str, None] = {}
     for config in configs:
-        for model in (getattr(config.models, role) for role in ROLES):
+        for model in (getattr(config.models, role) for role in config.models.roles):
             if is_local(model.path):
                 copy_relative(locate_one(model), model.path, weights)
             else:

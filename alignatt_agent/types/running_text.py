@@ -1,7 +1,8 @@
 """Words of running text, in scripts with and without spaces.
 
-Where a script writes no spaces (Han characters and kana), every character is a word, with the
-punctuation that belongs to it; anything else is a word up to the next white space.
+Where a script writes no spaces between words (Han characters, kana, Thai), every character is a
+word, with marks and punctuation that belong to it; anything else is a word up to the next white
+space. Thai's spaces between phrases are left out.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ def _parts(left: str, right: str) -> bool:
 
 def _unspaced(char: str) -> bool:
     """Whether a character is a letter or mark of a script without spaces; Hangul has them."""
+    if "\u0e01" <= char <= "\u0e5b":  # Thai
+        return True
     if unicodedata.east_asian_width(char) not in "WF":
         return False
     return unicodedata.category(char)[0] in "LNP" and not "\uac00" <= char <= "\ud7a3"

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cache
 
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
-from alignatt_agent.config.checkpoints import ROLES
 from alignatt_agent.doctor.model_sizes import Sizes, sizes_of
 from alignatt_agent.engine.options import EAGER_ON_CUDA
 from lab.cost.workload import Workload
@@ -110,7 +109,7 @@ def _sizes(path: str, revision: str | None, dtype: str) -> Sizes:
 def rtf(config: AgentConfig, work: Workload, device: Device) -> float:
     """Compute the real-time factor of a configuration on a device."""
     asked, spent = demands(work), work.rest
-    for role in ROLES:
+    for role in config.models.roles:
         model: ModelConfig = getattr(config.models, role)
         eager = bool(model.engine.get("enforce_eager", role in EAGER_ON_CUDA))
         spent += asked[role].share * seconds(model, eager, asked[role], device)

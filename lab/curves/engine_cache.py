@@ -35,7 +35,7 @@ def cached(
     return replace(
         engines,
         asr=CachedSpeech(engines.asr, cache, names["asr"]),
-        aligner=CachedSpeech(engines.aligner, cache, names["aligner"]),
+        aligner=engines.aligner and CachedSpeech(engines.aligner, cache, names["aligner"]),
         translation=CachedDrafts(engines.translation, cache, names["translation"], shared),
     )
 

@@ -17,6 +17,7 @@ from tqdm import tqdm
 from alignatt_agent.cascade.loading import Engines
 from alignatt_agent.evaluation.wer import matches, plain_words
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
+from alignatt_agent.types.engines import Aligner, Recognizer
 
 MARGIN = 0.35
 """Seconds of audio kept after a segment, on which its full stop depends."""
@@ -57,7 +58,8 @@ def segments(devset: Path) -> Iterator[Segment]:
 
 def measure(engines: Engines, devset: Path) -> dict[str, float]:
     """Measure word errors with and without the names, word ends, and cut audio."""
-    found = list(segments(devset))
+    found, aligner = list(segments(devset)), engines.aligner
+    assert aligner is not None  # of every embedded configuration
     heard: dict[bool, list[str]] = {False: [], True: []}
     ends: list[float] = []
     counts: Counter[str] = Counter()
@@ -65,13 +67,13 @@ def measure(engines: Engines, devset: Path) -> dict[str, float]:
         for named, texts in heard.items():
             context = segment.context if named else ""
             texts.append(engines.asr.transcribe(segment.audio, "en", context).text or "")
-        items = engines.aligner.align(segment.audio, segment.text, "en")
+        items = aligner.align(segment.audio, segment.text, "en")
         if len(items) != len(segment.words):
             raise RuntimeError(
                 f"the aligner returned {len(items)} items for {len(segment.words)} words"
             )
         ends += [abs(i.end - w.end) for i, w in zip(items, segment.words, strict=True)]
-        _cut(engines, segment, counts)
+        _cut(engines.asr, aligner, segment, counts)
     said = [segment.text for segment in found]
     return {
         "wer": _wer(said, heard[False]),
@@ -86,17 +88,17 @@ def measure(engines: Engines, devset: Path) -> dict[str, float]:
     }
 
 
-def _cut(engines: Engines, segment: Segment, counts: Counter[str]) -> None:
+def _cut(asr: Recognizer, aligner: Aligner, segment: Segment, counts: Counter[str]) -> None:
     """Count cuts inside a sentence, false periods, and words and errors at each hold-back."""
     reference = [word for said in segment.words for word in plain_words(said.text)]
     for number in range(1, int(segment.words[-1].end / CUT_EVERY_S) + 1):
         stop = number * CUT_EVERY_S
         audio = segment.audio[: int(stop * SAMPLE_RATE)]
-        text = engines.asr.transcribe(audio, "en").text or ""
+        text = asr.transcribe(audio, "en").text or ""
         counts.update(cuts=1, periods=text.endswith("."))
         if not text:
             continue
-        items = engines.aligner.align(audio, text, "en")
+        items = aligner.align(audio, text, "en")
         pieces = [(word, item.end) for item in items for word in plain_words(item.text)]
         right = matches([word for word, _ in pieces], reference)
         for (_, end), correct in zip(pieces, right, strict=True):

@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for rehearsal in run(arguments.config or real_configurations(), audio, Path(folder)):
             found.append(rehearsal)
             for line in rehearsal.problems or ["ok"]:
-                print(f"{rehearsal.name} {rehearsal.target}: {line}", flush=True)
+                print(f"{rehearsal.name} {rehearsal.direction}: {line}", flush=True)
     rows = [asdict(rehearsal) for rehearsal in found]
     print("\n" + tabulate(rows, "keys", "plain"))
     if arguments.json:

@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from tokenizers import Tokenizer
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cascade import loading
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig
-from alignatt_agent.config.checkpoints import ROLES, CheckpointError, locate_one
+from alignatt_agent.config.checkpoints import CheckpointError, locate_one
 from alignatt_agent.config.head_sets import ANY
 from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved, resolve
@@ -39,6 +40,9 @@ SPEECH = {"asr": "micro_models/qwen3-asr", "aligner": "micro_models/qwen3-aligne
 OTHERS = ("de", "zh")
 """Targets of configurations without head sets: one of each kind of script."""
 
+SPOKEN = ("th", "ar", "ja")
+"""Further spoken languages of configurations without an aligner: one of each kind of script."""
+
 
 @dataclass(slots=True)
 class Rehearsal:
@@ -48,6 +52,7 @@ class Rehearsal:
     model: str
     refused: str
     target: str
+    source: str = "en"
     chunks: int = 0
     sentences: int = 0
     tokens: int = 0
@@ -57,11 +62,16 @@ class Rehearsal:
     seconds: float = 0.0
     problems: list[str] = field(default_factory=list)
 
+    @property
+    def direction(self) -> str:
+        """Its languages, e.g. ``"en-de"``."""
+        return f"{self.source}-{self.target}"
+
 
 def as_written(config: AgentConfig) -> tuple[str, list[str]]:
     """Try the configuration with its own models; return the result and missing commands."""
     missing = []
-    for role in ROLES:
+    for role in config.models.roles:
         model: ModelConfig = getattr(config.models, role)
         try:
             locate_one(model)
@@ -80,7 +90,7 @@ def stand_in(config: AgentConfig, folder: Path) -> AgentConfig:
     models: dict[str, ModelConfig] = {}
     with engine_environment():
         share = {} if on_cpu() else {SHARE: 0.1}
-    for role in ROLES:
+    for role in config.models.roles:
         model: ModelConfig = getattr(config.models, role)
         transcribes = model.path == config.models.asr.path
         # A recognizer is another model. Head sets name a model by the last part of its path.
@@ -137,8 +147,11 @@ def rehearse(
     file = folder / f"{Path(name).stem}.yaml"
     file.write_text(config.to_yaml(), encoding="utf-8")
     largest = None
-    for target in [code.replace(ANY, "fr") for code in config.head_sets] or OTHERS:
-        found = Rehearsal(name, model, refused, target, problems=problems)
+    own = [config.target_language] if config.target_language else OTHERS
+    targets = [code.replace(ANY, "fr") for code in config.head_sets] or own
+    spoken = (config.source_language, *(SPOKEN if config.models.aligner is None else ()))
+    for source, target in product(spoken, targets):
+        found = Rehearsal(name, model, refused, target, source, problems=problems)
         try:
             AlignAttAgent.load_model(yaml_config(str(file)))
             if largest is None:
@@ -157,7 +170,7 @@ def stream(found: Rehearsal, config: SimpleNamespace, audio: FloatArray, gated: 
     steps: list[Step] = []
     failures = len(AlignAttAgent.failures)
     agent = AlignAttAgent(config)
-    agent.set_source_language("English")
+    agent.set_source_language(found.source)
     agent.set_target_language(found.target)
     size = round(agent.speech_chunk_size * SAMPLE_RATE)
     AlignAttAgent.observer = steps.append

@@ -8,7 +8,6 @@ import pytest
 from simulstream.config import yaml_config
 
 from alignatt_agent.config.agent_config import ConfigError, load_config
-from alignatt_agent.config.checkpoints import ROLES
 from alignatt_agent.config.head_sets import load_head_set
 from lab.stand_ins import rehearsal
 from lab.stand_ins.__main__ import main, real_configurations
@@ -63,7 +62,8 @@ def test_front_ends_have_stand_ins_of_their_own(monkeypatch, tmp_path):
     for name in ("default-low", "whisper-low", "gemma4-audio-low"):
         config = rehearsal.stand_in(load_config(name), tmp_path)
         assert config.speech == load_config(name).speech
-        found[name] = {role: Path(getattr(config.models, role).path) for role in ROLES}
+        models = config.models
+        found[name] = {role: Path(getattr(models, role).path) for role in models.roles}
     plain, whisper, gemma = found.values()
     assert gemma["asr"] == gemma["translation"] != plain["translation"]
     assert gemma["translation"].name == plain["translation"].name == "gemma-4-E4B-it"

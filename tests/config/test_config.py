@@ -45,6 +45,19 @@ def test_shipped_configurations_are_valid_and_keep_their_hash_when_written(name,
     assert load_config(str(path)).digest() == config.digest()
 
 
+def test_no_aligner_is_loaded_where_words_are_timed_without_one():
+    for name, overrides in (
+        ("micro-low", {"speech.times": "first_heard"}),
+        ("default-low", {"source_language": "cs"}),
+        ("default-cs-en-low", {}),
+    ):
+        config = load_config(name, overrides)
+        assert config.models.engine_roles == ("asr", "translation")
+        assert AgentConfig.parse(yaml.safe_load(config.to_yaml())) == config
+    with pytest.raises(ConfigError, match=r"models\.aligner is missing, which times the words"):
+        load_config("default-cs-en-low", {"source_language": "en", "speech.times": "aligner"})
+
+
 def test_paper_setting():
     for name, chunk in (("iwslt26-low", 850), ("iwslt26-high", 1500)):
         config = load_config(name)
@@ -184,8 +197,8 @@ def test_few_knobs():
     config = load_config("micro-low")
     knobs = [
         *config.policy.model_dump(),
-        # Which model transcribes, and its terms of the talk, are none.
-        *(config.speech.model_dump().keys() - {"recognizer", "context"}),
+        # Which models transcribe and time, and the terms of the talk, are none.
+        *(config.speech.model_dump().keys() - {"recognizer", "context", "times"}),
         "max_draft_tokens",
         "chunk_ms",
         "head_sets",

@@ -8,6 +8,7 @@ import itertools
 import json
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -110,6 +111,20 @@ def test_a_policy_without_rows_says_that_its_times_are_interpolated(run):
     assert lines[-1]["end"] == pytest.approx(WORDS / 2, abs=0.1)
     _, _, err = run(*given, "--format", "vtt")
     assert f"times of {WORDS} of {WORDS} units are interpolated" in err
+
+
+def test_times_without_an_aligner_are_called_approximate(run):
+    first_heard = ("--set", "speech.times=first_heard")
+    status, out, _ = run(*first_heard, "--format", "jsonl")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert (status, [line["text"] for line in lines]) == (0, GERMAN)
+    assert all(line["approximate"] for line in lines)
+    assert all(a["start"] <= b["start"] for a, b in itertools.pairwise(lines))
+    _, _, err = run(*first_heard, "--format", "vtt")
+    assert "times are approximate" in err
+    assert Path("talk.de.vtt").read_text().startswith("WEBVTT\n\nNOTE times are approximate: ")
+    assert len(list(webvtt.read("talk.de.vtt"))) > 0
+    assert "approximate" not in run("--format", "vtt")[2]
 
 
 def test_said_captions_begin_when_something_was_said(run):

@@ -1,0 +1,56 @@
+"""Word times without an aligner: from when each word was heard for the first time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from itertools import accumulate
+
+from alignatt_agent.speech.hypothesis import Hypothesis, common_prefix
+from alignatt_agent.speech.word_times import Span, bare, fill_gaps
+from alignatt_agent.types import Word
+
+GUESSED_S = 0.4
+"""A last word is over so long after it was first heard: it may be guessed from its beginning."""
+
+LETTER_S = 0.03
+"""Shortest time of a letter: the word before a whole word ended at least so long ago."""
+
+
+def first_heard(
+    tail: Hypothesis, texts: Sequence[str], start: float, before: float, now: float
+) -> tuple[list[Span], list[float]]:
+    """Return approximate times of words, and by when each one was over, in order.
+
+    A word was over in the first hypothesis that had it, all words before it and one behind it.
+
+    Args:
+        tail: the previous hypothesis.
+        texts: words of the present one, at least one.
+        start: beginning of the audio, in absolute seconds as all times.
+        before: end of the audio of the previous hypothesis.
+        now: end of the audio.
+    """
+    old, new = [bare(word.text) for word in tail.words], [bare(text) for text in texts]
+    spoken = accumulate((LETTER_S * len(word) for word in reversed(new[1:-1])), initial=0.0)
+    bounds = [*reversed([now - seconds for seconds in spoken]), now + GUESSED_S][-len(new) :]
+    known = tail.ends[: common_prefix(old, new)]
+    ends = [*map(min, known, bounds), *bounds[len(known) :]]
+    return _spread(tail.words, old, new, max(start, before), start, now), ends
+
+
+def _spread(
+    words: Sequence[Word], old: list[str], new: list[str], begin: float, start: float, now: float
+) -> list[Span]:
+    """Keep the times of words that stay; those at the end are spread from ``begin`` to ``now``."""
+    spans: list[Span | None] = [None] * len(new)
+    stay = follows = 0
+    for at, to, size in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks():
+        for k in range(size):
+            spans[to + k] = (words[at + k].start, words[at + k].end)
+            stay, follows = to + k + 1, at + k + 1
+    filled = fill_gaps(spans[:stay], new, now, start)
+    if follows < len(words):  # other words were heard there
+        begin = words[follows].start
+    begin = max(begin, filled[-1][1] if filled else start)
+    return filled + fill_gaps(spans[stay:], new[stay:], now, begin)

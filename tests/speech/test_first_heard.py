@@ -1,0 +1,65 @@
+"""Word times from when words were first heard."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alignatt_agent.speech.first_heard import GUESSED_S, LETTER_S, first_heard
+from alignatt_agent.speech.hypothesis import Hypothesis
+from alignatt_agent.types import Word
+from tests.speech.recognizer_errors import CHUNKS_MS, ErrorModel, make_talk, stream
+
+
+def hear(*hypotheses):
+    """Hear one hypothesis a second; returns the last one."""
+    tail = Hypothesis()
+    for now, text in enumerate(hypotheses, 1):
+        texts = text.split()
+        spans, ends = first_heard(tail, texts, 0.0, now - 1.0, float(now))
+        words = [Word(word, *span) for word, span in zip(texts, spans, strict=True)]
+        tail = tail.revised(words, ends, float(now), now - 1.0)
+    return tail
+
+
+L, G = LETTER_S, GUESSED_S
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "times", "ends"),
+    [
+        # What stands before a whole word was over earlier; the last word may go on.
+        (["ab cd efgh"], [0, 0.25, 0.5, 1], [1 - 2 * L, 1, 1 + G]),
+        # Words that stay keep their times, also with another mark or letter case.
+        (["ab cd.", "Ab cd, ef gh"], [0, 0.5, 1, 1.5, 2], [1, 1 + G, 2, 2 + G]),
+        # The last word is over some time after it was first heard.
+        (["ab cd", "ab cd", "ab cd"], [0, 0.5, 1], [1, 1 + G]),
+        # A guess is revised: other words were heard from there on.
+        (["ab cd", "ab ce fg"], [0, 0.5, 1.25, 2], [1, 2, 2 + G]),
+        # Behind a revision all words are new, but may have been over for long.
+        (["ab cd ef", "xb cd ef gh"], [0, 1 / 3, 2 / 3, 1, 2], [2 - 4 * L, 2 - 2 * L, 2, 2 + G]),
+        # The first word.
+        (["ab"], [0, 1], [1 + G]),
+    ],
+)
+def test_times_and_ends(hypotheses, times, ends):
+    tail = hear(*hypotheses)
+    assert [word.start for word in tail.words] == pytest.approx(times[:-1])
+    assert [word.end for word in tail.words] == pytest.approx(times[1:])
+    assert list(tail.ends) == pytest.approx(ends)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    chunk_ms=st.sampled_from(CHUNKS_MS),
+    hold_back_ms=st.sampled_from([0, 100, 500]),
+    guess=st.floats(0, 1),
+)
+def test_nothing_is_relied_on_before_it_is_over(seed, chunk_ms, hold_back_ms, guess):
+    talk = make_talk(random.Random(seed), 4)
+    errors = ErrorModel(talk, seed, guess=guess)
+    found = stream(talk, errors, chunk_ms, aligned=False, hold_back_ms=hold_back_ms)
+    assert (found.relied, found.early) == (0, 0)
+    assert found.lost + found.doubled <= 2  # its cuts are not exact
