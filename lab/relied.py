@@ -6,7 +6,6 @@ A word of an utterance is relied on once it is accessible or its sentence is clo
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections import defaultdict
@@ -19,9 +18,9 @@ from typing import Any
 import numpy as np
 from tabulate import tabulate
 
-from alignatt_agent.config.command_line import page
 from alignatt_agent.evaluation.wer import plain_words
 from alignatt_agent.types import Word
+from lab.commands import parser
 
 AHEAD_S = 1.0
 """Words that begin later are not compared: nobody relies on them."""
@@ -78,10 +77,10 @@ def _relied(steps: Iterable[dict[str, Any]]) -> Iterator[tuple[float, list[str]]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print a line for every run."""
-    parser = argparse.ArgumentParser("python -m lab.relied", **page(__doc__))
-    parser.add_argument("run", nargs="+", type=Path, help="folders with steps.jsonl")
-    parser.add_argument("--devset", type=Path, required=True, metavar="DIR", help="with gold/")
-    given = parser.parse_args(argv)
+    options = parser("lab.relied", __doc__)
+    options.add_argument("run", nargs="+", type=Path, help="folders with steps.jsonl")
+    options.add_argument("--devset", type=Path, required=True, metavar="DIR", help="with gold/")
+    given = options.parse_args(argv)
     rows = []
     for folder in given.run:
         found, scores = read_run(folder, given.devset)
