@@ -62,4 +62,9 @@ def test_nothing_is_relied_on_before_it_is_over(seed, chunk_ms, hold_back_ms, gu
     errors = ErrorModel(talk, seed, guess=guess)
     found = stream(talk, errors, chunk_ms, aligned=False, hold_back_ms=hold_back_ms)
     assert (found.relied, found.early) == (0, 0)
-    assert found.lost + found.doubled <= 2  # its cuts are not exact
+
+
+def test_few_words_are_lost_or_doubled_where_cuts_are_not_exact():
+    talk = make_talk(random.Random(1), 25)
+    found = stream(talk, ErrorModel(talk), 500, aligned=False)
+    assert found.lost + found.doubled <= found.words / 100
