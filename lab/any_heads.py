@@ -7,7 +7,6 @@ with the result. Example, ten minutes:
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -18,8 +17,7 @@ from typing import Any
 from alignatt_agent.calibration.head_set_file import write
 from alignatt_agent.calibration.merge import Scored, load_scored, losses, merge
 from alignatt_agent.config.agent_config import load_config
-from alignatt_agent.config.command_line import page
-from alignatt_agent.config.machine import device, versions
+from lab import commands
 
 CONFIGS = ("micro-low", "micro-follows-low")
 FIGURES = ("bleu", "longyaal_cu_ms")
@@ -27,12 +25,11 @@ FIGURES = ("bleu", "longyaal_cu_ms")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure every target of both translators."""
-    parser = argparse.ArgumentParser("python -m lab.any_heads", **page(__doc__))
+    parser = commands.parser("lab.any_heads", __doc__)
     parser.add_argument("--output", type=Path, required=True, metavar="OUT", help="output folder")
     output = parser.parse_args(argv).output
     rows = [row for config in CONFIGS for row in _translator(config, output)]
-    found = {"versions": versions(), "device": device(), "rows": rows}
-    (output / "any_heads.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    commands.write_json(output / "any_heads.json", {**commands.machine(), "rows": rows})
     return 0
 
 
