@@ -7,6 +7,7 @@ with the result. Example, ten minutes:
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -23,11 +24,16 @@ CONFIGS = ("micro-low", "micro-follows-low")
 FIGURES = ("bleu", "longyaal_cu_ms")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Measure every target of both translators."""
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
     parser = commands.parser("lab.any_heads", __doc__)
     parser.add_argument("--output", type=Path, required=True, metavar="OUT", help="output folder")
-    output = parser.parse_args(argv).output
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure every target of both translators."""
+    output = build_parser().parse_args(argv).output
     rows = [row for config in CONFIGS for row in _translator(config, output)]
     commands.write_json(output / "any_heads.json", {**commands.machine(), "rows": rows})
     return 0
