@@ -12,9 +12,10 @@ from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import require_tokenizer
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.config.terms import read_terms, spoken_terms
 from alignatt_agent.engine.options import MAX_CONTEXT
 from alignatt_agent.speech.front_ends import front_end_prompt
-from alignatt_agent.speech.prompt import ContextError
+from alignatt_agent.speech.prompt import ContextError, check_plain
 from alignatt_agent.translation.prompt import PromptBuilder
 
 
@@ -34,6 +35,13 @@ def check_requests(resolved: Resolved, longest_s: float | None = None) -> None:
         source.name
     )
     check_contexts(resolved, longest_s)
+    prompt, window = config.prompt, _window(models.translation)
+    if prompt.history and prompt.history_tokens > window / 2:
+        raise ContextError(
+            f"prompt.history_tokens is {prompt.history_tokens}, more than half of the window of "
+            f"{window} of translation model {models.translation.path}: lower it or raise "
+            "models.translation.engine.max_model_len"
+        )
 
 
 def check_contexts(
@@ -43,14 +51,18 @@ def check_contexts(
     speech, models = resolved.config.speech, resolved.checkpoints
     given = speech.contexts.values() if contexts is None else contexts
     texts = [text for text in given if text]
+    translations = "\n".join(
+        each for text in texts for term in read_terms(text) for each in term.translations.values()
+    )
     # Half the longest tail may be added before a tail that is too long is cut.
     longest_s, window = longest_s or 1.5 * speech.max_tail_s, _window(models.asr)
     for text in texts:
         prompt = front_end_prompt(speech.recognizer, models.asr.path, window)
-        prompt.check_context(text, window, longest_s)
+        prompt.check_context(spoken_terms(text), window, longest_s)
     if texts:
         model = models.translation
         tokenizer, window = _tokenizer(model.path), _window(model)
+        check_plain(tokenizer, translations, f"translation model {model.path}")
         longest = max(len(tokenizer(text)["input_ids"]) for text in texts)
         if longest > window / 2:
             raise ContextError(

@@ -10,8 +10,10 @@ from alignatt_agent.cascade.stream import Stream
 from alignatt_agent.cascade.target_stream import TargetStream
 from alignatt_agent.config.languages import Language
 from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.config.terms import spoken_terms
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.translation.captions import Captions
+from alignatt_agent.translation.history import History
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.types import (
@@ -41,15 +43,17 @@ def open_stream(
         engines: models that streams share.
         source: the spoken language.
         targets: the languages of the translations; the spoken one gets captions.
-        context: names and terms of the talk.
+        context: names and terms of the talk, one in a line, some with translations.
 
     Raises:
+        ConfigError: a line of the context is not valid.
         HeadSetError: the configuration has no head set for a direction.
     """
     config, watch = resolved.config, Stopwatch()
     verify = config.debug.verify_transcripts
+    terms = spoken_terms(context)
     aligner = engines.aligner if resolved.aligned(source) else None
-    tail = LiveTail(engines.asr, aligner, source.code, config.speech, watch, context, verify)
+    tail = LiveTail(engines.asr, aligner, source.code, config.speech, watch, terms, verify)
     target_streams = {
         target.code: TargetStream(Captions())
         if target.code == source.code
@@ -70,9 +74,11 @@ def _target_stream(
     # Without a gate the rows still give the source word of an emitted token.
     if policy.reads != "tokens" or target.code in resolved.head_sets:
         readout = resolved.readout(source, target)
+    prompt = config.prompt
+    builder = PromptBuilder.of(engines.tokenizer, prompt, source, target, context)
     translator = Translator(
         engine=engines.translation,
-        prompt_builder=PromptBuilder.of(engines.tokenizer, config.prompt, source, target, context),
+        prompt_builder=builder,
         tokenizer=engines.tokenizer,
         readout=readout,
         policy=policy,
@@ -81,6 +87,7 @@ def _target_stream(
         early_stop=config.debug.early_stop,
         verify=config.debug.verify_drafts,
         watch=watch,
+        history=History(builder, prompt.history, prompt.history_tokens),
     )
     return TargetStream(translator, watch, config.access_for(target.code))
 

@@ -30,6 +30,9 @@ class TargetSide(Protocol):
     def reset(self) -> None:
         """Forget the open utterance."""
 
+    def remember(self, sentences: Sequence[tuple[str, str]]) -> None:
+        """Take earlier sentences and their translations into the history."""
+
     def draft_ahead(self, view: SourceView) -> None:
         """Draft ahead for ``update``; changes no output."""
 
@@ -116,6 +119,10 @@ class TargetStream:
         else:
             emission = self.translator.update(SourceView(words, accessible))
         return emission, self.translator.gated
+
+    def remember(self, sentences: Sequence[tuple[str, str]]) -> None:
+        """Begin with a history of sentences and their translations."""
+        self.translator.remember(sentences)
 
     def draft_ahead(self, view: SourceView, threads: Executor) -> None:
         """Draft ahead in a thread while the words of ``view`` are still being aligned."""

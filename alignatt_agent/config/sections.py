@@ -240,13 +240,32 @@ class PromptConfig(PromptWording):
     """The wording of every direction.
 
     Attributes:
-        context: what ``{context}`` becomes where there are names and terms, with ``{terms}``.
+        context: what ``{context}`` becomes where there are names and terms, with ``{terms}``;
+            those with a translation into the target are not among them.
+        terms: what follows the source where it has terms with a translation, with ``{terms}``;
+            empty for a model that would translate it.
+        history: closed sentences that stand in front of the open one with their translations, as
+            turns of the chat where its template allows that; the window grows to four times as
+            many before it is cut, so that prompts are mostly continued (prefix cache).
+        history_tokens: longest history; it is cut by whole sentences.
         languages: another wording where a language is spoken or written, by its code, as the
             authors of some models give one; the target's goes first.
     """
 
     context: str = " Names and terms of the talk: {terms}."
+    terms: str = "\n\nUse these translations: {terms}."
+    history: int = Field(default=0, ge=0)
+    history_tokens: int = Field(default=512, ge=1)
     languages: dict[str, PromptWording] = Field(default_factory=dict)
+
+    @field_validator("context", "terms")
+    @classmethod
+    def _listing(cls, value: str) -> str:
+        try:
+            value.format(terms="")
+        except (KeyError, IndexError, ValueError) as error:
+            raise ValueError(f"cannot be filled in: {error}; known is {{terms}}") from None
+        return value
 
     @field_validator("languages")
     @classmethod
@@ -267,4 +286,6 @@ class PromptConfig(PromptWording):
             content += ["bare text"]
         if wording.template_arguments:
             content += [json.dumps(wording.template_arguments, sort_keys=True)]
+        if self.history:
+            content += [f"history of {self.history}"]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]

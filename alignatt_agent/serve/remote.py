@@ -130,6 +130,10 @@ class RemoteTarget:
         found: tuple[Emission, GatedDraft | None] = self.stream.call(call)
         return found
 
+    def remember(self, sentences: Sequence[tuple[str, str]]) -> None:
+        """See ``TargetStream.remember``."""
+        self.stream.call(RemoteCall(self.code, "remember", (sentences,)))
+
 
 def _lost(cause: Exception) -> EngineError:
     """Return the error for the speaker of a talk whose replica failed."""

@@ -17,6 +17,9 @@ class Captions:
     def reset(self) -> None:
         """Do nothing: there is no state."""
 
+    def remember(self, sentences: Sequence[tuple[str, str]]) -> None:
+        """Do nothing."""
+
     def draft_ahead(self, view: SourceView) -> None:
         """Do nothing."""
 

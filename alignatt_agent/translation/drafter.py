@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from alignatt_agent.translation.prompt import PromptBuilder
+from collections.abc import Callable, Sequence
+
 from alignatt_agent.translation.unit_times import source_words
 from alignatt_agent.types import Draft, Prompt
 from alignatt_agent.types.engines import Gate, Readout, TranslationEngine
@@ -58,7 +59,7 @@ class Drafter:
 
     def finish(
         self,
-        prompts: PromptBuilder,
+        build: Callable[[Sequence[str], Sequence[int]], Prompt],
         source: tuple[str, ...],
         kept: tuple[int, ...],
         max_tokens: int,
@@ -66,13 +67,14 @@ class Drafter:
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the ungated continuation of ``kept`` to the end of the model's turn.
 
-        Drafts of at most ``max_tokens`` follow one another. The second result is the source word of
-        each token, if ``readout`` gives rows.
+        ``build`` makes a prompt of a source and its translation so far. Drafts of at most
+        ``max_tokens`` follow one another. The second result is the source word of each token, if
+        ``readout`` gives rows.
         """
         produced: tuple[int, ...] = ()
         sources: tuple[int, ...] = ()
         while True:
-            prompt = prompts.build(source, kept + produced)
+            prompt = build(source, kept + produced)
             room = 2 * len(prompt.token_word) + 32 - len(produced)
             draft = self.draft(prompt, kept + produced, min(max_tokens, room), readout)
             produced += draft.token_ids

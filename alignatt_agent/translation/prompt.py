@@ -7,8 +7,10 @@ cannot drift from what the engine sees.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
+from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
@@ -17,6 +19,7 @@ from jinja2.meta import find_undeclared_variables
 
 from alignatt_agent.config.languages import Language
 from alignatt_agent.config.sections import PromptConfig, PromptWording
+from alignatt_agent.config.terms import read_terms
 from alignatt_agent.types import AlignAttError, Prompt
 from alignatt_agent.types.running_text import gaps, join_words
 
@@ -47,6 +50,7 @@ class PromptBuilder:
         target: English name of the target language.
         wording: the text around the source.
         context: the text for ``{context}`` in the wording.
+        terms: returns what follows a source, given its words; nothing without terms in it.
 
     Attributes:
         dated: whether the template writes today's date.
@@ -64,8 +68,10 @@ class PromptBuilder:
         target: str,
         wording: PromptWording = DEFAULT,
         context: str = "",
+        terms: Callable[[Sequence[str]], str] = lambda words: "",
     ) -> None:
         self._tokenizer, model = tokenizer, tokenizer.name_or_path
+        self._terms, self._wording = terms, wording
         if not getattr(tokenizer, "is_fast", True):
             raise PromptError(
                 f"the tokenizer of {model} is a slow one ({type(tokenizer).__name__}), which does "
@@ -77,10 +83,11 @@ class PromptBuilder:
             "context": context,
         }
         before, after = (text.format(**names) for text in (wording.before, wording.after))
+        self._plain, self._turns = (before, after), []
         if not wording.chat:
             self._before, self._after = before, after
             return
-        turns = [{"role": "user", "content": before + _MARKER + after}]
+        turns = self._turns = [{"role": "user", "content": before + _MARKER + after}]
         if wording.system is not None:
             turns.insert(0, {"role": "system", "content": wording.system.format(**names)})
         text = self._rendered(turns, wording, add_generation_prompt=True)
@@ -126,20 +133,67 @@ class PromptBuilder:
         context: str = "",
     ) -> PromptBuilder:
         """Return the builder of a direction; ``context`` has names and terms, one in a line."""
-        wording = prompt.wording(source.code, target.code)
-        terms = prompt.context.format(terms=", ".join(context.splitlines())) if context else ""
-        return cls(tokenizer, source.name, target.name, wording, terms)
+        every = [(term, term.translation(target.code)) for term in read_terms(context)]
+        plain = ", ".join(term.text for term, translation in every if translation is None)
 
-    def build(self, words: Sequence[str], accepted: Sequence[int] = ()) -> Prompt:
-        """Build the prompt for ``words`` continued after the ``accepted`` target ids."""
+        def terms(words: Sequence[str]) -> str:
+            pairs = (pair for pair in every if pair[1] is not None and pair[0].occurs(words))
+            found = "; ".join(f"{term.text} = {translation}" for term, translation in pairs)
+            return prompt.terms.format(terms=found) if found else ""
+
+        listed = prompt.context.format(terms=plain) if plain else ""
+        wording = prompt.wording(source.code, target.code)
+        return cls(tokenizer, source.name, target.name, wording, listed, terms)
+
+    def ids(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a text as it stands."""
+        return tuple(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    @cached_property
+    def _closing(self) -> tuple[str, str]:
+        """What stands between a closed source and its translation, and between that and the next.
+
+        Turns of the chat, if with them the text around the open source stays the same.
+        """
+        if self._turns:
+            answer = {"role": "assistant", "content": _ANSWER}
+            turns = [*self._turns, answer, self._turns[-1]]
+            with suppress(PromptError):
+                text = self._rendered(turns, self._wording, add_generation_prompt=True)
+                form = f"(.*){_MARKER}(.*){_ANSWER}(.*){_MARKER}(.*)"
+                found = re.fullmatch(form, text, re.DOTALL)
+                if found and (found[1], found[4]) == (self._before, self._after):
+                    return found[2], found[3]
+        before, after = self._plain
+        begin = getattr(self._tokenizer, "bos_token", None) or ""
+        return after + "\n" * bool(self._turns), "\n\n" + before.removeprefix(begin)
+
+    def closed(
+        self, words: Sequence[str], translation: Sequence[int], first: bool
+    ) -> tuple[int, ...]:
+        """Return the part of a closed sentence in the history, its ``translation`` included."""
+        closing, again = self._closing
+        opening = self._before if first else again
+        text = opening + join_words(words) + self._terms(words) + closing
+        return (*self.ids(text), *translation)
+
+    def build(
+        self, words: Sequence[str], accepted: Sequence[int] = (), history: Sequence[int] = ()
+    ) -> Prompt:
+        """Build the prompt for ``words`` continued after the ``accepted`` target ids.
+
+        ``history`` are the joined parts of the sentences before, see ``closed``.
+        """
         if not words or any(len(word.split()) != 1 for word in words):
             raise ValueError(
                 f"the source must be non-blank words without spaces, got {list(words)!r}"
             )
-        text = self._before + join_words(words) + self._after
+        opening = self._closing[1] if history else self._before
+        text = opening + join_words(words) + self._terms(words) + self._after
         encoding = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        start, token_word = _locate(encoding["offset_mapping"], words, len(self._before))
-        return Prompt(tuple(encoding["input_ids"]) + tuple(accepted), start, token_word)
+        start, token_word = _locate(encoding["offset_mapping"], words, len(opening))
+        ids = (*history, *encoding["input_ids"], *accepted)
+        return Prompt(ids, len(history) + start, token_word)
 
 
 def _refuse_reasoning(tokenizer: Any, opened: str, finished: str, ours: Sequence[str]) -> None:

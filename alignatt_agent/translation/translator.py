@@ -9,6 +9,7 @@ from typing import Any
 from alignatt_agent.policy import Policy
 from alignatt_agent.translation.borders import first_of_next, repeated_of
 from alignatt_agent.translation.drafter import Drafter
+from alignatt_agent.translation.history import History
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.revision import carry_over
 from alignatt_agent.translation.unit_times import source_words, spans, spread
@@ -68,6 +69,7 @@ class Translator:
         early_stop: let the engine end a draft where the policy closes.
         verify: let the engine verify the previous draft, see ``Drafter``.
         watch: measures drafts.
+        history: gets closed sentences, and stands in front of the open one.
     """
 
     def __init__(
@@ -82,9 +84,10 @@ class Translator:
         early_stop: bool = True,
         verify: bool = True,
         watch: Stopwatch | None = None,
+        history: History | None = None,
     ) -> None:
         self._drafter = Drafter(engine, watch or Stopwatch(), verify)
-        self._prompts = prompt_builder
+        self._history = history or History(prompt_builder)
         self._units = UnitDecoder(tokenizer, spaced)
         self._readout = readout
         self._policy = policy
@@ -163,7 +166,7 @@ class Translator:
 
         before = self._drafter.expected_after(())
         finish, sources = self._drafter.finish(
-            self._prompts, source, kept, self._max_draft_tokens, self._readout
+            self._history.prompt, source, kept, self._max_draft_tokens, self._readout
         )
         repeated = repeated_of(self._units, kept, rest, finish)
         kept, rest, finish = kept + rest[:repeated], rest[repeated:], finish[repeated:]
@@ -182,9 +185,14 @@ class Translator:
             ),
         )
         done = kept if rest else kept + finish
+        self._history.add(source, kept + finish)
         if before[: len(done)] == done:  # the last draft included the next sentence
             self._drafter.expect(before[len(done) :])
         return emission
+
+    def remember(self, sentences: Sequence[tuple[str, str]]) -> None:
+        """Take sentences and their translations into the history, if there is one."""
+        self._history.remember(sentences)
 
     def _open(
         self, source: tuple[str, ...], accepted: tuple[int, ...], aligned: tuple[int | None, ...]
@@ -207,7 +215,7 @@ class Translator:
             drafted = self._ahead
         elif drafted is None or drafted.source != source:
             earlier = (drafted.translation, *drafted.earlier)[:MEMORY] if drafted else ()
-            prompt = self._prompts.build(source, self._accepted)
+            prompt = self._history.prompt(source, self._accepted)
             nothing = Draft((), False, cut=True)
             drafted = _Drafted(source, self._accepted, prompt, nothing, earlier)
         frontier = sum(word < accessible for word in drafted.prompt.token_word)

@@ -27,6 +27,9 @@ PROTOCOL = 1
 MAX_WORDS = 2_000
 """Words of one utterance."""
 
+Said = Annotated[tuple[tuple[str, str], ...], Field(max_length=64)]
+"""Sentences and their translations; a client that connects again sends its last ones."""
+
 Heard = Annotated[tuple[tuple[str, float | None, float | None], ...], Field(max_length=MAX_WORDS)]
 """Words with their start and end in milliseconds."""
 
@@ -40,6 +43,7 @@ class Init(BaseModel):
     target_lang: str
     preset: str | None = None
     context_text: str | None = Field(default=None, max_length=20_000)
+    history: Said = ()
 
 
 class Tail(BaseModel):
@@ -98,6 +102,7 @@ async def serve(connection: Connection, service: Service) -> None:
             }
         )
         utterance = _Utterance(stream.targets[target.code], target.spaced)
+        await asyncio.to_thread(stream.targets[target.code].remember, init.history)
         while True:
             update = _parse(await connection.receive())
             if not isinstance(update, Update):

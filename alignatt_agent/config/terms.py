@@ -1,0 +1,87 @@
+"""Names and terms of a talk: the lines of ``speech.context``, some with fixed translations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from alignatt_agent.config.errors import ConfigError
+from alignatt_agent.config.languages import LANGUAGES
+from alignatt_agent.types.running_text import split_words
+
+ANY_TARGET = "*"
+INFLECTION = 3
+"""Letters that a word needs to be found in longer ones, and that those may add."""
+
+_CODES = {item.code for item in LANGUAGES}
+_FOR_TARGET = re.compile(r"\s*([a-z]{2,3})\s*:\s*(\S.*?)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A name or term in the spoken language.
+
+    Attributes:
+        text: as it is spoken.
+        translations: by target code; one for all targets stands at ``ANY_TARGET``.
+    """
+
+    text: str
+    translations: Mapping[str, str]
+
+    def translation(self, target: str) -> str | None:
+        """Return the translation into a target, by its code."""
+        return self.translations.get(target, self.translations.get(ANY_TARGET))
+
+    def occurs(self, words: Sequence[str]) -> bool:
+        """Whether the term, or an inflected form of it, is among the words of a sentence."""
+        ours = [_bare(word) for word in split_words(self.text)]
+        heard = [_bare(word) for word in words]
+        starts = range(len(heard) - len(ours) + 1)
+        return any(all(map(_same, ours, heard[start:])) for start in starts)
+
+
+def read_terms(context: str) -> tuple[Term, ...]:
+    """Parse names and terms, one in a line.
+
+    Raises:
+        ConfigError: a translation is missing, or only some of a line's name their target.
+    """
+    return tuple(_parse(line.strip()) for line in context.splitlines() if line.strip())
+
+
+def spoken_terms(context: str) -> str:
+    """Return the names and terms without translations, one in a line, for a recognizer."""
+    return "\n".join(term.text for term in read_terms(context))
+
+
+def _parse(line: str) -> Term:
+    text, equals, given = re.sub(r"\s=(?=\s|$)", "\0", line, count=1).partition("\0")
+    if not equals:
+        return Term(line, {})
+    found = [_FOR_TARGET.fullmatch(part) for part in given.split("|")]
+    named = {match[1]: match[2] for match in found if match and match[1] in _CODES}
+    if not named and given.strip() and len(found) == 1:
+        return Term(text.strip(), {ANY_TARGET: given.strip()})
+    if len(named) < len(found) or not text.strip():
+        raise ConfigError(
+            f"speech.context: {line!r}: expected TERM, TERM = TRANSLATION, or TERM = de: "
+            "TRANSLATION | it: TRANSLATION with the codes of different targets"
+        )
+    return Term(text.strip(), named)
+
+
+def _bare(word: str) -> str:
+    """Return a word without the punctuation around it."""
+    return re.sub(r"^\W+|\W+$", "", word) or word
+
+
+def _same(ours: str, heard: str) -> bool:
+    begin, word = ours.casefold(), heard.casefold()
+    if begin == word:
+        return True
+    # Mark is not in market: a name inflects as a name.
+    small = ours[0].isupper() and not heard[0].isupper()
+    longer = 0 < len(word) - len(begin) <= INFLECTION <= len(begin)
+    return longer and not small and word.startswith(begin)

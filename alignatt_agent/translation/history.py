@@ -1,0 +1,60 @@
+"""Closed sentences with their translations, in front of the open one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from alignatt_agent.translation.prompt import PromptBuilder
+from alignatt_agent.types import Prompt
+from alignatt_agent.types.running_text import split_words
+
+GROWTH = 4
+"""The window grows to so many times its size before it is cut: a cut moves all that follows, so
+that the engine computes the rest of the window again."""
+
+
+class History:
+    """The beginning of prompts of one target; it only grows, until it is cut by whole sentences.
+
+    Args:
+        builder: serializes sentences.
+        sentences: that are kept at least, if they fit; 0 keeps none.
+        tokens: longest history.
+    """
+
+    def __init__(self, builder: PromptBuilder, sentences: int = 0, tokens: int = 0) -> None:
+        self._builder = builder
+        self._least = sentences
+        self._most_tokens = tokens
+        self._closed: list[tuple[tuple[str, ...], tuple[int, ...]]] = []
+        self._ids: tuple[int, ...] = ()
+
+    def add(self, words: Sequence[str], translation: Sequence[int]) -> None:
+        """Append a sentence and the ids of its translation; one without either is left out."""
+        if not (self._least and words and translation):
+            return
+        self._closed.append((tuple(words), tuple(translation)))
+        found = self._serialized()
+        if len(self._closed) > GROWTH * self._least or len(found) > self._most_tokens:
+            del self._closed[: -self._least]
+            found = self._serialized()
+        while len(found) > self._most_tokens:
+            del self._closed[0]
+            found = self._serialized()
+        self._ids = found
+
+    def remember(self, sentences: Sequence[tuple[str, str]]) -> None:
+        """Append sentences that were translated elsewhere, with their translations."""
+        for source, translation in sentences:
+            self.add(split_words(source), self._builder.ids(translation))
+
+    def prompt(self, words: Sequence[str], accepted: Sequence[int]) -> Prompt:
+        """Build the prompt of the open sentence, see ``PromptBuilder.build``."""
+        history = (self._ids,) if self._ids else ()
+        return self._builder.build(words, accepted, *history)
+
+    def _serialized(self) -> tuple[int, ...]:
+        found: tuple[int, ...] = ()
+        for words, translation in self._closed:
+            found += self._builder.closed(words, translation, first=not found)
+        return found
