@@ -16,6 +16,7 @@ COMMANDS = {
     "serve": ("serve.cli", "a talk becomes a page and captions in several languages"),
     "eval": ("evaluation.cli", "stream a dev set through the cascade, score it, print a table"),
     "offline": ("evaluation.offline", "the quality ceiling: everything heard before it is said"),
+    "terms": ("live.terms", "names and terms of a paper or glossary, to be recognized and kept"),
     "asr": ("evaluation.asr", "the speech side of a run: word errors, latency, the live tail"),
     "compare": ("evaluation.compare", "differences of two runs, with paired significance"),
     "calibrate": ("calibration.cli", "find the alignment heads of any model and direction"),
