@@ -198,6 +198,8 @@ class PromptWording(Strict):
         chat: whether the chat template writes the turn; ``false`` for models that were trained on
             bare text: then there is no system turn, and a token that begins texts has to be part
             of ``before``.
+        language_codes: whether the template wants the source alone, with the codes of both
+            languages, as TranslateGemma's.
         template_arguments: variables of the chat template, e.g. ``{thinking: false}`` or a fixed
             ``date_string``; ``enable_thinking`` is false where it is not given.
     """
@@ -207,6 +209,7 @@ class PromptWording(Strict):
     after: str = INSTRUCTION
     names: dict[str, str] = Field(default_factory=dict)
     chat: bool = True
+    language_codes: bool = False
     template_arguments: dict[str, str | bool | int | float] = Field(default_factory=dict)
 
     @field_validator("system", "before", "after")
@@ -245,8 +248,8 @@ class PromptConfig(PromptWording):
         terms: what follows the source where it has terms with a translation, with ``{terms}``;
             empty for a model that would translate it.
         history: closed sentences that stand in front of the open one with their translations, as
-            turns of the chat where its template allows that; the window grows to four times as
-            many before it is cut, so that prompts are mostly continued (prefix cache).
+            turns of the chat where its template allows that; the window grows to three times
+            as many before it is cut, so that prompts are mostly continued (prefix cache).
         history_tokens: longest history; it is cut by whole sentences.
         languages: another wording where a language is spoken or written, by its code, as the
             authors of some models give one; the target's goes first.
@@ -284,6 +287,8 @@ class PromptConfig(PromptWording):
             content += [wording.names.get(source), wording.names.get(target)]
         if not wording.chat:
             content += ["bare text"]
+        if wording.language_codes:
+            content += ["language codes"]
         if wording.template_arguments:
             content += [json.dumps(wording.template_arguments, sort_keys=True)]
         if self.history:

@@ -57,7 +57,7 @@ def spoken_terms(context: str) -> str:
 
 
 def _parse(line: str) -> Term:
-    text, equals, given = re.sub(r"\s=(?=\s|$)", "\0", line, count=1).partition("\0")
+    text, equals, given = re.sub(r"(^|\s)=(?=\s|$)", "\0", line, count=1).partition("\0")
     if not equals:
         return Term(line, {})
     found = [_FOR_TARGET.fullmatch(part) for part in given.split("|")]

@@ -8,9 +8,10 @@ from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types import Prompt
 from alignatt_agent.types.running_text import split_words
 
-GROWTH = 4
+GROWTH = 3
 """The window grows to so many times its size before it is cut: a cut moves all that follows, so
-that the engine computes the rest of the window again."""
+the engine computes the rest of the window again. Tokens computed for each chunk of the embedded
+dev set, as a multiple of those without a history of two: 1.37, 1.12, 1.07 and 1.05 at 1 to 4."""
 
 
 class History:

@@ -17,7 +17,7 @@ from typing import Any
 from jinja2 import Environment, TemplateError
 from jinja2.meta import find_undeclared_variables
 
-from alignatt_agent.config.languages import Language
+from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.sections import PromptConfig, PromptWording
 from alignatt_agent.config.terms import read_terms
 from alignatt_agent.types import AlignAttError, Prompt
@@ -83,11 +83,17 @@ class PromptBuilder:
             "context": context,
         }
         before, after = (text.format(**names) for text in (wording.before, wording.after))
-        self._plain, self._turns = (before, after), []
+        self._turns: list[dict[str, Any]] = []
+        self._plain = before, after
         if not wording.chat:
             self._before, self._after = before, after
             return
-        turns = self._turns = [{"role": "user", "content": before + _MARKER + after}]
+        user = before + _MARKER + after
+        content: Any = user
+        if wording.language_codes:
+            codes = {"source_lang_code": language(source), "target_lang_code": language(target)}
+            content = [{"type": "text", "text": user} | {k: side.code for k, side in codes.items()}]
+        turns = self._turns = [{"role": "user", "content": content}]
         if wording.system is not None:
             turns.insert(0, {"role": "system", "content": wording.system.format(**names)})
         text = self._rendered(turns, wording, add_generation_prompt=True)
@@ -97,11 +103,11 @@ class PromptBuilder:
                 "cannot be marked"
             )
         finished = [*turns, {"role": "assistant", "content": _ANSWER}]
-        ours = [turn["content"] for turn in turns]
+        ours = [user, *(turn["content"] for turn in turns[:-1])]
         _refuse_reasoning(tokenizer, text, self._rendered(finished, wording), ours)
         self._before, self._after = text.split(_MARKER)
 
-    def _rendered(self, turns: list[dict[str, str]], wording: PromptWording, **options: Any) -> str:
+    def _rendered(self, turns: list[dict[str, Any]], wording: PromptWording, **options: Any) -> str:
         dates = []
 
         def today(form: str) -> str:

@@ -70,12 +70,17 @@ class ByteTokenizer:
 class Prompts:
     """Prompts of 1-3 tokens per word (its length decides); no instruction."""
 
-    def build(self, words: Sequence[str], accepted: Sequence[int] = ()) -> Prompt:
+    def build(
+        self, words: Sequence[str], accepted: Sequence[int] = (), history: Sequence[int] = ()
+    ) -> Prompt:
         assert words
         assert all(len(word.split()) == 1 for word in words)
         token_word = tuple(i for i, word in enumerate(words) for _ in range(len(word) % 3 + 1))
         source = [sum(map(ord, words[i])) for i in token_word]
-        return Prompt((7, 7, *source, *accepted), 2, token_word)
+        return Prompt((*history, 7, 7, *source, *accepted), len(history) + 2, token_word)
+
+    def closed(self, words, translation, first):
+        return self.build(words, translation).token_ids
 
 
 @dataclass

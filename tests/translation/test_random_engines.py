@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignatt_agent.policy import AlignAtt
+from alignatt_agent.translation.history import History
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.types import EngineError, SourceView
 from tests.fakes.models import (
@@ -88,17 +89,22 @@ def test_random_engines(seed, spaced, failure_rate, steps):
     taus=st.sampled_from([{}, {"tau_argmax": 0.05, "tau_src": 0.2}]),
     agreement=st.integers(1, 3),
     steps=st.integers(1, 16),
+    kept=st.integers(0, 2),
 )
 def test_an_engine_that_stops_early_changes_nothing(
-    seed, spaced, normalize, median_width, margin, taus, agreement, steps
+    seed, spaced, normalize, median_width, margin, taus, agreement, steps, kept
 ):
     """Same emissions, decisions and state as drafting whole and scanning, source by source."""
     pieces = [piece for piece in VOCABULARY if piece != "\ufffd"]
     tokenizer = PieceTokenizer(pieces if agreement == 1 else pieces[:2])  # so that drafts agree
     filters = {"normalize": normalize, "median_width": median_width}
     policy = AlignAtt(border_margin=margin, drafts=agreement, **filters, **taus)
+    prompts, readout = Prompts(), READOUT
     whole, early = (
-        Translator(engine, Prompts(), tokenizer, READOUT, policy, spaced, 6, early_stop=stops)
+        Translator(
+            *(engine, prompts, tokenizer, readout, policy, spaced, 6, stops),
+            history=History(prompts, kept, 60),
+        )
         for engine, stops in (
             (RandomEngine(len(tokenizer.pieces), seed), False),
             (StoppingEngine(RandomEngine(len(tokenizer.pieces), seed)), True),

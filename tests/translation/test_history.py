@@ -1,0 +1,138 @@
+"""Closed sentences in front of the open one: as the template writes turns, cut by sentences."""
+
+import pytest
+
+from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.sections import PromptConfig, PromptWording
+from alignatt_agent.translation.history import GROWTH, History
+from alignatt_agent.translation.prompt import PromptBuilder
+from lab.stand_ins import templates
+
+TALK = [("The cat saw it.", "Die Katze sah es."), ("It sleeps.", "Sie schläft."), ("Ah!", "Ach!")]
+OPEN = ["It", "is", "3.5", "m"]
+
+
+def decoded(tokenizer, prompt):
+    return tokenizer.decode(list(prompt.token_ids))
+
+
+def remembering(builder, talk, sentences=2, tokens=512):
+    history = History(builder, sentences, tokens)
+    history.remember(talk)
+    return history
+
+
+@pytest.mark.parametrize("family", ["gemma4", "gemma3", "qwen3", "llama", "hunyuan"])
+def test_turns_of_the_chat_are_those_of_the_template(family):
+    tokenizer = templates.tokenizer(family)
+    builder = PromptBuilder(tokenizer, "English", "German")
+    history = remembering(builder, TALK)
+    turns = [
+        {
+            "role": "system",
+            "content": PromptWording().system.format(
+                source_language="English", target_language="German", context=""
+            ),
+        }
+    ]
+    for source, translation in [*TALK, (" ".join(OPEN), None)]:
+        turns.append({"role": "user", "content": f"{source}\n\nTranslate into German."})
+        if translation:
+            turns.append({"role": "assistant", "content": translation})
+    prompt = history.prompt(OPEN, ())
+    expected = tokenizer.apply_chat_template(
+        turns, tokenize=False, add_generation_prompt=True, enable_thinking=False
+    )
+    assert decoded(tokenizer, prompt) == expected
+    span = prompt.token_ids[prompt.source_start : prompt.source_end]
+    assert tokenizer.decode(list(span)) == " ".join(OPEN)
+    alone = builder.build(OPEN)
+    assert prompt.token_word == alone.token_word
+    # What follows the source, and so the gate and a draft that is expected, is as without.
+    assert prompt.token_ids[prompt.source_end :] == alone.token_ids[alone.source_end :]
+    assert (
+        prompt.token_ids[: len(history.prompt(["A"], ()).token_ids) - 30][:20]
+        == alone.token_ids[:20]
+    )
+
+
+def test_no_history_is_the_prompt_of_before(byte_level):
+    builder = PromptBuilder(byte_level, "English", "German")
+    for history in (History(builder), remembering(builder, TALK, 0), History(builder, 2, 512)):
+        assert history.prompt(OPEN, (8,)) == builder.build(OPEN, (8,))
+    assert PromptConfig(history=0).digest("en", "de") == PromptConfig().digest("en", "de")
+    assert PromptConfig(history=2).digest("en", "de") != PromptConfig().digest("en", "de")
+
+
+def test_a_closed_prompt_goes_on(byte_level):
+    """The next prompt begins with all of the last one and its translation: nothing is computed."""
+    builder = PromptBuilder(byte_level, "English", "German")
+    history = History(builder, 2, 512)
+    for source, translation in TALK:
+        last = history.prompt(source.split(), builder.ids(translation)).token_ids
+        history.add(source.split(), builder.ids(translation))
+        assert history.prompt(OPEN, ()).token_ids[: len(last)] == last
+    history.add(["It."], ())  # untranslated
+    assert decoded(byte_level, history.prompt(OPEN, ())).count("It.") == 0
+
+
+@pytest.mark.parametrize(("sentences", "tokens"), [(1, 400), (2, 400), (2, 100), (3, 60), (2, 5)])
+def test_the_window_is_cut_by_whole_sentences(byte_level, sentences, tokens):
+    builder = PromptBuilder(byte_level, "English", "German", PromptWording(system=None, after=""))
+    history, sizes = History(builder, sentences, tokens), []
+    for number in range(20):
+        source, translation = f"Number {number} is here.", f"Nummer {number} ist da."
+        history.remember([(source, translation)])
+        text = decoded(byte_level, history.prompt(["Open"], ()))
+        shown = [k for k in range(20) if f"Number {k} is here." in text]
+        assert shown == [k for k in range(20) if f"Nummer {k} ist da." in text]
+        assert shown == list(range(number + 1))[len(range(number + 1)) - len(shown) :]
+        assert text.count("user\n") == len(shown) + 1
+        assert len(history.prompt(["Open"], ()).token_ids) <= tokens + 20
+        sizes.append(len(shown))
+    assert max(sizes) <= GROWTH * sentences
+    if tokens == 400:
+        assert sizes[: GROWTH * sentences] == list(range(1, GROWTH * sentences + 1))
+        assert sizes[GROWTH * sentences] == sentences
+    assert tokens > 5 or set(sizes) == {0}
+
+
+def test_templates_without_turns_get_text(gemma_like, byte_level):
+    bare = load_config("milmmt46-low").prompt
+    builder = PromptBuilder.of(byte_level, bare, language("en"), language("de"))
+    head = "Translate this from English to German:\nEnglish: "
+    text = decoded(byte_level, remembering(builder, TALK[:1]).prompt(OPEN, ()))
+    assert text == f"{head}{TALK[0][0]}\nGerman:{TALK[0][1]}\n\n{head}{' '.join(OPEN)}\nGerman:"
+
+    begun = PromptWording(system=None, chat=False, before="<bos>Say: ", after="\nDe: ")
+    builder = PromptBuilder(byte_level, "English", "German", begun)
+    text = decoded(byte_level, remembering(builder, TALK[:1]).prompt(["Go"], ()))
+    assert text == f"<bos>Say: {TALK[0][0]}\nDe: {TALK[0][1]}\n\nSay: Go\nDe: "
+
+    class LastTurn:
+        """Writes the system turn into the last user turn, as some do; no turn goes on then."""
+
+        name_or_path, bos_token = "last-turn", "<bos>"
+
+        def apply_chat_template(self, turns, add_generation_prompt=False, **_):
+            *_, last = (k for k, turn in enumerate(turns) if turn["role"] == "user")
+            told = turns[0]["content"] if turns[0]["role"] == "system" else ""
+            text = "".join(
+                f"<{turn['role']}>{told if k == last else ''}{turn['content']}"
+                for k, turn in enumerate(turns)
+                if turn["role"] != "system"
+            )
+            return text + "<assistant>" * add_generation_prompt
+
+        def __call__(self, *texts, **options):
+            return gemma_like(*texts, **options)
+
+    wording = PromptWording(system="S:", after=" -> German")
+    builder = PromptBuilder(LastTurn(), "English", "German", wording)
+    prompt = remembering(builder, TALK[:1]).prompt(["Go"], ())
+    text = f"<user>S:{TALK[0][0]} -> German\n{TALK[0][1]}\n\nGo -> German<assistant>"
+    assert decoded(gemma_like, prompt) == text
+    assert (
+        gemma_like.decode(list(prompt.token_ids[prompt.source_start : prompt.source_end])) == "Go"
+    )
