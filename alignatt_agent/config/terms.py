@@ -62,9 +62,9 @@ def _parse(line: str) -> Term:
         return Term(line, {})
     found = [_FOR_TARGET.fullmatch(part) for part in given.split("|")]
     named = {match[1]: match[2] for match in found if match and match[1] in _CODES}
-    if not named and given.strip() and len(found) == 1:
+    if text.strip() and given.strip() and not named and len(found) == 1:
         return Term(text.strip(), {ANY_TARGET: given.strip()})
-    if len(named) < len(found) or not text.strip():
+    if not text.strip() or len(named) < len(found):
         raise ConfigError(
             f"speech.context: {line!r}: expected TERM, TERM = TRANSLATION, or TERM = de: "
             "TRANSLATION | it: TRANSLATION with the codes of different targets"
