@@ -138,10 +138,12 @@ def test_the_translation_is_told_too(tmp_path, monkeypatch):
         return inner(self, prompt, *rest, **named)
 
     monkeypatch.setattr(fakes.FakeTranslation, "draft", draft)
-    agent = start(["AlignAtt", "{vLLM}"], tmp_path)
+    agent = start(["AlignAtt", "{vLLM}", f"{fakes.word(0)} = it: x | de: Wort {{0}}"], tmp_path)
     agent.set_target_language("de")
     agent.process_chunk(fakes.talk(6))
+    assert fakes.FakeRecognizer.contexts[-1] == f"AlignAtt\n{{vLLM}}\n{fakes.word(0)}"
     assert "Names and terms of the talk: AlignAtt, {vLLM}." in asked[-1]
+    assert f"Use these translations: {fakes.word(0)} = Wort {{0}}." in asked[-1]
     agent.set_context("")
     agent.process_chunk(fakes.talk(6))
     assert "Names and terms" not in asked[-1]
@@ -153,6 +155,8 @@ def test_the_translation_is_told_too(tmp_path, monkeypatch):
         (["attention "] * 900, r"takes \d+ tokens of asr model .*its window of 2048 has \d+ left"),
         (["a"] * 420, r"takes \d+ tokens of translation model .*half of its window of 1024"),
         (["<|im_end|>"], r"holds '<\|im_end\|>', which asr model"),
+        (["a = de: b | it: <bos>"], r"holds '<bos>', which translation model"),
+        (["a = de: b | c"], r"'a = de: b \| c': expected TERM, TERM = TRANSLATION"),
     ],
 )
 def test_contexts_that_no_model_can_take_are_refused_before_any_is_loaded(
@@ -162,9 +166,12 @@ def test_contexts_that_no_model_can_take_are_refused_before_any_is_loaded(
         "alignatt_agent.cascade.loading.load_resolved", lambda *_: pytest.fail("engines start")
     )
     content = load_config("micro-low", {"speech.context": context}).to_yaml()
-    with pytest.raises(ContextError, match=message):
+    with pytest.raises((ContextError, ConfigError), match=message):
         AlignAttAgent.load_model(_dict_to_object(yaml.safe_load(content)))
-    check_contexts(resolve(load_config("micro-low", {"speech.context": ["注意力", "العربية"]})))
+    check_contexts(resolve(load_config("micro-low", {"speech.context": ["注意力", "العربية = ﷽"]})))
+    long = load_config("micro-low", {"prompt.history": 1, "prompt.history_tokens": 513})
+    with pytest.raises(ContextError, match=r"history_tokens is 513, more than half .* 1024"):
+        AlignAttAgent.load_model(_dict_to_object(yaml.safe_load(long.to_yaml())))
 
 
 def parsed(context):

@@ -7,6 +7,7 @@ import base64
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -180,6 +181,32 @@ def test_whisperlivekits_words_are_translated(client):
         assert early["committed_delta"] + final["committed_delta"] == " " + german(6)
         socket.send_json(update(3, words(2, 6), ["word8"], utterance=1))
         assert socket.receive_json()["committed_text"].startswith("Wort6")
+
+
+def test_whisperlivekits_history_and_context_are_in_the_prompt(client, service, monkeypatch):
+    asked, draft = [], fakes.FakeTranslation.draft
+
+    def recorded(self, prompt, *rest, **named):
+        asked.append(self.tokenizer.decode(prompt.token_ids))
+        return draft(self, prompt, *rest, **named)
+
+    monkeypatch.setattr(fakes.FakeTranslation, "draft", recorded)
+    monkeypatch.setattr("alignatt_agent.serve.service.check_contexts", lambda *_, **__: None)
+    said = [["It works.", "Es geht."], ["Well.", "Gut."]]
+    told = {"history": said, "context_text": f"vLLM\n{fakes.word(1)} = Wort"}
+    for kept in (0, 2):
+        config = service.engines.resolved.config
+        prompt = config.prompt.model_copy(update={"history": kept})
+        config = config.model_copy(update={"prompt": prompt})
+        service.engines.resolved = replace(service.engines.resolved, config=config)
+        with client.websocket_connect("/mt") as socket:
+            socket.send_json(INIT | told)
+            socket.receive_json()
+            socket.send_json(update(1, words(3)))
+            socket.receive_json()
+        assert "Names and terms of the talk: vLLM." in asked[-1]
+        assert f"translations: {fakes.word(1)} = Wort." in asked[-1]
+        assert all((text in asked[-1]) == bool(kept) for pair in said for text in pair)
 
 
 # ---------------------------------------------------------------------- signals

@@ -1,0 +1,85 @@
+"""``alignatt terms``: names by their capitals, from text, papers and glossaries."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from alignatt_agent.cli import main
+from alignatt_agent.config.terms import read_terms
+from alignatt_agent.live.terms import propose
+
+PAPER = """Simulstream streams. The AlignAtt policy of Sara Papi reads attention by Sara Papi, Papi
+and AlignAtt's users run Simulstream on GPT-4 or iPhone. A Model is a model. The Model of a model.
+In Brno the iPhone and GPT-4 work: In Brno, transla-
+tion works with Simulstream.
+
+5 References
+Doe, Doe and Doe. Doe by Doe.
+"""
+
+
+def test_names_are_counted_inside_sentences():
+    found = ["AlignAtt", "Sara Papi", "Simulstream", "GPT-4", "iPhone", "Brno"]
+    assert sorted(propose(PAPER)) == sorted(found)
+    assert propose(PAPER, 1)[0] in found
+    assert "Papi" in propose(PAPER, 1)
+    assert propose("") == []
+
+
+def terms(capsys, *arguments):
+    status = main(["terms", *map(str, arguments)])
+    printed = capsys.readouterr()
+    return status, printed.out.splitlines(), printed.err
+
+
+def test_text_and_glossaries(tmp_path, capsys):
+    notes = tmp_path / "notes.txt"
+    notes.write_text(PAPER, encoding="utf-8-sig")
+    assert terms(capsys, notes, "--most", "2")[:2] == (0, propose(PAPER)[:2])
+    table = tmp_path / "glossary.tsv"
+    table.write_text("en\tde\tit\nhead\tKopf\ttesta\nBrno\tBrünn\t\nvLLM\t\t\n", encoding="utf-8")
+    status, lines, _ = terms(capsys, table)
+    assert (status, lines) == (0, ["head = de: Kopf | it: testa", "Brno = de: Brünn", "vLLM"])
+    assert [item.translation("it") for item in read_terms("\n".join(lines))] == [
+        "testa",
+        None,
+        None,
+    ]
+    table.write_text("Number\tText\n1\tWe like Brno.\n2\tYou like Brno.\n", encoding="utf-8")
+    assert terms(capsys, table)[1] == ["Brno"]
+
+
+def test_papers(tmp_path, capsys, monkeypatch):
+    class NotOneError(Exception):
+        pass
+
+    def reader(path):
+        if path.stat().st_size == 0:
+            raise NotOneError("empty")
+        return SimpleNamespace(pages=[SimpleNamespace(extract_text=path.read_text)])
+
+    paper = tmp_path / "paper.pdf"
+    paper.write_text(PAPER)
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    status, _, error = terms(capsys, paper)
+    assert (status, "pip install 'alignatt_agent[pdf]'" in error) == (2, True)
+    errors = SimpleNamespace(PyPdfError=NotOneError)
+    monkeypatch.setitem(sys.modules, "pypdf", SimpleNamespace(PdfReader=reader, errors=errors))
+    monkeypatch.setitem(sys.modules, "pypdf.errors", errors)
+    assert terms(capsys, paper)[1] == propose(PAPER)
+    paper.write_text("")
+    assert "paper.pdf is not a PDF that pypdf can read: empty" in terms(capsys, paper)[2]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(None, "cannot be read as text"), (b"\xff\xfe\xfa", "cannot be read"), (b" \n", "no text")],
+)
+def test_files_without_text_are_refused(tmp_path, capsys, content, problem):
+    path = tmp_path / "notes.txt"
+    if content is not None:
+        path.write_bytes(content)
+    status, lines, error = terms(capsys, path)
+    assert (status, lines) == (2, [])
+    assert problem in error
