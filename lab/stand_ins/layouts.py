@@ -57,7 +57,13 @@ SHAPES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 def write(model: str, folder: Path, seed: int = 0) -> Path:
     """Write a stand-in for one of ``SHAPES``, with its class, files, layers and heads."""
     architecture, sizes = SHAPES[model]
-    return write_shape(architecture, folder, seed, **sizes)
+    return write_shape(architecture, folder, seed, chat_of(model), **sizes)
+
+
+def chat_of(model: str) -> str:
+    """Return the chat format of a published model, see ``templates.FAMILIES``."""
+    own = Path(model).name.partition("-")[0]
+    return own if own in templates.FAMILIES else SHAPES[model][0]
 
 
 def write_gemma4(folder: Path, seed: int = 0, **sizes: Any) -> Path:
@@ -65,15 +71,17 @@ def write_gemma4(folder: Path, seed: int = 0, **sizes: Any) -> Path:
     return write_shape("gemma4", folder, seed, **sizes)
 
 
-def write_shape(architecture: str, folder: Path, seed: int = 0, **sizes: Any) -> Path:
-    """Write a model with the family's template, all ids that end its turns, and its encoders.
+def write_shape(
+    architecture: str, folder: Path, seed: int = 0, chat: str = "", **sizes: Any
+) -> Path:
+    """Write a model with all ids that end its turns, and its encoders.
 
-    Gemma-4 comes with text, vision and audio, as E4B is published; Gemma-3 with text and vision, as
-    MiLMMT-46-4B.
+    ``chat`` is the family of its template, by default the architecture. Gemma-4 comes with text,
+    vision and audio, as E4B is published; Gemma-3 with text and vision, as MiLMMT-46-4B.
     """
-    tokenizer = templates.tokenizer(architecture)
+    tokenizer = templates.tokenizer(chat or architecture)
     make, config = _configuration(architecture, tokenizer, sizes)
-    ends = tokenizer.convert_tokens_to_ids(templates.FAMILIES[architecture].stops)
+    ends = tokenizer.convert_tokens_to_ids(templates.FAMILIES[chat or architecture].stops)
     ids = {"bos_token_id": tokenizer.bos_token_id, "pad_token_id": tokenizer.pad_token_id}
     text = config.get_text_config()
     vars(text).update(ids, eos_token_id=ends[0])

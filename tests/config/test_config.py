@@ -26,6 +26,7 @@ def test_shipped_configurations():
         f"{name}-{regime}" for name in ("iwslt26", "micro", "default") for regime in ("low", "high")
     } <= set(CONFIGS)
     backbones = ("milmmt46", "hy-mt-1.8b", "hy-mt-7b", "qwen3-1.7b", "qwen3-4b", "eurollm-9b")
+    backbones += ("translategemma-4b", "translategemma-12b")
     front_ends = ("whisper", "gemma4-audio")
     assert {f"{name}-low" for name in (*backbones, *front_ends)} <= set(CONFIGS)
     for name in front_ends:

@@ -8,6 +8,7 @@ from alignatt_agent.config.sections import PromptConfig, PromptWording
 from alignatt_agent.translation.history import GROWTH, History
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab.stand_ins import templates
+from tests.translation.test_templates import turns
 
 TALK = [("The cat saw it.", "Die Katze sah es."), ("It sleeps.", "Sie schläft."), ("Ah!", "Ach!")]
 OPEN = ["It", "is", "3.5", "m"]
@@ -23,26 +24,25 @@ def remembering(builder, talk, sentences=2, tokens=512):
     return history
 
 
-@pytest.mark.parametrize("family", ["gemma4", "gemma3", "qwen3", "llama", "hunyuan"])
+CODES = PromptWording(system=None, after="", language_codes=True)
+
+
+@pytest.mark.parametrize(
+    "family", ["gemma4", "gemma3", "qwen3", "llama", "hunyuan", "translategemma"]
+)
 def test_turns_of_the_chat_are_those_of_the_template(family):
     tokenizer = templates.tokenizer(family)
-    builder = PromptBuilder(tokenizer, "English", "German")
+    wording = CODES if family == "translategemma" else PromptWording()
+    builder = PromptBuilder(tokenizer, "English", "German", wording)
     history = remembering(builder, TALK)
-    turns = [
-        {
-            "role": "system",
-            "content": PromptWording().system.format(
-                source_language="English", target_language="German", context=""
-            ),
-        }
-    ]
-    for source, translation in [*TALK, (" ".join(OPEN), None)]:
-        turns.append({"role": "user", "content": f"{source}\n\nTranslate into German."})
-        if translation:
-            turns.append({"role": "assistant", "content": translation})
+    told = turns(wording, "English", "German", "")[:-1]
+    for source, translation in TALK:
+        told.append(turns(wording, "English", "German", source)[-1])
+        told.append({"role": "assistant", "content": translation})
+    told.append(turns(wording, "English", "German", " ".join(OPEN))[-1])
     prompt = history.prompt(OPEN, ())
     expected = tokenizer.apply_chat_template(
-        turns, tokenize=False, add_generation_prompt=True, enable_thinking=False
+        told, tokenize=False, add_generation_prompt=True, enable_thinking=False
     )
     assert decoded(tokenizer, prompt) == expected
     span = prompt.token_ids[prompt.source_start : prompt.source_end]

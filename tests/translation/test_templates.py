@@ -9,7 +9,7 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.config.sections import PromptConfig, PromptWording
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab.stand_ins import templates as published_templates
-from lab.stand_ins.layouts import SHAPES
+from lab.stand_ins.layouts import chat_of
 
 TEXTS = (
     "Today we look at how machines translate.",
@@ -34,6 +34,8 @@ BACKBONES = {
     "hy-mt-1.8b-low": "hunyuan",
     "hy-mt-7b-low": "hunyuan",
     "eurollm-9b-low": "llama",
+    "translategemma-4b-low": "translategemma",
+    "translategemma-12b-low": "translategemma",
 }
 
 
@@ -50,6 +52,12 @@ def turns(wording: PromptWording, source: str, target: str, text: str) -> list[d
     }
     user = wording.before.format(**names) + text + wording.after.format(**names)
     found = [{"role": "user", "content": user}]
+    if wording.language_codes:
+        codes = {
+            "source_lang_code": language(source).code,
+            "target_lang_code": language(target).code,
+        }
+        found = [{"role": "user", "content": [{"type": "text", **codes, "text": user}]}]
     if wording.system is not None:
         found.insert(0, {"role": "system", "content": wording.system.format(**names)})
     return found
@@ -95,7 +103,7 @@ def test_ids_are_those_of_the_template(family, text, wording):
 @pytest.mark.parametrize("target", ["de", "zh"])
 def test_backbones_ask_as_their_authors_do(name, family_of, target):
     config, tokenizer = load_config(name), published_templates.tokenizer(family_of)
-    assert SHAPES[config.models.translation.path][0] == family_of
+    assert chat_of(config.models.translation.path) == family_of
     source, spoken = language("en"), language(target)
     wording = config.prompt.wording("en", target)
     builder = PromptBuilder(tokenizer, source.name, spoken.name, wording)
