@@ -121,7 +121,10 @@ def calibrate(plan: CalibrationPlan) -> Calibrated:
             "revision": plan.model.revision,
             "direction": plan.direction,
             "prompt_layout": PROMPT_LAYOUT,
-            "prompt_sha256": plan.prompt.digest(plan.source.code, plan.target.code),
+            # Pairs need not follow one another, so they are asked for without a history.
+            "prompt_sha256": plan.prompt.model_copy(update={"history": 0}).digest(
+                plan.source.code, plan.target.code
+            ),
             "source_of_alignments": plan.aligner.name,
         },
         _provenance(plan, made_by, rate, skipped, row),

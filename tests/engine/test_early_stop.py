@@ -15,6 +15,7 @@ from alignatt_agent.types import EngineError
 from alignatt_agent.types.engines import Readout
 from tests.engine.batches import check_begins
 from tests.engine.test_row_requests import request, step
+from tests.fakes.models import make_words
 from tests.fixtures.engines import HEADS, make_prompt
 
 POLICIES = {
@@ -49,6 +50,36 @@ def test_same_decision_in_fewer_steps(engines, row, policy):
                 assert len(draft.token_ids) == decision.accepted + 1
                 assert draft.steps == decision.accepted + 1 + (row == "emitted")
     assert stopped > 5
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_talk_is_the_same_however_its_drafts_are_made(engines, kept):
+    """With and without early stop, verification and a history of closed sentences."""
+    talk = "The cat saw it. It sleeps now, in the old house. Nobody knows. Good bye!".split()
+    builder = PromptBuilder(engines.tokenizer, "English", "German")
+    found, steps, prompts = [], [], []
+    for early, verify in ((False, False), (True, False), (False, True), (True, True)):
+        history = History(builder, kept, 300)
+        translator = Translator(
+            *(engines.translation, builder, engines.tokenizer, Readout(HEADS, "predicting")),
+            *(POLICIES["raw"], True, 8, early, verify),
+            history=history,
+        )
+        begin, emitted = 0, []
+        for end in range(1, len(talk) + 1):
+            words = make_words(" ".join(talk[begin:end]))
+            emitted.append(translator.update(SourceView(words, max(0, len(words) - 1))))
+            if talk[end - 1][-1] in ".!":
+                emitted.append(translator.complete(words))
+                begin = end
+        found.append(emitted)
+        steps.append(translator.steps)
+        prompts.append(history.prompt(["A"], ()))
+    assert all(emitted == found[0] for emitted in found)
+    assert any(emission.units for emission in found[0])
+    assert all(prompt == prompts[0] for prompt in prompts)
+    assert (prompts[0] != builder.build(["A"])) == bool(kept)
+    assert steps[3] < steps[0]
 
 
 @pytest.mark.parametrize("row", ["predicting", "emitted"])
