@@ -1,10 +1,11 @@
 """Propose names and terms for speech.context from a paper, slides or notes of the talk.
 
-Words with capitals inside sentences are counted; there is no model. Read the list before use.
+Words with capitals inside sentences are counted; there is no model. Read the list, which goes to
+the terminal, before use.
 
 Examples:
-    alignatt terms paper.pdf > terms.txt
-    alignatt terms notes.txt --least 1 --most 30 > terms.txt
+    alignatt terms paper.pdf
+    alignatt terms notes.txt --least 1 --most 30
     alignatt translate talk.wav --target de --context terms.txt
 
 A line may name a translation, for all targets or for some: "term = translation",

@@ -11,7 +11,10 @@ import torch
 from alignatt_agent.engine import early_stop
 from alignatt_agent.engine.row_requests import Ledger
 from alignatt_agent.policy import AlignAtt
-from alignatt_agent.types import EngineError
+from alignatt_agent.translation.history import History
+from alignatt_agent.translation.prompt import PromptBuilder
+from alignatt_agent.translation.translator import Translator
+from alignatt_agent.types import EngineError, SourceView
 from alignatt_agent.types.engines import Readout
 from tests.engine.batches import check_begins
 from tests.engine.test_row_requests import request, step
@@ -55,7 +58,8 @@ def test_same_decision_in_fewer_steps(engines, row, policy):
 @pytest.mark.parametrize("kept", [0, 1])
 def test_a_talk_is_the_same_however_its_drafts_are_made(engines, kept):
     """With and without early stop, verification and a history of closed sentences."""
-    talk = "The cat saw it. It sleeps now, in the old house. Nobody knows. Good bye!".split()
+    text = "The cat saw it. It sleeps now, in the old house. Nobody knows. Good bye!"
+    talk = text.split()
     builder = PromptBuilder(engines.tokenizer, "English", "German")
     found, steps, prompts = [], [], []
     for early, verify in ((False, False), (True, False), (False, True), (True, True)):
