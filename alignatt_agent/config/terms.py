@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import LANGUAGES
@@ -36,10 +37,9 @@ class Term:
 
     def occurs(self, words: Sequence[str]) -> bool:
         """Whether the term, or an inflected form of it, is among the words of a sentence."""
-        ours = [_bare(word) for word in split_words(self.text)]
-        heard = [_bare(word) for word in words]
-        starts = range(len(heard) - len(ours) + 1)
-        return any(all(map(_same, ours, heard[start:])) for start in starts)
+        ours = split_words(self.text)
+        starts = range(len(words) - len(ours) + 1)
+        return any(all(map(_same, ours, words[start:])) for start in starts)
 
 
 def read_terms(context: str) -> tuple[Term, ...]:
@@ -72,16 +72,11 @@ def _parse(line: str) -> Term:
     return Term(text.strip(), named)
 
 
-def _bare(word: str) -> str:
-    """Return a word without the punctuation around it."""
-    return re.sub(r"^\W+|\W+$", "", word) or word
-
-
+@lru_cache(maxsize=1 << 16)  # a draft asks for every term and word
 def _same(ours: str, heard: str) -> bool:
+    ours, heard = (re.sub(r"^\W+|\W+$", "", word) or word for word in (ours, heard))
     begin, word = ours.casefold(), heard.casefold()
-    if begin == word:
-        return True
     # Mark is not in market: a name inflects as a name.
     small = ours[0].isupper() and not heard[0].isupper()
     longer = 0 < len(word) - len(begin) <= INFLECTION <= len(begin)
-    return longer and not small and word.startswith(begin)
+    return begin == word or (longer and not small and word.startswith(begin))

@@ -18,15 +18,17 @@ from __future__ import annotations
 import argparse
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from alignatt_agent.config.command_line import page
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import LANGUAGES
 
-_SENTENCE_END = re.compile(r"[.!?:]\s+|\n\s*\n")
-_BIBLIOGRAPHY = re.compile(r"(?im)^\W*\d*\W*(references|bibliography)\s*$")
+_CAPITAL = "[" + "".join(char for char in map(chr, range(0x530)) if char.isupper()) + "]"
+_NAME, _MIXED = rf"{_CAPITAL}[\w+-]*[\w+]", rf"\b[\w-]+{_CAPITAL}[\w+-]*"
+_RUN = re.compile(rf"(?:(?:(?<=[\w,;)] )|(?<=[(\"])){_NAME}|{_MIXED})(?: (?:{_NAME}|{_MIXED}))*")
+"""Words with capitals; the first word of a sentence only if its capital is not the first letter."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -42,10 +44,10 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> int:
     """Run ``alignatt terms``."""
     given = build_parser().parse_args(argv)
-    text = read_text(given.file)
-    header, *rows = [line.split("\t") for line in text.splitlines()] or [[]]
-    if given.file.suffix == ".tsv" and {*header} <= {item.code for item in LANGUAGES}:
-        found = list(_glossary(header, rows))
+    text = _read(given.file)
+    codes, *rows = [line.split("\t") for line in text.splitlines()]
+    if given.file.suffix == ".tsv" and {*codes} <= {item.code for item in LANGUAGES}:
+        found = [_line(codes, row) for row in rows]
     else:
         found = propose(text, given.least)[: given.most]
     print("\n".join(found))
@@ -55,36 +57,17 @@ def main(argv: Sequence[str]) -> int:
 def propose(text: str, least: int = 2) -> list[str]:
     """Return names and terms that occur ``least`` times, the most frequent first.
 
-    A term is a run of words with capitals; at the beginning of a sentence one capital proves
-    nothing. What follows the heading of a bibliography is not read.
+    What follows the heading of a bibliography is not read.
     """
-    text = re.sub(r"(?<=[a-z])-\n(?=[a-z])", "", _BIBLIOGRAPHY.split(text)[0])
-    runs, small = Counter[str](), Counter[str]()
-    for sentence in _SENTENCE_END.split(text):
-        run: list[str] = []
-        for number, token in enumerate(sentence.split()):
-            word = re.sub(r"^\W+|\W+$|['\u2019]s\W*$", "", token)
-            named = word[:1].isupper() and (number > 0 or not word[1:].islower()) and len(word) > 1
-            if not named and not re.search("[A-Z]", word[1:]):
-                runs[" ".join(run)] += 1
-                run = []
-                small[word] += word.islower()
-                continue
-            run.append(word)
-            if not token.endswith(word):  # punctuation ends a name
-                runs[" ".join(run)] += 1
-                run = []
-        runs[" ".join(run)] += 1
-    del runs[""]
-    return [term for term, n in runs.most_common() if n >= least and n > small[term.casefold()]]
+    text, *_ = re.split(r"(?im)^\W*\d*\W*(?:references|bibliography)\s*$", text)
+    text = re.sub(r"(?<=[a-z])-\n(?=[a-z])", "", text)
+    text = " ".join(re.sub(r"\n\s*\n", ". ", text).split())
+    small = Counter(re.findall(r"\w+", text))
+    runs = Counter(_RUN.findall(text)).most_common()
+    return [term for term, n in runs if n >= least and n > small[term.lower()]]
 
 
-def read_text(path: Path) -> str:
-    """Read the text of a file.
-
-    Raises:
-        ConfigError: the file cannot be read, or holds no text.
-    """
+def _read(path: Path) -> str:
     try:
         text = _pdf(path) if path.suffix.lower() == ".pdf" else path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -106,9 +89,8 @@ def _pdf(path: Path) -> str:
         raise ConfigError(f"{path} is not a PDF that pypdf can read: {error}") from None
 
 
-def _glossary(codes: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table, one column for each language."""
-    for term, *cells in rows:
-        pairs = zip(codes[1:], cells, strict=False)
-        given = " | ".join(f"{code}: {cell.strip()}" for code, cell in pairs if cell.strip())
-        yield f"{term.strip()} = {given}" if given else term.strip()
+def _line(codes: Sequence[str], row: Sequence[str]) -> str:
+    """Return the line of a glossary's row, one column for each language."""
+    term, *cells = (cell.strip() for cell in row)
+    given = [f"{code}: {cell}" for code, cell in zip(codes[1:], cells, strict=False) if cell]
+    return f"{term} = {' | '.join(given)}" if given else term
