@@ -1,5 +1,7 @@
 """Closed sentences in front of the open one: as the template writes turns, cut by sentences."""
 
+import copy
+
 import pytest
 
 from alignatt_agent.config.agent_config import load_config
@@ -108,29 +110,16 @@ def test_templates_without_turns_get_text(gemma_like, byte_level):
     text = decoded(byte_level, remembering(builder, TALK[:1]).prompt(["Go"], ()))
     assert text == f"<bos>Say: {TALK[0][0]}\nDe: {TALK[0][1]}\n\nSay: Go\nDe: "
 
-    class LastTurn:
-        """Writes the system turn into the last user turn, as some do; no turn goes on then."""
-
-        name_or_path, bos_token = "last-turn", "<bos>"
-
-        def apply_chat_template(self, turns, add_generation_prompt=False, **_):
-            *_, last = (k for k, turn in enumerate(turns) if turn["role"] == "user")
-            told = turns[0]["content"] if turns[0]["role"] == "system" else ""
-            text = "".join(
-                f"<{turn['role']}>{told if k == last else ''}{turn['content']}"
-                for k, turn in enumerate(turns)
-                if turn["role"] != "system"
-            )
-            return text + "<assistant>" * add_generation_prompt
-
-        def __call__(self, *texts, **options):
-            return gemma_like(*texts, **options)
-
-    wording = PromptWording(system="S:", after=" -> German")
-    builder = PromptBuilder(LastTurn(), "English", "German", wording)
-    prompt = remembering(builder, TALK[:1]).prompt(["Go"], ())
-    text = f"<user>S:{TALK[0][0]} -> German\n{TALK[0][1]}\n\nGo -> German<assistant>"
-    assert decoded(gemma_like, prompt) == text
-    assert (
-        gemma_like.decode(list(prompt.token_ids[prompt.source_start : prompt.source_end])) == "Go"
+    once = copy.deepcopy(gemma_like)  # a template that writes one exchange and no more
+    once.chat_template = (
+        "{% if messages | length > 3 %}{{ raise_exception('one turn') }}{% endif %}"
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+        "{% if add_generation_prompt %}<assistant>{% endif %}"
     )
+    builder = PromptBuilder(
+        once, "English", "German", PromptWording(system="S", after=" -> German")
+    )
+    prompt = remembering(builder, TALK[:1]).prompt(["Go"], ())
+    text = f"<system>S<user>{TALK[0][0]} -> German\n{TALK[0][1]}\n\nGo -> German<assistant>"
+    assert decoded(once, prompt) == text
+    assert set(prompt.token_word) == {0}
