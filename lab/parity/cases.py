@@ -14,6 +14,7 @@ from transformers import AutoConfig, AutoTokenizer
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import find_path
+from alignatt_agent.translation.history import History
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types import Prompt
 from alignatt_agent.types.engines import Readout
@@ -130,7 +131,7 @@ def _heads(path: Path) -> tuple[Head, ...]:
 
 
 def _sentences(path: Path) -> list[GatedPrompt]:
-    """Sentences of the embedded dev set, some with a part of their translation accepted."""
+    """Sentences of the embedded dev set, some in part translated, some after another sentence."""
     tokenizer = AutoTokenizer.from_pretrained(path)
     english, *translations = (
         (find_path(DEVSET) / "ref" / f"{code}.txt").read_text(encoding="utf-8").splitlines()
@@ -146,7 +147,9 @@ def _sentences(path: Path) -> list[GatedPrompt]:
             chosen = list(islice(numbers, count))
             words = [word for i in chosen for word in english[i].split()]
             target = tokenizer.encode(translated[chosen[0]], add_special_tokens=False)
-            cases.append(GatedPrompt(builder.build(words, target[: number % 4]), heads))
+            history = History(builder, number % 2, BUDGET)  # of every other case
+            history.remember([(english[chosen[0] - 1], translated[chosen[0] - 1])])
+            cases.append(GatedPrompt(history.prompt(words, target[: number % 4]), heads))
     return cases
 
 
