@@ -38,6 +38,7 @@ from alignatt_agent.config.command_line import page, shared_options
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.sections import CONTEXTS
+from alignatt_agent.config.terms import spoken_terms
 from alignatt_agent.evaluation.agent_choice import MICRO_LABEL, AgentChoice, choose_agent
 from alignatt_agent.evaluation.comet import comet_python, comet_sections
 from alignatt_agent.evaluation.devset import DevSet, load_devset
@@ -90,7 +91,9 @@ def run(
     output.mkdir(parents=True, exist_ok=True)
     context_of = resolved.config.speech.context_of
     transcripts = {
-        talk.name: transcribe(engines, talk.wav, source, longest_s, context_of(talk.name))
+        talk.name: transcribe(
+            engines, talk.wav, source, longest_s, spoken_terms(context_of(talk.name))
+        )
         for talk in devset.talks
     }
     text = "".join(f"{transcripts[talk.name]}\n" for talk in devset.talks)

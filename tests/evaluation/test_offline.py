@@ -105,9 +105,10 @@ def test_the_command_scores_on_the_segments_of_the_dev_set(call, monkeypatch, ca
     monkeypatch.setattr("alignatt_agent.evaluation.offline.check_requests", lambda *_: None)
     out = call.root / "offline"
     given = ["offline", "--config", str(call.root / "low.yaml"), "--devset", str(call.devset)]
-    given += ["--output", str(out), "--target"]
+    given += ["--set", "speech.context=[a = b]", "--output", str(out), "--target"]
     assert main([*given, "German", "zh"]) == 0
     assert re.search(r"^de +9\d\.\d\d|^de +100\.00", capsys.readouterr().out, flags=re.M)
+    assert fakes.FakeRecognizer.contexts[-1] == "a"
     assert asked[0][1]  # a closed sentence reads rows, too: of these heads
     for target in ("de", "zh"):
         written = json.loads((out / target / "offline.json").read_text())
