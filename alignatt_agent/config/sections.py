@@ -89,10 +89,11 @@ class SpeechConfig(Strict):
     Attributes:
         recognizer: family of ``models.asr``; ``gemma4-audio`` is the translation model's own audio
             tower, so ``models.asr`` names the same checkpoint, and one engine serves both.
-        context: names and terms of the talk, for the recognizer's system turn: a list, the path of
-            a text file, or the path of a folder with ``TALK.txt`` for every talk (then also a
-            mapping of talks to lists). Files are read at once, so that a resolved configuration is
-            complete. Without it an evaluation takes the dev set's ``contexts``.
+        context: names and terms of the talk, for the recognizer's system turn, some with a
+            translation (see ``config.terms``): a list, the path of a text file, or the path of a
+            folder with ``TALK.txt`` for every talk (then also a mapping of talks to lists). Files
+            are read at once, so that a resolved configuration is complete. Without it an evaluation
+            takes the dev set's ``contexts``.
         min_start_s: audio that must have arrived before anything is translated.
         hold_back_ms: a word becomes accessible this long after its end; more waits longer and
             reads a more reliable transcript.

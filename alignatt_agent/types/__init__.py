@@ -116,7 +116,7 @@ class Prompt:
     """Token ids of Eq. 1 up to the accepted translation, with the marked source span.
 
     Attributes:
-        token_ids: system prompt, source, instruction and accepted translation.
+        token_ids: system prompt, history, source, instruction and accepted translation.
         source_start: position of the first source token.
         token_word: word index of every source token, in order; its length is the span's length.
     """
