@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from alignatt_agent.config.sections import PromptWording
 from alignatt_agent.engine import early_stop
 from alignatt_agent.engine.row_requests import Ledger
 from alignatt_agent.policy import AlignAtt
@@ -60,7 +61,8 @@ def test_a_talk_is_the_same_however_its_drafts_are_made(engines, kept):
     """With and without early stop, verification and a history of closed sentences."""
     text = "The cat saw it. It sleeps now, in the old house. Nobody knows. Good bye!"
     talk = text.split()
-    builder = PromptBuilder(engines.tokenizer, "English", "German")
+    plain = PromptWording(chat=False, system=None, before="Say: ", after="\nGerman:")
+    builder = PromptBuilder(engines.tokenizer, "English", "German", plain)
     found, steps, prompts = [], [], []
     for early, verify in ((False, False), (True, False), (False, True), (True, True)):
         history = History(builder, kept, 300)
