@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from alignatt_agent.config.errors import Strict
 from alignatt_agent.config.languages import language
@@ -213,14 +213,15 @@ class PromptWording(Strict):
     language_codes: bool = False
     template_arguments: dict[str, str | bool | int | float] = Field(default_factory=dict)
 
-    @field_validator("system", "before", "after")
+    @field_validator("system", "before", "after", "context", "terms", check_fields=False)
     @classmethod
-    def _fillable(cls, value: str | None) -> str | None:
+    def _fillable(cls, value: str | None, info: ValidationInfo) -> str | None:
+        known = {"terms": ""} if info.field_name in ("context", "terms") else _PLACEHOLDERS
         try:
-            (value or "").format(**_PLACEHOLDERS)
+            (value or "").format(**known)
         except (KeyError, IndexError, ValueError) as error:
-            known = ", ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
-            raise ValueError(f"cannot be filled in: {error}; known are {known}") from None
+            names = ", ".join(f"{{{name}}}" for name in known)
+            raise ValueError(f"cannot be filled in: {error}; known are {names}") from None
         return value
 
     @field_validator("names")
@@ -261,15 +262,6 @@ class PromptConfig(PromptWording):
     history: int = Field(default=0, ge=0)
     history_tokens: int = Field(default=512, ge=1)
     languages: dict[str, PromptWording] = Field(default_factory=dict)
-
-    @field_validator("context", "terms")
-    @classmethod
-    def _listing(cls, value: str) -> str:
-        try:
-            value.format(terms="")
-        except (KeyError, IndexError, ValueError) as error:
-            raise ValueError(f"cannot be filled in: {error}; known is {{terms}}") from None
-        return value
 
     @field_validator("languages")
     @classmethod

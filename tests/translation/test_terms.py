@@ -91,7 +91,7 @@ def test_terms_stand_behind_the_source(byte_level):
 
 
 def test_a_wording_of_terms_is_checked():
-    with pytest.raises(ValueError, match=r"terms\n.*known is \{terms\}"):
+    with pytest.raises(ValueError, match=r"terms\n.*known are \{terms\} "):
         PromptConfig(terms="{names}")
 
 
