@@ -145,8 +145,8 @@ class SpeechConfig(Strict):
                 isinstance(term, str) and term.strip() for term in terms
             ):
                 raise ValueError(
-                    "expected a list of names and terms, or the path of a file or folder with them; "
-                    "quote a term with a colon"
+                    "expected a list of names and terms, those with a colon in quotes, or the path "
+                    "of a file or folder with them"
                 )
         return value
 
