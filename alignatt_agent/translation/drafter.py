@@ -3,11 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from alignatt_agent.translation.unit_times import source_words
 from alignatt_agent.types import Draft, Prompt
 from alignatt_agent.types.engines import Gate, Readout, TranslationEngine
 from alignatt_agent.types.stopwatch import Stopwatch
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """A draft with the state it continues, kept to be gated again when the frontier moves.
+
+    ``earlier`` holds the whole translations of earlier sources of the utterance, latest first;
+    ``scanned`` counts the drafted tokens that the policy read.
+    """
+
+    source: tuple[str, ...]
+    prefix: tuple[int, ...]
+    prompt: Prompt
+    draft: Draft
+    earlier: tuple[tuple[int, ...], ...] = ()
+    scanned: int = 0
+
+    @property
+    def translation(self) -> tuple[int, ...]:
+        """Accepted tokens, and drafted ones as far as they were scanned."""
+        return self.prefix + self.draft.token_ids[: self.scanned]
 
 
 class Drafter:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from alignatt_agent.policy import Policy
 from alignatt_agent.translation.borders import first_of_next, repeated_of
-from alignatt_agent.translation.drafter import Drafter
+from alignatt_agent.translation.drafter import Drafted, Drafter
 from alignatt_agent.translation.history import History
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.revision import carry_over
@@ -20,7 +20,6 @@ from alignatt_agent.types import (
     DraftContext,
     Emission,
     GatedDraft,
-    Prompt,
     SourceView,
     Word,
 )
@@ -29,27 +28,6 @@ from alignatt_agent.types.stopwatch import Stopwatch
 
 MEMORY = 8
 """Drafts of earlier sources that a policy gets."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Drafted:
-    """A draft with the state it continues, kept to be gated again when the frontier moves.
-
-    ``earlier`` holds the whole translations of earlier sources of the utterance, latest first;
-    ``scanned`` counts the drafted tokens that the policy read.
-    """
-
-    source: tuple[str, ...]
-    prefix: tuple[int, ...]
-    prompt: Prompt
-    draft: Draft
-    earlier: tuple[tuple[int, ...], ...] = ()
-    scanned: int = 0
-
-    @property
-    def translation(self) -> tuple[int, ...]:
-        """Accepted tokens, and drafted ones as far as they were scanned."""
-        return self.prefix + self.draft.token_ids[: self.scanned]
 
 
 class Translator:
@@ -93,8 +71,8 @@ class Translator:
         self._policy = policy
         self._max_draft_tokens = max_draft_tokens
         self._early_stop = early_stop
-        self._drafted: _Drafted | None = None
-        self._ahead: _Drafted | None = None
+        self._drafted: Drafted | None = None
+        self._ahead: Drafted | None = None
         self._accessible = 0  # words that the latest decision could rely on
         self.emitted = 0
         self.reset()
@@ -208,7 +186,7 @@ class Translator:
     def _drafted_for(self, source: tuple[str, ...]) -> bool:
         return self._drafted is not None and self._drafted.source == source
 
-    def _gate(self, source: tuple[str, ...], accessible: int) -> tuple[_Drafted, Decision]:
+    def _gate(self, source: tuple[str, ...], accessible: int) -> tuple[Drafted, Decision]:
         """Return the draft for ``source``, an earlier one if it still holds, and its decision."""
         drafted = self._drafted
         if self._ahead is not None and self._ahead.source == source:
@@ -217,7 +195,7 @@ class Translator:
             earlier = (drafted.translation, *drafted.earlier)[:MEMORY] if drafted else ()
             prompt = self._history.prompt(source, self._accepted)
             nothing = Draft((), False, cut=True)
-            drafted = _Drafted(source, self._accepted, prompt, nothing, earlier)
+            drafted = Drafted(source, self._accepted, prompt, nothing, earlier)
         frontier = sum(word < accessible for word in drafted.prompt.token_word)
         gate = self._policy.gate(frontier) if self._early_stop else None
         while True:
@@ -238,7 +216,7 @@ class Translator:
             )
             drafted = replace(drafted, draft=draft)
 
-    def _trace(self, drafted: _Drafted, decision: Decision, accessible: int) -> GatedDraft:
+    def _trace(self, drafted: Drafted, decision: Decision, accessible: int) -> GatedDraft:
         words = drafted.prompt.token_word
         border = sum(word < accessible for word in words)
         if gate := self._policy.gate(border):
@@ -252,7 +230,7 @@ class Translator:
             emitted=len(self._accepted) - len(drafted.prefix),
         )
 
-    def _context(self, drafted: _Drafted, accessible: int) -> DraftContext:
+    def _context(self, drafted: Drafted, accessible: int) -> DraftContext:
         begin = len(drafted.prefix)
 
         def unit_ends() -> tuple[int, ...]:
@@ -279,7 +257,7 @@ class Translator:
             self._source = source
 
     def _accept(
-        self, drafted: _Drafted, decision: Decision, source_closed: bool, words: Sequence[Word]
+        self, drafted: Drafted, decision: Decision, source_closed: bool, words: Sequence[Word]
     ) -> Emission:
         draft = drafted.draft
         # Recognizers punctuate a word only once they know what follows, and a mark that comes later
