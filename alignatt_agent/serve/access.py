@@ -79,10 +79,9 @@ class Limits:
                 "host", f"this server is not known as {host!r}: add --origin https://{host}"
             )
         origin = connection.headers.get("origin")
-        if origin and urlsplit(origin).netloc != host and origin not in self.origins:
-            raise RefusedError(
-                "origin", f"a page of {origin} may not connect: add --origin {origin}"
-            )
+        if origin and _address(origin) != host and origin not in self.origins:
+            shown = origin[:80]
+            raise RefusedError("origin", f"a page of {shown} may not connect: add --origin {shown}")
         accepted = [item for item in (self.token, viewing and self.viewer_token) if item]
         if self.token and not any(_same(_shown(connection), item) for item in accepted):
             raise RefusedError(
@@ -113,4 +112,11 @@ def _host(url: str) -> str:
     try:
         return urlsplit(url).hostname or ""
     except ValueError:
+        return ""
+
+
+def _address(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:  # e.g. http://[
         return ""

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import quote
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sse_starlette.event import ServerSentEvent
@@ -114,11 +115,12 @@ def create_app(service: Service) -> Starlette:
                 "format", f"unknown format {kind[:20]!r}; known: {expected}", status=400
             )
         content = transcript(room, target, kind)
-        return Response(
-            content,
-            media_type=FORMATS[kind],
-            headers={"content-disposition": f'attachment; filename="{room.name}.{target}.{kind}"'},
-        )
+        file = quote(f"{room.name}.{target}.{kind}")
+        headers = {
+            "content-disposition": f"attachment; filename*=utf-8''{file}",  # RFC 5987
+            "cache-control": "no-store",
+        }
+        return Response(content, media_type=FORMATS[kind], headers=headers)
 
     routes: list[BaseRoute] = [
         *_sockets(service),
@@ -128,7 +130,7 @@ def create_app(service: Service) -> Starlette:
         Route("/health", health),
         Route("/metrics", metrics),
         Route("/transcript", download),
-        Mount("/pages", StaticFiles(directory=PAGES)),
+        Mount("/pages", _Pages(directory=PAGES)),
     ]
     return Starlette(
         routes=routes,
@@ -172,6 +174,15 @@ async def _serve(wire: Wire, connection: Connection, service: Service, socket: W
         await connection.close(error.close, str(error))
     else:
         await connection.close()
+
+
+class _Pages(StaticFiles):
+    """Scripts and styles that browsers ask for again: those of another version would not fit."""
+
+    def file_response(self, *given: Any, **named: Any) -> Response:
+        response = super().file_response(*given, **named)
+        response.headers["cache-control"] = "no-cache"
+        return response
 
 
 def _page(name: str) -> Callable[[Request], Awaitable[Response]]:

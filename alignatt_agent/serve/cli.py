@@ -33,6 +33,7 @@ exit status: 0 stopped; 1 the engines failed; 2 nothing was started
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 import threading
@@ -166,9 +167,11 @@ def read_limits(arguments: Namespace) -> Limits:
         if parts.scheme not in ("http", "https") or not parts.netloc or parts.path not in ("", "/"):
             raise ConfigError(f"--origin has to be like https://talks.example.org, got {origin!r}")
     for name in ("max_speakers", "max_viewers", "idle", "keep"):
-        if getattr(arguments, name) <= 0:
+        if not 0 < getattr(arguments, name) < math.inf:  # nan, too
             option = name.replace("_", "-")
             raise ConfigError(f"--{option} has to be more than 0, got {getattr(arguments, name)}")
+    if not 0 <= arguments.port < 2**16:
+        raise ConfigError(f"--port has to be 0 to 65535, got {arguments.port}")
     return Limits(
         token=arguments.token,
         viewer_token=arguments.viewer_token,

@@ -19,6 +19,9 @@ from alignatt_agent.serve.access import LATER, RefusedError
 MAX_EVENTS = 50_000
 """Events that a room keeps: several hours of speech in a few languages."""
 
+MOST_DIGITS = 9
+"""Of an event's number that a viewer names."""
+
 _NAME = re.compile(r"[\w-]{1,64}")
 
 Message = dict[str, Any]
@@ -105,7 +108,9 @@ class Room:
         """Return the number of events of this talk up to the event ``since``."""
         talk, _, number = since.partition(".")
         known = self._dropped + len(self._texts)
-        return min(int(number), known) if talk == self._talk and number.isdecimal() else 0
+        if talk != self._talk or not number.isdecimal() or len(number) > MOST_DIGITS:
+            return 0
+        return min(int(number), known)
 
     def close(self) -> None:
         """Disconnect the viewers once they have all events."""

@@ -64,6 +64,8 @@ def arguments(*given):
         (["--origin", "talks.example.org"], "has to be like https://"),
         (["--origin", "https://talks.example.org/page"], "has to be like https://"),
         (["--max-speakers", "0"], "--max-speakers has to be more than 0"),
+        (["--idle", "nan"], "--idle has to be more than 0"),
+        (["--port", "99999"], "--port has to be 0 to 65535"),
     ],
 )
 def test_command_lines_that_let_strangers_in_or_nobody(given, problem, monkeypatch):

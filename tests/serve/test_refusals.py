@@ -71,6 +71,7 @@ def shared(tmp_path_factory):
         pytest.param("/ws", [ours(session="x")], "session", id="no such session"),
         pytest.param("/ws", [ours(), b"abc"], "odd-bytes", id="odd bytes"),
         pytest.param("/ws", [ours()] * 2, "message", id="start twice"),
+        pytest.param("/ws", [ours(session="\ud800")], "json", id="surrogate"),
         pytest.param("/ws", [ours(), bytes(MAX_MESSAGE + 2)], "message-size", id="long message"),
         ("/", theirs(target_lang="klingon"), "language"),
         ("/", theirs(target_lang=None), "language"),
@@ -90,6 +91,7 @@ def shared(tmp_path_factory):
         ("/mt", [UPDATE], "bad_protocol"),
         ("/mt", [{"type": "update", "seq": "x"}], "bad_protocol"),
         ("/mt", [{"type": "other"}], "bad_protocol"),
+        pytest.param("/mt", [INIT, UPDATE | {"words": [["\ud800", 0, 400]]}], "json", id="half"),
     ],
 )
 def test_abuse_is_refused_with_a_reason_and_leaves_no_trace(shared, path, messages, code):
@@ -113,6 +115,7 @@ def test_abuse_is_refused_with_a_reason_and_leaves_no_trace(shared, path, messag
         ("/ws?token=wrong", {}, "token"),
         ("/ws?token=viewer", {}, "token"),
         ("/ws?token=right", {"origin": "http://evil.example"}, "origin"),
+        ("/ws?token=right", {"origin": "http://["}, "origin"),
         ("/mt", {}, "token"),
     ],
 )

@@ -42,7 +42,8 @@ def test_pages_hold_everything_and_say_so(client):
         assert "https://" not in page.text
         for word in page.text.replace('"', " ").split():
             if word.startswith("pages/"):
-                assert client.get(f"/{word}").status_code == 200
+                answer = client.get(f"/{word}")
+                assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-cache")
     assert client.get("/pages/../app.py").status_code == 404
 
 
@@ -50,7 +51,7 @@ def test_pages_hold_everything_and_say_so(client):
 def test_what_was_said_can_be_taken_along(client, kind):
     speak(client, room="talk", targets=["de", "zh"])
     answer = client.get(f"/transcript?room=talk&target=de&format={kind}")
-    assert answer.headers["content-disposition"] == f'attachment; filename="talk.de.{kind}"'
+    assert answer.headers["content-disposition"] == f"attachment; filename*=utf-8''talk.de.{kind}"
     words = german(WORDS).split()
     if kind == "jsonl":
         lines = [json.loads(line) for line in answer.text.splitlines()]
@@ -65,6 +66,13 @@ def test_what_was_said_can_be_taken_along(client, kind):
         assert " " not in chinese
 
 
+def test_rooms_of_any_script(client):
+    speak(client, room="会议室")
+    answer = client.get("/transcript?room=会议室&target=de&format=txt")
+    assert answer.headers["content-disposition"].endswith("''%E4%BC%9A%E8%AE%AE%E5%AE%A4.de.txt")
+    assert answer.text.split() == german(WORDS).split()
+
+
 def test_viewers_see_the_same_whenever_they_come(server):
     early = Viewer(server.port)
     with RemoteSocket(server.port) as socket:
@@ -73,12 +81,14 @@ def test_viewers_see_the_same_whenever_they_come(server):
         wait_until(lambda: early.saw("said"))
         late = Viewer(server.port)
         back = Viewer(server.port, **{"Last-Event-ID": early.ids[0]})
+        talk = early.ids[0].partition(".")[0]
+        odd = Viewer(server.port, **{"Last-Event-ID": f"{talk}.{'9' * 5000}"})
         send(socket, TALK[len(TALK) // 2 :], stop=True)
         until(socket, "end")
-    for viewer in (early, late, back):
+    for viewer in (early, late, back, odd):
         wait_until(lambda viewer=viewer: viewer.saw("end"))
     assert text_of(early.events) == german(WORDS)
-    assert late.events == early.events
+    assert late.events == odd.events == early.events
     assert back.events == early.events[1:]
     assert "session" not in json.dumps(early.events)
     assert {event["type"] for event in early.events} == {"ready", "said", "end"}
