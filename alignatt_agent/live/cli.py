@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,20 +45,23 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from tqdm import tqdm
-
 from alignatt_agent.cascade import loading
 from alignatt_agent.cascade.contexts import check_requests
 from alignatt_agent.cascade.open_stream import open_stream
 from alignatt_agent.cascade.stream import Stream, StreamStep
-from alignatt_agent.config.agent_config import AgentConfig, load_config, parse_overrides
+from alignatt_agent.config.agent_config import (
+    AgentConfig,
+    ConfigError,
+    load_config,
+    parse_overrides,
+)
 from alignatt_agent.config.checkpoints import EMBEDDED, CheckpointError, is_embedded
 from alignatt_agent.config.command_line import CONFIG_HELP, page, refuse_renamed, shared_options
 from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.live import sources
-from alignatt_agent.live.outputs import FORMATS, Output, build_output
+from alignatt_agent.live.outputs import FORMATS, Output, build_output, output_path
 from alignatt_agent.live.subtitles import Said
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError, EngineError, FloatArray
 from alignatt_agent.types.audio import AudioError
@@ -112,13 +116,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     given = build_parser().parse_args(argv)
     names = [name for item in given.target for name in item.split(",") if name]
+    if not names:
+        raise ConfigError(f"--target: expected language codes such as de, got {given.target}")
     targets = list({item.code: item for item in map(language, names)}.values())
     overrides = parse_overrides(given.overrides)
     if given.source is not None:
         overrides["source_language"] = language(given.source).code
     if given.context is not None:
-        found = Path(given.context)
-        overrides["speech.context"] = given.context if found.exists() else [given.context]
+        is_file = os.path.exists(given.context)  # noqa: PTH110 - False for a text of any length
+        overrides["speech.context"] = given.context if is_file else [given.context]
     seconds = sources.check(given.input, given.raw)
     resolved = choose(given.config, overrides, targets, given.input)
     source = language(resolved.config.source_language)
@@ -126,9 +132,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     stem = given.output
     if stem is None and given.format in ("srt", "vtt"):
         stem = Path(sources.name_of(given.input))
-    if stem is not None and not os.access(stem.parent, os.W_OK):
-        raise OutputError(f"--output: the folder {stem.parent} does not exist or is not writable")
+    if stem is not None:
+        _check_writable(stem, [output_path(stem, target, given.format) for target in targets])
     print("loading models", file=sys.stderr, flush=True)
+    for number in (signal.SIGTERM, signal.SIGHUP):  # docker stop, a closed terminal
+        signal.signal(number, _interrupt)
     try:
         engines = loading.load_resolved(resolved)
         resolved.check_shape(engines.num_layers, engines.num_heads)
@@ -150,10 +158,28 @@ def main(argv: Sequence[str] | None = None) -> int:
             pieces = stack.enter_context(sources.opened(given.input, given.raw))
             chunks = (sources.as_it_comes if live else sources.on_grid)(pieces, size)
             shown = stem is not None and not live
-            run.follow(_progress(sources.paced(chunks) if given.paced else chunks, seconds, shown))
+            run.follow(
+                sources.with_progress(
+                    sources.paced(chunks) if given.paced else chunks, seconds, shown
+                )
+            )
     finally:
         loading.shutdown()
     return run.status
+
+
+def _check_writable(stem: Path, paths: Sequence[Path]) -> None:
+    """Refuse outputs that could not be written at the end."""
+    if not os.access(stem.parent, os.W_OK):
+        raise OutputError(f"--output: the folder {stem.parent} does not exist or is not writable")
+    for path in paths:
+        if path.is_dir() or (path.exists() and not os.access(path, os.W_OK)):
+            raise OutputError(f"--output: {path} is a folder or not writable")
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """End like Ctrl-C: files are written."""
+    raise KeyboardInterrupt
 
 
 def choose(
@@ -262,22 +288,3 @@ class LiveTranslation:
         if message not in self._said:
             self._said.add(message)
             print(f"alignatt translate: {message}", file=sys.stderr)
-
-
-def _progress(
-    chunks: Iterable[FloatArray], seconds: float | None, shown: bool
-) -> Iterable[FloatArray]:
-    """Show the progress and the time left."""
-    form = (
-        "{percentage:3.0f}%|{bar:30}| {n:.1f}/{total:.1f} s of audio [{elapsed}, {remaining} left]"
-    )
-    if seconds is None:
-        form = "{n:.1f} s of audio [{elapsed}]"
-    often = 0.5 if sys.stderr.isatty() else 10
-    with tqdm(
-        total=seconds, bar_format=form, disable=not shown, smoothing=0.05, mininterval=often
-    ) as bar:
-        for chunk in chunks:
-            yield chunk
-            heard = chunk.size / SAMPLE_RATE
-            bar.update(heard if seconds is None else min(heard, seconds - bar.n))

@@ -28,6 +28,11 @@ class Output(Protocol):
         """Write what is left; returns one line for the user, or nothing."""
 
 
+def output_path(stem: Path, target: Language, form: str) -> Path:
+    """Return the file of a language."""
+    return stem.with_name(f"{stem.name}.{target.code}.{form}")
+
+
 def build_output(
     form: str, target: Language, times: str, stem: Path | None, labelled: bool, aligned: bool = True
 ) -> Output:
@@ -41,7 +46,7 @@ def build_output(
         labelled: whether lines on the terminal begin with the language.
         aligned: whether an aligner timed the words; otherwise outputs call times approximate.
     """
-    path = stem.with_name(f"{stem.name}.{target.code}.{form}") if stem is not None else None
+    path = output_path(stem, target, form) if stem is not None else None
     if path is not None and form in WRITERS:
         return Subtitles(path, target, times, WRITERS[form], aligned)
     stream: TextIO = path.open("w", encoding="utf-8") if path is not None else sys.stdout

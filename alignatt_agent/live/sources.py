@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
 from alignatt_agent.types.audio import AudioError, Recording, Samples, to_float
@@ -166,3 +167,22 @@ def _recorder() -> tuple[str, ...]:
         f"no program records the microphone: install one of {names} (packages pipewire-bin, "
         "pulseaudio-utils, alsa-utils), or pipe audio into `alignatt translate -`"
     )
+
+
+def with_progress(
+    chunks: Iterable[FloatArray], seconds: float | None, shown: bool
+) -> Iterable[FloatArray]:
+    """Show the progress and the time left."""
+    form = (
+        "{percentage:3.0f}%|{bar:30}| {n:.1f}/{total:.1f} s of audio [{elapsed}, {remaining} left]"
+    )
+    if seconds is None:
+        form = "{n:.1f} s of audio [{elapsed}]"
+    often = 0.5 if sys.stderr.isatty() else 10
+    with tqdm(
+        total=seconds, bar_format=form, disable=not shown, smoothing=0.05, mininterval=often
+    ) as bar:
+        for chunk in chunks:
+            yield chunk
+            heard = chunk.size / SAMPLE_RATE
+            bar.update(heard if seconds is None else min(heard, seconds - bar.n))

@@ -6,6 +6,7 @@ import contextlib
 import io
 import itertools
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,10 @@ def test_text_on_the_terminal_a_sentence_a_line(run):
     assert "de: " + " ".join(GERMAN[:6]) in lines
     assert "zh: 字零字一字二字三字四字五。" in lines
     assert "en: word0 word1 word2 word3 word4 word5." in lines
+
+
+def test_terms_may_be_longer_than_a_file_name(run):
+    assert run("--context", ", ".join(f"Name{k}" for k in range(60)))[0] == 0
 
 
 def test_subtitles_of_every_language_replace_those_of_before(run, tmp_path):
@@ -151,7 +156,12 @@ def test_a_failing_language_does_not_stop_the_others_and_is_told_once(run, engin
 
 
 @pytest.mark.parametrize(
-    ("error", "status"), [(EngineError("the recognizer is gone"), 1), (KeyboardInterrupt(), 130)]
+    ("error", "status"),
+    [
+        (EngineError("the recognizer is gone"), 1),
+        (KeyboardInterrupt(), 130),
+        (signal.SIGTERM, 130),
+    ],
 )
 def test_an_interrupt_or_a_failure_leaves_what_was_said(run, engines, error, status):
     inner, calls = engines.asr.transcribe, []
@@ -159,6 +169,8 @@ def test_an_interrupt_or_a_failure_leaves_what_was_said(run, engines, error, sta
     def transcribe(*given):
         calls.append(1)
         if len(calls) > 4:
+            if error is signal.SIGTERM:
+                signal.raise_signal(error)
             raise error
         return inner(*given)
 
@@ -188,6 +200,8 @@ def standard_input(monkeypatch, data):
         ({"to": ("Klingon",)}, b"", "unknown language 'Klingon'"),
         ({"to": ("it",)}, b"", "no head set for en-it"),
         ({"to": ("de", "--output", "nowhere/talk")}, b"", "nowhere"),
+        ({"to": ("",)}, b"", "--target: expected language codes"),
+        ({"to": ("de", "--output", "taken")}, b"", "taken.de.txt is a folder or not writable"),
         ({"source": "-"}, None, "standard input is a terminal"),
         ({"source": "-"}, bytes(32_000), "--raw RATE"),
         ({"source": "mic"}, b"", "pw-record, parec, arecord"),
@@ -195,6 +209,7 @@ def standard_input(monkeypatch, data):
 )
 def test_what_cannot_work_is_refused(run, tmp_path, monkeypatch, given, piped, message):
     (tmp_path / "noise.mp3").write_bytes(b"ID3 nothing")
+    (tmp_path / "taken.de.txt").mkdir()
     monkeypatch.setattr(sources.shutil, "which", lambda _: None)
     standard_input(monkeypatch, piped)
     status, out, err = run(**given)
