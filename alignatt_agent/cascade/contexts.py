@@ -12,7 +12,7 @@ from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import require_tokenizer
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.config.terms import read_terms, spoken_terms
+from alignatt_agent.config.terms import spoken_terms
 from alignatt_agent.engine.options import MAX_CONTEXT
 from alignatt_agent.speech.front_ends import front_end_prompt
 from alignatt_agent.speech.prompt import ContextError, check_plain
@@ -51,9 +51,6 @@ def check_contexts(
     speech, models = resolved.config.speech, resolved.checkpoints
     given = speech.contexts.values() if contexts is None else contexts
     texts = [text for text in given if text]
-    translations = "\n".join(
-        each for text in texts for term in read_terms(text) for each in term.translations.values()
-    )
     # Half the longest tail may be added before a tail that is too long is cut.
     longest_s, window = longest_s or 1.5 * speech.max_tail_s, _window(models.asr)
     for text in texts:
@@ -62,7 +59,7 @@ def check_contexts(
     if texts:
         model = models.translation
         tokenizer, window = _tokenizer(model.path), _window(model)
-        check_plain(tokenizer, translations, f"translation model {model.path}")
+        check_plain(tokenizer, "\n".join(texts), f"translation model {model.path}")
         longest = max(len(tokenizer(text)["input_ids"]) for text in texts)
         if longest > window / 2:
             raise ContextError(

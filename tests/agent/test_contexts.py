@@ -156,6 +156,7 @@ def test_the_translation_is_told_too(tmp_path, monkeypatch):
         (["a"] * 420, r"takes \d+ tokens of translation model .*half of its window of 1024"),
         (["<|im_end|>"], r"holds '<\|im_end\|>', which asr model"),
         (["a = de: b | it: <bos>"], r"holds '<bos>', which translation model"),
+        (["a <turn|> b"], r"holds '<turn\|>', which translation model"),
         (["a = de: b | c"], r"'a = de: b \| c': expected TERM, TERM = TRANSLATION"),
     ],
 )
