@@ -29,12 +29,10 @@ from simulstream.server import websocket_server
 
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.live.cli import main as translate
-from lab.micro_world.measure import measure
 
 RATE = 16_000
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
-DEVSET = ROOT / "micro_models" / "devset"
 TARGETS = {"de": "German", "it": "it", "zh": "Chinese"}
 BEGINNING_S = 12
 """As much of the talk as shows that something is said at all."""
@@ -190,7 +188,6 @@ def main() -> None:
         "quick start": quick_start(beginning),
         "server": web_socket_server(root),
         "failures": AlignAttAgent.failures,
-        "figures": measure(agent.engines(agent._resolved), DEVSET, 30),
     }
     result["shared"] = shared_recognition(wav, root / "shared")
     out.write_text(json.dumps(result, ensure_ascii=False), encoding="utf-8")

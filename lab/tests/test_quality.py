@@ -4,17 +4,23 @@ import pytest
 
 from alignatt_agent.calibration.pairs_file import micro_pairs
 from alignatt_agent.calibration.prompted_pair import PairPrompter
+from alignatt_agent.cascade.loading import load_engines, shutdown
+from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.resources import find_path
 from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.translation.prompt import PromptBuilder
-from tests.e2e.conftest import ROOT, TARGETS
+from lab.micro_world.corpus import TARGETS
+from lab.micro_world.measure import measure
 from tests.fakes.models import averaged_score
 
 
-@pytest.fixture
-def figures(driven):
-    return driven["figures"]
+@pytest.fixture(scope="module")
+def figures():
+    engines = load_engines(load_config("micro-low").models, ())
+    yield measure(engines, find_path("micro_models/devset"), 30)
+    shutdown()
 
 
 def test_speech_models_are_right_where_they_can_be(figures):
@@ -38,7 +44,7 @@ def test_translation_model_is_nearly_as_good_as_a_perfect_one(figures, target):
 
 @pytest.fixture(scope="module")
 def reference():
-    return TransformersEngine(str(ROOT / "micro_models" / "gemma4"))
+    return TransformersEngine(str(find_path("micro_models/gemma4")))
 
 
 @pytest.mark.parametrize("target", TARGETS)
