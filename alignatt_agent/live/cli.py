@@ -133,10 +133,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if stem is None and given.format in ("srt", "vtt"):
         stem = Path(sources.name_of(given.input))
     if stem is not None:
+        if not stem.name:
+            raise OutputError(f"--output {stem}: expected the beginning of a file name")
         _check_writable(stem, [output_path(stem, target, given.format) for target in targets])
     print("loading models", file=sys.stderr, flush=True)
-    for number in (signal.SIGTERM, signal.SIGHUP):  # docker stop, a closed terminal
-        signal.signal(number, _interrupt)
+    for number in _ENDS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _interrupt)
     try:
         engines = loading.load_resolved(resolved)
         resolved.check_shape(engines.num_layers, engines.num_heads)
@@ -177,8 +180,14 @@ def _check_writable(stem: Path, paths: Sequence[Path]) -> None:
             raise OutputError(f"--output: {path} is a folder or not writable")
 
 
+_ENDS = signal.SIGTERM, signal.SIGHUP
+"""What docker stop and a closed terminal send."""
+
+
 def _interrupt(number: int, frame: object) -> None:
-    """End like Ctrl-C: files are written."""
+    """End like Ctrl-C, once: files are written."""
+    for one in _ENDS:
+        signal.signal(one, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 

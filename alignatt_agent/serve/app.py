@@ -115,11 +115,9 @@ def create_app(service: Service) -> Starlette:
                 "format", f"unknown format {kind[:20]!r}; known: {expected}", status=400
             )
         content = transcript(room, target, kind)
-        file = quote(f"{room.name}.{target}.{kind}")
-        headers = {
-            "content-disposition": f"attachment; filename*=utf-8''{file}",  # RFC 5987
-            "cache-control": "no-store",
-        }
+        file = f"{room.name}.{target}.{kind}"
+        named = f'filename="{file}"' if file.isascii() else f"filename*=utf-8''{quote(file)}"
+        headers = {"content-disposition": f"attachment; {named}", "cache-control": "no-store"}
         return Response(content, media_type=FORMATS[kind], headers=headers)
 
     routes: list[BaseRoute] = [

@@ -27,6 +27,15 @@ from tests.fakes import agent as fakes
 WORDS = 13
 
 
+@pytest.fixture(autouse=True)
+def _signals():
+    """The command takes over signals, which processes started later would inherit."""
+    before = {number: signal.getsignal(number) for number in translate._ENDS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.fixture
 def engines(monkeypatch):
     found = fakes.FakeEngines()
@@ -200,6 +209,7 @@ def standard_input(monkeypatch, data):
         ({"to": ("Klingon",)}, b"", "unknown language 'Klingon'"),
         ({"to": ("it",)}, b"", "no head set for en-it"),
         ({"to": ("de", "--output", "nowhere/talk")}, b"", "nowhere"),
+        ({"to": ("de", "--output", "/")}, b"", "--output /: expected the beginning of a file name"),
         ({"to": ("",)}, b"", "--target: expected language codes"),
         ({"to": ("de", "--output", "taken")}, b"", "taken.de.txt is a folder or not writable"),
         ({"source": "-"}, None, "standard input is a terminal"),
