@@ -91,7 +91,7 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
 def _merge_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("sets", nargs="+", metavar="SET", help="head sets of one model, names or paths")
-    text = "head sets of further targets, only to judge the merged one; repeatable"
+    text = "head sets of further targets, only to judge the merged one"
     add("--judge", nargs="+", default=[], metavar="SET", help=text)
     add("--keep", type=int, default=8, metavar="K", help="heads in the set; 8")
     add("--output", type=Path, required=True, metavar="FILE", help="the head set")

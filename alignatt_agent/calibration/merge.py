@@ -49,7 +49,7 @@ def load_scored(name: str) -> Scored:
     raw = json.loads(find_resource("head_sets", name, (".json",)).read_text(encoding="utf-8"))
     scores = {
         (layer, head): score
-        for layer, row in enumerate(raw["ts_matrix"] or [])
+        for layer, row in enumerate(raw.get("ts_matrix") or [])
         for head, score in enumerate(row)
         if score is not None
     }
@@ -60,8 +60,10 @@ def merge(sets: Sequence[Scored], keep: int) -> tuple[dict[str, Any], list[Head]
     """Return the content of a head-set file for any target, and its heads, best first.
 
     Raises:
-        HeadSetError: the sets are not of one model, row and source language.
+        HeadSetError: the sets are not of one model, row and source language, or none is kept.
     """
+    if keep < 1:
+        raise HeadSetError(f"--keep {keep}: a set holds one head or more")
     first = sets[0].head_set
     for other in (item.head_set for item in sets):
         for what in ("model", "revision", "row", "num_layers", "num_heads"):

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from alignatt_agent.config.errors import ConfigError
+from alignatt_agent.config.head_sets import ANY
 from alignatt_agent.config.languages import LANGUAGES
 from alignatt_agent.types.running_text import split_words
 
-ANY_TARGET = "*"
 INFLECTION = 3
 """Letters that a word needs to be found in longer ones, and that those may add."""
 
@@ -25,7 +25,7 @@ class Term:
 
     Attributes:
         text: as it is spoken.
-        translations: by target code; one for all targets stands at ``ANY_TARGET``.
+        translations: by target code; one for all targets stands at ``ANY``.
     """
 
     text: str
@@ -33,7 +33,7 @@ class Term:
 
     def translation(self, target: str) -> str | None:
         """Return the translation into a target, by its code."""
-        return self.translations.get(target, self.translations.get(ANY_TARGET))
+        return self.translations.get(target, self.translations.get(ANY))
 
     def occurs(self, words: Sequence[str]) -> bool:
         """Whether the term, or an inflected form of it, is among the words of a sentence."""
@@ -63,7 +63,7 @@ def _parse(line: str) -> Term:
     found = [_FOR_TARGET.fullmatch(part) for part in given.split("|")]
     named = {match[1]: match[2] for match in found if match and match[1] in _CODES}
     if text.strip() and given.strip() and not named and len(found) == 1:
-        return Term(text.strip(), {ANY_TARGET: given.strip()})
+        return Term(text.strip(), {ANY: given.strip()})
     if not text.strip() or len(named) < len(found):
         raise ConfigError(
             f"speech.context: {line!r}: expected TERM, TERM = TRANSLATION, or TERM = de: "

@@ -6,7 +6,7 @@ import hmac
 import ipaddress
 from collections.abc import Collection
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.requests import HTTPConnection
 
@@ -79,7 +79,7 @@ class Limits:
                 "host", f"this server is not known as {host!r}: add --origin https://{host}"
             )
         origin = connection.headers.get("origin")
-        if origin and _address(origin) != host and origin not in self.origins:
+        if origin and _split(origin).netloc != host and origin not in self.origins:
             shown = origin[:80]
             raise RefusedError("origin", f"a page of {shown} may not connect: add --origin {shown}")
         accepted = [item for item in (self.token, viewing and self.viewer_token) if item]
@@ -109,14 +109,11 @@ def _same(given: str, wanted: str) -> bool:
 
 
 def _host(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
+    return _split(url).hostname or ""
 
 
-def _address(origin: str) -> str:
+def _split(url: str) -> SplitResult:
     try:
-        return urlsplit(origin).netloc
+        return urlsplit(url)
     except ValueError:  # e.g. http://[
-        return ""
+        return urlsplit("")

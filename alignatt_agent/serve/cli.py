@@ -33,7 +33,6 @@ exit status: 0 stopped; 1 the engines failed; 2 nothing was started
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import signal
 import threading
@@ -167,7 +166,7 @@ def read_limits(arguments: Namespace) -> Limits:
         if parts.scheme not in ("http", "https") or not parts.netloc or parts.path not in ("", "/"):
             raise ConfigError(f"--origin has to be like https://talks.example.org, got {origin!r}")
     for name in ("max_speakers", "max_viewers", "idle", "keep"):
-        if not 0 < getattr(arguments, name) < math.inf:  # nan, too
+        if not getattr(arguments, name) > 0:  # nan, too
             option = name.replace("_", "-")
             raise ConfigError(f"--{option} has to be more than 0, got {getattr(arguments, name)}")
     if not 0 <= arguments.port < 2**16:

@@ -27,7 +27,7 @@ PROTOCOL = 1
 MAX_WORDS = 2_000
 """Words of one utterance."""
 
-Said = Annotated[tuple[tuple[str, str], ...], Field(max_length=64)]
+EarlierSentences = Annotated[tuple[tuple[str, str], ...], Field(max_length=64)]
 """Sentences and their translations; a client that connects again sends its last ones."""
 
 Heard = Annotated[tuple[tuple[str, float | None, float | None], ...], Field(max_length=MAX_WORDS)]
@@ -43,7 +43,7 @@ class Init(BaseModel):
     target_lang: str
     preset: str | None = None
     context_text: str | None = Field(default=None, max_length=20_000)
-    history: Said = ()
+    history: EarlierSentences = ()
 
 
 class Tail(BaseModel):
