@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 
 import pytest
 from starlette.testclient import TestClient
@@ -30,6 +31,7 @@ from tests.serve.live import (
 OPENAI = "/v1/realtime/translations"
 INIT = {"type": "init", "protocol_version": 1, "source_lang": "en", "target_lang": "de"}
 UPDATE = {"type": "update", "seq": 1, "utterance_id": 0, "words": [["word0", 0, 400]]}
+HALF = {"words": [["\ud800", 0, 400]]}
 SIMULSTREAM = {"sample_rate": 16000, "source_lang": "English", "target_lang": "German"}
 APPEND = {"type": "session.input_audio_buffer.append"}
 
@@ -71,7 +73,7 @@ def shared(tmp_path_factory):
         pytest.param("/ws", [ours(session="x")], "session", id="no such session"),
         pytest.param("/ws", [ours(), b"abc"], "odd-bytes", id="odd bytes"),
         pytest.param("/ws", [ours()] * 2, "message", id="start twice"),
-        pytest.param("/ws", [ours(session="\ud800")], "json", id="surrogate"),
+        pytest.param("/ws", [json.dumps(ours(session="\ud800"))], "json", id="surrogate"),
         pytest.param("/ws", [ours(), bytes(MAX_MESSAGE + 2)], "message-size", id="long message"),
         ("/", theirs(target_lang="klingon"), "language"),
         ("/", theirs(target_lang=None), "language"),
@@ -91,7 +93,7 @@ def shared(tmp_path_factory):
         ("/mt", [UPDATE], "bad_protocol"),
         ("/mt", [{"type": "update", "seq": "x"}], "bad_protocol"),
         ("/mt", [{"type": "other"}], "bad_protocol"),
-        pytest.param("/mt", [INIT, UPDATE | {"words": [["\ud800", 0, 400]]}], "json", id="half"),
+        pytest.param("/mt", [INIT, json.dumps(UPDATE | HALF)], "json", id="half"),
     ],
 )
 def test_abuse_is_refused_with_a_reason_and_leaves_no_trace(shared, path, messages, code):
