@@ -153,11 +153,12 @@ class Subtitles:
             text = f"{head}\nNOTE {self._note}\n{text[len(head) :]}"
         self._path.write_text(text, encoding="utf-8")
         pace = form.speed if form.spaced else form.speed / 2
-        fast = f"{subtitles.too_fast(cues, form)} above {pace:g} characters a second"
+        fast = f", {subtitles.too_fast(cues, form)} above {pace:g} characters a second"
+        fast = fast if self._cut is subtitles.spoken_cues else ""  # captions that roll up stay
         guessed = sum(unit.spoken.interpolated for unit in self._units)
         more = f"; times of {guessed} of {len(self._units)} units are interpolated"
         more = (more if guessed else "") + (f"; {self._note}" if self._note else "")
-        return f"{self._path}: {len(cues)} cues, {fast}{more}"
+        return f"{self._path}: {len(cues)} cues{fast}{more}"
 
 
 def _close(stream: TextIO, name: str) -> str:

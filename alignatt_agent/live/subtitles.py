@@ -11,7 +11,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from itertools import chain
+from itertools import accumulate, chain
+from math import inf
 
 from alignatt_agent.translation.units import CLOSING, QUOTES, ends_clause, is_punctuation
 from alignatt_agent.types import SourceSpan
@@ -21,6 +22,12 @@ SHORTEST_S, LONGEST_S = 5 / 6, 7.0
 GAP_S = 1 / 12
 PAUSE_S = 1.5
 """Longer silence parts two cues."""
+SHIFT_S = 0.5
+"""A cue begins so long before or after its first word if that gives time to read."""
+FASTEST = 25 / 17
+"""Times the reading speed: no cue is faster if a shift can prevent it."""
+NEAR = 8
+"""Units among which the start of the next cue is looked for: order differs between languages."""
 SENTENCE = ".!?…。！？؟।॥"  # noqa: RUF001
 """Marks that end a sentence."""
 
@@ -79,21 +86,17 @@ def width(text: str) -> int:
 def spoken_cues(units: Sequence[Said], form: Layout) -> list[Cue]:
     """Cut ``units`` into cues on the clock of the speech, for a recording.
 
-    A cue begins when the first of its source words was spoken, whatever the order of its units;
-    only the shortest time of the previous cue may delay it.
+    A cue begins when the first of its source words was spoken, whatever the order of its units,
+    within ``SHIFT_S``; only the shortest time of the previous cue may delay it further.
     """
-    groups = _groups(_atoms(units, form), form)
-    starts: list[float] = []
-    for group in groups:
-        earliest = starts[-1] + SHORTEST_S + GAP_S if starts else 0.0
-        starts.append(max(earliest, min(unit.spoken.start for unit in group)))
+    groups = _groups(list(_atoms(units, form)), form)
+    starts = _starts(groups, form)
     cues = []
-    for number, (group, start) in enumerate(zip(groups, starts, strict=True)):
+    for group, start, limit in zip(groups, starts, [*starts[1:], inf], strict=True):
         lines = _wrap(group, form)
         read = sum(map(width, lines)) / form.speed
         wanted = max(start + SHORTEST_S, start + read, *(unit.spoken.end for unit in group))
-        limits = [next_start - GAP_S for next_start in starts[number + 1 : number + 2]]
-        cues.append(Cue(start, min(wanted, start + LONGEST_S, *limits), lines))
+        cues.append(Cue(start, min(wanted, start + LONGEST_S, limit - GAP_S), lines))
     return cues
 
 
@@ -200,39 +203,66 @@ def _cut(unit: Said, columns: int) -> Iterator[Said]:
     yield replace(unit, text=piece)
 
 
-def _groups(atoms: Iterable[Said], form: Layout) -> list[list[Said]]:
-    """Part units into cues: at pauses and sentence ends, and where two lines are full."""
-    groups: list[list[Said]] = []
-    for unit in atoms:
-        last = groups[-1] if groups else []
-        if not last or _ends(last, unit, form):
-            groups.append([unit])
-        elif _wrap([*last, unit], form):
-            last.append(unit)
-        else:
-            cut = _clause(last, form)
-            groups[-1:] = [last[:cut], [*last[cut:], unit]] if cut < len(last) else [last, [unit]]
-    return groups
+def _groups(atoms: Sequence[Said], form: Layout) -> list[Sequence[Said]]:
+    """Part units into cues at the smallest total cost."""
+    ends = [unit.text.rstrip(QUOTES).endswith(tuple(SENTENCE)) for unit in atoms]
+    best = [(0.0, 0)]  # cost of the cues up to a unit, and where the last of them begins
+    for end in range(1, len(atoms) + 1):
+        closed = ends[end - 1] or end == len(atoms)
+        cut = 0 if closed else 1 if ends_clause(atoms[end - 1].text) else 3
+        coming = min((unit.spoken.start for unit in atoms[end : end + NEAR]), default=inf) - GAP_S
+        options = []
+        for begin, columns, start in _fitting(atoms, end, form):
+            missing_s = columns / form.speed - max(0.0, coming - start)
+            cost = best[begin][0] + 1 + cut + 2 * max(0.0, missing_s)
+            if inner := sum(ends[begin : end - 1]):
+                cost += 2 * inner if closed else 30  # no sentence begins in the cue before
+            elif not closed or not (begin == 0 or ends[begin - 1]):
+                cost += 2 * max(0.0, 1 - columns / form.columns)  # a fragment
+            options.append((cost, begin))
+        best.append(min(options))
+    groups, end = [], len(atoms)
+    while end:
+        begin = best[end][1]
+        groups.append(atoms[begin:end])
+        end = begin
+    return groups[::-1]
 
 
-def _ends(group: Sequence[Said], unit: Said, form: Layout) -> bool:
-    """Whether a cue ends before ``unit``, even if it is not full."""
-    start = min(item.spoken.start for item in group)
-    end = max(item.spoken.end for item in group)
-    if unit.spoken.start - end > PAUSE_S or max(end, unit.spoken.end) - start > LONGEST_S:
-        return True
-    closed = group[-1].text.rstrip(QUOTES).endswith(tuple(SENTENCE))
-    return closed and _total(group, form) > form.columns / 2
+def _fitting(atoms: Sequence[Said], end: int, form: Layout) -> Iterator[tuple[int, int, float]]:
+    """Yield where a cue that ends before ``atoms[end]`` may begin, its columns, and its start."""
+    columns = line = -len(form.glue)
+    rows, start, last = 1, inf, -inf
+    for begin in range(end - 1, -1, -1):
+        spoken, more = atoms[begin].spoken, width(atoms[begin].text) + len(form.glue)
+        line += more
+        if line > form.columns:
+            rows, line = rows + 1, more - len(form.glue)
+        pause = start - spoken.end
+        start, last = min(start, spoken.start), max(last, spoken.end)
+        if rows > LINES or (begin < end - 1 and (pause > PAUSE_S or last - start > LONGEST_S)):
+            return
+        columns += more
+        yield begin, columns, start
 
 
-def _clause(group: Sequence[Said], form: Layout) -> int:
-    """Return where to cut a full cue: behind its last clause, if that leaves half a cue."""
-    for count in range(len(group), 0, -1):
-        if _total(group[:count], form) < _total(group, form) / 2:
-            break
-        if ends_clause(group[count - 1].text):
-            return count
-    return len(group)
+def _starts(groups: Sequence[Sequence[Said]], form: Layout) -> list[float]:
+    """Return when cues begin: at their first words, shifted where cues need more time."""
+    least = SHORTEST_S + GAP_S
+    read = [max(SHORTEST_S, _total(group, form) / form.speed) for group in groups]
+    heard = [min(unit.spoken.start for unit in group) for group in groups]
+    heard = list(accumulate(heard, lambda before, own: max(before + least, own)))
+    soonest, latest = list(heard), [time + SHIFT_S for time in heard]
+    for k in range(len(groups) - 2, -1, -1):
+        bound = heard[k] - SHIFT_S
+        soonest[k] = max(bound, min(heard[k], soonest[k + 1] - read[k] - GAP_S))
+        hurried = max(SHORTEST_S, read[k] / FASTEST) + GAP_S
+        latest[k] = max(bound, min(latest[k], latest[k + 1] - hurried))
+    starts: list[float] = []
+    for k in range(len(groups)):
+        shown, is_read = (starts[-1] + least, starts[-1] + read[k - 1] + GAP_S) if k else (0.0, 0.0)
+        starts.append(max(shown, min(latest[k], max(soonest[k], is_read))))
+    return starts
 
 
 def _total(group: Sequence[Said], form: Layout) -> int:

@@ -5,6 +5,7 @@ import itertools
 import re
 from html import unescape
 
+import numpy as np
 import pytest
 import webvtt
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from alignatt_agent.live.subtitles import (
     GAP_S,
     LINES,
     LONGEST_S,
+    SHIFT_S,
     SHORTEST_S,
     SPACED,
     UNSPACED,
@@ -123,6 +125,50 @@ def test_a_cue_begins_with_its_earliest_word_and_ends_with_its_latest():
     ]
     (cue,) = spoken_cues(units, SPACED)
     assert (cue.start, cue.end, cue.lines) == (2.5, 4.9, ("Heute kommt er.",))
+
+
+LATE_VERB = [
+    *(("Ein", 71.6, 71.68), ("Manager", 71.68, 72.16), ("hat", 72.16, 72.48)),
+    *(("gedacht,", 72.16, 72.72), ("dass", 72.48, 72.72), ("ich", 72.72, 72.88)),
+    *(("diese", 73.68, 73.92), ("Gelände", 73.92, 74.4), ("mit", 74.4, 74.56)),
+    *(("unseren", 74.56, 74.8), ("Listen", 74.8, 75.28), ("geschlossen", 73.12, 73.68)),
+    *(("habe.", 72.88, 75.28), ("Wir", 76.4, 76.6), ("können", 76.6, 77.0), ("das.", 77.0, 77.4)),
+]
+"""Units of a talk of the embedded dev set: the last word translates an early one."""
+
+
+def test_a_late_verb_joins_a_cue_that_can_be_read():
+    units = [Said(text, SourceSpan(start, end), end) for text, start, end in LATE_VERB]
+    cues = spoken_cues(units, SPACED)
+    assert [" ".join(cue.lines) for cue in cues] == [
+        "Ein Manager hat gedacht,",
+        "dass ich diese Gelände mit unseren Listen geschlossen habe.",
+        "Wir können das.",
+    ]
+    assert too_fast(cues, SPACED) == 0
+    assert cues[0].start == pytest.approx(71.6 - 0.1, abs=0.5)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_cue_begins_far_from_its_words_or_inside_the_one_before(seed):
+    random = np.random.default_rng(seed)
+    lengths = random.integers(6, 16, 60)
+    units, time = [], 0.0
+    for length in map(
+        int, lengths
+    ):  # sentences of twenty characters a second: faster than can be read
+        for k in range(length):
+            text = "x" * int(random.integers(2, 11)) + "." * (k == length - 1)
+            spoken = SourceSpan(time, time + len(text) / 20)
+            units.append(Said(text, spoken, time))
+            time += (len(text) + 1) / 20
+    cues, rest = spoken_cues(units, SPACED), iter(units)
+    for cue in cues:
+        own = [next(rest) for _ in " ".join(cue.lines).split()]
+        assert abs(cue.start - own[0].spoken.start) <= SHIFT_S + 0.1
+        assert sum(map(len, cue.lines)) <= 25 * (cue.end - cue.start) + 1e-6
+        inner = [unit.text.endswith(".") for unit in own]
+        assert not any(inner[:-1]) or inner[-1]
 
 
 def test_cues_above_the_reading_speed_are_counted():
