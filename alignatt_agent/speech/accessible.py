@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 
-from alignatt_agent.speech.hypothesis import ROUNDING_S
+from alignatt_agent.speech.hypothesis import ROUNDING_S, common_prefix
 from alignatt_agent.types import Access, SpeechUpdate
+
+_MARKS = re.compile(r"\W+$")
 
 
 def with_access(update: SpeechUpdate, access: Access) -> SpeechUpdate:
@@ -15,3 +19,13 @@ def with_access(update: SpeechUpdate, access: Access) -> SpeechUpdate:
     if access.stable_only:
         ready = min(ready, update.stable)
     return replace(update, live=replace(update.live, accessible=ready))
+
+
+def probably_accessible(before: Sequence[str], texts: Sequence[str], stable_only: bool) -> int:
+    """Return how many of new words, not timed yet, will probably be accessible.
+
+    The last one probably goes on, unless it stood before and only got its mark.
+    """
+    over = bool(before) and _MARKS.sub("", before[-1]) == _MARKS.sub("", texts[-1])
+    ready = len(texts) - (not over)
+    return min(ready, common_prefix(before, texts)) if stable_only else ready

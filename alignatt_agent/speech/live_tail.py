@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,12 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from alignatt_agent.config.sections import SpeechConfig
-from alignatt_agent.speech.accessible import with_access
+from alignatt_agent.speech.accessible import probably_accessible, with_access
 from alignatt_agent.speech.commits import SILENT_S, committed, overflow_commit
 from alignatt_agent.speech.first_heard import first_heard
-from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis, common_prefix
+from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis
+from alignatt_agent.speech.recognizer import SHORTEST_S
 from alignatt_agent.speech.sentences import last_sentence_end, split_sentences
 from alignatt_agent.speech.waveform import (
+    QUIET_RMS,
     SILENCE_RMS,
     Intake,
     audible,
@@ -45,14 +46,8 @@ from alignatt_agent.types.stopwatch import Stopwatch
 
 LOGGER = logging.getLogger(__name__)
 
-QUIET_RMS = 0.01
-"""An empty hypothesis of audio below -40 dBFS is accepted at once."""
 SILENCE_KEPT_S = 0.5
 """Silence that stays in the tail, for the onset of the next word."""
-SHORTEST_S = 0.1
-"""Feature extractors fail on shorter tails."""
-
-_MARKS = re.compile(r"\W+$")
 
 
 class LiveTail:
@@ -167,8 +162,7 @@ class LiveTail:
         if self.tail_s >= SHORTEST_S and level >= SILENCE_RMS:
             with self._watch.stage("asr"):
                 text = self._transcript(audio)
-        if text is None:
-            # The last hypothesis stays, as without this chunk.
+        if text is None:  # the last hypothesis stays, as without this chunk
             if not self._doubted:
                 LOGGER.warning(
                     "the transcript of %.1f s of audio does not end and is left out "
@@ -213,20 +207,13 @@ class LiveTail:
         return [Word(text, *(min(max(time, low), high) for time in span)) for text, span in kept]
 
     def _pass_on(self, texts: Sequence[str]) -> None:
-        """Pass on new words, unless a sentence among them probably closes now.
-
-        The last one probably goes on, unless it stood before and only got its mark.
-        """
-        before = self._tail.texts
+        """Pass on new words, unless a sentence among them probably closes now."""
         closes = last_sentence_end(texts, len(texts) - 1)
-        if self.on_hypothesis is None or texts == before or closes:
-            return
-        over = bool(before) and _MARKS.sub("", before[-1]) == _MARKS.sub("", texts[-1])
-        ready = len(texts) - (not over)
-        if self._config.stable_only:
-            ready = min(ready, common_prefix(before, texts))
-        words = [Word(text, self.now, self.now) for text in texts]
-        self.on_hypothesis(SourceView((*self._open, *words), len(self._open) + ready))
+        if self.on_hypothesis is not None and texts != self._tail.texts and not closes:
+            stable_only = self._config.stable_only
+            ready = probably_accessible(self._tail.texts, texts, stable_only)
+            words = [Word(text, self.now, self.now) for text in texts]
+            self.on_hypothesis(SourceView((*self._open, *words), len(self._open) + ready))
 
     def _transcript(self, audio: FloatArray) -> str | None:
         expected = join_words(self._tail.texts) if self._verify else ""

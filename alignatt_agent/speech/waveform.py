@@ -19,6 +19,8 @@ FRAME = SAMPLE_RATE // 50
 
 SILENCE_RMS = 0.001
 """Audio below -60 dBFS in its loudest frame is silent: recognizers invent words there."""
+QUIET_RMS = 0.01
+"""An empty hypothesis of audio below -40 dBFS is accepted at once."""
 
 NEAR_S = 0.1
 """Error of word times."""

@@ -18,8 +18,22 @@ import pytest
 from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.types import EngineError
 from tests.engine.batches import cases, check_begins, check_rows, crowd, together
+from tests.engine.test_fork_server import outcome
 from tests.engine.workers import serving
 from tests.fixtures.engines import make_prompt
+
+OWNER = """
+import sys, time
+
+if __name__ == "__main__":
+    from multiprocessing import forkserver
+    from alignatt_agent.config.agent_config import ModelConfig
+    from alignatt_agent.engine import pool
+    model = ModelConfig(path=sys.argv[1], dtype="float32")
+    engine = pool.start("translation", model, [(0, 1)])
+    print(forkserver._forkserver._forkserver_pid, *engine.pids, flush=True)
+    time.sleep(120)
+"""
 
 FORKING = """
 import os, sys, time
@@ -89,3 +103,7 @@ def test_engines_are_spawned_where_vllm_would_fork(checkpoints, tmp_path):
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(engine, signal.SIGKILL)
+
+
+def test_an_engine_and_its_server_end_with_their_owner(checkpoints, tmp_path):
+    assert not outcome(OWNER, tmp_path / "owner.py", "owner", str(checkpoints / "gemma4"))

@@ -20,19 +20,6 @@ import pytest
 from alignatt_agent.engine import fork_server
 from alignatt_agent.engine.options import engine_environment
 
-OWNER = """
-import sys, time
-
-if __name__ == "__main__":
-    from multiprocessing import forkserver
-    from alignatt_agent.config.agent_config import ModelConfig
-    from alignatt_agent.engine import pool
-    model = ModelConfig(path=sys.argv[1], dtype="float32")
-    engine = pool.start("translation", model, [(0, 1)])
-    print(forkserver._forkserver._forkserver_pid, *engine.pids, flush=True)
-    time.sleep(120)
-"""
-
 WATCHED = """
 import multiprocessing, os, time
 from alignatt_agent.engine.plugin import _end_with
@@ -137,10 +124,6 @@ def outcome(script: str, path: Path, killed: str, *arguments: str) -> list[psuti
         owner.kill()
         owner.wait()
         owner.stdout.close()
-
-
-def test_an_engine_and_its_server_end_with_their_owner(checkpoints, tmp_path):
-    assert not outcome(OWNER, tmp_path / "owner.py", "owner", str(checkpoints / "gemma4"))
 
 
 @pytest.mark.parametrize("killed", ["owner", "server"])
