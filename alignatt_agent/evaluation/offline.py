@@ -63,7 +63,9 @@ def translate(
     source, goal = language(resolved.config.source_language), language(target)
     found: dict[str, str] = {}
     for talk, text in transcripts.items():
-        translator = open_stream(resolved, engines, source, [goal]).targets[goal.code].translator
+        context = resolved.config.speech.context_of(talk)
+        stream = open_stream(resolved, engines, source, [goal], context)
+        translator = stream.targets[goal.code].translator
         sentences, rest = split_sentences(
             [Word(item, 0.0, 0.0) for item in split_words(text)], None
         )

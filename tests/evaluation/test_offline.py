@@ -9,6 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
+from alignatt_agent.cascade.open_stream import open_stream
 from alignatt_agent.cli import main
 from alignatt_agent.evaluation.agent_choice import choose_agent
 from alignatt_agent.evaluation.devset import load_devset
@@ -103,12 +104,18 @@ def test_the_command_scores_on_the_segments_of_the_dev_set(call, monkeypatch, ca
         "alignatt_agent.cascade.loading.load_engines", lambda *given: asked.append(given) or engines
     )
     monkeypatch.setattr("alignatt_agent.evaluation.offline.check_requests", lambda *_: None)
+    opened = []
+    monkeypatch.setattr(
+        "alignatt_agent.evaluation.offline.open_stream",
+        lambda *given: opened.append(given[-1]) or open_stream(*given),
+    )
     out = call.root / "offline"
     given = ["offline", "--config", str(call.root / "low.yaml"), "--devset", str(call.devset)]
     given += ["--set", "speech.context=[a = b]", "--output", str(out), "--target"]
     assert main([*given, "German", "zh"]) == 0
     assert re.search(r"^de +9\d\.\d\d|^de +100\.00", capsys.readouterr().out, flags=re.M)
     assert fakes.FakeRecognizer.contexts[-1] == "a"
+    assert set(opened) == {"a = b"}  # translations of terms are for the translator
     assert asked[0][1]  # a closed sentence reads rows, too: of these heads
     for target in ("de", "zh"):
         written = json.loads((out / target / "offline.json").read_text())
