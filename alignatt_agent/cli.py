@@ -20,6 +20,7 @@ COMMANDS = {
     "asr": ("evaluation.asr", "the speech side of a run: word errors, latency, the live tail"),
     "compare": ("evaluation.compare", "differences of two runs, with paired significance"),
     "calibrate": ("calibration.cli", "find the alignment heads of any model and direction"),
+    "fetch": ("doctor.fetch", "download the models of a configuration, at pinned revisions"),
     "doctor": ("doctor.cli", "check this machine: versions, models, memory, the engine"),
     "submission": ("submission.cli", "build, check and serve an IWSLT bundle"),
 }

@@ -17,6 +17,12 @@ EMBEDDED = "micro_models"
 ROLES = ("asr", "aligner", "translation")
 """The models of the cascade, as ``models`` names them; one may be missing."""
 
+NOT_FETCHED = [
+    *("*.bin", "*.ckpt", "*.gguf", "*.h5", "*.msgpack", "*.onnx*", "*.pt", "*.pth", "*.fp32*"),
+    *("original/*", "onnx/*"),
+]
+"""Files of a checkpoint that nothing here reads, as patterns: weights in other formats."""
+
 _TOKENIZERS = ("tokenizer.json", "vocab.json", "*.model")
 
 _HASH_WHOLE_BELOW = 64 * 1024 * 1024
@@ -59,7 +65,7 @@ def locate_one(model: ModelConfig) -> Path:
     """
     found = find_files(model)
     if found is None:
-        raise CheckpointError(f"{_title(model)} is not on this machine; {_remedy(model)}")
+        raise CheckpointError(f"{title(model)} is not on this machine; {_remedy(model)}")
     _require_complete(found, model)
     return found
 
@@ -68,7 +74,7 @@ def find_files(model: ModelConfig) -> Path | None:
     """Return the local directory of a checkpoint, complete or not; ``None`` where there is none."""
     with contextlib.suppress(FileNotFoundError):
         return find_path(model.path)
-    return _cached_snapshot(model) if _is_hub_id(model) else None
+    return _cached_snapshot(model) if is_hub_id(model) else None
 
 
 def require_tokenizer(role: str, model: ModelConfig) -> None:
@@ -102,9 +108,15 @@ def identity(model: ModelConfig, located: ModelConfig) -> str:
     return f"{model.path}#sha256:{fingerprint(Path(located.path))}"
 
 
-def _is_hub_id(model: ModelConfig) -> bool:
+def is_hub_id(model: ModelConfig) -> bool:
+    """Whether a path may be an id of the hub, ``owner/name``."""
     parts = model.path.split("/")
     return len(parts) == 2 and all(parts) and parts[0] not in (".", "..", "~", EMBEDDED)
+
+
+def title(model: ModelConfig) -> str:
+    """Name a configured checkpoint: its path, with its revision where it is pinned."""
+    return f"{model.path}@{model.revision}" if model.revision else model.path
 
 
 def _cached_snapshot(model: ModelConfig) -> Path | None:
@@ -112,9 +124,12 @@ def _cached_snapshot(model: ModelConfig) -> Path | None:
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(model.path, revision=model.revision, local_files_only=True))
+        found = snapshot_download(
+            model.path, revision=model.revision, local_files_only=True, ignore_patterns=NOT_FETCHED
+        )
     except (LocalEntryNotFoundError, FileNotFoundError):
         return None
+    return Path(found)
 
 
 def _require_complete(path: Path, model: ModelConfig) -> None:
@@ -129,13 +144,9 @@ def _require_complete(path: Path, model: ModelConfig) -> None:
         missing.append("*.safetensors")
     if missing:
         raise CheckpointError(
-            f"{_title(model)} in {path} is incomplete, it lacks {', '.join(missing)}; "
+            f"{title(model)} in {path} is incomplete, it lacks {', '.join(missing)}; "
             f"{_remedy(model)}"
         )
-
-
-def _title(model: ModelConfig) -> str:
-    return f"{model.path}@{model.revision}" if model.revision else model.path
 
 
 def _remedy(model: ModelConfig) -> str:
@@ -144,13 +155,8 @@ def _remedy(model: ModelConfig) -> str:
             f"{EMBEDDED}/ is part of the repository: run from a checkout, restore it with "
             f"`git checkout -- {EMBEDDED}` or rebuild it with `make micro-models`"
         )
-    if _is_hub_id(model):
-        if model.revision:
-            return f"fetch it with `hf download {model.path} --revision {model.revision}`"
-        return (
-            f"fetch it with `hf download {model.path}`; pin it: the folder that it prints ends "
-            "with the commit that belongs to `revision`"
-        )
+    if is_hub_id(model):
+        return f"fetch it with `alignatt fetch {title(model)}`"
     return (
         "the path was looked up in the working directory and in the checkout; "
         "correct it in the configuration"

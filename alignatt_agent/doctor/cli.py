@@ -75,7 +75,7 @@ def build_parser() -> argparse.ArgumentParser:
 def examine(config: AgentConfig, arguments: argparse.Namespace) -> Iterator[Check]:
     """Run all checks; those with engines only where the others pass."""
     static = []
-    for check in _static(config):
+    for check in _static(config, arguments.config):
         static.append(check)
         yield check
     if not exit_status(static):
@@ -99,12 +99,12 @@ def examine(config: AgentConfig, arguments: argparse.Namespace) -> Iterator[Chec
         yield from engine_checks.examine(resolve(config))
 
 
-def _static(config: AgentConfig) -> Iterator[Check]:
+def _static(config: AgentConfig, name: str) -> Iterator[Check]:
     machine = machine_checks.look_around()
     yield from machine_checks.check_versions(machine)
     yield machine_checks.check_torchvision(machine)
     yield from machine_checks.check_device(machine)
-    found, located = config_checks.check_checkpoints(config)
+    found, located = config_checks.check_checkpoints(config, name)
     yield from found
     weights = {role: config_checks.weight_bytes(model) for role, model in located.items()}
     yield config_checks.check_memory(machine, config, weights)

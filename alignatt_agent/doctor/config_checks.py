@@ -8,7 +8,7 @@ from pathlib import Path
 
 from alignatt_agent.cascade.contexts import check_requests
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
-from alignatt_agent.config.checkpoints import CheckpointError, identity, locate_one
+from alignatt_agent.config.checkpoints import CheckpointError, identity, is_hub_id, locate_one
 from alignatt_agent.config.head_sets import HeadSetError
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved, head_set_for
@@ -23,25 +23,28 @@ _BFLOAT16_SINCE = 8.0
 """Compute capability, as vLLM demands it."""
 
 
-def check_checkpoints(config: AgentConfig) -> tuple[list[Check], dict[str, ModelConfig]]:
-    """Look for the checkpoints; those that are there are returned with their directory."""
+def check_checkpoints(
+    config: AgentConfig, name: str = "CONFIG"
+) -> tuple[list[Check], dict[str, ModelConfig]]:
+    """Look for the checkpoints of a configuration; returns those that are there, located."""
     checks: list[Check] = []
     found: dict[str, ModelConfig] = {}
     for role in config.models.roles:
         model: ModelConfig = getattr(config.models, role)
-        name = f"{role} checkpoint"
+        title = f"{role} checkpoint"
         try:
             path = locate_one(model)
         except CheckpointError as error:
             what, _, fix = str(error).partition("; ")
-            checks.append(Check(name, "FAIL", what, fix))
+            fix = f"run `alignatt fetch {name}`" if is_hub_id(model) else fix
+            checks.append(Check(title, "FAIL", what, fix))
             continue
         located = model.model_copy(update={"path": str(path), "revision": None})
         found[role] = located
         pinned = model.revision or model.path.startswith((".", "/", "~")) or "#" in model.path
         here, fix = identity(model, located), f"pin it: set models.{role}.revision to {path.name}"
         loose = not pinned and "snapshots" in path.parts
-        checks.append(Check(name, *(("warn", here, fix) if loose else ("ok", here))))
+        checks.append(Check(title, *(("warn", here, fix) if loose else ("ok", here))))
     return checks, found
 
 

@@ -76,7 +76,7 @@ def as_written(config: AgentConfig) -> tuple[str, list[str]]:
         try:
             locate_one(model)
         except CheckpointError:
-            missing.append(f"hf download {model.path}")
+            missing.append(f"alignatt fetch {model.path}")
     try:
         resolve(config)
     except CheckpointError as error:

@@ -37,10 +37,10 @@ def test_every_command_has_help_with_an_example(capsys, command, words):
         (["--source", "fr"], "en-de/it/zh, not fr-de"),
         (["--devset", "tests"], "tests is not a dev set"),
         (["--aligner", "openai"], "needs --endpoint URL and --aligner-model"),
-        (["--model", "no/such-model"], "hf download no/such-model"),
+        (["--model", "no/such-model"], "alignatt fetch no/such-model"),
         (["--config", "no-such"], "no agent config named 'no-such'"),
         (["--model", ""], "--model or --config has to name the model"),
-        (["--model", "", "--config", "hy-mt-1.8b-low"], "tencent/HY-MT1.5-1.8B`; pin it"),
+        (["--model", "", "--config", "hy-mt-1.8b-low"], "tencent/HY-MT1.5-1.8B`"),
     ],
 )
 def test_nothing_is_started(capsys, monkeypatch, tmp_path, arguments, message):

@@ -51,7 +51,7 @@ def test_two_revisions_in_one_cache(cached, asked, taken):
 
 
 def test_a_revision_that_is_not_there_is_fetched_though_others_are(cached):
-    with pytest.raises(CheckpointError, match=rf"`hf download nobody/two --revision {THIRD}`"):
+    with pytest.raises(CheckpointError, match=rf"`alignatt fetch nobody/two@{THIRD}`"):
         locate_one(ModelConfig(path="nobody/two", revision=THIRD))
     (cached / FIRST / "model.safetensors").unlink()
     with pytest.raises(CheckpointError, match=r"incomplete, it lacks \*\.safetensors; fetch it"):

@@ -257,7 +257,7 @@ def test_checkpoints_that_are_missing_name_the_command(monkeypatch, tmp_path):
     models = MICRO.models.model_copy(update={"asr": gone})
     checks, found = check_checkpoints(MICRO.model_copy(update={"models": models}))
     assert failed(checks) == ["asr checkpoint"]
-    assert checks[0].fix == "fetch it with `hf download nobody/nothing-at-all --revision abc123`"
+    assert checks[0].fix == "run `alignatt fetch CONFIG`"
     assert set(found) == {"aligner", "translation"}
 
     snapshot = tmp_path / "snapshots" / "deadbeef"

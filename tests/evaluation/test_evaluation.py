@@ -135,7 +135,7 @@ def test_missing_checkpoints_are_all_named_with_the_command(call, monkeypatch, t
     assert status == 2
     models = ("Qwen/Qwen3-ASR-1.7B", "Qwen/Qwen3-ForcedAligner-0.6B", "google/gemma-4-E4B-it")
     for name in models:
-        assert re.search(rf"hf download {name} --revision [0-9a-f]{{40}}\b", error)
+        assert re.search(rf"alignatt fetch {name}@[0-9a-f]{{40}}\b", error)
 
 
 def test_incomplete_checkpoint_is_named(call, tmp_path):

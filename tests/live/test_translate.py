@@ -231,7 +231,7 @@ def test_what_cannot_work_is_refused(run, tmp_path, monkeypatch, given, piped, m
 def test_without_real_models_only_their_own_world_is_translated(run, capsys):
     assert cli.main(["translate", "talk.wav", "--target", "de"]) == 2
     err = capsys.readouterr().err
-    assert "hf download" in err
+    assert "alignatt fetch" in err
     assert "know only their own small world" in err
     known = str(find_path("micro_models/devset/wav/talk-a.wav"))
     for config, source, note in (

@@ -243,7 +243,7 @@ def test_missing_hub_weights_name_the_mount(image, monkeypatch, tmp_path, capsys
     (image / "systems" / "low" / "en-de.yaml").write_text(config.to_yaml())
     assert run("submission", ["serve", "low/en-de", "--root", str(image)]) == 2
     error = capsys.readouterr().err
-    assert "hf download google/gemma-4-E4B-it --revision" in error
+    assert "alignatt fetch google/gemma-4-E4B-it@" in error
     assert "-v FOLDER:/weights:ro" in error
 
 

@@ -1,0 +1,222 @@
+"""Download the models of a configuration from the Hugging Face hub, at their pinned revisions.
+
+Examples:
+  all models of a configuration:
+    alignatt fetch default-low
+  only print their sizes and the free disk space:
+    alignatt fetch default-low iwslt26-high --dry-run
+  one checkpoint by its id, at a commit or at the newest one:
+    alignatt fetch Qwen/Qwen3-ASR-0.6B
+
+Files go to the cache of the hub (HF_HOME or HF_HUB_CACHE says where). An interrupted download goes
+on with the same command where it stopped, also inside a file, and every weight file is compared
+with its SHA-256. Weights in other formats than safetensors are not fetched.
+
+exit status: 0 everything is on this machine; 1 a download failed; 2 nothing was downloaded
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from alignatt_agent.config.agent_config import ModelConfig, load_config
+from alignatt_agent.config.checkpoints import (
+    NOT_FETCHED,
+    CheckpointError,
+    is_hub_id,
+    locate_one,
+    title,
+)
+from alignatt_agent.config.command_line import page
+from alignatt_agent.config.resources import known_resources
+
+
+class FetchError(CheckpointError):
+    """A download failed; the same command resumes it."""
+
+    exit_status = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A weight file: its address, its place in the cache (its SHA-256 is the name), its bytes."""
+
+    url: str
+    blob: Path
+    size: int
+
+    @property
+    def part(self) -> Path:
+        """What was downloaded so far."""
+        return self.blob.with_name(f"{self.blob.name}.incomplete")
+
+    @property
+    def missing(self) -> int:
+        """Bytes still to be downloaded."""
+        there = [path for path in (self.blob, self.part) if path.exists()]
+        return self.size - (there[0].stat().st_size if there else 0)
+
+    def fetch(self) -> None:
+        """Download what is missing, then compare the file with its hash."""
+        from huggingface_hub.file_download import http_get
+        from huggingface_hub.utils._headers import build_hf_headers
+
+        self.blob.parent.mkdir(parents=True, exist_ok=True)
+        with self.part.open("ab+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # a second command waits for the first
+            if self.blob.exists():
+                return
+            there, headers = file.seek(0, os.SEEK_END), build_hf_headers()
+            http_get(self.url, file, resume_size=there, headers=headers, expected_size=self.size)
+            file.seek(0)
+            if hashlib.file_digest(file, "sha256").hexdigest() != self.blob.name:
+                self.part.unlink()
+                raise FetchError(f"{self.url} came damaged and was deleted; run the command again")
+            self.part.rename(self.blob)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint on the hub: its commit, the bytes of all its files, its weight files."""
+
+    model: ModelConfig
+    commit: str
+    size: int
+    weights: tuple[Weights, ...]
+
+    @property
+    def missing(self) -> int:
+        """Bytes of weights still to be downloaded."""
+        return sum(file.missing for file in self.weights)
+
+
+def look_up(model: ModelConfig) -> Checkpoint:
+    """Ask the hub for the files of a checkpoint, and whether this user may have them."""
+    from huggingface_hub import HfApi, hf_hub_url
+    from huggingface_hub.constants import HF_HUB_CACHE
+    from huggingface_hub.file_download import repo_folder_name
+    from huggingface_hub.utils._paths import filter_repo_objects
+
+    with _explained(model):
+        HfApi().auth_check(model.path)
+        info = HfApi().model_info(model.path, revision=model.revision, files_metadata=True)
+    found, commit = info.siblings or [], info.sha or "main"
+    kept = [*filter_repo_objects(found, ignore_patterns=NOT_FETCHED, key=lambda x: x.rfilename)]
+    blobs = Path(HF_HUB_CACHE, repo_folder_name(repo_id=model.path, repo_type="model"), "blobs")
+    weights = [
+        Weights(hf_hub_url(model.path, x.rfilename, revision=commit), blobs / x.lfs.sha256, x.size)
+        for x in kept
+        if x.lfs and x.size
+    ]
+    return Checkpoint(model, commit, sum(file.size or 0 for file in kept), tuple(weights))
+
+
+@contextmanager
+def _explained(model: ModelConfig) -> Iterator[None]:
+    """Turn errors of the hub into ours."""
+    from huggingface_hub import constants, errors
+
+    address = f"{constants.ENDPOINT}/{model.path}"
+    try:
+        yield
+    except FetchError:
+        raise
+    except errors.GatedRepoError:
+        raise CheckpointError(
+            f"{title(model)}: its license has to be accepted first: open {address}, accept it, "
+            "then run `hf auth login` (or set HF_TOKEN) and this command again"
+        ) from None
+    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
+        what = "revision" if isinstance(error, errors.RevisionNotFoundError) else "repository"
+        raise CheckpointError(
+            f"{title(model)}: {address} has no such {what}, or it is private: correct it, or run "
+            "`hf auth login` with an account that may read it"
+        ) from None
+    except Exception as error:  # the HTTP library of the hub's client changes with its version
+        reason = str(error).strip().partition("\n")[0]
+        raise FetchError(
+            f"{title(model)}: {address} failed ({type(error).__name__}: {reason}); check the "
+            "network, the proxy and HF_HUB_OFFLINE; the same command goes on where it stopped"
+        ) from error
+
+
+def require_disk(checkpoints: Sequence[Checkpoint]) -> str:
+    """Return a line with what is to be downloaded and what is free; refuse where that is short."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    cache = Path(HF_HUB_CACHE)
+    disk = next(folder for folder in (cache, *cache.absolute().parents) if folder.exists())
+    needed, free = sum(item.missing for item in checkpoints), shutil.disk_usage(disk).free
+    line = f"{_gb(needed)} to download, {_gb(free)} free in {cache}"
+    if needed > free:
+        raise CheckpointError(
+            f"{line}: free {_gb(needed - free)} more, or set HF_HOME to a folder on a larger disk"
+        )
+    return line
+
+
+def fetch(checkpoint: Checkpoint) -> Path:
+    """Download a checkpoint; returns its folder in the cache."""
+    from huggingface_hub import snapshot_download
+
+    model = checkpoint.model
+    with _explained(model):
+        for weights in checkpoint.weights:  # in this thread: Ctrl-C ends it at once
+            weights.fetch()
+        snapshot_download(model.path, revision=model.revision, ignore_patterns=NOT_FETCHED)
+    return locate_one(model)
+
+
+def models_of(names: Sequence[str]) -> list[ModelConfig]:
+    """Return the models that configurations, or ids such as ``owner/name@commit``, name."""
+    found: dict[tuple[str, str | None], ModelConfig] = {}
+    for name in names:
+        path, _, revision = name.partition("@")
+        models = [ModelConfig(path=path, revision=revision or None)]
+        if not is_hub_id(models[0]) or name.endswith((".yaml", ".yml")):
+            config = load_config(name).models
+            models = [getattr(config, role) for role in config.roles]
+        found |= {(model.path, model.revision): model for model in models}
+    return list(found.values())
+
+
+def _gb(size: int) -> str:
+    return f"{size / 1e9:.2f} GB"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
+    parser = argparse.ArgumentParser("alignatt fetch", **page(__doc__))
+    known = ", ".join(known_resources("agent_configs", ".yaml"))
+    text = f"configurations ({known}, or YAML files), or checkpoints: ID, or ID@COMMIT"
+    parser.add_argument("names", nargs="+", metavar="CONFIG", help=text)
+    parser.add_argument("--dry-run", action="store_true", help="print sizes, download nothing")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    arguments = build_parser().parse_args(argv)
+    checkpoints = []
+    for model in models_of(arguments.names):
+        if not is_hub_id(model) or Path(model.path).exists():
+            print(f"{model.path}: {locate_one(model)}, not of the hub")
+            continue
+        found = look_up(model)
+        checkpoints.append(found)
+        print(f"{model.path}@{found.commit}: {_gb(found.size)}, {_gb(found.missing)} missing")
+    if checkpoints:
+        print(require_disk(checkpoints), flush=True)
+    for item in [] if arguments.dry_run else checkpoints:
+        print(f"{title(item.model)}: complete in {fetch(item)}", flush=True)
+        if item.model.revision is None:
+            print(f"  not pinned: set its `revision` to {item.commit}")
+    return 0

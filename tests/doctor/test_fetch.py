@@ -1,0 +1,222 @@
+"""`alignatt fetch` against a hub on the loopback interface with the addresses of the real one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import namedtuple
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.config.checkpoints import CheckpointError, locate_one
+from alignatt_agent.doctor import fetch
+
+COMMIT = "c0ffee" + 34 * "0"
+FIRST, WEIGHTS = 11_000_000, random.Random(1).randbytes(12_000_000)  # written by 10 MB
+FILES = {
+    "config.json": b'{"model_type": "none"}',
+    "model.safetensors": WEIGHTS,
+    "original/consolidated.pth": b"another format" * 9,
+}
+SHA = {name: hashlib.sha256(data).hexdigest() for name, data in FILES.items()}
+NAME = f"someone/translator@{COMMIT}"
+
+
+class Hub(BaseHTTPRequestHandler):
+    """What the client asks for: metadata, access, tree, files with redirects to a store."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        server, path = self.server, self.path.partition("?")[0]
+        server.asked.append((self.command, path, self.headers.get("Range")))
+        owner, _, rest = path.removeprefix("/api/models/").removeprefix("/").partition("translator")
+        if owner != "someone/":
+            return self.answer(401, b"", {"X-Error-Code": "RepoNotFound"})
+        guarded = rest == "/auth-check" or rest.startswith("/resolve/")
+        known = self.headers.get("Authorization") == "Bearer let-me-in"
+        if server.gated and guarded and not known:
+            return self.answer(401, b"", {"X-Error-Code": "GatedRepo"})
+        if rest == "/auth-check":
+            return self.answer(200, b"{}")
+        if rest.startswith("/tree/"):
+            return self.answer(200, json.dumps([self.entry(name) for name in FILES]).encode())
+        if path.startswith("/api/"):
+            if rest not in ("", "/revision/main", f"/revision/{COMMIT}"):
+                return self.answer(404, b"", {"X-Error-Code": "RevisionNotFound"})
+            siblings = [
+                {"rfilename": name, "size": len(data), "blobId": "0" * 40, "lfs": self.lfs(name)}
+                for name, data in FILES.items()
+            ]
+            body = {"id": "someone/translator", "sha": COMMIT, "siblings": siblings}
+            return self.answer(200, json.dumps(body).encode())
+        name = re.fullmatch(rf"/resolve/{COMMIT}/(.+)|/store/(.+)", rest)
+        name = name.group(1) or name.group(2)
+        data, about = FILES[name], {"X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
+        if self.lfs(name) and rest.startswith("/resolve/"):
+            about |= {"X-Linked-Size": str(len(data)), "X-Linked-Etag": f'"{self.sha(name)}"'}
+            return self.answer(302, b"", about | {"Location": f"/someone/translator/store/{name}"})
+        about["ETag"] = f'"{self.sha(name)}"'
+        begin = int(re.findall(r"\d+", self.headers.get("Range", "0"))[0])
+        if begin:
+            about["Content-Range"] = f"bytes {begin}-{len(data) - 1}/{len(data)}"
+        return self.answer(206 if begin else 200, data[begin:], about)
+
+    do_HEAD = do_GET
+
+    def sha(self, name):
+        return SHA[name]
+
+    def lfs(self, name):
+        large = name.endswith((".safetensors", ".pth"))
+        size = len(FILES[name])
+        return {"sha256": self.sha(name), "size": size, "pointerSize": 130} if large else None
+
+    def entry(self, name):
+        size, lfs = len(FILES[name]), self.lfs(name)
+        found = {"type": "file", "path": name, "size": size, "oid": "0" * 40}
+        return found | ({"lfs": {"oid": lfs["sha256"], **lfs}} if lfs else {})
+
+    def answer(self, status, body, headers=()):
+        self.send_response(status)
+        headers = {"Content-Length": str(len(body)), **dict(headers)}
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        if self.server.damaged:
+            body = body.replace(WEIGHTS[-9:], b"corrupted")
+        try:
+            self.wfile.write(body[:FIRST])
+            if self.server.slow and body[FIRST:]:
+                self.server.slow.wait(20)
+            self.wfile.write(body[FIRST:])
+        except OSError:  # the client was killed
+            self.close_connection = True
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    http.daemon_threads, http.asked = True, []
+    http.gated = http.damaged = http.slow = None
+    threading.Thread(target=http.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{http.server_port}"
+    places = {"ENDPOINT": address, "HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": False}
+    for name, value in places.items():
+        monkeypatch.setattr(f"huggingface_hub.constants.{name}", value)
+    template = address + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)
+    for name in ("HF_TOKEN", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    yield http
+    http.shutdown()
+    http.server_close()
+
+
+def disk(monkeypatch, free):
+    usage = namedtuple("Usage", "free")(free)
+    monkeypatch.setattr("alignatt_agent.doctor.fetch.shutil.disk_usage", lambda _: usage)
+
+
+def test_sizes_come_first_then_the_files(hub, capsys, tmp_path):
+    assert fetch.main([NAME, "--dry-run"]) == 0
+    assert not (tmp_path / "hub").exists()
+    shown = capsys.readouterr().out
+    assert f"{NAME}: 0.01 GB, 0.01 GB missing\n0.01 GB to download, " in shown
+    assert fetch.main(["someone/translator"]) == 0
+    assert f"not pinned: set its `revision` to {COMMIT}" in capsys.readouterr().out
+    model = ModelConfig(path="someone/translator", revision=COMMIT)
+    folder = locate_one(model)
+    assert (folder / "model.safetensors").read_bytes() == WEIGHTS
+    assert not (folder / "original").exists()
+    assert fetch.look_up(model).missing == 0
+
+
+def test_a_killed_download_goes_on_inside_the_file(hub, tmp_path, monkeypatch):
+    hub.slow = threading.Event()
+    environment = {
+        **os.environ,
+        "HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}",
+        "HF_HOME": str(tmp_path),
+    }
+    command = [sys.executable, "-m", "alignatt_agent.cli", "fetch", NAME]
+    killed = subprocess.Popen(command, env={**environment, "HF_HUB_OFFLINE": "0"})
+    blobs = tmp_path / "hub" / "models--someone--translator" / "blobs"
+    part = blobs / f"{SHA['model.safetensors']}.incomplete"
+    deadline = time.monotonic() + 20
+    while not (part.exists() and part.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    there = part.stat().st_size
+    assert 0 < there <= FIRST
+    hub.slow.set()
+    hub.slow = None
+    hub.asked.clear()
+    assert fetch.look_up(ModelConfig(path="someone/translator")).missing < len(WEIGHTS)
+    assert fetch.main([NAME]) == 0
+    ranges = [span for kind, path, span in hub.asked if kind == "GET" and "store" in path]
+    assert ranges == [f"bytes={there}-"]
+    model = ModelConfig(path="someone/translator", revision=COMMIT)
+    assert (locate_one(model) / "model.safetensors").read_bytes() == WEIGHTS
+    assert not part.exists()
+
+
+def test_a_damaged_file_is_not_kept(hub, tmp_path):
+    hub.damaged = True
+    with pytest.raises(fetch.FetchError, match="came damaged and was deleted"):
+        fetch.main([NAME])
+    assert not list(tmp_path.rglob("*.incomplete"))
+    hub.damaged = None
+    assert fetch.main([NAME]) == 0
+
+
+def test_refused_where_the_disk_is_short(hub, monkeypatch, tmp_path):
+    disk(monkeypatch, 4_000_000)
+    with pytest.raises(CheckpointError, match=r"0.00 GB free in .*hub: free 0.01 GB more, or set"):
+        fetch.main([NAME])
+    assert not list(tmp_path.rglob("*.safetensors"))
+    assert all("store" not in path for _, path, _ in hub.asked)
+
+
+def test_refusals_say_what_to_do(hub, monkeypatch):
+    hub.gated = True
+    with pytest.raises(
+        CheckpointError, match=r"license has to be accepted first: open http.*hf aut"
+    ):
+        fetch.main([NAME])
+    monkeypatch.setenv("HF_TOKEN", "let-me-in")
+    assert fetch.look_up(ModelConfig(path="someone/translator")).size > 0
+    for name, message in {
+        "nobody/nothing": "has no such repository, or it is private",
+        "someone/translator@v9": "has no such revision",
+    }.items():
+        with pytest.raises(CheckpointError, match=message):
+            fetch.main([name])
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(fetch.FetchError, match="the same command goes on where it stopped"):
+        fetch.look_up(ModelConfig(path="someone/translator"))
+
+
+def test_models_are_named_once_and_local_ones_located(capsys):
+    models = fetch.models_of(["default-low", "gemma4-audio-low", "Qwen/Qwen3-ASR-0.6B"])
+    assert [model.path.partition("/")[2] for model in models] == [
+        *("Qwen3-ASR-1.7B", "Qwen3-ForcedAligner-0.6B", "gemma-4-E4B-it", "Qwen3-ASR-0.6B")
+    ]
+    assert fetch.main(["micro-low"]) == 0
+    assert capsys.readouterr().out.count("not of the hub") == 3
