@@ -30,8 +30,8 @@ class TargetSide(Protocol):
     def reset(self) -> None:
         """Forget the open utterance."""
 
-    def remember(self, sentences: Sequence[tuple[str, str]]) -> None:
-        """Take earlier sentences and their translations into the history."""
+    def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
+        """Take earlier sentences and their translations, and the beginning of the next one."""
 
     def draft_ahead(self, view: SourceView) -> None:
         """Draft ahead for ``update``; changes no output."""
@@ -120,9 +120,9 @@ class TargetStream:
             emission = self.translator.update(SourceView(words, accessible))
         return emission, self.translator.gated
 
-    def remember(self, sentences: Sequence[tuple[str, str]]) -> None:
-        """Begin with a history of sentences and their translations."""
-        self.translator.remember(sentences)
+    def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
+        """Begin with a history of sentences and translations, and that of the next so far."""
+        self.translator.remember(sentences, accepted)
 
     def draft_ahead(self, view: SourceView, threads: Executor) -> None:
         """Draft ahead in a thread while the words of ``view`` are still being aligned."""

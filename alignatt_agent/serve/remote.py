@@ -130,9 +130,9 @@ class RemoteTarget:
         found: tuple[Emission, GatedDraft | None] = self.stream.call(call)
         return found
 
-    def remember(self, sentences: Sequence[tuple[str, str]]) -> None:
+    def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
         """See ``TargetStream.remember``."""
-        self.stream.call(RemoteCall(self.code, "remember", (sentences,)))
+        self.stream.call(RemoteCall(self.code, "remember", (sentences, accepted)))
 
 
 def _lost(cause: Exception) -> EngineError:

@@ -17,7 +17,7 @@ class Captions:
     def reset(self) -> None:
         """Do nothing: there is no state."""
 
-    def remember(self, sentences: Sequence[tuple[str, str]]) -> None:
+    def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
         """Do nothing."""
 
     def draft_ahead(self, view: SourceView) -> None:

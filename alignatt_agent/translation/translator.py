@@ -65,6 +65,7 @@ class Translator:
         history: History | None = None,
     ) -> None:
         self._drafter = Drafter(engine, watch or Stopwatch(), verify)
+        self._builder = prompt_builder
         self._history = history or History(prompt_builder)
         self._units = UnitDecoder(tokenizer, spaced)
         self._readout = readout
@@ -168,9 +169,10 @@ class Translator:
             self._drafter.expect(before[len(done) :])
         return emission
 
-    def remember(self, sentences: Sequence[tuple[str, str]]) -> None:
-        """Take sentences and their translations into the history, if there is one."""
+    def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
+        """Take sentences into the history, if there is one; ``accepted`` begins the open one."""
         self._history.remember(sentences)
+        self.resume(self._builder.ids(accepted))
 
     def _open(
         self, source: tuple[str, ...], accepted: tuple[int, ...], aligned: tuple[int | None, ...]

@@ -209,6 +209,20 @@ def test_whisperlivekits_history_and_context_are_in_the_prompt(client, service, 
         assert all((text in asked[-1]) == bool(kept) for pair in said for text in pair)
 
 
+def test_whisperlivekits_utterance_goes_on_after_a_new_connection(client, monkeypatch):
+    monkeypatch.setattr("alignatt_agent.serve.service.check_contexts", lambda *_, **__: None)
+    with client.websocket_connect("/mt") as socket:
+        socket.send_json(INIT | {"accepted_target_prefix": german(2)})
+        socket.receive_json()
+        found = []
+        for heard, final in ((4, False), (6, True)):
+            socket.send_json(update(heard, words(heard), final=final))
+            found.append(socket.receive_json())
+    assert all(answer["committed_text"].startswith(german(2) + " ") for answer in found)
+    deltas = "".join(answer["committed_delta"] for answer in found)
+    assert german(2) + deltas == found[-1]["committed_text"] == german(6)
+
+
 # ---------------------------------------------------------------------- signals
 def test_a_signal_lets_speakers_finish_and_is_no_failure(tmp_path):
     root = Path(__file__).resolve().parents[2]

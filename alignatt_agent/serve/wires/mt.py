@@ -28,7 +28,8 @@ MAX_WORDS = 2_000
 """Words of one utterance."""
 
 EarlierSentences = Annotated[tuple[tuple[str, str], ...], Field(max_length=64)]
-"""Sentences and their translations; a client that connects again sends its last ones."""
+"""Sentences and their translations; a client that connects again sends its last ones, and what it
+has of the open one."""
 
 Heard = Annotated[tuple[tuple[str, float | None, float | None], ...], Field(max_length=MAX_WORDS)]
 """Words with their start and end in milliseconds."""
@@ -44,6 +45,7 @@ class Init(BaseModel):
     preset: str | None = None
     context_text: str | None = Field(default=None, max_length=20_000)
     history: EarlierSentences = ()
+    accepted_target_prefix: str = Field(default="", max_length=20_000)
 
 
 class Tail(BaseModel):
@@ -87,6 +89,7 @@ async def serve(connection: Connection, service: Service) -> None:
                 "unsupported_direction", "the translation has to be another language"
             )
         context = await service.context(init.context_text)
+        begun = await service.context(init.accepted_target_prefix.strip())
         # Only the translation side is used: the client recognizes speech itself.
         stream = await opened.enter_async_context(
             service.engines.open_stream(source, [target], context, lambda error: None)
@@ -101,8 +104,8 @@ async def serve(connection: Connection, service: Service) -> None:
                 "model": service.engines.resolved.config.models.translation.path,
             }
         )
-        utterance = _Utterance(stream.targets[target.code], target.spaced)
-        await asyncio.to_thread(stream.targets[target.code].remember, init.history)
+        utterance = _Utterance(stream.targets[target.code], target.spaced, begun)
+        await asyncio.to_thread(stream.targets[target.code].remember, init.history, begun)
         while True:
             update = _parse(await connection.receive())
             if not isinstance(update, Update):
@@ -130,10 +133,10 @@ async def refuse(connection: Connection, service: Service, error: RefusedError) 
 class _Utterance:
     """The translation of the open utterance so far."""
 
-    def __init__(self, target: TargetStream | RemoteTarget, spaced: bool) -> None:
+    def __init__(self, target: TargetStream | RemoteTarget, spaced: bool, text: str) -> None:
         self._target = target
         self._space = " " if spaced else ""
-        self._text = ""
+        self._text = text
 
     def update(self, update: Update) -> dict[str, Any]:
         """Translate the words of a message and return the answer to it."""
