@@ -15,6 +15,9 @@ from alignatt_agent.types import AlignAttError
 MAX_MESSAGE = 256 * 1024
 """Longest message of a client, in bytes."""
 
+MAX_EVENT = 20 * 2**20 + 4096
+"""Longest event of OpenAI's wire, in bytes: 15 MiB of audio in base64."""
+
 MOST_WAITING = 32
 """WebSockets that may be open in addition to speakers, e.g. before a first message."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import uvicorn
 
 from alignatt_agent.config.errors import ConfigError
-from alignatt_agent.serve.access import MAX_MESSAGE
+from alignatt_agent.serve.access import MAX_EVENT
 from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.service import STOP_S, Service
 
@@ -52,7 +52,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 create_app(service),
-                ws_max_size=MAX_MESSAGE,
+                ws_max_size=MAX_EVENT,
                 ws_ping_interval=PING_S,
                 # The pong of a client that sends faster than real time waits behind its audio (a
                 # file of ten minutes lost its connection after 40 s); ``idle_s`` finds dead ones.

@@ -86,6 +86,7 @@ def shared(tmp_path_factory):
         (OPENAI, [APPEND], "audio"),
         (OPENAI, [{"type": "response.create"}], "event"),
         (OPENAI, [{"nothing": 1}], "event"),
+        ("/v1/realtime", [], "intent"),
         ("/mt", init(target_lang="fr"), "unsupported_direction"),
         ("/mt", init(source_lang="de"), "unsupported_direction"),
         ("/mt", init(target_lang="en"), "unsupported_direction"),

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from openai import AsyncOpenAI
 
+from alignatt_agent.serve.access import MAX_MESSAGE
 from tests.fakes import agent as fakes
 from tests.serve.live import (
     TALK,
@@ -142,6 +143,54 @@ def test_the_openai_sdk_is_told_what_is_wrong(server):
     (*_, error) = asyncio.run(openai_talk(server, "klingon", at_24_khz(2)))
     assert (error.type, error.error.code) == ("error", "language")
     assert error.error.type == "invalid_request_error"
+
+
+def test_the_openai_sdk_sends_a_talk_in_one_event(server):
+    """OpenAI allows 15 MiB of audio in an event."""
+
+    async def talk():
+        async with openai_client(server).realtime.translations.connect(model="any") as connection:
+            await connection.session.update(session={"audio": {"output": {"language": "de"}}})
+            audio = base64.b64encode(at_24_khz(WORDS)).decode()
+            assert len(audio) > MAX_MESSAGE
+            await connection.session.input_audio_buffer.append(audio=audio)
+            await connection.session.close()
+            return [event async for event in connection]
+
+    said = [event.delta for event in asyncio.run(talk()) if hasattr(event, "delta")]
+    assert "".join(said) == " " + german(WORDS)
+
+
+def test_the_openai_sdk_transcribes(server):
+    async def talk():
+        query = {"intent": "transcription"}
+        async with openai_client(server).realtime.connect(extra_query=query) as connection:
+            audio = {"input": {"transcription": {"model": "any"}, "turn_detection": None}}
+            await connection.session.update(session={"type": "transcription", "audio": audio})
+            for _ in range(2):  # two turns
+                encoded = base64.b64encode(at_24_khz(WORDS)).decode()
+                await connection.input_audio_buffer.append(audio=encoded)
+                await connection.input_audio_buffer.commit()
+            found, ends = [], 0
+            async for event in connection:
+                found.append(event)
+                ends += getattr(event, "transcript", "").endswith(fakes.word(WORDS - 1))
+                if ends == 2:
+                    break
+        return found
+
+    found = asyncio.run(talk())
+    assert [event.type for event in found[:2]] == ["session.created", "session.updated"]
+    whole = " ".join(fakes.word(k) for k in range(WORDS))
+    texts = [event.transcript for event in found if hasattr(event, "transcript")]
+    assert " ".join(texts) == f"{whole} {whole}"
+    items = [event.item_id for event in found if event.type == "input_audio_buffer.committed"]
+    assert len(items) == len(set(items)) == len(texts)
+    for item, text in zip(items, texts, strict=True):
+        deltas = [
+            event.delta for event in found if hasattr(event, "delta") and event.item_id == item
+        ]
+        assert "".join(deltas) == text
 
 
 # ---------------------------------------------------------------------- WhisperLiveKit

@@ -30,19 +30,20 @@ class Connection:
         service: what all connections share.
 
     Attributes:
-        query: of its address.
+        path, query: of its address.
         sent: number of messages to the client so far.
     """
 
     def __init__(self, socket: WebSocket, service: Service) -> None:
         self._socket = socket
+        self.path = socket.url.path
         self.query = socket.query_params
         self.sent = 0
         self._service = service
         self._gone = False
 
-    async def receive(self) -> bytes | dict[str, Any]:
-        """Return the next message: audio, or a JSON object.
+    async def receive(self, largest: int = MAX_MESSAGE) -> bytes | dict[str, Any]:
+        """Return the next message: audio, or a JSON object, of at most ``largest`` bytes.
 
         Raises:
             RefusedError: the message is too long or not a JSON object, or none comes.
@@ -61,8 +62,8 @@ class Connection:
         data: bytes | str | None = message.get("bytes")
         if data is None:
             data = message.get("text") or ""
-        if len(data) > MAX_MESSAGE:
-            expected = f"a message has to be shorter than {MAX_MESSAGE} bytes"
+        if len(data) > largest:
+            expected = f"a message has to be at most {largest} bytes"
             raise RefusedError("message-size", f"{expected}, got {len(data)}", TOO_BIG)
         return data if isinstance(data, bytes) else _json(data)
 

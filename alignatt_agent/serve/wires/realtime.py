@@ -1,27 +1,34 @@
-"""OpenAI's realtime translation (``/v1/realtime/translations``), text only.
+"""OpenAI's realtime translation and transcription, text only.
 
-Its transcript deltas are append-only, like all our output. Audio is 24 kHz 16-bit little-endian
-mono in base64. ``session.input_transcript.delta`` comes for every complete sentence, if asked for.
+``/v1/realtime/translations``: transcript deltas are append-only, like all our output. Audio is
+24 kHz 16-bit little-endian mono in base64. ``session.input_transcript.delta`` comes for every
+complete sentence, if asked for.
+
+``/v1/realtime?intent=transcription``: every sentence is an item; its deltas are words that the live
+tail has committed. A client's commit ends the audio so far, more may follow.
 """
 
 from __future__ import annotations
 
-import base64
+import asyncio
 import binascii
 import copy
 import secrets
 import time
 from typing import Any
 
-from alignatt_agent.serve.access import BROKEN, RefusedError
+from alignatt_agent.serve.access import BROKEN, MAX_EVENT, RefusedError
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.serve.service import OpenTalk, Service, TalkRequest
 from alignatt_agent.serve.wires.connection import Connection
 
-PATHS = ("/v1/realtime/translations",)
+PATHS = ("/v1/realtime/translations", "/v1/realtime")
 
 RATE = 24_000
 """Sampling rate of the protocol, in Hz."""
+
+PIECE = 5 * RATE * 2
+"""Bytes of audio that are taken at a time: other speakers do not wait for them."""
 
 LONGEST_S = 86_400
 """Expiry that a session announces."""
@@ -34,7 +41,10 @@ async def serve(connection: Connection, service: Service) -> None:
         RefusedError: the session cannot be served, or no longer.
         WebSocketDisconnect: the client disconnected.
     """
-    await _Session(connection, service).serve()
+    transcribes = connection.query.get("intent") == "transcription"
+    if connection.path == PATHS[1] and not transcribes:
+        raise RefusedError("intent", f"{PATHS[1]} has only sessions with ?intent=transcription")
+    await (_Transcription if transcribes else _Session)(connection, service).serve()
 
 
 async def refuse(connection: Connection, service: Service, error: RefusedError) -> None:
@@ -50,6 +60,8 @@ async def _send(connection: Connection, kind: str, **content: Any) -> None:
 
 
 class _Session:
+    append, end = "session.input_audio_buffer.append", "session.close"
+
     def __init__(self, connection: Connection, service: Service) -> None:
         self._connection = connection
         self._service = service
@@ -69,9 +81,12 @@ class _Session:
             await self._translate(first)
         await _send(self._connection, "session.closed")
 
-    async def _translate(self, first: bytes) -> None:
+    def _targets(self) -> list[str]:
         language = self._settings["audio"]["output"].get("language")
-        request = TalkRequest(None, [] if language is None else [str(language)], RATE, live=True)
+        return [] if language is None else [str(language)]
+
+    async def _translate(self, first: bytes) -> None:
+        request = TalkRequest(None, self._targets(), RATE, live=True)
 
         async def deliver(found: list[Message]) -> None:
             for message in found:
@@ -80,7 +95,8 @@ class _Session:
         async def listen() -> None:
             data: bytes | None = first
             while data is not None:
-                await speech.stream.feed(data)
+                for begin in range(0, len(data), PIECE):
+                    await speech.stream.feed(data[begin : begin + PIECE])
                 data = await self._wait_for_audio()
 
         async with self._service.speech(request, deliver) as speech:
@@ -89,13 +105,13 @@ class _Session:
     async def _wait_for_audio(self) -> bytes | None:
         """Return the next piece of audio; ``None`` when the client closes the session."""
         while True:
-            event = await self._connection.receive()
+            event = await self._connection.receive(MAX_EVENT)
             kind = "binary" if isinstance(event, bytes) else event.get("type")
-            if kind == "session.close":
+            if kind == self.end:
                 return None
-            if kind == "session.input_audio_buffer.append":
+            if kind == self.append:
                 assert isinstance(event, dict)
-                return _decoded(event.get("audio"))
+                return await asyncio.to_thread(_decoded, event.get("audio"))
             if kind != "session.update":
                 raise RefusedError("event", f"unknown event {str(kind)[:60]!r}")
             assert isinstance(event, dict)
@@ -128,8 +144,51 @@ class _Session:
                 )
 
 
+class _Transcription(_Session):
+    append, end = "input_audio_buffer.append", "input_audio_buffer.commit"
+    _item: str | None = None
+    _told = 0  # words of the open sentence
+
+    async def serve(self) -> None:
+        self._settings |= {"type": "transcription", "object": "realtime.transcription_session"}
+        await _send(self._connection, "session.created", session=self._settings)
+        while True:
+            if (first := await self._wait_for_audio()) is not None:
+                await self._translate(first)
+
+    def _targets(self) -> list[str]:
+        return self._service.targets()[-1:]  # the speech itself
+
+    async def _tell(self, message: Message, speech: OpenTalk) -> None:
+        if message["type"] != "heard":
+            return
+        for sentence in message["closed"]:
+            await self._tell_words([word for word, *_ in sentence])
+            text = " ".join(word for word, *_ in sentence)
+            usage = {"type": "duration", "seconds": round(sentence[-1][2] - sentence[0][1], 2)}
+            await self._tell_item("completed", transcript=text, usage=usage)
+            self._told = 0
+        settled = [word for word, _, _, state in message["words"] if state == "settled"]
+        await self._tell_words(settled)
+
+    async def _tell_words(self, words: list[str]) -> None:
+        """Send the words of the open sentence that are new."""
+        new, first = words[self._told :], not self._told
+        self._told = max(self._told, len(words))
+        if new and first:
+            before, self._item = self._item, f"item_{secrets.token_hex(8)}"
+            about = {"item_id": self._item, "previous_item_id": before}
+            await _send(self._connection, "input_audio_buffer.committed", **about)
+        if new:
+            await self._tell_item("delta", delta=" " * (not first) + " ".join(new))
+
+    async def _tell_item(self, kind: str, **content: Any) -> None:
+        kind = f"conversation.item.input_audio_transcription.{kind}"
+        await _send(self._connection, kind, item_id=self._item, content_index=0, **content)
+
+
 def _decoded(audio: Any) -> bytes:
     try:
-        return base64.b64decode(audio, validate=True)
+        return binascii.a2b_base64(audio, strict_mode=True)
     except (binascii.Error, TypeError, ValueError):
         raise RefusedError("audio", "audio has to be base64 of 24 kHz 16-bit mono PCM") from None
