@@ -61,6 +61,7 @@ class Limits:
         max_viewers: viewers at a time.
         idle_s: seconds without a message after which a speaker is disconnected.
         keep_s: seconds that the text of an empty room is kept.
+        publish: where captions go, see ``publish.destination``.
     """
 
     token: str | None = None
@@ -71,6 +72,7 @@ class Limits:
     max_viewers: int = 200
     idle_s: float = 60.0
     keep_s: float = 600.0
+    publish: Collection[str] = ()
 
     def check(self, connection: HTTPConnection, viewing: bool = False) -> None:
         """Refuse a connection without the token, or from a page of another host."""

@@ -23,8 +23,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from alignatt_agent.serve.access import LATER, MOST_WAITING, RefusedError
+from alignatt_agent.serve.publish import publish
+from alignatt_agent.serve.rooms import Room
 from alignatt_agent.serve.service import STOP_S, Service
-from alignatt_agent.serve.transcripts import FORMATS, transcript
+from alignatt_agent.serve.transcripts import FORMATS, latest, transcript
 from alignatt_agent.serve.wires import mt, own, realtime
 from alignatt_agent.serve.wires.connection import Connection
 
@@ -47,6 +49,9 @@ WIRES: tuple[Wire, ...] = (own, realtime, mt)
 
 PAGES = Path(__file__).parent / "pages"
 
+CAPTIONS_S = 3.0
+"""Time for the last captions to be posted when the server stops."""
+
 HEARTBEAT_S = 15
 """Proxies close silent connections."""
 
@@ -68,11 +73,17 @@ def create_app(service: Service) -> Starlette:
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         AppStatus.enable_automatic_graceful_drain = False  # viewers get the end first
         watching = asyncio.create_task(service.watch())
+        posting = [
+            asyncio.create_task(publish(service.viewer, item)) for item in service.limits.publish
+        ]
         try:
             yield
         finally:
             watching.cancel()
             await service.drain()
+            for task in posting:  # until the last captions of the closed rooms are sent
+                await asyncio.wait([task], timeout=CAPTIONS_S)
+                task.cancel()
 
     async def events(request: Request) -> Response:
         service.limits.check(request, viewing=True)
@@ -101,20 +112,29 @@ def create_app(service: Service) -> Starlette:
         service.limits.check(request, viewing=True)
         return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
-    async def download(request: Request) -> Response:
+    def asked(request: Request) -> tuple[Room, str]:
         service.limits.check(request, viewing=True)
-        query = request.query_params
-        name, target = query.get("room", ""), query.get("target", "")
-        kind = query.get("format", "srt")
+        name, target = (request.query_params.get(key, "") for key in ("room", "target"))
         room = service.rooms.find(name)
         if room is None:
             raise RefusedError("room", f"there is no room {name[:80]!r}", status=404)
+        return room, target
+
+    async def captions(request: Request) -> Response:
+        room, target = asked(request)
+        if target not in service.targets():
+            raise RefusedError("target", f"there is no text in {target[:20]!r}", status=404)
+        return JSONResponse(latest(room, target), headers={"cache-control": "no-store"})
+
+    async def download(request: Request) -> Response:
+        room, target = asked(request)
+        kind = request.query_params.get("format", "srt")
         if kind not in FORMATS:
             expected = ", ".join(FORMATS)
             raise RefusedError(
                 "format", f"unknown format {kind[:20]!r}; known: {expected}", status=400
             )
-        content = transcript(room, target, kind)
+        content = await asyncio.to_thread(transcript, room, target, kind)
         file = f"{room.name}.{target}.{kind}"
         named = f'filename="{file}"' if file.isascii() else f"filename*=utf-8''{quote(file)}"
         headers = {"content-disposition": f"attachment; {named}", "cache-control": "no-store"}
@@ -124,6 +144,7 @@ def create_app(service: Service) -> Starlette:
         *_sockets(service),
         Route("/", _page("page.html")),
         Route("/captions", _page("captions.html")),
+        Route("/captions.json", captions),
         Route("/events", events),
         Route("/health", health),
         Route("/metrics", metrics),

@@ -16,8 +16,10 @@ Examples:
   for programs:
     /ws            our messages, or Simulstream's: simulstream_wavs_client --uri ws://...
     /v1/realtime/translations      OpenAI's SDK, client.realtime.translations.connect(...)
+    /v1/realtime?intent=transcription      the same SDK, words without a translation
     /mt            WhisperLiveKit's translation back-end
     /events?room=talk      the messages to viewers, as server-sent events
+    /captions.json?room=talk&target=de      the last sentences, for programs that poll
     /health        200 while streams can be served
     /metrics       speakers, lag, real-time factor, refusals, restarts, for Prometheus
 
@@ -46,6 +48,7 @@ from alignatt_agent.config.command_line import page, shared_options
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.serve.access import LOCAL_HOSTS, Limits, is_loopback
+from alignatt_agent.serve.publish import destination
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -69,6 +72,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--idle", type=float, default=60.0, metavar="SECONDS", help=text)
     text = "keep the text of an empty room for so long; default %(default)g"
     add("--keep", type=float, default=600.0, metavar="SECONDS", help=text)
+    text = "post the captions of a room to YouTube or Zoom (docs/serve.md); repeatable"
+    add("--publish", action="append", default=[], metavar="ROOM:LANGUAGE=URL", help=text)
     add_options(parser, "serve")
     text = "replicas of the engines: number, or minimum and maximum; needs --ray; default 1"
     add("--replicas", type=int, nargs="+", metavar="N", help=text)
@@ -165,6 +170,8 @@ def read_limits(arguments: Namespace) -> Limits:
         parts = urlsplit(origin)
         if parts.scheme not in ("http", "https") or not parts.netloc or parts.path not in ("", "/"):
             raise ConfigError(f"--origin has to be like https://talks.example.org, got {origin!r}")
+    for item in arguments.publish:
+        destination(item)
     for name in ("max_speakers", "max_viewers", "idle", "keep"):
         if not getattr(arguments, name) > 0:  # nan, too
             option = name.replace("_", "-")
@@ -180,4 +187,5 @@ def read_limits(arguments: Namespace) -> Limits:
         max_viewers=arguments.max_viewers,
         idle_s=arguments.idle,
         keep_s=arguments.keep,
+        publish=tuple(arguments.publish),
     )

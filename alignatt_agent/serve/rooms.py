@@ -74,9 +74,9 @@ class Room:
         self._wake()
         return f"{self._talk}.{self._dropped + len(self._texts)}"
 
-    def messages(self) -> Iterator[Message]:
-        """Return the kept messages, oldest first."""
-        return map(json.loads, list(self._texts))
+    def messages(self, last: int = 0) -> Iterator[Message]:
+        """Return the kept messages, or the ``last`` ones, oldest first."""
+        return map(json.loads, self._texts[-last:])
 
     def missed(self, since: str) -> Iterator[Message]:
         """Return the text after the event ``since``, each message with its ``id``."""

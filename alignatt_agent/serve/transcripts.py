@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from alignatt_agent.config.languages import language
-from alignatt_agent.live.subtitles import Said, layout, spoken_cues, srt, vtt
+from alignatt_agent.live.subtitles import SENTENCE, Said, layout, spoken_cues, srt, vtt
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.serve.rooms import Room
 from alignatt_agent.types import SourceSpan
@@ -19,6 +19,9 @@ FORMATS = {
     "jsonl": "application/jsonl",
 }
 """Media types of the formats."""
+
+LATEST = 200
+"""Messages, in all languages, that hold two sentences."""
 
 
 def transcript(room: Room, target: str, kind: str) -> str:
@@ -35,8 +38,17 @@ def transcript(room: Room, target: str, kind: str) -> str:
     return srt(cues) if kind == "srt" else vtt(cues)
 
 
-def _said(room: Room, target: str) -> Iterator[Said]:
-    for message in room.messages():
+def latest(room: Room, target: str) -> dict[str, str]:
+    """Return the sentence under way and the one before, for programs that poll."""
+    glue, texts = layout(language(target).spaced).glue, [""]
+    for unit in _said(room, target, LATEST):
+        texts += [""] * texts[-1].endswith(tuple(SENTENCE))
+        texts[-1] += glue * bool(texts[-1]) + unit.text
+    return {"room": room.name, "target": target, "text": glue.join(texts[-2:]).strip()}
+
+
+def _said(room: Room, target: str, last: int = 0) -> Iterator[Said]:
+    for message in room.messages(last):
         if message["type"] == "said" and message["target"] == target:
             for text, start, end in message["units"]:
                 yield Said(text, SourceSpan(start, end), message["audio_s"])

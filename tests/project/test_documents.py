@@ -22,7 +22,7 @@ DOCUMENTS = [
     ROOT / "lab" / "gpu" / "README.md",
 ]
 ELSEWHERE = (
-    *(".", "cat", "ffmpeg", "ls", "simulstream_server", "simulstream_wavs_client", "hf"),
+    *(".", "cat", "curl", "ffmpeg", "ls", "simulstream_server", "simulstream_wavs_client", "hf"),
     *("hostname:", "port:", "pool_size:", "acquire_timeout:", "metrics:", "END"),
 )
 """First words of lines that are not ours."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -76,22 +79,6 @@ def test_one_connection_carries_one_stream_after_the_other(client):
         assert socket.receive_json() == {"end_of_processing": True}
     assert joined(german_one) == " " + german(WORDS)
     assert joined(chinese) == "".join(fakes.translated(fakes.word(k), True) for k in range(WORDS))
-
-
-def test_the_official_client_completes_its_talks(server, tmp_path):
-    for name in ("a", "b"):
-        fakes.write_talk(tmp_path / f"{name}.wav", fakes.talk(WORDS))
-    (tmp_path / "wavs.txt").write_text("a.wav\nb.wav\n")
-    command = [
-        str(Path(sys.executable).parent / "simulstream_wavs_client"),
-        *("--uri", f"ws://127.0.0.1:{server.port}/", "--wav-list-file", tmp_path / "wavs.txt"),
-        *("--tgt-lang", "de", "--src-lang", "en"),
-    ]
-    result = subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, timeout=60, check=False
-    )
-    assert result.returncode == 0, result.stderr
-    assert "All 2 files sent" in result.stderr
 
 
 # ---------------------------------------------------------------------- OpenAI
@@ -270,6 +257,34 @@ def test_whisperlivekits_utterance_goes_on_after_a_new_connection(client, monkey
     assert all(answer["committed_text"].startswith(german(2) + " ") for answer in found)
     deltas = "".join(answer["committed_delta"] for answer in found)
     assert german(2) + deltas == found[-1]["committed_text"] == german(6)
+
+
+# ---------------------------------------------------------------------- lines of the documents
+SERVE = (Path(__file__).resolve().parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+LINES = re.findall(r"^(?:simulstream_wavs_client|curl) .*$", SERVE, flags=re.M)
+BLOCKS = re.findall(r"```python\n(.*?)```", SERVE, flags=re.S)
+
+
+@pytest.mark.parametrize("client", [*LINES, *BLOCKS], ids=lambda text: text.split()[0])
+def test_every_client_of_the_documents_runs(server, tmp_path, monkeypatch, client):
+    rate = 24_000 if client in BLOCKS else 16_000
+    for name in ("talk.wav", "a.wav"):
+        sound = np.frombuffer(at_24_khz(WORDS), "<i2") / 32768
+        fakes.write_talk(tmp_path / name, sound if rate == 24_000 else fakes.talk(WORDS), rate)
+    (tmp_path / "wavs.txt").write_text("talk.wav\na.wav\n")
+    with RemoteSocket(server.port) as socket:
+        start(socket, room="talk")
+        send(socket, stop=True)
+        until(socket, "end")
+    text = client.replace(":8080", f":{server.port}")
+    command = [sys.executable, "-c", text] if client in BLOCKS else shlex.split(text)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    result = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    last = german(WORDS).split(". ")[-1]
+    assert last in result.stdout + result.stderr or "All 2 files sent" in result.stderr
 
 
 # ---------------------------------------------------------------------- signals

@@ -1,0 +1,99 @@
+"""Captions of a room as POSTs to YouTube or Zoom (``alignatt serve --publish``).
+
+Both take plain text in UTF-8 and a counter ``seq``, which a repeated POST keeps. YouTube: a line
+with the time in UTC at which the words were spoken, then the text. Zoom, and any other address: the
+text, and its language as ``lang``. A POST that fails is repeated after 1 s, 2 s, 4 s, ... 30 s;
+captions that are a minute late by then are left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from math import inf
+from urllib.parse import urlencode, urlsplit
+from urllib.request import Request, urlopen
+
+from alignatt_agent.config.errors import ConfigError
+from alignatt_agent.config.languages import language
+from alignatt_agent.live.subtitles import SENTENCE, layout, width
+from alignatt_agent.serve.rooms import Room, check_name
+
+LOGGER = logging.getLogger(__name__)
+
+TIMEOUT_S, LONGEST_S, STALE_S = 10.0, 30.0, 60.0
+LOCALES = {"en": "en-US", "zh": "zh-CN", "ja": "jp-JP", "ko": "ko-KR"}
+"""Languages as Zoom names them; others are like ``de-DE``."""
+
+
+def destination(text: str) -> tuple[str, str, str]:
+    """Return room, code of the language and address of ``ROOM:LANGUAGE=URL``."""
+    name, _, url = text.partition("=")
+    room, _, target = name.partition(":")
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise ConfigError(f"--publish has to be like talk:de=https://..., got {name[:80]!r}=...")
+    check_name(room)
+    return room, language(target).code, url
+
+
+async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: str) -> None:
+    """Post the captions of a ``destination`` until its room is closed."""
+    name, target, url = destination(given)
+    seq = 0
+    with viewer(name) as room:
+        async for spoken, text in _captions(room, target):
+            request, pause = _request(url, target, seq, spoken, text), 1.0
+            while spoken > time.time() - STALE_S:
+                if await asyncio.to_thread(_taken, request):
+                    seq += 1
+                    break
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_S)
+
+
+async def _captions(room: Room, target: str) -> AsyncIterator[tuple[float, str]]:
+    """Yield new text, a sentence or a line, with the time by the clock when it was spoken."""
+    form, line, spoken, begin = layout(language(target).spaced), "", 0.0, inf
+    old = sum(1 for _ in room.messages())
+    async for event in room.follow():
+        message, old = json.loads(event.text), old - 1
+        if message["type"] == "ready":
+            begin = inf
+        begin = min(begin, time.time() - message.get("audio_s", -inf))  # of the audio, by the clock
+        units = message.get("units", ()) if message.get("target") == target and old < 0 else ()
+        for text, start, _ in units:
+            spoken = spoken if line else begin + start
+            line += form.glue * bool(line) + text
+            if text.endswith(tuple(SENTENCE)) or width(line) >= form.columns:
+                yield spoken, line
+                line = ""
+        if line and message["type"] == "end":
+            yield spoken, line
+            line = ""
+
+
+def _request(url: str, target: str, seq: int, spoken: float, text: str) -> Request:
+    query = {"seq": str(seq)}
+    if "youtube" in url:
+        stamp = datetime.fromtimestamp(spoken, UTC).replace(tzinfo=None)
+        text = f"{stamp.isoformat(timespec='milliseconds')}\n{text}"
+    elif "lang=" not in url:
+        query["lang"] = LOCALES.get(target, f"{target}-{target.upper()}")
+    url += ("&" if "?" in url else "?") + urlencode(query)
+    return Request(url, f"{text}\n".encode(), {"content-type": "text/plain; charset=utf-8"})
+
+
+def _taken(request: Request) -> bool:
+    """Send a POST; only its host is logged, for the address holds a secret."""
+    try:
+        with urlopen(request, timeout=TIMEOUT_S):
+            return True
+    except (OSError, ValueError) as error:
+        kind = getattr(error, "code", type(error).__name__)
+        LOGGER.warning("%s did not take a caption (%s)", request.host, kind)
+        return False

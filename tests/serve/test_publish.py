@@ -1,0 +1,97 @@
+"""Captions that are posted, against stand-ins of the documented forms of YouTube and Zoom."""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from starlette.testclient import TestClient
+
+from alignatt_agent.serve.app import create_app
+from alignatt_agent.serve.publish import destination
+from alignatt_agent.types import AlignAttError
+from tests.fakes import agent as fakes
+from tests.serve.live import WORDS, german, make_service, speak, wait_until
+
+
+@pytest.fixture
+def platform():
+    """Take captions, but not at the first attempt; yields the address and the POSTs."""
+    posts = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["content-length"])).decode()
+            posts.append((urlsplit(self.path), self.headers["content-type"], body))
+            earlier = [path for path, _, _ in posts if path.path == urlsplit(self.path).path]
+            self.send_response(503 if len(earlier) == 1 else 200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as stand_in:
+        threading.Thread(target=stand_in.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{stand_in.server_port}", posts
+        stand_in.shutdown()
+
+
+def test_captions_are_posted_in_the_forms_of_both_platforms(tmp_path, platform, caplog):
+    address, posts = platform
+    given = f"talk:de={address}/youtube?cid=SECRET", f"talk:zh={address}/zoom?id=1&ns=SECRET"
+    begin = datetime.now(UTC).replace(tzinfo=None)
+    with TestClient(create_app(make_service(tmp_path, publish=given))) as client:
+        speak(client, room="talk", targets=["de", "zh"])
+        wait_until(lambda: len(posts) == 2 * (WORDS // 6 + 1) + 2)
+    for path, texts in (
+        ("/youtube", [german(6), german(12)[len(german(6)) + 1 :], "Wort12 Wort13"]),
+        ("/zoom", ["字零字一字二字三字四字五。", "字六字七字八字九字零字一。", "字二字三"]),
+    ):
+        mine = [post for post in posts if post[0].path == path]
+        queries = [parse_qs(url.query) for url, _, _ in mine]
+        assert [query["seq"] for query in queries] == [["0"], ["0"], ["1"], ["2"]]
+        assert mine[0] == mine[1]  # the attempt that failed
+        assert {kind for _, kind, _ in mine} == {"text/plain; charset=utf-8"}
+        bodies = [body.rstrip("\n").split("\n") for _, _, body in mine[1:]]
+        assert [lines[-1] for lines in bodies] == texts
+        if path == "/zoom":
+            assert queries[0] == {"seq": ["0"], "id": ["1"], "ns": ["SECRET"], "lang": ["zh-CN"]}
+            continue
+        assert queries[0].keys() == {"seq", "cid"}
+        times = [datetime.fromisoformat(stamp) for stamp, _ in bodies]
+        assert times == sorted(set(times))
+        assert abs((times[-1] - begin).total_seconds()) < 10
+    assert "did not take a caption (503)" in caplog.text
+    assert "SECRET" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://a.example/?cid=1",
+        "talk:de=ftp://a.example",
+        "talk:klingon=https://a.example",
+        "a b:de=https://a.example",
+    ],
+)
+def test_a_destination_has_a_room_a_language_and_an_address(text):
+    with pytest.raises(AlignAttError):
+        destination(text)
+    assert destination("talk:German=https://a/?x=1") == ("talk", "de", "https://a/?x=1")
+
+
+def test_programs_poll_the_last_sentences(client):
+    speak(client, room="talk", targets=["de", "zh"])
+    found = client.get("/captions.json?room=talk&target=de")
+    text = german(WORDS)[len(german(6)) + 1 :]
+    assert found.json() == {"room": "talk", "target": "de", "text": text}
+    assert found.headers["cache-control"] == "no-store"
+    last = "".join(fakes.translated(fakes.word(k), True) for k in range(6, WORDS))
+    assert client.get("/captions.json?room=talk&target=zh").json()["text"] == last
+    for query in ("room=other&target=de", "room=talk&target=xx"):
+        answer = client.get(f"/captions.json?{query}")
+        assert (answer.status_code, json.loads(answer.text).keys()) == (404, {"error", "message"})
