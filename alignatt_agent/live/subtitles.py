@@ -92,7 +92,7 @@ def spoken_cues(units: Sequence[Said], form: Layout) -> list[Cue]:
     groups = _groups(list(_atoms(units, form)), form)
     starts = _starts(groups, form)
     cues = []
-    for group, start, limit in zip(groups, starts, [*starts[1:], inf], strict=True):
+    for group, start, limit in zip(groups, starts, [*starts[1:], inf], strict=False):
         lines = _wrap(group, form)
         read = sum(map(width, lines)) / form.speed
         wanted = max(start + SHORTEST_S, start + read, *(unit.spoken.end for unit in group))

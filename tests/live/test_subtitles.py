@@ -226,4 +226,4 @@ def test_golden_files():
         "WEBVTT\n\n00:00:00.500 --> 00:00:02.000\nA &amp; B\n&lt;i&gt; --&gt; C\n\n"
         "01:02:03.000 --> 01:02:05.000\n字。\n"
     )
-    assert (srt([]), vtt([])) == ("", "WEBVTT\n")
+    assert (srt(spoken_cues([], SPACED)), vtt(said_cues([], SPACED))) == ("", "WEBVTT\n")
