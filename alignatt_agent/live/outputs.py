@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TextIO
@@ -14,6 +15,8 @@ from alignatt_agent.live.subtitles import Cue, Said
 from alignatt_agent.translation.units import QUOTES, is_punctuation
 
 FORMATS = ("txt", "srt", "vtt", "jsonl")
+WRITE_S = 10.0
+"""A killed process loses no more."""
 APPROXIMATE = "times are approximate: words were timed by when they were first heard"
 WRITERS: Mapping[str, Callable[[Iterable[Cue]], str]] = {"srt": subtitles.srt, "vtt": subtitles.vtt}
 
@@ -124,7 +127,7 @@ class JsonLines:
 
 
 class Subtitles:
-    """Cues, written at the end: until then each may still grow."""
+    """Cues; the file is written every ``WRITE_S`` seconds: until the end each may still grow."""
 
     def __init__(
         self,
@@ -140,10 +143,14 @@ class Subtitles:
         self._cut = subtitles.spoken_cues if times == "spoken" else subtitles.said_cues
         self._form = subtitles.layout(target.spaced)
         self._units: list[Said] = []
+        self._written = time.monotonic()
 
     def say(self, units: Sequence[Said]) -> None:
-        """Keep the next units."""
+        """Take the next units."""
         self._units += units
+        if time.monotonic() - self._written > WRITE_S:
+            self.close()
+            self._written = time.monotonic()
 
     def close(self) -> str:
         """Write all cues."""
