@@ -97,11 +97,16 @@ class Text:
         self._line = []
 
 
-class JsonLines:
-    """One line per unit, in seconds.
+def json_line(target: str, unit: Said, **more: bool) -> str:
+    """Return ``{target, text, start, end, emission_time[, interpolated], ...}``, in seconds."""
+    spoken = {"start": round(unit.spoken.start, 3), "end": round(unit.spoken.end, 3)}
+    line = {"target": target, "text": unit.text, **spoken, "emission_time": round(unit.at, 3)}
+    more = {"interpolated": True, **more} if unit.spoken.interpolated else more
+    return json.dumps(line | more, ensure_ascii=False) + "\n"
 
-    ``{target, text, start, end, emission_time[, interpolated][, approximate]}``
-    """
+
+class JsonLines:
+    """One line per unit."""
 
     def __init__(self, stream: TextIO, target: Language, name: str, aligned: bool) -> None:
         self._stream, self._target, self._name = stream, target, name
@@ -110,15 +115,7 @@ class JsonLines:
     def say(self, units: Sequence[Said]) -> None:
         """Write the next units."""
         for unit in units:
-            line = {
-                "target": self._target.code,
-                "text": unit.text,
-                "start": round(unit.spoken.start, 3),
-                "end": round(unit.spoken.end, 3),
-                "emission_time": round(unit.at, 3),
-            }
-            more = {"interpolated": True} if unit.spoken.interpolated else {}
-            self._stream.write(json.dumps(line | more | self._more, ensure_ascii=False) + "\n")
+            self._stream.write(json_line(self._target.code, unit, **self._more))
         self._stream.flush()
 
     def close(self) -> str:

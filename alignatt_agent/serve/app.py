@@ -49,9 +49,6 @@ WIRES: tuple[Wire, ...] = (own, realtime, mt)
 
 PAGES = Path(__file__).parent / "pages"
 
-CAPTIONS_S = 3.0
-"""Time for the last captions to be posted when the server stops."""
-
 HEARTBEAT_S = 15
 """Proxies close silent connections."""
 
@@ -81,9 +78,8 @@ def create_app(service: Service) -> Starlette:
         finally:
             watching.cancel()
             await service.drain()
-            for task in posting:  # until the last captions of the closed rooms are sent
-                await asyncio.wait([task], timeout=CAPTIONS_S)
-                task.cancel()
+            if posting:
+                await asyncio.wait(posting, timeout=STOP_S)
 
     async def events(request: Request) -> Response:
         service.limits.check(request, viewing=True)
