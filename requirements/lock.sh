@@ -6,7 +6,7 @@ lock=requirements/cuda.txt
 unset UV_DEFAULT_INDEX UV_INDEX UV_INDEX_URL UV_EXTRA_INDEX_URL UV_FIND_LINKS UV_CONFIG_FILE
 XDG_CONFIG_HOME=/dev/null XDG_CONFIG_DIRS=/dev/null \
     .venv/bin/uv pip compile --quiet --no-python-downloads --universal --python-version 3.11 \
-    --extra cuda --extra dev --extra plots --no-annotate --no-header \
+    --extra cuda --extra dev --extra plots --extra qr --no-annotate --no-header \
     --output-file "$lock" pyproject.toml requirements/cuda.in "$@"
 # Every line repeats the markers of [tool.uv]; what is left tells one Python from another.
 sed -i -E -e "s/(python_full_version < '3\.14'|platform_machine == 'x86_64'|sys_platform == 'linux')( and |$)//g" \

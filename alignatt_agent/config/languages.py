@@ -131,5 +131,5 @@ def language(name: str) -> Language:
     found = _BY_NAME.get(key) or _BY_NAME.get(key.partition("-")[0])
     if found is None:
         known = ", ".join(f"{item.code} ({item.name})" for item in LANGUAGES)
-        raise LanguageError(f"unknown language {name!r}; known are {known}")
+        raise LanguageError(f"unknown language {str(name)[:40]!r}; known are {known}")
     return found

@@ -8,8 +8,7 @@ import warnings
 QUIET = {
     "VLLM_LOGGING_LEVEL": "ERROR",
     "TRANSFORMERS_VERBOSITY": "error",
-    # Python removes the semaphores of engines that were ended, and warns.
-    "PYTHONWARNINGS": "ignore::FutureWarning,ignore:resource_tracker:UserWarning",
+    "PYTHONWARNINGS": "ignore::FutureWarning",
     "TORCH_CPP_LOG_LEVEL": "ERROR",
     "TORCH_LOGS": "-all",
 }

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import logging
+import re
 from collections.abc import Collection
-from dataclasses import dataclass
-from urllib.parse import SplitResult, urlsplit
+from dataclasses import dataclass, field
+from urllib.parse import SplitResult, urlencode, urlsplit
 
+from cachetools import TTLCache
 from starlette.requests import HTTPConnection
 
 from alignatt_agent.types import AlignAttError
+
+LOGGER = logging.getLogger(__name__)
 
 MAX_MESSAGE = 256 * 1024
 """Longest message of a client, in bytes."""
@@ -18,13 +23,24 @@ MAX_MESSAGE = 256 * 1024
 MAX_EVENT = 20 * 2**20 + 4096
 """Longest event of OpenAI's wire, in bytes: 15 MiB of audio in base64."""
 
+MAX_TEXT = 1500
+"""Longest message to a client about an error, in characters."""
+
 MOST_WAITING = 32
 """WebSockets that may be open in addition to speakers, e.g. before a first message."""
+
+STRONG = 16
+"""Characters of a token that nobody guesses, however often they try."""
+
+MOST_GUESSES, GUESSES_S, MOST_ADDRESSES = 20, 60.0, 10_000
+"""Wrong tokens of an address within so many seconds; the last of so many addresses count."""
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 POLICY, TOO_BIG, BROKEN, LATER, GOING = 1008, 1009, 1011, 1013, 1001
 """Close codes of WebSockets: not allowed, message too long, internal, try later, server stops."""
+
+_FOLDERS = re.compile(r"(?<![\w/:.~-])(?:/[^\s/'\":,;()]+)+/(?=[^\s/])")
 
 _STATUS = {POLICY: 403, TOO_BIG: 413, BROKEN: 500, LATER: 503, GOING: 503}
 
@@ -34,7 +50,7 @@ class RefusedError(AlignAttError):
 
     Args:
         code: one word for programs.
-        message: what came, what was expected and the fix.
+        message: what came, what was expected and the fix; clients get it without paths.
         close: close code of a WebSocket.
         status: HTTP status; default: the one of ``close``.
     """
@@ -42,10 +58,15 @@ class RefusedError(AlignAttError):
     def __init__(
         self, code: str, message: str, close: int = POLICY, status: int | None = None
     ) -> None:
-        super().__init__(message)
+        super().__init__(public(message))
         self.code = code
         self.close = close
         self.status = status or _STATUS[close]
+
+
+def public(text: str) -> str:
+    """Return a message without the folders of this machine, and not too long."""
+    return _FOLDERS.sub("", text)[:MAX_TEXT]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,29 +74,43 @@ class Limits:
     """Who may connect, and how many.
 
     Attributes:
-        token: secret of speakers; ``None``: no secret is needed.
+        token: secret of speakers, or several, one a line: each leaves a place to each other one;
+            ``None``: no secret is needed.
         viewer_token: secret that is enough for viewers.
         origins: of pages on other hosts that may connect, e.g. ``https://talks.example.org``.
         hosts: names of the server that clients may use; empty for any.
+        address: of the server for viewers, e.g. ``http://192.168.1.20:8080``, if it is known.
         max_speakers: streams at a time.
         max_viewers: viewers at a time.
         idle_s: seconds without a message after which a speaker is disconnected.
         keep_s: seconds that the text of an empty room is kept.
         publish: where captions go, see ``publish.destination``.
+        silent_s: time for a first message; a speaker silent for so long gives way to another one.
+        guesses: wrong tokens of the last minute by address, as hashes.
     """
 
     token: str | None = None
     viewer_token: str | None = None
     origins: Collection[str] = ()
     hosts: Collection[str] = ()
+    address: str | None = None
     max_speakers: int = 2
     max_viewers: int = 200
     idle_s: float = 60.0
     keep_s: float = 600.0
     publish: Collection[str] = ()
+    silent_s: float = 10.0
+    guesses: TTLCache[str, set[int]] = field(
+        default_factory=lambda: TTLCache(MOST_ADDRESSES, GUESSES_S), compare=False
+    )
 
-    def check(self, connection: HTTPConnection, viewing: bool = False) -> None:
-        """Refuse a connection without the token, or from a page of another host."""
+    def viewers(self, base: str, **query: str) -> str:
+        """Return a link to captions below an address, with the token of viewers alone."""
+        token = {"token": self.viewer_token} if self.viewer_token else {}
+        return f"{(self.address or base).rstrip('/')}/captions?{urlencode(query | token)}"
+
+    def check(self, connection: HTTPConnection, viewing: bool = False) -> str:
+        """Return the token of a connection; refuse it without one, or from another host's page."""
         host = connection.headers.get("host", "")
         names = {*self.hosts, *(_host(origin) for origin in self.origins)}
         if self.hosts and _host(f"//{host}") not in names:
@@ -87,11 +122,23 @@ class Limits:
         if origin and _split(origin).netloc != host and origin not in self.origins:
             shown = origin[:80]
             raise RefusedError("origin", f"a page of {shown} may not connect: add --origin {shown}")
-        accepted = [item for item in (self.token, viewing and self.viewer_token) if item]
-        if self.token and not any(_same(_shown(connection), item) for item in accepted):
-            raise RefusedError(
-                "token", "missing or wrong token: add ?token=... to the address", status=401
-            )
+        given, client = _shown(connection), connection.client
+        address = ":".join(client.host.split(":")[:4]) if client else ""  # of IPv6 the network
+        wrong = self.guesses.get(address, set())
+        wait = len(wrong) >= MOST_GUESSES
+        accepted = [*(self.token or "").splitlines(), viewing and self.viewer_token]
+        open_to = [item for item in accepted if item and (not wait or len(item) >= STRONG)]
+        if not self.token or any(_same(given, item) for item in open_to):
+            return given
+        if wait:
+            text = "too many wrong tokens came from your address: wait a minute"
+            raise RefusedError("guesses", text, status=429)
+        if given and hash(given) not in wrong:
+            LOGGER.warning("wrong token from %s (%d within a minute)", address, len(wrong) + 1)
+            self.guesses.setdefault(address, set()).add(hash(given))
+        raise RefusedError(
+            "token", "missing or wrong token: add ?token=... to the address", status=401
+        )
 
 
 def is_loopback(host: str) -> bool:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+import io
+import logging
+import time
+import traceback
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import quote
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -22,7 +26,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from alignatt_agent.serve.access import LATER, MOST_WAITING, RefusedError
+from alignatt_agent.serve.access import BROKEN, LATER, MOST_WAITING, Limits, RefusedError
 from alignatt_agent.serve.publish import publish
 from alignatt_agent.serve.rooms import Room
 from alignatt_agent.serve.service import STOP_S, Service
@@ -49,6 +53,10 @@ WIRES: tuple[Wire, ...] = (own, realtime, mt)
 
 PAGES = Path(__file__).parent / "pages"
 
+CAPTIONS_S = 3.0
+"""Time for the last captions to be posted when the server stops."""
+LOGGER = logging.getLogger(__name__)
+
 HEARTBEAT_S = 15
 """Proxies close silent connections."""
 
@@ -59,8 +67,9 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "permissions-policy": "microphone=(self)",
+    "cache-control": "no-cache",
 }
-"""No requests to other servers, and no referrer: an address may hold a token."""
+"""No requests to other servers, no referrer (an address may hold a token), no scripts of before."""
 
 
 def create_app(service: Service) -> Starlette:
@@ -78,8 +87,9 @@ def create_app(service: Service) -> Starlette:
         finally:
             watching.cancel()
             await service.drain()
-            if posting:
-                await asyncio.wait(posting, timeout=STOP_S)
+            for task in posting:  # until the last captions of the closed rooms are sent
+                await asyncio.wait([task], timeout=CAPTIONS_S)
+                task.cancel()
 
     async def events(request: Request) -> Response:
         service.limits.check(request, viewing=True)
@@ -100,6 +110,8 @@ def create_app(service: Service) -> Starlette:
         found = service.health()
         try:
             service.limits.check(request, viewing=True)
+            limits = service.limits
+            found |= {"viewer_token": limits.viewer_token, "address": limits.address}
         except RefusedError:  # a load balancer needs no token
             found = {"status": found["status"], "token": True}
         return JSONResponse(found, 200 if found["status"] == "ok" else 503)
@@ -126,92 +138,107 @@ def create_app(service: Service) -> Starlette:
         room, target = asked(request)
         kind = request.query_params.get("format", "srt")
         if kind not in FORMATS:
-            expected = ", ".join(FORMATS)
-            raise RefusedError(
-                "format", f"unknown format {kind[:20]!r}; known: {expected}", status=400
-            )
+            text = f"unknown format {kind[:20]!r}; known: {', '.join(FORMATS)}"
+            raise RefusedError("format", text, status=400)
         content = await asyncio.to_thread(transcript, room, target, kind)
         file = f"{room.name}.{target}.{kind}"
         named = f'filename="{file}"' if file.isascii() else f"filename*=utf-8''{quote(file)}"
         headers = {"content-disposition": f"attachment; {named}", "cache-control": "no-store"}
         return Response(content, media_type=FORMATS[kind], headers=headers)
 
+    async def code(request: Request) -> Response:
+        import segno
+
+        service.limits.check(request, viewing=True)
+        query = {key: request.query_params.get(key, "")[:64] for key in ("room", "target")}
+        link = service.limits.viewers(str(request.base_url), **query)
+        segno.make(link).save(found := io.BytesIO(), kind="svg", scale=8, light="white")
+        return Response(found.getvalue(), media_type="image/svg+xml")
+
+    async def refused(_: Request, error: Exception) -> Response:
+        refusal = _refusal(service, error)
+        headers = HEADERS | ({"retry-after": "10"} if refusal.status in (429, 503) else {})
+        content = {"error": refusal.code, "message": str(refusal)}
+        return JSONResponse(content, refusal.status, headers)
+
     routes: list[BaseRoute] = [
         *_sockets(service),
-        Route("/", _page("page.html")),
-        Route("/captions", _page("captions.html")),
+        Route("/", FileResponse(PAGES / "page.html")),
+        Route("/captions", FileResponse(PAGES / "captions.html")),
         Route("/captions.json", captions),
         Route("/events", events),
         Route("/health", health),
         Route("/metrics", metrics),
+        Route("/qr", code),
         Route("/transcript", download),
-        Mount("/pages", _Pages(directory=PAGES)),
+        Mount("/pages", StaticFiles(directory=PAGES)),
     ]
     return Starlette(
         routes=routes,
         middleware=[Middleware(_SafeHeaders)],
-        exception_handlers={RefusedError: _refused},
+        exception_handlers={RefusedError: refused, Exception: refused},
         lifespan=lifespan,
     )
 
 
 def _sockets(service: Service) -> list[WebSocketRoute]:
     """Return the routes of all wires; their connections count together."""
-    connected: set[WebSocket] = set()
+    opened: set[Connection] = set()
 
     def route(path: str, wire: Wire) -> WebSocketRoute:
         async def endpoint(socket: WebSocket) -> None:
             await socket.accept()  # a browser gets a reason only from an open connection
             connection = Connection(socket, service)
-            if len(connected) >= service.limits.max_speakers + MOST_WAITING:
-                message = f"{len(connected)} connections are open: try later"
-                error = RefusedError("busy", message, LATER)
-                await own.refuse(connection, service, error)
-                return await connection.close(error.close, str(error))
-            connected.add(socket)
             try:
-                with contextlib.suppress(WebSocketDisconnect):
-                    await _serve(wire, connection, service, socket)
+                connection.token = service.limits.check(socket)
+                _admit(connection, opened, service.limits)
+                await wire.serve(connection, service)
+                await connection.close()
+            except WebSocketDisconnect:
+                pass
+            except Exception as error:
+                refusal = _refusal(service, error)
+                if refusal.code == "busy":
+                    speakers = [one for one in opened if one.speaking]
+                    _end_silence(speakers, service.limits.silent_s)
+                await wire.refuse(connection, service, refusal)
+                await connection.close(refusal.close, str(refusal))
             finally:
-                connected.discard(socket)
+                opened.discard(connection)
 
         return WebSocketRoute(path, endpoint)
 
     return [route(path, wire) for wire in WIRES for path in wire.PATHS]
 
 
-async def _serve(wire: Wire, connection: Connection, service: Service, socket: WebSocket) -> None:
-    try:
-        service.limits.check(socket)
-        await wire.serve(connection, service)
-    except RefusedError as error:
-        await wire.refuse(connection, service, error)
-        await connection.close(error.close, str(error))
-    else:
-        await connection.close()
+def _admit(connection: Connection, opened: set[Connection], limits: Limits) -> None:
+    """Count a connection; if there are too many, the one that is silent longest is closed."""
+    others = len((limits.token or "").splitlines()) - 1  # each of them is left a place
+    own = [one for one in opened if others > 0 and one.token == connection.token]
+    full = len(opened) >= limits.max_speakers + MOST_WAITING
+    crowd = own if len(own) >= max(1, limits.max_speakers - others) else opened if full else ()
+    if crowd and not _end_silence(crowd, limits.silent_s):
+        raise RefusedError("busy", f"{len(crowd)} connections are open: try later", LATER)
+    opened.add(connection)
 
 
-class _Pages(StaticFiles):
-    """Scripts and styles that browsers ask for again: those of another version would not fit."""
-
-    def file_response(self, *given: Any, **named: Any) -> Response:
-        response = super().file_response(*given, **named)
-        response.headers["cache-control"] = "no-cache"
-        return response
-
-
-def _page(name: str) -> Callable[[Request], Awaitable[Response]]:
-    async def page(_: Request) -> Response:
-        return FileResponse(PAGES / name, headers={"cache-control": "no-cache"})
-
-    return page
+def _end_silence(crowd: Collection[Connection], speaker_s: float) -> bool:
+    """Close the connection that is silent longest, that of a speaker only after a while."""
+    now = time.monotonic()
+    found = [one for one in crowd if now - one.since >= speaker_s * one.speaking]
+    if found:
+        min(found, key=lambda one: one.since).give_way()
+    return bool(found)
 
 
-async def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RefusedError)
-    headers = {"retry-after": "10"} if error.status == 503 else {}
-    content: dict[str, Any] = {"error": error.code, "message": str(error)}
-    return JSONResponse(content, error.status, headers)
+def _refusal(service: Service, error: Exception) -> RefusedError:
+    """Count a refusal; an error of ours is logged in one line, and clients are told its kind."""
+    if not isinstance(error, RefusedError):
+        kind, place = type(error).__name__, traceback.extract_tb(error.__traceback__)[-1]
+        LOGGER.error("%s in %s:%s: %.200r", kind, place.filename, place.lineno, str(error))
+        error = RefusedError("internal", f"the server failed ({kind}): its log says where", BROKEN)
+    service.metrics.refusals.labels(error.code).inc()
+    return error
 
 
 class _SafeHeaders:

@@ -10,7 +10,8 @@ Examples:
     http://127.0.0.1:8080/transcript?room=talk&target=de&format=srt      srt, vtt, txt, jsonl
 
   captions for a lecture hall; microphones need https, by a proxy (docs/serve.md):
-    alignatt serve --config default-low --host 0.0.0.0 --token SECRET --viewer-token hall7
+    export ALIGNATT_TOKEN=$(cat speaker.txt)      # openssl rand -hex 16 > speaker.txt
+    alignatt serve --config default-low --host 0.0.0.0
     alignatt serve --config default-low --origin https://captions.example.org
 
   for programs:
@@ -35,11 +36,16 @@ exit status: 0 stopped; 1 the engines failed; 2 nothing was started
 from __future__ import annotations
 
 import argparse
+import contextlib
+import hashlib
 import os
 import signal
+import socket
+import sys
 import threading
 from argparse import Namespace
 from collections.abc import Sequence
+from functools import partial
 from urllib.parse import urlsplit
 
 from alignatt_agent.cluster.connection import ClusterOptions, add_options, options_of
@@ -59,10 +65,13 @@ def build_parser() -> argparse.ArgumentParser:
     text = "address to listen on; all but loopback need --token; default %(default)s"
     add("--host", default="127.0.0.1", help=text)
     add("--port", type=int, default=8080, help="default %(default)s")
-    text = "secret of speakers (?token=..., or Authorization: Bearer ...)"
-    add("--token", default=os.environ.get("ALIGNATT_TOKEN"), help=f"{text}; default ALIGNATT_TOKEN")
-    text = "secret that is enough for viewers, e.g. in a public link"
-    add("--viewer-token", metavar="TOKEN", help=text)
+    env = os.environ.get
+    text = "secrets of speakers (?token=..., or Authorization: Bearer ...), one a line; "
+    text += "default ALIGNATT_TOKEN, which ps does not show"
+    add("--token", default=env("ALIGNATT_TOKEN"), help=text)
+    text = "secret that is enough for viewers, in links for them; default ALIGNATT_VIEWER_TOKEN, "
+    text += "or one computed from --token"
+    add("--viewer-token", default=env("ALIGNATT_VIEWER_TOKEN"), metavar="TOKEN", help=text)
     text = "address of a page that may connect, or of the proxy of this server; repeatable"
     add("--origin", action="append", default=[], metavar="URL", help=text)
     text = "streams at a time, with --ray on each replica; default %(default)s"
@@ -103,8 +112,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         engines.load()
         for warning in resolved.other_prompts():
             print(f"warning: {warning}", flush=True)
-        ready = _ready(resolved, *taken.getsockname()[:2])
-        server = Server(Service(engines, limits), lambda: print(ready, flush=True))
+        ready = partial(_announce, resolved, limits, *taken.getsockname()[:2])
+        server = Server(Service(engines, limits), ready)
         server.run(sockets=[taken])
     finally:
         taken.close()
@@ -133,15 +142,34 @@ def serve_on_ray(
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
         with deployed(resolved, limits, scale, arguments.host, arguments.port):
-            print(_ready(resolved, arguments.host, arguments.port), flush=True)
+            _announce(resolved, limits, arguments.host, arguments.port)
             stop.wait()
     return 0
 
 
-def _ready(resolved: Resolved, host: str, port: int) -> str:
-    shown = f"[{host}]" if ":" in host else host
+def _announce(resolved: Resolved, limits: Limits, host: str, port: int) -> None:
+    """Print the address, and for viewers a link and its QR code."""
     into = ", ".join(resolved.head_sets) or "any language"
-    return f"http://{shown}:{port}/ translates {resolved.config.source_language} into {into}"
+    print(
+        f"{_base(host, port)}/ translates {resolved.config.source_language} into {into}", flush=True
+    )
+    if limits.address:
+        link = limits.viewers("", room="talk")
+        print(f"viewers of the room talk: {link}", flush=True)
+        with contextlib.suppress(ImportError):
+            import segno
+
+            if sys.stdout.isatty():
+                segno.make(link).terminal(compact=True)
+
+
+def _base(host: str, port: int) -> str:
+    if host in ("0.0.0.0", "::"):
+        host = socket.gethostname()
+        with contextlib.suppress(OSError), socket.socket(type=socket.SOCK_DGRAM) as probe:
+            probe.connect(("192.0.2.1", 9))  # sends nothing, but takes the address of the route
+            host = probe.getsockname()[0]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def read_replicas(arguments: Namespace) -> tuple[int, int]:
@@ -158,11 +186,11 @@ def read_replicas(arguments: Namespace) -> tuple[int, int]:
 
 def read_limits(arguments: Namespace) -> Limits:
     """Return the limits; a server that others can reach needs a token."""
-    local = is_loopback(arguments.host)
+    here, local = (arguments.host, arguments.port), is_loopback(arguments.host)
     if not local and not arguments.token:
         raise ConfigError(
-            f"--host {arguments.host} lets others in: give them a secret with --token, "
-            "e.g. --token $(openssl rand -hex 16)"
+            f"--host {arguments.host} lets others in: give them a secret with ALIGNATT_TOKEN or "
+            "--token, e.g. export ALIGNATT_TOKEN=$(openssl rand -hex 16)"
         )
     if arguments.viewer_token and not arguments.token:
         raise ConfigError("--viewer-token has no meaning without --token")
@@ -178,11 +206,15 @@ def read_limits(arguments: Namespace) -> Limits:
             raise ConfigError(f"--{option} has to be more than 0, got {getattr(arguments, name)}")
     if not 0 <= arguments.port < 2**16:
         raise ConfigError(f"--port has to be 0 to 65535, got {arguments.port}")
+    if arguments.token and not arguments.viewer_token:  # slow, so that nobody can go back
+        key = hashlib.scrypt(arguments.token.encode(), salt=b"viewers", n=2**14, r=8, p=1, dklen=12)
+        arguments.viewer_token = key.hex()
     return Limits(
         token=arguments.token,
         viewer_token=arguments.viewer_token,
         origins=tuple(origin.rstrip("/") for origin in arguments.origin),
         hosts=LOCAL_HOSTS if local and not arguments.token else (),
+        address=arguments.origin[0] if arguments.origin else None if local else _base(*here),
         max_speakers=arguments.max_speakers,
         max_viewers=arguments.max_viewers,
         idle_s=arguments.idle,

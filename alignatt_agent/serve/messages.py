@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from alignatt_agent.cascade.stream import StreamStep
-from alignatt_agent.serve.access import RefusedError
+from alignatt_agent.serve.access import RefusedError, public
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.types import GatedDraft, SpeechUpdate, Step, Word
 
@@ -42,7 +42,7 @@ def of_step(step: StreamStep, offset_s: float = 0.0) -> list[Message]:
 
 def warning(error: Exception, target: str | None = None) -> Message:
     """Return the message of a step that failed and is tried again with the next audio."""
-    message = f"{error}; it is tried again"
+    message = f"{public(str(error))}; it is tried again"
     return {"type": "error", "code": "step", "message": message, "target": target, "final": False}
 
 

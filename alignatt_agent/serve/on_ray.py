@@ -87,9 +87,9 @@ class Pages:
         for family in self._service.metrics.registry.collect():
             for sample in family.samples:
                 if sample.name not in self._gauges:
-                    text = family.documentation
-                    self._gauges[sample.name] = ray_metrics.Gauge(sample.name, text)
-                self._gauges[sample.name].set(sample.value)
+                    text, keys = family.documentation, tuple(sample.labels)
+                    self._gauges[sample.name] = ray_metrics.Gauge(sample.name, text, keys)
+                self._gauges[sample.name].set(sample.value, sample.labels)
 
 
 @contextlib.contextmanager

@@ -125,9 +125,8 @@ class Room:
 def check_name(name: str) -> None:
     """Refuse what cannot be the name of a room."""
     if not _NAME.fullmatch(name):
-        raise RefusedError(
-            "room", f"a room has a name of 1 to 64 letters, digits, - and _, got {name[:80]!r}"
-        )
+        text = f"a room has a name of 1 to 64 letters, digits, - and _, got {name[:80]!r}"
+        raise RefusedError("room", text, status=400)
 
 
 class Rooms:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import socket
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import uvicorn
 
@@ -16,6 +20,9 @@ from alignatt_agent.serve.service import STOP_S, Service
 
 PING_S = 20.0
 """Proxies close silent connections."""
+
+REQUEST_S, GRACE_S, MOST_SILENT, MOST_OF_ADDRESS = 10.0, 1.0, 256, 64
+"""Time for a request, also where too many connections are without one, in all or of an address."""
 
 CLOSE_S = 2.0
 """Time for clients to answer the close of their connection when the server stops.
@@ -59,16 +66,19 @@ class Server(uvicorn.Server):
                 ws_ping_timeout=None,
                 ws_per_message_deflate=False,
                 access_log=False,  # addresses may hold tokens
-                log_level="warning",
+                log_level="critical",  # the application logs errors, without tracebacks
                 server_header=False,
                 timeout_graceful_shutdown=5,
             )
         )
         self._service = service
         self._ready = ready
+        self._silent: dict[Any, float] = {}  # since when, oldest first
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen."""
+        """Begin to listen, with as many file descriptors as are allowed."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2**16)), hard))
         await super().startup(sockets)
         self._ready()
 
@@ -78,6 +88,22 @@ class Server(uvicorn.Server):
         with super().capture_signals():
             yield
             self._captured_signals.clear()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Close connections that wait for a request, each after a while, or the oldest of many."""
+        now, opened, known = time.monotonic(), self.server_state.connections, self._silent
+        found = [*filter(opened.__contains__, known), *(opened - known.keys())]
+        http = [one for one in found if hasattr(one, "cycle")]
+        idle = [one for one in http if getattr(one.cycle, "response_complete", True)]
+        self._silent = {one: known.get(one, now) for one in idle}
+        of_address: Counter[str] = Counter()
+        for number, (one, since) in enumerate(reversed(self._silent.items())):
+            address = (one.client or "?")[0]
+            of_address[address] += 1
+            many = number >= MOST_SILENT or of_address[address] > MOST_OF_ADDRESS
+            if now - since > (GRACE_S if many else REQUEST_S):
+                one.transport.abort()
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Refuse new connections, let the streams end, then close the connections."""

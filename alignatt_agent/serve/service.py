@@ -12,7 +12,7 @@ from typing import Any
 from alignatt_agent.cascade.contexts import check_contexts
 from alignatt_agent.config.languages import Language, LanguageError, language
 from alignatt_agent.serve import messages
-from alignatt_agent.serve.access import GOING, LATER, Limits, RefusedError
+from alignatt_agent.serve.access import GOING, LATER, Limits, RefusedError, public
 from alignatt_agent.serve.engines import EnginePool
 from alignatt_agent.serve.metrics import Metrics
 from alignatt_agent.serve.rooms import Message, Room, Rooms, check_name
@@ -79,11 +79,13 @@ class Service:
         closing: set when the server stops: streams end.
         viewers: their number.
         metrics: for Prometheus.
+        model: name of the translation model for clients.
     """
 
     def __init__(self, engines: EnginePool, limits: Limits) -> None:
         self.engines = engines
         self.limits = limits
+        self.model = public(engines.resolved.config.models.translation.path)
         self.rooms = Rooms(limits.keep_s)
         self.closing = asyncio.Event()
         self.viewers = self._speakers = 0
@@ -104,7 +106,6 @@ class Service:
         if self.closing.is_set():
             raise RefusedError("closing", "the server stops", GOING)
         if self._speakers >= self.limits.max_speakers:
-            self.metrics.refusals += 1
             message = f"{self._speakers} speakers are being translated: try again later"
             raise RefusedError("busy", message, LATER)
         self._speakers += 1
@@ -170,7 +171,7 @@ class Service:
                 "policy": ", ".join(
                     dict.fromkeys(config.policy_for(target.code).name for target in targets)
                 ),
-                "model": config.models.translation.path,
+                "model": self.model,
             }
             room.publish(ready)
             self._streams.add(stream)
@@ -254,10 +255,10 @@ class Service:
         resolved = self.engines.resolved
         return {
             "status": "ok" if self.engines.healthy() else self.engines.state,
-            "error": self.engines.error,
+            "error": self.engines.error and public(self.engines.error),
             "source": resolved.config.source_language,
             "targets": [_describe(code) for code in self.targets()],
-            "model": resolved.config.models.translation.path,
+            "model": self.model,
             "chunk_ms": resolved.config.chunk_ms,
             "speakers": self._speakers,
             "max_speakers": self.limits.max_speakers,

@@ -115,7 +115,7 @@ def _speak(port, cluster):
         assert speaker.finish().text() == live.german(WORDS)
         assert not speaker.of("error")
     figures = clusters.answer(port, "/metrics")[1]
-    assert "alignatt_refusals_total 1.0" in figures
+    assert 'alignatt_refusals_total{reason="busy"} 1.0' in figures
     assert "alignatt_engine_restarts_total 1.0" in figures
     live.wait_until(lambda: clusters.replicas(port)["running"] == 2)  # and shrank again
 

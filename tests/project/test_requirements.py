@@ -94,7 +94,7 @@ def test_the_locks_hold_what_the_project_asks_for(extra, python):
     locked = pins(f"{extra}.txt", python)
     if extra == "cpu":
         locked |= pins("torch-cpu.txt", python)
-    extras = (extra, "dev", "plots", *(["ray"] if extra == "cpu" else []))
+    extras = (extra, "dev", "plots", "qr", *(["ray"] if extra == "cpu" else []))
     asked = [line for name in extras for line in PROJECT["optional-dependencies"][name]]
     for line in [*PROJECT["dependencies"], *asked]:
         requirement = Requirement(line)

@@ -273,7 +273,8 @@ def main() -> None:
     The folder gets a configuration, and a recording of which the engines hear every word.
     """
     folder = Path(sys.argv[1])
-    service, taken = make_service(folder), listen("127.0.0.1", 0)
+    token = os.environ.get("ALIGNATT_TOKEN")
+    service, taken = make_service(folder, token=token), listen("127.0.0.1", 0)
     fakes.write_talk(folder / "talk.wav", fakes.talk(120))
     if slower := sys.argv[2:]:
         engines = service.engines.engines()

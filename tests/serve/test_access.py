@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import re
 
 import pytest
+from cachetools import TTLCache
 from starlette.requests import HTTPConnection
+from starlette.testclient import TestClient
 
 from alignatt_agent.config.errors import ConfigError
-from alignatt_agent.serve.access import LOCAL_HOSTS, Limits, RefusedError, is_loopback
+from alignatt_agent.serve.access import (
+    LOCAL_HOSTS,
+    MAX_TEXT,
+    MOST_GUESSES,
+    Limits,
+    RefusedError,
+    is_loopback,
+)
+from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.cli import build_parser, read_limits
+from tests.serve.live import make_service
 
+LONG = "sixteen_or_more_"
 VIEWING = {"host": "h:1"}
 
 
-def connection(query="", **headers):
+def connection(query="", address="10.0.0.1", **headers):
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-    return HTTPConnection({"type": "http", "query_string": query.encode(), "headers": raw})
+    scope = {"type": "http", "query_string": query.encode(), "headers": raw}
+    return HTTPConnection(scope | {"client": (address, 1)})
 
 
 @pytest.mark.parametrize(
@@ -52,6 +67,67 @@ def test_who_may_come(limits, query, headers, code):
     assert refused is None or refused.value.code == code
 
 
+@pytest.mark.parametrize(
+    ("token", "host", "code"),
+    [
+        ("s3", "10.0.0.1", "guesses"),
+        ("s3", "10.0.0.2", None),
+        ("s3", "2001:db8:1:2:9::9", "guesses"),
+        ("s3", "2001:db8:1:3:9::9", None),
+        (LONG, "10.0.0.1", None),  # nobody guesses it, and nobody keeps those out who have it
+        ("wrong", "10.0.0.1", "guesses"),
+    ],
+)
+def test_guesses_are_counted_slowed_and_logged(token, host, code, caplog):
+    now = [0.0]
+    limits = Limits(token=f"s3\n{LONG}", guesses=TTLCache(10, 60, timer=lambda: now[0]))
+
+    def answer(token, host):
+        try:
+            limits.check(connection(f"token={token}", host))
+        except RefusedError as error:
+            return error.code
+
+    for guess in range(MOST_GUESSES):
+        for address in ("10.0.0.1", f"2001:db8:1:2::{guess}"):
+            assert answer("guess0", address) == answer(f"guess{guess}", address) == "token"
+    assert answer(token, host) == code
+    now[0] = 61
+    assert answer("s3", host) is None
+    assert len(caplog.records) == 2 * MOST_GUESSES
+    assert "wrong token from 10.0.0.1 (20 within a minute)" in caplog.text
+    assert "guess" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("asr model /home/me/models/asr-1: died", "asr model asr-1: died"),
+        ("('/srv/a b/x.py', 3)", "('a b/x.py', 3)"),
+        (
+            "add --origin https://a.example/b/c or 1/2/3",
+            "add --origin https://a.example/b/c or 1/2/3",
+        ),
+        ("unknown ?token=/x", "unknown ?token=/x"),
+        ("x" * 9999, "x" * MAX_TEXT),
+    ],
+)
+def test_clients_get_no_paths(text, shown):
+    assert str(RefusedError("any", text)) == shown
+
+
+def test_a_code_to_scan(tmp_path):
+    segno = pytest.importorskip("segno")
+    service = make_service(tmp_path, token="s3", viewer_token="v", address="http://a.example")
+    with TestClient(create_app(service)) as client:
+        assert client.get("/qr?room=talk").status_code == 401
+        answer = client.get("/qr?room=talk&target=de&token=v")
+    link = "http://a.example/captions?room=talk&target=de&token=v"
+    assert answer.headers["content-type"] == "image/svg+xml"
+    segno.make(link).save(expected := io.BytesIO(), kind="svg", scale=8, light="white")
+    assert answer.content == expected.getvalue()
+
+
 def arguments(*given):
     return build_parser().parse_args(["--config", "micro-low", *given])
 
@@ -79,3 +155,21 @@ def test_on_this_machine_only_its_own_names_are_answered():
     assert read_limits(arguments("--host", "0.0.0.0", "--token", "t")).hosts == ()
     assert [is_loopback(host) for host in ("127.0.0.2", "::1", "localhost")] == [True] * 3
     assert [is_loopback(host) for host in ("0.0.0.0", "::", "example.org")] == [False] * 3
+
+
+@pytest.mark.parametrize(
+    ("given", "link"),
+    [
+        (["--host", "10.0.0.1"], "http://10.0.0.1:80/captions?room=talk&token="),
+        (["--host", "fd00::1"], "http://[fd00::1]:80/captions?room=talk&token="),
+        (["--origin", "https://t.org/"], "https://t.org/captions?room=talk&token="),
+        (["--viewer-token", "v 1"], "http://here/captions?room=talk&token=v+1"),
+        (["--host", "0.0.0.0"], ":80/captions?room=talk&token="),
+    ],
+)
+def test_links_for_viewers_hold_their_token_alone(given, link):
+    limits = read_limits(arguments(*given, "--token", "secret", "--port", "80"))
+    found = limits.viewers("http://here/", room="talk")
+    assert link in found
+    assert not {"secret", "0.0.0.0"} & set(re.split("[/:=]", found))
+    assert limits.check(connection(found.partition("?")[2], **VIEWING), viewing=True)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
+import time
 
 import pytest
 from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
 from websockets.exceptions import ConnectionClosed
 
 from alignatt_agent.serve.access import MAX_MESSAGE, MOST_WAITING
 from alignatt_agent.serve.app import create_app
+from alignatt_agent.serve.server import MOST_OF_ADDRESS
 from tests.serve.live import (
     TALK,
     WORDS,
@@ -33,6 +37,7 @@ INIT = {"type": "init", "protocol_version": 1, "source_lang": "en", "target_lang
 UPDATE = {"type": "update", "seq": 1, "utterance_id": 0, "words": [["word0", 0, 400]]}
 HALF = {"words": [["\ud800", 0, 400]]}
 SIMULSTREAM = {"sample_rate": 16000, "source_lang": "English", "target_lang": "German"}
+LONG = {"audio": {"input": {"x" * 5000: 1}}}
 APPEND = {"type": "session.input_audio_buffer.append"}
 
 
@@ -87,6 +92,10 @@ def shared(tmp_path_factory):
         (OPENAI, [{"type": "response.create"}], "event"),
         (OPENAI, [{"nothing": 1}], "event"),
         ("/v1/realtime", [], "intent"),
+        (OPENAI, [{"type": "session.update", "session": LONG}], "session"),
+        pytest.param(OPENAI, ['{"a": [' + "0," * 10**6 + "0]}"], "message-size", id="long JSON"),
+        pytest.param("/ws", [ours(targets=["x" * 20_000])], "language", id="long name"),
+        pytest.param("/mt", [{"type": "x" * 20_000}], "bad_protocol", id="long type"),
         ("/mt", init(target_lang="fr"), "unsupported_direction"),
         ("/mt", init(source_lang="de"), "unsupported_direction"),
         ("/mt", init(target_lang="en"), "unsupported_direction"),
@@ -172,14 +181,72 @@ def test_speakers_beyond_the_limit_are_told_at_once_and_idle_ones_go(tmp_path):
         assert text_of(speak(client)) == german(WORDS)
 
 
-def test_connections_that_say_nothing_are_counted(service, client):
+def closed_with(socket):
+    """Return the code of the last error and of the close."""
+    error = until(socket, "error")[-1]
+    with pytest.raises(WebSocketDisconnect) as closed:
+        socket.receive_json()
+    return error["code"], closed.value.code
+
+
+def test_connections_that_say_nothing_give_way(service, client):
     with contextlib.ExitStack() as stack:
-        for _ in range(service.limits.max_speakers + MOST_WAITING):
-            stack.enter_context(client.websocket_connect("/mt"))
-        for path in ("/", "/ws", "/mt", OPENAI):
-            error, closed, _ = refused(client, path=path)
-            assert (error["code"], closed) == ("busy", 1013)
-    assert text_of(speak(client)) == german(WORDS)
+        speaker, *silent = (
+            stack.enter_context(client.websocket_connect(path))
+            for path in ("/ws", *["/mt"] * (service.limits.max_speakers + MOST_WAITING - 1))
+        )
+        start(speaker)
+        assert text_of(speak(client)) == german(WORDS)
+        assert closed_with(silent[0]) == ("idle", 1013)  # the one that was silent longest
+        send(speaker, stop=True)
+        assert text_of(until(speaker, "end")) == german(WORDS)
+
+
+@pytest.mark.parametrize(("path", "first"), [("/ws", ours()), ("/mt", INIT)])
+def test_a_speaker_who_says_nothing_gives_way(tmp_path, path, first):
+    service = make_service(tmp_path, max_speakers=1, silent_s=0.2)
+    with TestClient(create_app(service)) as client, client.websocket_connect(path) as silent:
+        silent.send_json(first)
+        assert silent.receive_json()["type"] in ("ready", "init_ok")
+        assert refused(client, ours())[0]["code"] == "busy"
+        time.sleep(0.3)
+        assert refused(client, ours())[0]["code"] == "busy"
+        assert closed_with(silent) == ("idle", 1013)
+        assert text_of(speak(client)) == german(WORDS)
+        assert 'refusals_total{reason="busy"} 2.0' in client.get("/metrics").text
+
+
+def test_each_of_several_tokens_keeps_a_place(tmp_path):
+    app = create_app(make_service(tmp_path, token="one\ntwo"))
+    with TestClient(app) as client, client.websocket_connect("/ws?token=one") as first:
+        start(first)
+        assert refused(client, ours(), path="/ws?token=one")[0]["code"] == "busy"
+        assert text_of(speak(client, path="/ws?token=two")) == german(WORDS)
+
+
+@pytest.mark.parametrize("path", ["/", "/ws", "/mt", OPENAI])
+def test_errors_that_nobody_foresaw(service, client, path, monkeypatch, caplog):
+    def fails(*_):
+        raise ValueError("at /home/me/secret\n")
+
+    monkeypatch.setattr(service, "languages", fails)
+    monkeypatch.setattr(service, "health", fails)
+    audio = {"type": "session.input_audio_buffer.append", "audio": ""}
+    first = {"/": [{}, b""], "/ws": [ours()], "/mt": [INIT], OPENAI: [audio]}[path]
+    answer, closed, reason = refused(client, *first, path=path)
+    error = answer.get("error", answer)
+    expected = "the server failed (ValueError): its log says where"
+    assert (error["code"], error["message"], closed, reason) == (
+        "internal",
+        expected,
+        1011,
+        expected,
+    )
+    client = TestClient(client.app, raise_server_exceptions=False)
+    health = client.get("/health")
+    assert (health.status_code, health.json()["message"]) == (500, expected)
+    assert health.headers["x-content-type-options"] == "nosniff"
+    assert not any("\n" in record.getMessage() or record.exc_info for record in caplog.records)
 
 
 def test_two_speakers_cannot_have_one_room(shared):
@@ -197,7 +264,7 @@ def test_viewers_beyond_the_limit_are_told(tmp_path):
         assert (status, headers["retry-after"]) == (503, "10")
         assert "1 viewers are here: try again later" in body
         assert first.status == 200
-        assert server.get("/events?room=a%20b")[0] == 403
+        assert server.get("/events?room=a%20b")[0] == 400
 
 
 def test_five_megabytes_are_not_even_read(server):
@@ -210,3 +277,23 @@ def test_five_megabytes_are_not_even_read(server):
         assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
     with RemoteSocket(server.port) as socket:
         assert start(socket)["type"] == "ready"
+
+
+def test_connections_without_a_request_are_closed(server, monkeypatch):
+    def silent(count):
+        return [socket.create_connection(("127.0.0.1", server.port), 5) for _ in range(count)]
+
+    viewer = Viewer(server.port)
+    first = silent(MOST_OF_ADDRESS)
+    time.sleep(0.3)
+    slow, *_ = kept = silent(MOST_OF_ADDRESS)
+    assert [one.recv(1) for one in first] == [b""] * MOST_OF_ADDRESS  # the older ones
+    with RemoteSocket(server.port) as speaker:
+        start(speaker)
+        monkeypatch.setattr("alignatt_agent.serve.server.REQUEST_S", 0.1)
+        slow.send(b"GET / HTTP/1.1\r\n")
+        assert [one.recv(1) for one in kept] == [b""] * MOST_OF_ADDRESS
+        send(speaker, stop=True)
+        assert text_of(until(speaker, "end")) == german(WORDS)
+    assert not viewer.saw("end")
+    assert viewer.is_alive()

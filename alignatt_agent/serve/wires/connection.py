@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
+import time
 from collections.abc import Coroutine
 from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
-from alignatt_agent.serve.access import GOING, MAX_MESSAGE, TOO_BIG, RefusedError
+from alignatt_agent.serve.access import GOING, LATER, MAX_MESSAGE, POLICY, TOO_BIG, RefusedError
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.serve.service import Service
 from alignatt_agent.serve.stream import SpeakerStream
@@ -32,6 +34,9 @@ class Connection:
     Attributes:
         path, query: of its address.
         sent: number of messages to the client so far.
+        token: that the client has shown.
+        speaking: whether it has the place of a speaker.
+        since: when it began to wait for a message, if it does.
     """
 
     def __init__(self, socket: WebSocket, service: Service) -> None:
@@ -39,8 +44,17 @@ class Connection:
         self.path = socket.url.path
         self.query = socket.query_params
         self.sent = 0
+        self.token = ""
+        self.speaking = False
         self._service = service
         self._gone = False
+        self.since = math.inf
+        self._wait = asyncio.timeout(min(service.limits.silent_s, service.limits.idle_s))
+
+    def give_way(self) -> None:
+        """Stop waiting for a message: another client needs the place."""
+        self._wait.reschedule(0)
+        self.since = math.inf
 
     async def receive(self, largest: int = MAX_MESSAGE) -> bytes | dict[str, Any]:
         """Return the next message: audio, or a JSON object, of at most ``largest`` bytes.
@@ -49,13 +63,17 @@ class Connection:
             RefusedError: the message is too long or not a JSON object, or none comes.
             WebSocketDisconnect: the client disconnected.
         """
-        idle_s = self._service.limits.idle_s
+        begin = self.since = time.monotonic()
         try:
             # Not wait_for: until Python 3.12 it may swallow a cancellation.
-            async with asyncio.timeout(idle_s):
+            async with self._wait:
                 message = await self._socket.receive()
         except TimeoutError:
-            raise RefusedError("idle", f"nothing was sent for {idle_s:g} s") from None
+            text = f"nothing was sent for {round(time.monotonic() - begin, 1):g} s"
+            raise RefusedError("idle", text, POLICY if self.since == begin else LATER) from None
+        finally:
+            self.since = math.inf
+        self._wait = asyncio.timeout(self._service.limits.idle_s)
         if message["type"] == "websocket.disconnect":
             self._gone = True
             raise WebSocketDisconnect(message.get("code", 1005))
@@ -102,6 +120,7 @@ class Connection:
             WebSocketDisconnect: the client disconnected.
         """
         service = self._service
+        self.speaking = True
         running = asyncio.ensure_future(stream.run())
         feeding = asyncio.ensure_future(listening)
         closing = asyncio.ensure_future(service.closing.wait())
@@ -122,12 +141,15 @@ class Connection:
                 raise RefusedError("closing", "the server stops", GOING)
             feeding.result()
         finally:
+            self.speaking = False
             for task in (running, feeding, closing):
                 task.cancel()
             await asyncio.gather(running, feeding, closing, return_exceptions=True)
 
 
 def _json(text: str) -> dict[str, Any]:
+    if len(text) > MAX_MESSAGE and sum(map(text.count, '"[,')) > 99:
+        raise RefusedError("message-size", "a long message may hold audio and no more", TOO_BIG)
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from alignatt_agent.cascade.target_stream import TargetStream
-from alignatt_agent.serve.access import RefusedError
+from alignatt_agent.serve.access import RefusedError, public
 from alignatt_agent.serve.remote import RemoteTarget
 from alignatt_agent.serve.service import Service
 from alignatt_agent.serve.wires.connection import Connection
@@ -83,6 +83,7 @@ async def serve(connection: Connection, service: Service) -> None:
         raise RefusedError("bad_protocol", "the first message has to be init")
     async with contextlib.AsyncExitStack() as opened:
         opened.enter_context(service.slot())
+        connection.speaking = True
         source, (target,) = service.languages(init.source_lang, [init.target_lang])
         if target.code == source.code:
             raise RefusedError(
@@ -101,7 +102,7 @@ async def serve(connection: Connection, service: Service) -> None:
                 "direction": f"{source.code}-{target.code}",
                 "preset": init.preset
                 or service.engines.resolved.config.policy_for(target.code).name,
-                "model": service.engines.resolved.config.models.translation.path,
+                "model": service.model,
             }
         )
         utterance = _Utterance(stream.targets[target.code], target.spaced, begun)
@@ -114,7 +115,8 @@ async def serve(connection: Connection, service: Service) -> None:
                 answer = await asyncio.to_thread(utterance.update, update)
             except EngineError as error:
                 service.restart_dead_engines()
-                failed = {"type": "error", "code": "processing_failed", "message": str(error)}
+                text = public(str(error))
+                failed = {"type": "error", "code": "processing_failed", "message": text}
                 answer = failed | {"seq": update.seq}
             await connection.send(answer)
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import binascii
-import copy
 import secrets
 import time
 from typing import Any
@@ -21,7 +20,6 @@ from alignatt_agent.serve.access import BROKEN, MAX_EVENT, RefusedError
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.serve.service import OpenTalk, Service, TalkRequest
 from alignatt_agent.serve.wires.connection import Connection
-from alignatt_agent.types.running_text import join_words
 
 PATHS = ("/v1/realtime/translations", "/v1/realtime")
 
@@ -66,11 +64,10 @@ class _Session:
     def __init__(self, connection: Connection, service: Service) -> None:
         self._connection = connection
         self._service = service
-        model = service.engines.resolved.config.models.translation.path
         self._settings: dict[str, Any] = {
             "id": f"sess_{secrets.token_hex(8)}",
             "type": "translation",
-            "model": connection.query.get("model") or model,
+            "model": connection.query.get("model", "")[:200] or service.model,
             "expires_at": int(time.time()) + LONGEST_S,
             "audio": {"input": {}, "output": {"language": None}},
         }
@@ -120,11 +117,14 @@ class _Session:
 
     async def _update(self, wanted: Any) -> None:
         audio = wanted.get("audio") if isinstance(wanted, dict) else None
-        settings = copy.deepcopy(self._settings)
-        for side in ("input", "output"):
-            given = audio.get(side) if isinstance(audio, dict) else None
-            if isinstance(given, dict):
-                settings["audio"][side] |= given
+        sides = self._settings["audio"]
+        if isinstance(audio, dict):
+            given = {side: audio[side] for side in sides if isinstance(audio.get(side), dict)}
+            sides = sides | {side: sides[side] | given[side] for side in given}
+        settings = self._settings | {"audio": sides}
+        if (size := len(str(settings))) > 4000:
+            text = f"settings of a session have to be shorter than 4000 characters, got {size}"
+            raise RefusedError("session", text)
         self._settings = settings
         await _send(self._connection, "session.updated", session=settings)
 
@@ -148,7 +148,7 @@ class _Session:
 class _Transcription(_Session):
     append, end = "input_audio_buffer.append", "input_audio_buffer.commit"
     _item: str | None = None
-    _text = ""  # of the open sentence
+    _told = 0  # words of the open sentence
 
     async def serve(self) -> None:
         self._settings |= {"type": "transcription", "object": "realtime.transcription_session"}
@@ -164,21 +164,24 @@ class _Transcription(_Session):
         if message["type"] != "heard":
             return
         for sentence in message["closed"]:
-            await self._extend([word for word, *_ in sentence])
+            await self._tell_words([word for word, *_ in sentence])
+            text = " ".join(word for word, *_ in sentence)
             usage = {"type": "duration", "seconds": round(sentence[-1][2] - sentence[0][1], 2)}
-            await self._tell_item("completed", transcript=self._text, usage=usage)
-            self._text = ""
-        await self._extend([word for word, *_, state in message["words"] if state == "settled"])
+            await self._tell_item("completed", transcript=text, usage=usage)
+            self._told = 0
+        settled = [word for word, _, _, state in message["words"] if state == "settled"]
+        await self._tell_words(settled)
 
-    async def _extend(self, words: list[str]) -> None:
-        """Send what is new in the words of the open sentence; its first ones begin an item."""
-        before, self._text = self._text, join_words(words)
-        if self._text and not before:
-            about = {"previous_item_id": self._item, "item_id": f"item_{secrets.token_hex(8)}"}
-            self._item = about["item_id"]
+    async def _tell_words(self, words: list[str]) -> None:
+        """Send the words of the open sentence that are new."""
+        new, first = words[self._told :], not self._told
+        self._told = max(self._told, len(words))
+        if new and first:
+            before, self._item = self._item, f"item_{secrets.token_hex(8)}"
+            about = {"item_id": self._item, "previous_item_id": before}
             await _send(self._connection, "input_audio_buffer.committed", **about)
-        if delta := self._text[len(before) :]:
-            await self._tell_item("delta", delta=delta)
+        if new:
+            await self._tell_item("delta", delta=" " * (not first) + " ".join(new))
 
     async def _tell_item(self, kind: str, **content: Any) -> None:
         kind = f"conversation.item.input_audio_transcription.{kind}"

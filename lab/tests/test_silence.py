@@ -1,0 +1,91 @@
+"""A server with 1,024 file descriptors under attack by silence: speaker and viewers are served."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import re
+import resource
+import select
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from websockets.exceptions import WebSocketException
+from websockets.sync.client import connect
+
+from tests.serve import live
+
+TOKEN = "sixteen-characters-or-more"
+SECONDS = 25  # longer than both time limits
+
+
+@pytest.fixture
+def port(tmp_path):
+    command = [
+        "sh",
+        "-c",
+        f"ulimit -S -n 1024; exec {sys.executable} -m tests.serve.live {tmp_path}",
+    ]
+    given = os.environ | {"ALIGNATT_TOKEN": TOKEN}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=given)
+    yield int(re.search(r":(\d+)/", process.stdout.readline())[1])
+    process.terminate()
+    process.wait(live.WAIT_S)
+
+
+def silent(port):
+    return socket.create_connection(("127.0.0.1", port), timeout=1)
+
+
+def listening(port):
+    """Return the connection of a WebSocket of somebody with the token."""
+    return connect(f"ws://127.0.0.1:{port}/ws?token={TOKEN}", proxy=None).socket
+
+
+def attack(port, count, open_one, opened):
+    """Hold connections and say nothing; what the server closes is opened again."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+    held, poll = {}, select.poll()
+    while True:
+        for number, _ in poll.poll(20):
+            poll.unregister(number)
+            held.pop(number).close()
+        with contextlib.suppress(OSError, WebSocketException):
+            while len(held) < count:
+                found = open_one(port)
+                held[found.fileno()] = found
+                poll.register(found.fileno(), select.POLLRDHUP | select.POLLHUP)
+                opened.value += 1
+
+
+def test_silence_takes_no_place(port):
+    counts = [multiprocessing.Value("i") for _ in range(2)]
+    given = zip((1200, 34), (silent, listening), counts, strict=True)
+    attacks = [multiprocessing.Process(target=attack, args=(port, *one)) for one in given]
+    for one in attacks:
+        one.start()
+    live.wait_until(lambda: counts[0].value >= 1200)
+    waits, until = [], time.monotonic() + SECONDS
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    while time.monotonic() < until:
+        begin = time.monotonic()
+        with live.RemoteSocket(port, additional_headers=headers) as speaker:
+            assert live.start(speaker, room="talk")["type"] == "ready"
+            ready = time.monotonic()
+            viewer = live.Viewer(port, **headers)
+            live.send(speaker, stop=True)
+            assert live.text_of(live.until(speaker, "end")) == live.german(live.WORDS)
+            live.wait_until(lambda viewer=viewer: viewer.saw("end"))
+        waits.append((ready - begin, time.monotonic() - ready))
+        viewer.leave()
+    for one in attacks:
+        assert one.is_alive()
+        one.terminate()
+    longest = [round(max(column), 2) for column in zip(*waits, strict=True)]
+    print(f"{len(waits)} talks, seconds until ready and to the end of 14 words, longest: {longest}")
+    print("connections that the attack opened:", [count.value for count in counts])
+    assert max(longest) < 2
