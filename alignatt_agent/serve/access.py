@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import SplitResult, urlencode, urlsplit
 
 from cachetools import TTLCache
@@ -87,6 +88,7 @@ class Limits:
         publish: where captions go, see ``publish.destination``.
         silent_s: time for a first message; a speaker silent for so long gives way to another one.
         guesses: wrong tokens of the last minute by address, as hashes.
+        journal: folder of the ``Journal``; ``None``: no text is written to a disk.
     """
 
     token: str | None = None
@@ -103,6 +105,7 @@ class Limits:
     guesses: TTLCache[str, set[int]] = field(
         default_factory=lambda: TTLCache(MOST_ADDRESSES, GUESSES_S), compare=False
     )
+    journal: Path | None = None
 
     def viewers(self, base: str, **query: str) -> str:
         """Return a link to captions below an address, with the token of viewers alone."""

@@ -27,8 +27,9 @@ Examples:
   forty rooms: 4 to 20 replicas of the engines on a Ray cluster, six speakers on each:
     alignatt serve --config default-low --ray 10.0.0.1:6379 --replicas 4 20 --max-speakers 6
 
-Audio is never stored. Text stays in memory until the room has been empty for ten minutes, never on
-a disk. Ctrl-C translates every speaker's last words, then stops.
+Audio is never stored. Text stays in memory until the room has been empty for ten minutes, and never
+on a disk, unless you give --journal DIR: talks then survive a restart of the server. Ctrl-C
+translates every speaker's last words, then stops.
 
 exit status: 0 stopped; 1 the engines failed; 2 nothing was started
 """
@@ -46,6 +47,7 @@ import threading
 from argparse import Namespace
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from alignatt_agent.cluster.connection import ClusterOptions, add_options, options_of
@@ -54,6 +56,7 @@ from alignatt_agent.config.command_line import page, shared_options
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.resolved import Resolved, resolve
 from alignatt_agent.serve.access import LOCAL_HOSTS, Limits, is_loopback
+from alignatt_agent.serve.journal import Journal
 from alignatt_agent.serve.publish import destination
 
 
@@ -83,6 +86,10 @@ def build_parser() -> argparse.ArgumentParser:
     add("--keep", type=float, default=600.0, metavar="SECONDS", help=text)
     text = "post the captions of a room to YouTube or Zoom (docs/serve.md); repeatable"
     add("--publish", action="append", default=[], metavar="ROOM:LANGUAGE=URL", help=text)
+    text = (
+        "keep text, no audio, in this folder: talks and links outlive a restart; default: nowhere"
+    )
+    add("--journal", type=Path, metavar="DIR", help=text)
     add_options(parser, "serve")
     text = "replicas of the engines: number, or minimum and maximum; needs --ray; default 1"
     add("--replicas", type=int, nargs="+", metavar="N", help=text)
@@ -220,4 +227,5 @@ def read_limits(arguments: Namespace) -> Limits:
         idle_s=arguments.idle,
         keep_s=arguments.keep,
         publish=tuple(arguments.publish),
+        journal=Journal(arguments.journal).folder,
     )

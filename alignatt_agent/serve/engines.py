@@ -8,6 +8,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Any, Literal
 
 from alignatt_agent.cascade import loading
@@ -22,6 +23,9 @@ from alignatt_agent.serve.remote import RemoteStream
 from alignatt_agent.types import AlignAttError, EngineError
 
 LOGGER = logging.getLogger(__name__)
+
+RESTART_S = 900.0
+"""Time for dead engines to work again; streams that wait for longer end."""
 
 LONGEST_PAUSE_S = 60.0
 """Longest pause between two attempts to restart the engines."""
@@ -64,8 +68,12 @@ class EnginePool(ABC):
             failed: called when this stream alone cannot go on.
         """
 
-    def restart_dead(self, died: Callable[[], None]) -> None:  # noqa: B027 - replicas need none
-        """Restart dead engines in the background; ``died`` is called if there are any."""
+    def restart_dead(self) -> None:  # noqa: B027 - replicas need none
+        """Restart dead engines in the background."""
+
+    async def revive(self) -> bool:
+        """Wait until dead engines work again; returns whether their streams go on."""
+        return False
 
     def describe(self) -> dict[str, Any]:
         """Return more about the engines for ``/health``."""
@@ -88,13 +96,29 @@ class EngineLoader:
         return pool.all_alive()
 
 
+class _Latest:
+    """An engine by its role, the one that runs now: streams keep their state in a restart."""
+
+    def __init__(self, shared: SharedEngines, role: str) -> None:
+        self._shared, self._role = shared, role
+
+    def __getattr__(self, name: str) -> Any:
+        if self._shared.running is None:
+            raise EngineError("the engines are being started")
+        return getattr(getattr(self._shared.running, self._role), name)
+
+
 class SharedEngines(EnginePool):
-    """Engines of this process, for all streams of a server."""
+    """Engines of this process, for all streams of a server.
+
+    Attributes:
+        running: ``None`` while they start.
+    """
 
     def __init__(self, resolved: Resolved, loader: EngineLoader) -> None:
         super().__init__(resolved)
         self._loader = loader
-        self._engines: loading.Engines | None = None
+        self.running: loading.Engines | None = None
         self._restarting: asyncio.Task[None] | None = None
 
     def load(self) -> None:
@@ -102,7 +126,7 @@ class SharedEngines(EnginePool):
         self.state = "starting"
         engines = self._loader.load(self.resolved)
         self.resolved.check_shape(engines.num_layers, engines.num_heads)
-        self._engines = engines
+        self.running = engines
         self.state, self.error = "ok", None
 
     def healthy(self) -> bool:
@@ -118,22 +142,31 @@ class SharedEngines(EnginePool):
         failed: Callable[[EngineError], None],
     ) -> AsyncIterator[Stream]:
         """Open a stream on the engines of this process; ``failed`` is not used."""
-        yield open_stream(self.resolved, self.engines(), source, targets, context)
+        engines = self.engines()
+        roles = ("asr", "translation", *(("aligner",) if engines.aligner else ()))
+        latest: dict[str, Any] = {role: _Latest(self, role) for role in roles}
+        yield open_stream(self.resolved, replace(engines, **latest), source, targets, context)
 
     def engines(self) -> loading.Engines:
         """Return the engines, or raise ``RefusedError`` while they start."""
-        if self._engines is None or not self.healthy():
+        if self.running is None or not self.healthy():
             reason = f" ({self.error})" if self.error else ""
             raise RefusedError("engine", f"the engines are being started{reason}: try again", LATER)
-        return self._engines
+        return self.running
 
-    def restart_dead(self, died: Callable[[], None]) -> None:
-        """Restart dead engines in the background; ``died`` is called if there are any."""
+    def restart_dead(self) -> None:
+        """Restart dead engines in the background."""
         if self.state == "ok" and not self._loader.alive():
             LOGGER.error("an engine died; the engines are restarted")
-            self.state, self._engines = "starting", None
+            self.state, self.running = "starting", None
             self._restarting = asyncio.create_task(self._restart())
-            died()
+
+    async def revive(self) -> bool:
+        """Wait until dead engines work again; returns whether they do in time."""
+        self.restart_dead()
+        if self._restarting is not None:
+            await asyncio.wait({self._restarting}, timeout=RESTART_S)
+        return self.healthy()
 
     async def _restart(self) -> None:
         pause = 1.0

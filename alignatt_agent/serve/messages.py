@@ -46,14 +46,26 @@ def warning(error: Exception, target: str | None = None) -> Message:
     return {"type": "error", "code": "step", "message": message, "target": target, "final": False}
 
 
+def interrupted() -> Message:
+    """Return the message of a stream that waits until its engines work again."""
+    text = "an engine failed and is started again; what is said meanwhile is kept"
+    return {"type": "error", "code": "engine", "message": text, "target": None, "final": False}
+
+
+def gap(start_s: float, end_s: float) -> Message:
+    """Return the message of speech that was lost, at most between two times of the talk."""
+    return {"type": "gap", "start": round(start_s, 2), "end": round(end_s, 2)}
+
+
 def refusal(error: RefusedError) -> Message:
     """Return the message of a stream that cannot go on."""
     return {"type": "error", "code": error.code, "message": str(error), "final": True}
 
 
 def for_viewers(message: Message) -> bool:
-    """Whether viewers get a message."""
-    return message["type"] in ("ready", "said", "end") or bool(message.get("final"))
+    """Whether viewers get a message; of errors those that concern them."""
+    known = message["type"] in ("ready", "said", "gap", "end") or message.get("code") == "engine"
+    return known or bool(message.get("final"))
 
 
 def _heard(heard: SpeechUpdate, audio_s: float, offset_s: float) -> Message:

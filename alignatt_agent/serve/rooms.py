@@ -1,6 +1,6 @@
 """Rooms: one speaker, any number of viewers, and the text so far.
 
-Nothing is written to a disk: the text of a room stays in memory for a while after it is empty.
+The text of a room stays in memory for a while after it is empty; a journal keeps a copy, if wanted.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import json
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from alignatt_agent.serve.access import LATER, RefusedError
+from alignatt_agent.serve.journal import Journal
 
 MAX_EVENTS = 50_000
 """Events that a room keeps: several hours of speech in a few languages."""
@@ -43,12 +44,16 @@ class Room:
         name: viewers ask for it.
         viewers: their number.
         speaking: whether the room has a speaker now.
-        session: secret of the last speaker, who resumes with it after a lost connection.
-        audio_s: seconds of audio of the talk so far.
+        session: key of the talk, with which its speaker continues it.
+        tail: the state to resume from, see ``serve.tail``.
+        held_until: no other speaker may begin a talk here before.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, journal: Journal | None = None) -> None:
         self.name = name
+        self.held_until = 0.0
+        self._journal = journal or Journal()
+        self._talk = ""
         self.viewers = 0
         self.speaking = False
         self._closed = False
@@ -57,21 +62,47 @@ class Room:
 
     def begin(self, session: str = "") -> None:
         """Start a new talk and forget the old one."""
+        self.forget()
+        self._talk = secrets.token_hex(8)
         self.session = session
-        self.audio_s = 0.0
-        self._talk = secrets.token_hex(4)
+        self.tail = nothing(0.0)
         self._texts: list[str] = []
         self._dropped = 0  # number of old events that are no longer kept
+        if session:
+            self._journal.append(self._talk, {"room": self.name, "session": session})
         self._wake()
 
-    def publish(self, message: Mapping[str, Any]) -> str:
-        """Send a message to all viewers and keep it; returns the id of the event."""
+    def forget(self) -> None:
+        """Remove the talk from the journal."""
+        self._journal.forget(self._talk)
+
+    def restore(self, talk: str, session: str, lines: Sequence[Message]) -> None:
+        """Continue a talk of the journal, and forget an older one of this room."""
+        self.forget()
+        self._talk, self.session = talk, session
+        for line in lines:
+            if line["type"] == "tail":
+                self.tail = line
+            else:
+                self._keep(line)
+
+    def publish(self, *found: Message, tail: Message | None = None) -> list[str]:
+        """Send messages to all viewers and keep them; returns the ids of the events.
+
+        ``tail`` is the state of the talk after them.
+        """
+        self.tail = tail or self.tail
+        self._journal.append(self._talk, *found, self.tail)
+        ids = [self._keep(message) for message in found]
+        self._wake()
+        return ids
+
+    def _keep(self, message: Message) -> str:
         self._texts.append(json.dumps(message, ensure_ascii=False))
         if len(self._texts) > MAX_EVENTS:
             drop = MAX_EVENTS // 10
             del self._texts[:drop]
             self._dropped += drop
-        self._wake()
         return f"{self._talk}.{self._dropped + len(self._texts)}"
 
     def messages(self, last: int = 0) -> Iterator[Message]:
@@ -83,7 +114,7 @@ class Room:
         begin = max(self._position(since), self._dropped)
         for number, text in enumerate(self._texts[begin - self._dropped :], begin + 1):
             message = json.loads(text)
-            if message["type"] == "said":
+            if message["type"] in ("said", "gap"):
                 yield message | {"id": f"{self._talk}.{number}"}
 
     async def follow(self, since: str = "") -> AsyncIterator[Event]:
@@ -122,6 +153,12 @@ class Room:
         self._news = asyncio.Event()
 
 
+def nothing(audio_s: float) -> Message:
+    """Return the state of a talk of which everything was translated."""
+    times = dict.fromkeys(("audio_s", "start_s", "closed_s"), audio_s)
+    return {"type": "tail", **times, "said": {}}
+
+
 def check_name(name: str) -> None:
     """Refuse what cannot be the name of a room."""
     if not _NAME.fullmatch(name):
@@ -130,13 +167,27 @@ def check_name(name: str) -> None:
 
 
 class Rooms:
-    """The rooms of a server; the text of an empty one is kept for ``keep_s`` seconds."""
+    """The rooms of a server; the text of an empty one is kept for ``keep_s`` seconds.
 
-    def __init__(self, keep_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    A ``journal`` gives back the talks of a server before, and keeps those of this one.
+    """
+
+    def __init__(
+        self,
+        keep_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        journal: Journal | None = None,
+    ) -> None:
         self._keep_s = keep_s
         self._clock = clock
+        self._journal = journal or Journal()
         self._rooms: dict[str, Room] = {}
         self._left: dict[str, float] = {}  # when a room became empty
+        for talk, lines in self._journal.talks():
+            if lines:
+                room = self.enter(lines[0]["room"])
+                room.restore(talk, lines[0]["session"], lines[1:])
+                self.free(room)
 
     def __iter__(self) -> Iterator[Room]:
         return iter(self._rooms.values())
@@ -148,7 +199,7 @@ class Rooms:
     def enter(self, name: str) -> Room:
         """Return a room, a new one if there is none; ``leave`` has to follow."""
         self._left.pop(name, None)
-        return self._rooms.setdefault(name, Room(name))
+        return self._rooms.setdefault(name, Room(name, self._journal))
 
     def leave(self, room: Room) -> None:
         """Note that a speaker or viewer left; an empty room without text is forgotten at once."""
@@ -158,13 +209,21 @@ class Rooms:
             self._left[room.name] = self._clock()
         else:
             self._rooms.pop(room.name, None)
+            room.forget()
 
-    def take(self, name: str | None, session: str | None) -> Room:
-        """Return the room for a speaker, who has it alone until ``leave``.
+    def free(self, room: Room) -> None:
+        """Note that the speaker of a room left; its talk is held for ``keep_s`` seconds."""
+        room.speaking = False
+        room.held_until = self._clock() + self._keep_s
+        self.leave(room)
+
+    def take(self, name: str | None, session: str | None, new: bool = False) -> Room:
+        """Return the room for a speaker, who has it alone until ``free``.
 
         Args:
             name: of the room; ``None`` for an unguessable one.
-            session: secret of a session to resume.
+            session: key of a talk to continue.
+            new: begin a new talk in the room of that one, and forget that one.
         """
         if session is not None:
             found = [room for room in self if _is(room.session, session)]
@@ -179,7 +238,11 @@ class Rooms:
             raise RefusedError(
                 "room-taken", f"somebody speaks in room {room.name!r} already", LATER
             )
-        if session is None:
+        said = any(message["type"] == "said" for message in room.messages())
+        if session is None and said and self._clock() < room.held_until:
+            fix = f"continue it there, take another name, or wait {self._keep_s / 60:.0f} minutes"
+            raise RefusedError("room-held", f"room {room.name!r} has the talk of a page: {fix}")
+        if session is None or new:
             room.begin(secrets.token_urlsafe(12))
         self._left.pop(room.name, None)
         room.speaking = True
@@ -190,7 +253,8 @@ class Rooms:
         now = self._clock()
         for name, left in list(self._left.items()):
             if now - left >= self._keep_s:
-                del self._left[name], self._rooms[name]
+                del self._left[name]
+                self._rooms.pop(name).forget()
 
 
 def _is(one: str, other: str) -> bool:

@@ -14,10 +14,12 @@ from alignatt_agent.config.languages import Language, LanguageError, language
 from alignatt_agent.serve import messages
 from alignatt_agent.serve.access import GOING, LATER, Limits, RefusedError, public
 from alignatt_agent.serve.engines import EnginePool
+from alignatt_agent.serve.journal import Journal
 from alignatt_agent.serve.metrics import Metrics
-from alignatt_agent.serve.rooms import Message, Room, Rooms, check_name
+from alignatt_agent.serve.rooms import Message, Room, Rooms, check_name, nothing
 from alignatt_agent.serve.stream import SpeakerStream
-from alignatt_agent.types import AlignAttError, EngineError
+from alignatt_agent.serve.tail import after, resume
+from alignatt_agent.types import AlignAttError
 from alignatt_agent.types.audio import Resampler
 
 STOP_S = 10.0
@@ -41,6 +43,8 @@ class TalkRequest:
         live: take all waiting audio in one step.
         room: its name; ``None`` for an unguessable one.
         session: of a talk to resume.
+        new: begin a new talk in the room of that one.
+        kept_s: time of that talk from which on the client has its audio, and sends it again.
         context: names and terms of the talk; ``None`` for the configured ones.
     """
 
@@ -50,6 +54,8 @@ class TalkRequest:
     live: bool
     room: str | None = None
     session: str | None = None
+    new: bool = False
+    kept_s: float | None = None
     context: str | None = None
 
 
@@ -86,7 +92,7 @@ class Service:
         self.engines = engines
         self.limits = limits
         self.model = public(engines.resolved.config.models.translation.path)
-        self.rooms = Rooms(limits.keep_s)
+        self.rooms = Rooms(limits.keep_s, journal=Journal(limits.journal))
         self.closing = asyncio.Event()
         self.viewers = self._speakers = 0
         self.metrics = Metrics(
@@ -94,7 +100,6 @@ class Service:
             viewers=lambda: self.viewers,
             restarts=lambda: engines.restarts,
         )
-        self._streams: set[SpeakerStream] = set()
         self._threads = ThreadPoolExecutor(limits.max_speakers, "step")
         self._idle = asyncio.Event()
         self._idle.set()
@@ -138,14 +143,17 @@ class Service:
             talk = await opened.enter_async_context(
                 self.engines.open_stream(source, targets, context, lambda error: stream.fail(error))
             )
-            room = self.rooms.take(request.room, request.session)
+            room = self.rooms.take(request.room, request.session, request.new)
+            opened.callback(self.rooms.free, room)
+            tail, lost = await resume(talk, room.tail, request.kept_s)
 
             async def everybody(found: list[Message]) -> None:
-                for message in found:
-                    if message["type"] == "status":
-                        self.metrics.step(message)
-                    if messages.for_viewers(message):
-                        message["id"] = room.publish(message)
+                told = [message for message in found if messages.for_viewers(message)]
+                for message, number in zip(
+                    told, room.publish(*told, tail=after(room.tail, found)), strict=True
+                ):
+                    message["id"] = number
+                self.metrics.step(found[-1])  # its status
                 await deliver(found)
 
             config = self.engines.resolved.config
@@ -154,34 +162,32 @@ class Service:
                 resampler=resampler,
                 chunk_ms=config.chunk_ms,
                 live=request.live,
-                offset_s=room.audio_s,
+                offset_s=tail["start_s"],
                 deliver=everybody,
                 healthy=self.engines.healthy,
+                revive=self.engines.revive,
                 threads=self._threads,
             )
+            policies = dict.fromkeys(config.policy_for(item.code).name for item in targets)
             ready = {
                 "type": "ready",
                 "protocol": messages.PROTOCOL,
                 "room": room.name,
-                "resumed": request.session is not None,
+                "resumed": request.session is not None and not request.new,
+                "audio_s": tail["start_s"],
                 "source": source.code,
                 "targets": [target.code for target in targets],
                 "languages": [_describe(target.code) for target in targets],
                 "chunk_ms": config.chunk_ms,
-                "policy": ", ".join(
-                    dict.fromkeys(config.policy_for(target.code).name for target in targets)
-                ),
+                "policy": ", ".join(policies),
                 "model": self.model,
             }
-            room.publish(ready)
-            self._streams.add(stream)
+            room.publish(ready, *lost, tail=tail)
             try:
                 yield OpenTalk(stream, room, targets, ready | {"session": room.session})
             finally:
-                self._streams.discard(stream)
-                room.audio_s = stream.audio_s
-                room.speaking = False
-                self.rooms.leave(room)
+                if stream.finished:
+                    room.publish(tail=nothing(stream.audio_s))
 
     def languages(
         self, source: str | None, targets: Sequence[str]
@@ -220,14 +226,6 @@ class Service:
             raise RefusedError("context", str(error)) from None
         return given
 
-    def restart_dead_engines(self) -> None:
-        """Restart engines that died; all streams end, also those that need none at the moment."""
-        self.engines.restart_dead(self._fail_streams)
-
-    def _fail_streams(self) -> None:
-        for stream in list(self._streams):
-            stream.fail(EngineError("an engine died"))
-
     # ------------------------------------------------------------------ viewers
     def admit(self, name: str) -> None:
         """Refuse a viewer beyond the limit, or of a room that cannot exist."""
@@ -251,7 +249,7 @@ class Service:
     # ------------------------------------------------------------------ the server
     def health(self) -> dict[str, Any]:
         """Return the state of the server; dead engines are restarted."""
-        self.restart_dead_engines()
+        self.engines.restart_dead()
         resolved = self.engines.resolved
         return {
             "status": "ok" if self.engines.healthy() else self.engines.state,
@@ -272,7 +270,7 @@ class Service:
         while True:
             await asyncio.sleep(SWEEP_S)
             self.rooms.sweep()
-            self.restart_dead_engines()
+            self.engines.restart_dead()
 
     async def drain(self) -> None:
         """End all streams, translate their last words, disconnect the viewers; may be repeated."""

@@ -23,6 +23,9 @@ from alignatt_agent.types.stopwatch import STAGES
 
 LOGGER = logging.getLogger(__name__)
 
+MAX_KEPT_S = 300.0
+"""Audio that may wait while engines are restarted."""
+
 MAX_WAITING_S = 5.0
 """Audio that may wait; a client that sends more is not read meanwhile, and TCP slows it down."""
 
@@ -31,7 +34,7 @@ ATTEMPTS = 3
 
 
 class SpeakerStream:
-    """One speaker's audio on its way through the cascade.
+    """One speaker's audio on its way through the cascade; ``finished`` when all is translated.
 
     Args:
         stream: recognizes and translates.
@@ -42,6 +45,7 @@ class SpeakerStream:
         offset_s: seconds of the talk before this stream.
         deliver: receives the messages of each step.
         healthy: whether the engines can serve requests.
+        revive: waits until dead engines work again; returns whether the stream can go on.
         threads: where steps run.
     """
 
@@ -54,6 +58,7 @@ class SpeakerStream:
         offset_s: float,
         deliver: Callable[[list[Message]], Awaitable[None]],
         healthy: Callable[[], bool],
+        revive: Callable[[], Awaitable[bool]],
         threads: Executor,
     ) -> None:
         self._stream = stream
@@ -63,12 +68,14 @@ class SpeakerStream:
         self._offset_s = offset_s
         self._deliver = deliver
         self._healthy = healthy
+        self._revive = revive
+        self._may_wait_s = MAX_WAITING_S
         self._threads = threads
         self._queue: deque[FloatArray] = deque()
         self._waiting = 0  # samples in the queue
         self._heard = 0
         self._busy_s = 0.0
-        self._ended = False
+        self._ended = self.finished = False
         self._failures = 0
         self._loop = asyncio.get_running_loop()
         self._failed: asyncio.Future[None] = self._loop.create_future()
@@ -86,7 +93,7 @@ class SpeakerStream:
             raise RefusedError("odd-bytes", f"{expected}, got {len(data)} bytes")
         samples = self._resampler(np.frombuffer(data, "<i2"))
         self._put(samples[:0] if self._ended else samples)
-        while self._waiting > MAX_WAITING_S * SAMPLE_RATE:
+        while self._waiting > self._may_wait_s * SAMPLE_RATE:
             self._taken.clear()
             await self._taken.wait()
 
@@ -134,6 +141,7 @@ class SpeakerStream:
             await self._attempt(partial(self._stream.step, chunk), chunk.size)
         for _ in range(ATTEMPTS):
             if await self._attempt(self._stream.finish):
+                self.finished = True
                 break
 
     def _take(self) -> FloatArray:
@@ -166,15 +174,26 @@ class SpeakerStream:
         seconds = time.perf_counter() - begin
         self._busy_s += seconds
         gone = bool(failures) and not self._healthy()
-        await self._deliver([*self._messages(step, failures, gone), self._status(seconds, step)])
+        alarm = [messages.interrupted()] if gone else []
+        found = [*self._messages(step, failures, gone), *alarm, self._status(seconds, step)]
+        await self._deliver(found)
         if gone:
-            raise _gone(failures[0])
+            await self._interrupt(failures[0])
+            return False
         self._failures = 0 if step is not None and step.steps else self._failures + 1
         if failures:
             LOGGER.warning("a step failed, it is tried again with the next audio: %s", failures[0])
             if self._failures >= ATTEMPTS:
                 raise RefusedError("engine", f"{failures[0]}; the stream is given up", BROKEN)
         return not failures
+
+    async def _interrupt(self, error: Exception) -> None:
+        """Wait for engines that are restarted; the stream and the audio meanwhile are kept."""
+        LOGGER.warning("a stream waits for the engines: %s", error)
+        self._may_wait_s = MAX_KEPT_S
+        if not await self._revive():
+            raise _gone(error)
+        self._may_wait_s = MAX_WAITING_S
 
     def _messages(
         self, step: StreamStep | None, failures: Sequence[Exception], gone: bool

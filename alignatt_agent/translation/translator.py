@@ -76,6 +76,7 @@ class Translator:
         self._ahead: Drafted | None = None
         self._accessible = 0  # words that the latest decision could rely on
         self.emitted = 0
+        self._begun = False  # whether the words of a begun translation are still to come
         self.reset()
 
     def reset(self) -> None:
@@ -108,8 +109,10 @@ class Translator:
         if not source:
             # The recognizer took back every word: their translation stays emitted, but the next
             # utterance must not continue it.
-            self._open((), (), ())
+            if not self._begun:
+                self._open((), (), ())
             return Emission()
+        self._begun = False
         accessible = min(view.accessible, len(source))
         if accessible <= 0 or (self._drafted_for(source) and accessible == self._accessible):
             return Emission()
@@ -173,6 +176,7 @@ class Translator:
         """Take sentences into the history, if there is one; ``accepted`` begins the open one."""
         self._history.remember(sentences)
         self.resume(self._builder.ids(accepted))
+        self._begun = bool(accepted)
 
     def _open(
         self, source: tuple[str, ...], accepted: tuple[int, ...], aligned: tuple[int | None, ...]
@@ -183,6 +187,7 @@ class Translator:
         self._aligned = aligned
         self._drafted = self._ahead = None
         self._accessible = 0
+        self._begun = False
         self._drafter.expect()
 
     def _drafted_for(self, source: tuple[str, ...]) -> bool:

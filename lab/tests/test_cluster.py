@@ -110,7 +110,7 @@ def _speak(port, cluster):
         assert (again["resumed"], again["room"]) == (True, ready["room"])
         other.finish()
         transcript = clusters.answer(port, f"/transcript?room={ready['room']}&target=de&format=txt")
-        assert transcript == (200, f"{begun} {other.text()}\n")
+        assert transcript == (200, f"{begun} […] {other.text()}\n")
     for speaker in set(six) - set(told):
         assert speaker.finish().text() == live.german(WORDS)
         assert not speaker.of("error")

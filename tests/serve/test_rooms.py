@@ -77,8 +77,7 @@ def test_rooms_have_one_speaker_who_can_come_back():
         found.take(None, room.session)
     session = room.session
     room.publish(said("a"))
-    room.speaking = False
-    found.leave(room)
+    found.free(room)
     assert found.take(None, session) is room
     with pytest.raises(RefusedError, match="this talk is over"):
         found.take(None, "guess")
@@ -107,8 +106,7 @@ def test_a_room_is_forgotten_a_while_after_the_last_one_left():
     now[0] = 100.0
     found.sweep()
     assert found.find("talk") is room
-    room.speaking = False
-    found.leave(room)
+    found.free(room)
     viewed = found.enter("talk")
     viewed.viewers += 1
     now[0] = 200.0

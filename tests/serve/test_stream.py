@@ -89,7 +89,8 @@ class FakeStream:
 class Scene:
     """A stream on a fake stream: 100 ms steps of 1600 samples."""
 
-    def __init__(self, live, healthy=True, permitted=0):
+    def __init__(self, live, healthy=True, permitted=0, revives=False):
+        self.revives = revives
         self.inner, self.told, self.statuses, self.healthy = FakeStream(), [], [], healthy
         for _ in range(permitted):
             self.inner.permission.release()
@@ -101,6 +102,7 @@ class Scene:
             offset_s=0.0,
             deliver=self.deliver,
             healthy=lambda: self.healthy,
+            revive=self.revive,
             threads=ThreadPoolExecutor(1),
         )
         self.running = asyncio.create_task(self.stream.run())
@@ -108,6 +110,11 @@ class Scene:
     async def deliver(self, found):
         self.told += found
         self.statuses += [message for message in found if message["type"] == "status"]
+
+    async def revive(self):
+        await asyncio.sleep(0.01)
+        self.healthy = self.revives
+        return self.revives
 
     async def busy(self):
         await asyncio.to_thread(self.inner.entered.wait, 10)
@@ -202,6 +209,23 @@ def test_a_stream_on_engines_that_do_not_work_ends(healthy, failing, match):
         return it.inner
 
     assert len(run(scene()).sizes) == failing
+
+
+def test_a_stream_waits_for_engines_that_are_restarted_and_keeps_all_audio():
+    async def scene():
+        it = Scene(live=False, healthy=False, permitted=99, revives=True)
+        it.inner.errors = [EngineError("killed")]
+        await it.stream.feed(audio(1600))
+        await it.busy()
+        await it.stream.feed(audio(int(MAX_WAITING_S) * SAMPLE_RATE + 8000))
+        it.stream.end()
+        await it.running
+        return it
+
+    it = run(scene())
+    assert sum(it.inner.sizes) == 1600 + MAX_WAITING_S * SAMPLE_RATE + 8000
+    told = [message for message in it.told if message["type"] == "error"]
+    assert [(error["code"], error["final"]) for error in told] == [("engine", False)]
 
 
 def test_the_end_is_tried_again():

@@ -73,7 +73,7 @@ $('setup').onsubmit = async event => {
   const talk = JSON.parse(sessionStorage.getItem('talk') ?? '{}')
   const start = { type: 'start', targets, sample_rate: sound.rate, detail: 'why', live: true }
   if ($('room').value) start.room = $('room').value
-  if (talk.session && !talk.over && (!start.room || start.room === talk.room)) Object.assign(start, { session: talk.session, since: seen })
+  if (talk.session && (!start.room || start.room === talk.room)) Object.assign(start, { session: talk.session, since: seen })
   if ($('context').value.trim()) start.context = $('context').value
   restored?.close(); restored = null
   view.state('', 'connecting …')

@@ -104,10 +104,8 @@ class Connection:
                 await self._socket.close(code, short)
         self._gone = True
 
-    async def run_stream_or_restart_engines(
-        self, stream: SpeakerStream, listening: Coroutine[Any, Any, None]
-    ) -> None:
-        """Run a speaker's stream until they stop, or it fails; a failure restarts dead engines.
+    async def run_stream(self, stream: SpeakerStream, listening: Coroutine[Any, Any, None]) -> None:
+        """Run a speaker's stream until they stop, or it fails.
 
         The audio so far is translated in any case, for the viewers and a speaker who is connected.
 
@@ -132,11 +130,7 @@ class Connection:
                     feeding.cancel()  # more audio would keep the stream open
                 stream.end()
                 await asyncio.wait({running})
-            try:
-                running.result()
-            except RefusedError:
-                service.restart_dead_engines()
-                raise
+            running.result()
             if stopped:
                 raise RefusedError("closing", "the server stops", GOING)
             feeding.result()

@@ -114,7 +114,7 @@ async def serve(connection: Connection, service: Service) -> None:
             try:
                 answer = await asyncio.to_thread(utterance.update, update)
             except EngineError as error:
-                service.restart_dead_engines()
+                service.engines.restart_dead()
                 text = public(str(error))
                 failed = {"type": "error", "code": "processing_failed", "message": text}
                 answer = failed | {"seq": update.seq}

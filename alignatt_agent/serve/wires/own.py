@@ -2,8 +2,9 @@
 
 A client sends ``start``, then audio as binary messages (16-bit little-endian mono), then ``stop``.
 It gets ``ready``, the ``messages`` of every step, and ``end``; or ``error`` and a close code with
-the reason. After a lost connection a speaker starts with the ``session`` of ``ready``: the talk
-continues, and the messages after the ``id`` given as ``since`` are sent first.
+the reason. With the ``session`` of ``ready`` a speaker continues the talk, after a stop or a lost
+connection, and the messages after the ``id`` given as ``since`` are sent first. A client that has
+the audio from the time ``kept_s`` of the talk on sends it again from the ``audio_s`` of ``ready``.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class Start(Strict):
     detail: Detail = "text"
     room: str | None = None
     session: str | None = None
+    new: bool = False
+    kept_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     since: str | None = None
     live: bool = True
     context: str | None = Field(default=None, max_length=20_000)
@@ -75,6 +78,8 @@ async def _serve(connection: Connection, service: Service, start: Start) -> None
         live=start.live,
         room=start.room,
         session=start.session,
+        new=start.new,
+        kept_s=start.kept_s,
         context=start.context,
     )
     async with service.speech(request, deliver) as speech:
@@ -83,9 +88,7 @@ async def _serve(connection: Connection, service: Service, start: Start) -> None
             for message in speech.room.missed(start.since):
                 await connection.send(message)
         try:
-            await connection.run_stream_or_restart_engines(
-                speech.stream, _listen(connection, speech.stream)
-            )
+            await connection.run_stream(speech.stream, _listen(connection, speech.stream))
         except RefusedError as error:
             speech.room.publish(refusal(error))
             raise

@@ -98,7 +98,7 @@ class _Session:
                 data = await self._wait_for_audio()
 
         async with self._service.speech(request, deliver) as speech:
-            await self._connection.run_stream_or_restart_engines(speech.stream, listen())
+            await self._connection.run_stream(speech.stream, listen())
 
     async def _wait_for_audio(self) -> bytes | None:
         """Return the next piece of audio; ``None`` when the client closes the session."""

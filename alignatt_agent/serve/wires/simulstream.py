@@ -56,9 +56,7 @@ async def _stream(
         await connection.send({"new": speech.join(units), "deleted": ""})
 
     async with service.speech(request, deliver) as speech:
-        await connection.run_stream_or_restart_engines(
-            speech.stream, _listen(connection, speech.stream, first)
-        )
+        await connection.run_stream(speech.stream, _listen(connection, speech.stream, first))
     await _done(connection)
 
 

@@ -1,0 +1,65 @@
+"""An append-only journal of talks, one file each, so that they outlive the server; no audio.
+
+The first line of a file names the room and its key; the others are events as viewers get them, and
+states to resume from (``tail``). The file is removed when the server forgets the talk.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from alignatt_agent.config.errors import ConfigError
+
+LOGGER = logging.getLogger(__name__)
+
+
+class Journal:
+    """The files of a folder that only this server uses; ``None``: nothing is written."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder
+        self._broken: set[str] = set()
+        if folder is not None:
+            try:
+                folder.mkdir(0o700, parents=True, exist_ok=True)
+                self._write(folder / "check", b"")
+                (folder / "check").unlink()
+            except OSError as error:
+                problem = f"{error.strerror}: expected a folder that can be written"
+                raise ConfigError(f"--journal {folder}: {problem}") from None
+
+    def append(self, talk: str, *lines: Any) -> None:
+        """Append lines at once: a process that is killed leaves all of them, or none."""
+        if self.folder is None or talk in self._broken:
+            return
+        data = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines).encode()
+        try:
+            self._write(self.folder / f"{talk}.jsonl", data)
+        except OSError as error:
+            self._broken.add(talk)
+            LOGGER.error("the journal of a talk ends here, the talk goes on: %s", error)
+
+    def forget(self, talk: str) -> None:
+        """Remove the file of a talk."""
+        if self.folder is not None:
+            (self.folder / f"{talk}.jsonl").unlink(missing_ok=True)
+
+    def talks(self) -> Iterator[tuple[str, list[Any]]]:
+        """Yield the talks with their lines, oldest first; a torn last line is cut off."""
+        files = self.folder.glob("*.jsonl") if self.folder else ()
+        for path in sorted(files, key=lambda path: path.stat().st_mtime_ns):
+            data = path.read_bytes()
+            os.truncate(path, whole := data.rfind(b"\n") + 1)
+            try:
+                yield path.stem, [json.loads(line) for line in data[:whole].split(b"\n")[:-1]]
+            except ValueError as error:
+                LOGGER.error("%s is left out: %s", path, error)
+
+    def _write(self, path: Path, data: bytes) -> None:
+        with open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(data)

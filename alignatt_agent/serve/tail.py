@@ -1,0 +1,59 @@
+"""What was heard of a talk and not yet translated to the end of a sentence: where it is resumed.
+
+The state is a message of the journal: ``audio_s`` of the talk so far, ``start_s`` of the open
+sentence, ``closed_s`` of the last word before it, and the units that were ``said`` of it by target.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from alignatt_agent.cascade.stream import Stream
+from alignatt_agent.config.languages import language
+from alignatt_agent.live.subtitles import layout
+from alignatt_agent.serve.messages import gap
+from alignatt_agent.serve.remote import RemoteStream
+from alignatt_agent.serve.rooms import Message, nothing
+
+ONSET_S = 0.3
+"""Audio in front of the first open word that is recognized again."""
+
+
+async def resume(
+    talk: Stream | RemoteStream, tail: Message, kept_s: float | None
+) -> tuple[Message, list[Message]]:
+    """Continue an open sentence in a new stream, if the client sends its audio from ``kept_s`` on.
+
+    Returns:
+        The state to begin with, and the gap if there is one.
+    """
+    start_s, begin_s = tail["start_s"], max(tail["audio_s"], kept_s or 0.0)
+    if kept_s is None or kept_s > start_s:
+        return nothing(begin_s), [gap(start_s, begin_s)] if begin_s > start_s else []
+    for code in tail["said"].keys() & talk.targets.keys():
+        text = layout(language(code).spaced).glue.join(unit[0] for unit in tail["said"][code])
+        await asyncio.to_thread(talk.targets[code].remember, (), text)
+    return tail, []
+
+
+def after(tail: Message, found: Sequence[Message]) -> Message:
+    """Return the state after the messages of a step.
+
+    A step that failed closes nothing: its sentences are translated with the next one.
+    """
+    failed = any(message["type"] == "error" for message in found)
+    audio_s: float = tail["audio_s"]
+    start_s, closed_s = tail["start_s"], tail["closed_s"]
+    said = dict(tail["said"])
+    for message in found:
+        audio_s = message.get("audio_s", audio_s)
+        if message["type"] == "said":
+            said[message["target"]] = [*said.get(message["target"], ()), *message["units"]]
+        if message["type"] == "heard":
+            closed_s = max([closed_s, *(sentence[-1][2] for sentence in message["closed"])])
+            first = message["words"][0][1] if message["words"] else audio_s
+            start_s = start_s if failed else max(closed_s, first - ONSET_S)
+    for code, units in said.items():
+        said[code] = [unit for unit in units if unit[1] + unit[2] >= 2 * start_s]
+    return nothing(audio_s) | {"start_s": start_s, "closed_s": closed_s, "said": said}

@@ -1,0 +1,279 @@
+r"""What speakers and viewers lose when an engine or the server is killed in a talk (kill -9).
+
+An engine dies at five random moments of a recording that is fed by the clock; the server, which
+keeps a journal, once. Heard words (captions of the speech) are compared with those of the same
+recording without a kill, and with what was spoken.
+
+Examples:
+  python -m lab.bench.kills --output outputs/kills.json --kill asr
+  python -m lab.bench.kills --output outputs/kills.json --kill server
+
+exit status: 0 no word was lost and no line is missing or doubled; 1 else
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import http.client
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import jiwer
+import soundfile
+from websockets.exceptions import WebSocketException
+from websockets.sync.client import connect
+
+from lab import commands
+from lab.bench.sound import RATE, TALKS, Samples
+
+PIECE = RATE // 10
+ROLES = ("asr", "aligner", "translation", "server")
+SPACING_S, EDGE_S = 11.0, 6.0
+
+
+class Page(threading.Thread):
+    """A speaker like the page: keeps the audio, and continues its talk after a lost connection."""
+
+    def __init__(self, port: int, samples: Samples, **start: Any) -> None:
+        super().__init__(daemon=True)
+        self.came: list[tuple[float, dict[str, Any]]] = []
+        self.begin = time.monotonic()
+        self._port, self._samples = port, samples
+        self._start = {"type": "start", "targets": ["de", "en"], "room": "talk", **start}
+        self.start()
+
+    def run(self) -> None:
+        """Speak to the end of the recording, and listen to the end of the talk."""
+        while not (self.came and self.came[-1][1]["type"] == "end"):
+            with contextlib.suppress(OSError, WebSocketException), self._connected() as socket:
+                socket.send(json.dumps(self._start))
+                for text in socket:
+                    self._take(json.loads(text), socket)
+            time.sleep(0.2)
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Return what came."""
+        return [message for _, message in self.came]
+
+    def _connected(self) -> Any:
+        address = f"ws://127.0.0.1:{self._port}/ws"
+        return connect(address, proxy=None, ping_interval=None)
+
+    def _take(self, message: dict[str, Any], socket: Any) -> None:
+        self.came.append((time.monotonic() - self.begin, message))
+        if message["type"] == "ready":
+            self._start |= {"since": "", "session": message["session"], "kept_s": 0.0}
+            position = round(message["audio_s"] * RATE)
+            threading.Thread(target=self._feed, args=(socket, position), daemon=True).start()
+        if "id" in message:
+            self._start["since"] = message["id"]
+
+    def _feed(self, socket: Any, position: int) -> None:
+        with contextlib.suppress(OSError, WebSocketException):
+            for begin in range(position, self._samples.size, PIECE):
+                piece = self._samples[begin : begin + PIECE]
+                if self._start.get("live", True):
+                    due = self.begin + (begin + piece.size) / RATE
+                    time.sleep(max(0.0, due - time.monotonic()))
+                socket.send(piece.astype("<i2").tobytes())
+            socket.send('{"type": "stop"}')
+
+
+class Viewer(threading.Thread):
+    """Follows the room, and comes back with the last id, as browsers do."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(daemon=True)
+        self.events: list[dict[str, Any]] = []
+        self.last = ""
+        self._port = port
+        self.start()
+
+    def run(self) -> None:
+        """Read to the end of the talk."""
+        while not (self.events and self.events[-1]["type"] == "end"):
+            connection = http.client.HTTPConnection("127.0.0.1", self._port)
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                headers = {"Last-Event-ID": self.last}
+                connection.request("GET", "/events?room=talk", headers=headers)
+                self._read(connection.getresponse())
+            time.sleep(0.2)
+
+    def _read(self, answer: http.client.HTTPResponse) -> None:
+        for line in answer:
+            name, _, value = line.decode().rstrip("\r\n").partition(": ")
+            if name == "id":
+                self.last = value
+            if name == "data":
+                self.events.append(json.loads(value))
+                if self.events[-1]["type"] == "end":
+                    return
+
+
+# ---------------------------------------------------------------------- servers
+@contextlib.contextmanager
+def own_server(config: str) -> Iterator[tuple[int, Callable[[str], None]]]:
+    """Serve in this process; yields the port, and what kills an engine by its role."""
+    from alignatt_agent.cascade import loading
+    from alignatt_agent.config.agent_config import load_config
+    from alignatt_agent.config.resolved import resolve
+    from alignatt_agent.engine import pool
+    from alignatt_agent.serve.access import Limits
+    from alignatt_agent.serve.engines import EngineLoader, SharedEngines
+    from alignatt_agent.serve.server import Server, listen
+    from alignatt_agent.serve.service import Service
+
+    engines, taken = (
+        SharedEngines(resolve(load_config(config)), EngineLoader()),
+        listen("127.0.0.1", 0),
+    )
+    engines.load()
+    server = Server(Service(engines, Limits()))
+    thread = threading.Thread(target=lambda: server.run(sockets=[taken]), daemon=True)
+    thread.start()
+
+    def kill(role: str) -> None:
+        (process,) = pool._served[role][1]._processes
+        os.kill(process.pid, signal.SIGKILL)
+
+    try:
+        yield taken.getsockname()[1], kill
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        loading.shutdown()
+
+
+@contextlib.contextmanager
+def journaled_server(config: str) -> Iterator[tuple[int, Callable[[str], None]]]:
+    """Serve with a journal in a process of its own; yields the port, and what restarts it."""
+    from alignatt_agent.serve.server import listen
+
+    with contextlib.closing(listen("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    running: list[subprocess.Popen[str]] = []
+
+    def start() -> None:
+        command = [str(Path(sys.executable).with_name("alignatt")), "serve", "--config", config]
+        command += ["--port", str(port), "--journal", folder]
+        server = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        running[:] = [server]
+        assert server.stdout is not None
+        next(line for line in server.stdout if "http://" in line)
+
+    def kill(_: str) -> None:
+        os.killpg(running[0].pid, signal.SIGKILL)
+        start()
+
+    with tempfile.TemporaryDirectory() as folder:
+        start()
+        try:
+            yield port, kill
+        finally:
+            running[0].terminate()
+            running[0].wait(60)
+
+
+# ---------------------------------------------------------------------- what it compares
+def units(events: Sequence[dict[str, Any]]) -> list[tuple[str, list[Any]]]:
+    """Return the targets and units in the order in which they came."""
+    said = (event for event in events if event["type"] == "said")
+    return [(event["target"], unit) for event in said for unit in event["units"]]
+
+
+def words(events: Sequence[dict[str, Any]], target: str = "en") -> list[str]:
+    """Return the units of a target."""
+    return [unit[0] for code, unit in units(events) if code == target]
+
+
+def errors(spoken: Sequence[str], heard: Sequence[str]) -> dict[str, int]:
+    """Return the words of ``spoken`` that are not in ``heard``, and so on, without marks."""
+    plain = jiwer.Compose([jiwer.ToLowerCase(), jiwer.RemovePunctuation()])
+    found = jiwer.process_words(plain(" ".join(spoken)), plain(" ".join(heard)))
+    kinds = ("deletions", "insertions", "substitutions")
+    return {kind: getattr(found, kind) for kind in kinds}
+
+
+def moments(seconds: float, count: int, seed: int) -> list[float]:
+    """Return random moments that are not closer to each other than a restart takes."""
+    free = seconds - 2 * EDGE_S - (count - 1) * SPACING_S
+    drawn = sorted(random.Random(seed).uniform(0, free) for _ in range(count))
+    return [EDGE_S + at + k * SPACING_S for k, at in enumerate(drawn)]
+
+
+def killed(port: int, kill: Callable[[str], None], role: str, talk: Path, seed: int) -> Any:
+    """Kill in a talk, and compare it with the same talk without."""
+    samples = soundfile.read(talk, dtype="int16")[0]
+    spoken = json.loads((talk.parents[1] / "gold" / f"{talk.stem}.json").read_text())
+    alone = Page(port, samples, room="alone", live=False)
+    alone.join()
+    viewer, page = Viewer(port), Page(port, samples)
+    rows = []
+    for at in moments(samples.size / RATE, 1 if role == "server" else 5, seed):
+        time.sleep(max(0.0, page.begin + at - time.monotonic()))
+        before = time.monotonic() - page.begin
+        kill(role)
+        rows.append({"at_s": round(before, 1)})
+    page.join()
+    viewer.join(30)
+    for row in rows:
+        row |= noticed(page, row["at_s"])
+    whole, other = words(viewer.events), words(alone.messages())
+    text = [word for word, *_ in spoken]
+    german = words(alone.messages(), "de"), words(viewer.events, "de")
+    return {
+        "kill": role,
+        "talk": talk.stem,
+        "kills": rows,
+        "words_spoken": len(text),
+        "errors_alone": errors(text, other),
+        "errors_killed": errors(text, whole),
+        "killed_against_alone": errors(other, whole),
+        "gaps_marked": sum(one["type"] == "gap" for one in viewer.events),
+        "speaker_and_viewer_agree": units(page.messages()) == units(viewer.events),
+        "german_units": [len(one) for one in german],
+    }
+
+
+def noticed(page: Page, at_s: float) -> dict[str, float | None]:
+    """Return the seconds after a kill at which the speaker was told, and at which words came."""
+    after = [(came, one["type"]) for came, one in page.came if came > at_s]
+    told = next((came for came, kind in after if kind == "error"), None)
+    again = next((c for c, kind in after if kind == "said" and c > (told or at_s)), None)
+    found = {"told_after_s": told, "words_after_s": again}
+    return {name: came and round(came - at_s, 2) for name, came in found.items()}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    parser = commands.parser("lab.bench.kills", __doc__)
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="JSON")
+    parser.add_argument("--kill", choices=ROLES, required=True, help="what dies")
+    parser.add_argument("--config", default="micro-low", help="default %(default)s")
+    parser.add_argument("--talk", default="talk-a", help="of the embedded dev set")
+    parser.add_argument("--seed", type=int, default=1, help="of the moments")
+    given: argparse.Namespace = parser.parse_args(argv)
+    serving = journaled_server if given.kill == "server" else own_server
+    with serving(given.config) as (port, kill):
+        found = killed(port, kill, given.kill, TALKS / f"{given.talk}.wav", given.seed)
+    print(json.dumps(found, indent=1))
+    commands.write_json(given.output, commands.machine() | found)
+    lost = found["errors_killed"]["deletions"] - found["errors_alone"]["deletions"]
+    return int(lost > 0 or not found["speaker_and_viewer_agree"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

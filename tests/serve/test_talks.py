@@ -1,0 +1,160 @@
+"""A talk is continued: after a stop, a stream that failed, and a restart of the server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from starlette.testclient import TestClient
+
+from alignatt_agent.config.errors import ConfigError
+from alignatt_agent.serve.app import create_app
+from alignatt_agent.serve.journal import Journal
+from tests.serve.live import (
+    TALK,
+    WORDS,
+    german,
+    make_service,
+    pieces,
+    refused,
+    run,
+    send,
+    speak,
+    start,
+    text_of,
+    until,
+)
+
+HALF = len(TALK) // 2 + 4000  # within a sentence and a word
+
+
+def text(client, kind="txt"):
+    return client.get(f"/transcript?room=talk&target=de&format={kind}").text
+
+
+def test_a_start_after_a_stop_continues_the_talk(client):
+    first = speak(client, room="talk")
+    key = first[0]["session"]
+    again = speak(client, session=key, since=first[-2].get("id"))
+    assert (again[0]["resumed"], again[0]["audio_s"]) == (True, WORDS / 2)
+    assert again[-1]["audio_s"] == WORDS
+    units = [unit for m in again if m["type"] == "said" for unit in m["units"]]
+    assert units[0][1] == WORDS / 2
+    assert text(client).split() == 2 * german(WORDS).split()
+
+
+def test_a_new_talk_needs_the_key_of_the_old_one(client):
+    key = speak(client, room="talk")[0]["session"]
+    error, close, _ = refused(client, {"type": "start", "targets": ["de"], "room": "talk"})
+    assert (error["code"], close) == ("room-held", 1008)
+    assert text(client).split() == german(WORDS).split()
+    new = speak(client, TALK[: len(TALK) // 2], session=key, new=True)
+    assert (new[0]["resumed"], new[0]["room"], new[0]["audio_s"]) == (False, "talk", 0.0)
+    assert new[0]["session"] != key
+    assert text(client).split() == german(WORDS // 2).split()
+
+
+def first_half(socket):
+    ready = start(socket, room="talk", live=False)
+    send(socket, TALK[:HALF])
+    found = [ready]
+    while found[-1]["audio_s"] != 3.4:
+        found += until(socket, "status")
+    return ready, found
+
+
+def broken(client, service):
+    """Speak until the engines give up within a sentence; returns the key, and what was said."""
+    with client.websocket_connect("/ws") as socket:
+        ready, found = first_half(socket)
+        service.engines.engines().translation.fail = True
+        for piece in pieces(TALK[HALF:], 32_000)[:3]:
+            send(socket, piece)
+            found += until(socket, "error")
+        assert found[-1]["final"] or until(socket, "error")[-1]["final"]
+    service.engines.engines().translation.fail = False
+    return ready["session"], found
+
+
+def resumed(client, key, kept_s=None, **changes):
+    with client.websocket_connect("/ws") as socket:
+        ready = start(socket, session=key, kept_s=kept_s, live=False, **changes)
+        send(socket, TALK[round(ready["audio_s"] * 32_000) :], stop=True)
+        return [ready, *until(socket, "end")]
+
+
+def test_a_client_that_has_the_audio_loses_nothing(client, service):
+    key, found = broken(client, service)
+    assert 0 < len(text_of(found).split()) < WORDS
+    again = resumed(client, key, kept_s=0.0)
+    assert again[0]["audio_s"] < HALF / 32_000
+    assert text(client).split() == german(WORDS).split()
+    assert again[-1]["audio_s"] == WORDS / 2
+
+
+@pytest.mark.parametrize("kept_s", [None, 6.5])
+def test_a_gap_is_marked_and_times_do_not_shift(client, service, kept_s):
+    key, _ = broken(client, service)
+    again = resumed(client, key, kept_s, since="")
+    (gap,) = [message for message in again if message["type"] == "gap"]
+    assert gap["end"] == again[0]["audio_s"] >= (kept_s or 0)
+    assert gap["start"] < HALF / 32_000
+    assert again[-1]["audio_s"] == WORDS / 2
+    assert "[…]" in text(client)
+    assert "[…]" in text(client, "srt")
+    (line,) = [line for line in map(json.loads, text(client, "jsonl").splitlines())
+               if line["text"] == "[…]"]  # fmt: skip
+    assert (line["start"], line["end"]) == (gap["start"], gap["end"])
+
+
+@pytest.mark.parametrize("torn", ["", '{"type": "said", "tar', "{}"])
+def test_a_journal_survives_the_server(tmp_path, torn):
+    """The journal of a server that was killed is what it holds at any moment."""
+    before, after = tmp_path / "before", tmp_path / "after"
+    app = create_app(make_service(tmp_path, journal=before))
+    with TestClient(app) as client, client.websocket_connect("/ws") as socket:
+        ready, found = first_half(socket)
+        shutil.copytree(before, after)
+    (file,) = after.glob("*.jsonl")
+    assert file.stat().st_mode & 0o77 == 0
+    with file.open("a") as journal:
+        journal.write(torn)
+    service = make_service(tmp_path, journal=after)
+    room = service.rooms.find("talk")
+    assert text_of(room.messages()) == text_of(found)
+    last = [message["id"] for message in found if "id" in message][-1]
+
+    async def later():
+        return [event async for event in room.follow(last)]
+
+    with TestClient(create_app(service)) as client:
+        resumed(client, ready["session"], kept_s=0.0, since=last)
+        assert text(client).split() == german(WORDS).split()
+    events = run(later())
+    assert text_of([*found, *(json.loads(event.text) for event in events)]) == german(WORDS)
+    again = make_service(tmp_path, journal=after)
+    assert text_of(again.rooms.find("talk").messages()) == german(WORDS)
+    again.rooms.sweep()
+    assert file.exists()
+
+
+def test_the_journal_of_a_forgotten_talk_is_removed(tmp_path):
+    service = make_service(tmp_path, journal=tmp_path / "journal", keep_s=1e-9)
+    with TestClient(create_app(service)) as client:
+        key = speak(client, room="talk")[0]["session"]
+        speak(client, session=key, new=True)
+        assert len(list((tmp_path / "journal").iterdir())) == 1
+        service.rooms.sweep()
+        assert list((tmp_path / "journal").iterdir()) == []
+
+
+def test_a_journal_that_cannot_be_written(tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="--journal .*: expected a folder"):
+        Journal(tmp_path / "file")
+    service = make_service(tmp_path, journal=tmp_path / "journal")
+    shutil.rmtree(tmp_path / "journal")
+    with TestClient(create_app(service)) as client:
+        assert text_of(speak(client, room="talk")) == german(WORDS)
+    assert caplog.text.count("the journal of a talk ends here") == 1
