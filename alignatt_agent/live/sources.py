@@ -48,9 +48,9 @@ def check(source: str, rate: int | None = None) -> float | None:
         if sys.stdin.isatty():
             raise AudioError("standard input is a terminal: pipe a recording into it")
         return None
-    if "://" in source:
-        return None
-    if not Path(source).is_file():
+    if "://" in source and not source.startswith("http"):
+        return None  # may wait for its sender
+    if "://" not in source and not Path(source).is_file():
         raise AudioError(f"{source} is not a file; expected a file, an address, mic or -")
     with Recording(source, rate=rate) as recording:
         return recording.seconds
