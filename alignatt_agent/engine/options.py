@@ -27,6 +27,13 @@ EAGER_ON_CUDA = frozenset({"translation"})
 Transformers under graphs there so far, and the speech engines capture none. Their transcripts are
 verified from hidden states, which vLLM also keeps under graphs (prompt log-probabilities)."""
 
+TRITON_ON_CUDA = frozenset({"translation"})
+"""Engines that run with TRITON_ATTN on a GPU: rows of no other backend there were compared."""
+
+TRITON_CAPABILITIES = frozenset({10})
+"""Major CUDA capabilities on which every engine runs with TRITON_ATTN: vLLM would take FlashInfer,
+which has no kernel for Gemma-4's heads of 512 values."""
+
 _OURS = frozenset({"model", "tokenizer", "revision", "tokenizer_revision", "additional_config"})
 """Arguments that follow from the rest of the configuration."""
 
@@ -123,8 +130,23 @@ def engine_arguments(
         if model.engine.get("distributed_executor_backend") == "ray":
             # vLLM would take another one, and only log it.
             raise ValueError("engine: distributed_executor_backend: ray: vLLM has none on a CPU")
+    if "attention_config" not in model.engine and (backend := _attention_backend(role)):
+        arguments["attention_backend"] = backend
     arguments.update(model.engine)
     return arguments
+
+
+def _attention_backend(role: str) -> str | None:
+    """Backend of an engine; ``None`` leaves the choice to vLLM."""
+    if on_cpu():
+        return None
+    from vllm.platforms import current_platform
+
+    if not current_platform.is_cuda():
+        return None
+    capability = current_platform.get_device_capability()
+    always = capability is not None and capability.major in TRITON_CAPABILITIES
+    return "TRITON_ATTN" if always or role in TRITON_ON_CUDA else None
 
 
 _START_METHOD = {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
@@ -143,6 +165,8 @@ def engine_environment() -> Iterator[None]:
     ours = {OWNER: str(os.getpid()), process_files.FOLDER: process_files.folder()}
     if len(process_files.folder()) <= _LONGEST_FOLDER:
         ours["VLLM_RPC_BASE_PATH"] = process_files.folder()
+    # FlashInfer's sampler compiles CUDA code at start-up; greedy decoding needs none of it.
+    ours["VLLM_USE_FLASHINFER_SAMPLER"] = "0"
     with _environment({**ours, **QUIET}), _environment(_START_METHOD, override=True):
         cpu = {}
         if on_cpu():

