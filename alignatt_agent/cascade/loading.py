@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import atexit
 import json
+import sys
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -49,6 +52,11 @@ class Engines:
     num_heads: int
 
 
+WARM_TOKENS, WARM_SECONDS = (1, 16, 300, 1200), (1, 5, 20)
+"""Sizes of the requests that warm up engines: tokens of prompts, and seconds of audio. Those of the
+first minute of a stream lie between; kernels compile for some sizes on first use."""
+
+_WARM_DRAFT = 4
 _lock = threading.Lock()
 _assembled: tuple[str, Engines] | None = None
 
@@ -87,7 +95,11 @@ def load_engines(
             num_layers=text.num_hidden_layers,
             num_heads=text.num_attention_heads,
         )
-        _warm_up(engines, wanted)
+        begin = time.monotonic()
+        _warm_up(engines, wanted, served["translation"].config.max_model_len)
+        caches = ", ".join(f"{role} {served[role].cache_tokens:,}" for role in served)
+        took = f"engines warmed up in {time.monotonic() - begin:.1f} s; tokens in vLLM's caches: "
+        print(took + caches, file=sys.stderr, flush=True)
         _assembled = (key, engines)
         return engines
 
@@ -128,13 +140,16 @@ def shutdown() -> None:
         pool.end_all()
 
 
-def _warm_up(engines: Engines, heads: Sequence[tuple[int, int]]) -> None:
-    """Send one request of each kind: the first chunk is not slower, and missing rows show early."""
-    audio = np.random.default_rng(0).standard_normal(2 * SAMPLE_RATE).astype(np.float32) * 0.01
-    engines.asr.transcribe(audio, "en", expected="warm up")
-    if engines.aligner is not None:
-        engines.aligner.align(audio, "warm up", "en")
-    prompt = Prompt(tuple(engines.tokenizer.encode("warm up " * 8))[:16], 1, (0, 0))
-    for row in ("predicting", "emitted"):
-        readout = Readout(tuple(heads), row) if heads else None
-        engines.translation.draft(prompt, 4, readout)
+def _warm_up(engines: Engines, heads: Sequence[tuple[int, int]], window: int) -> None:
+    """Send requests of each kind and size: no first chunk compiles, missing rows show early."""
+    noise = np.random.default_rng(0)
+    for seconds in WARM_SECONDS:
+        audio = noise.standard_normal(seconds * SAMPLE_RATE).astype(np.float32) * 0.01
+        engines.asr.transcribe(audio, "en", expected="warm up")
+        if engines.aligner is not None:
+            engines.aligner.align(audio, "warm up", "en")
+    for count, row in product(WARM_TOKENS, ("predicting", "emitted")):
+        text = f"{count} {row} {'warm up ' * count}"  # no two share a prefix, which is cached
+        ids = tuple(engines.tokenizer.encode(text))[: min(count, window - _WARM_DRAFT - 1)]
+        readout = Readout(tuple(heads), row) if heads else None  # type: ignore[arg-type]
+        engines.translation.draft(Prompt(ids, 0, (0,) * len(ids)), _WARM_DRAFT, readout)

@@ -71,6 +71,11 @@ class ServedModel:
         return self._engine.model_config
 
     @property
+    def cache_tokens(self) -> int:
+        """Tokens that the paged cache holds, as vLLM computed at its start."""
+        return int(self._engine.vllm_config.cache_config.kv_cache_size_tokens or 0)
+
+    @property
     def alive(self) -> bool:
         """Whether the engine can serve requests."""
         return (

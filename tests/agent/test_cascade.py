@@ -19,7 +19,9 @@ def pool(monkeypatch):
     fakes = FakeEngines()
     text = SimpleNamespace(num_hidden_layers=fakes.num_layers, num_attention_heads=fakes.num_heads)
     served = SimpleNamespace(
-        config=SimpleNamespace(hf_text_config=text), tokenizer=lambda: fakes.tokenizer
+        config=SimpleNamespace(hf_text_config=text, max_model_len=4096),
+        tokenizer=lambda: fakes.tokenizer,
+        cache_tokens=4096,
     )
     state = SimpleNamespace(asked=0, alive=True, recognizers=[])
 
