@@ -1,0 +1,55 @@
+"""Any decoder on vLLM as a library: token ids with the attention rows of chosen heads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.engine import pool
+from alignatt_agent.engine.drafts import DraftEngine
+from alignatt_agent.engine.speech_models import stop_ids
+from alignatt_agent.types import Draft, Prompt
+from alignatt_agent.types.engines import Readout
+
+
+class AttentionEngine(DraftEngine):
+    """A decoder on vLLM whose greedy answers come with attention rows; threads may share it.
+
+    Args:
+        path: id on the Hugging Face hub, or a directory.
+        heads: ``(layer, head)`` pairs, in the order of the rows' head axis.
+        model: further keys of ``ModelConfig``: ``revision``, ``dtype``, ``engine``.
+
+    Raises:
+        EngineError: vLLM did not start, or rows were never verified in this mode or layer.
+    """
+
+    def __init__(self, path: str, heads: Sequence[tuple[int, int]], **model: Any) -> None:
+        self.heads = tuple(heads)
+        served = pool.start("translation", ModelConfig(path=path, **model), self.heads)
+        super().__init__(served, self.heads, stop_ids(served))
+        self.tokenizer, self.shutdown = served.tokenizer(), served.shutdown
+
+    def generate(
+        self,
+        prompt_ids: Sequence[int],
+        max_tokens: int = 128,
+        span: tuple[int, int] | None = None,
+        row: Literal["emitted", "predicting"] = "emitted",
+    ) -> Draft:
+        """Continue a prompt greedily; the result has ``token_ids``, ``rows`` and ``ended``.
+
+        ``span`` are the positions ``[start, end)`` that rows cover, default all; masses elsewhere
+        are in ``rows.prompt`` and ``rows.suffix``. ``row`` is the query at each new token, or the
+        one that predicts it.
+        """
+        start, end = span or (0, len(prompt_ids))
+        prompt = Prompt(tuple(prompt_ids), start, tuple(range(end - start)))
+        return self.draft(prompt, max_tokens, Readout(self.heads, row))
+
+    def __enter__(self) -> AttentionEngine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()

@@ -1,0 +1,80 @@
+"""Attention rows as a library: the example of docs/engine.md on a real engine."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from alignatt_agent import engine as package
+from alignatt_agent.config.resources import CHECKOUT_ROOT
+from alignatt_agent.engine import AttentionEngine, pool
+from alignatt_agent.types import Draft, Prompt
+from alignatt_agent.types.engines import Readout
+from tests.fixtures.engines import HEADS
+
+PUBLISHED = '"Qwen/Qwen3-1.7B", heads=[(14, 3), (20, 7)]'
+
+
+class Shared:
+    """The engine of all tests, which no test ends."""
+
+    def __init__(self, served):
+        self._served = served
+
+    def __getattr__(self, name):
+        return getattr(self._served, name)
+
+    def shutdown(self):
+        self.closed = True
+
+
+@pytest.fixture
+def started(engines, monkeypatch):
+    found = []
+
+    def start(role, model, heads):
+        assert (role, heads) == ("translation", HEADS)
+        found.append((model, Shared(pool._served["translation"][1])))
+        return found[-1][1]
+
+    monkeypatch.setattr(pool, "start", start)
+    return found
+
+
+def test_the_documented_example_runs(started, checkpoints, capsys):
+    text = (CHECKOUT_ROOT / "docs" / "engine.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.S)
+    assert len(code.splitlines()) <= 20
+    assert PUBLISHED in code
+    model = f"{str(checkpoints / 'gemma4')!r}, heads={HEADS}, engine={{'max_num_seqs': 4}}"
+    exec(code.replace(PUBLISHED, model), {"__name__": "__main__"})
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 16
+    assert all(" attends to [" in line for line in lines)
+    ((asked, served),) = started
+    assert asked.engine == {"max_num_seqs": 4}
+    assert served.closed
+
+
+@pytest.mark.parametrize("row", ["emitted", "predicting"])
+def test_rows_are_whole_and_those_of_transformers(started, reference, row):
+    ids = np.random.default_rng(5).integers(6, 500, 30).tolist()
+    with AttentionEngine("there", HEADS) as engine:
+        for span in (None, (4, 12)):
+            answer = engine.generate(ids, 6, span, row)
+            start, end = span or (0, 30)
+            assert answer.rows.source.shape == (6, len(HEADS), end - start)
+            prompt = Prompt(tuple(ids), start, tuple(range(end - start)))
+            expected = reference(prompt, Draft(answer.token_ids, False), Readout(HEADS, row))
+            again = engine.rows(prompt, answer.token_ids, Readout(HEADS, row))
+            for found in (answer.rows, again):
+                assert np.abs(found.source - expected.source).max() <= 1e-4
+                total = found.source.sum(-1) + found.prompt + found.suffix
+                assert np.allclose(total, 1, atol=1e-4)
+
+
+def test_nothing_else_is_exported():
+    with pytest.raises(AttributeError, match="no attribute Engine"):
+        _ = package.Engine
