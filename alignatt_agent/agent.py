@@ -17,7 +17,8 @@ from alignatt_agent.cascade.contexts import check_contexts, check_requests
 from alignatt_agent.cascade.open_stream import open_stream
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.languages import Language, LanguageError, language
-from alignatt_agent.config.resolved import Resolved, resolve
+from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.talk_names import TALK_NAMES
 from alignatt_agent.types import SAMPLE_RATE, EngineError, Step
 

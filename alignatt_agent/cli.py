@@ -22,6 +22,7 @@ COMMANDS = {
     "calibrate": ("calibration.cli", "find the alignment heads of any model and direction"),
     "fetch": ("doctor.fetch", "download the models of a configuration, at pinned revisions"),
     "doctor": ("doctor.cli", "check this machine: versions, models, memory, the engine"),
+    "prove": ("doctor.prove", "compare and time faster modes of the translation engine, once"),
     "submission": ("submission.cli", "build, check and serve an IWSLT bundle"),
 }
 """Sub-commands: the module below ``alignatt_agent`` whose ``main(argv)`` runs, and what it does."""

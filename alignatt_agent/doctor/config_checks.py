@@ -11,12 +11,12 @@ from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
 from alignatt_agent.config.checkpoints import CheckpointError, identity, is_hub_id, locate_one
 from alignatt_agent.config.head_sets import HeadSetError
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.machine import GIB
 from alignatt_agent.config.resolved import Resolved, head_set_for
-from alignatt_agent.config.sections import SHARE, gpu_shares
-from alignatt_agent.doctor.machine_checks import GIB, Check, Gpu, Machine
-from alignatt_agent.doctor.memory_plan import plan
-from alignatt_agent.doctor.model_sizes import UnknownSizeError
-from alignatt_agent.engine.options import EAGER_ON_CUDA
+from alignatt_agent.config.sections import AUTO, SHARE
+from alignatt_agent.doctor.machine_checks import Check, Machine
+from alignatt_agent.engine.memory_plan import plan
+from alignatt_agent.engine.model_sizes import UnknownSizeError
 from alignatt_agent.types import AlignAttError
 
 _BFLOAT16_SINCE = 8.0
@@ -49,21 +49,15 @@ def check_checkpoints(
 
 
 def check_graphs(machine: Machine, config: AgentConfig) -> list[Check]:
-    """Name the engines that run without CUDA graphs; on a CPU there are none."""
-    if machine.extra != "cuda":
-        return []
+    """Name the engines that are told to run without CUDA graphs; on a CPU there are none."""
+    models = config.models
     eager = [
-        role
-        for role in config.models.roles
-        if getattr(config.models, role).engine.get("enforce_eager", role in EAGER_ON_CUDA)
+        role for role in models.roles if getattr(models, role).engine.get("enforce_eager") is True
     ]
-    if not eager:
-        return [Check("CUDA graphs", "ok", f"for {', '.join(config.models.roles)}")]
+    if machine.extra != "cuda" or not eager:
+        return []
     found = f"not for {', '.join(eager)}: Python launches every operation of every decoding step"
-    fix = (
-        f"set models.{eager[0]}.engine.enforce_eager to false and compare what this command then "
-        "prints for rows and speed"
-    )
+    fix = f"set models.{eager[0]}.engine.enforce_eager to {AUTO} and run `alignatt prove`"
     return [Check("CUDA graphs", "warn", found, fix)]
 
 
@@ -107,42 +101,28 @@ def check_memory(machine: Machine, config: AgentConfig, weights: Mapping[str, in
     """Compare what the engines will take with what is free; ``weights`` in bytes, by role."""
     name = "memory of the engines"
     if machine.extra == "cuda":
-        if machine.gpus:
-            return _gpu_memory(machine.gpus[0], config, weights)
-        return Check(name, "warn", "not compared: there is no GPU")
+        if not machine.gpus:
+            return Check(name, "warn", "not compared: there is no GPU")
+        try:
+            fitting = plan(config, machine.gpus[0].total, machine.gpus[0].free)
+        except UnknownSizeError as error:
+            return Check(name, "warn", str(error), f"write models.*.engine.{SHARE} in numbers")
+        if fitting.shares:
+            listing = " + ".join(f"{role} {share:g}" for role, share in fitting.shares.items())
+            return Check(SHARE, "ok", f"{listing} of {fitting.total / GIB:.1f} GiB")
+        what, _, fix = fitting.refusal().partition("; ")
+        return Check(SHARE, "FAIL", what, fix)
     space = machine.kv_space or "1"
     if not space.isdigit() or int(space) < 1:
         found = f"VLLM_CPU_KVCACHE_SPACE is {space!r}, expected whole GiB"
         return Check(name, "FAIL", found, "run `export VLLM_CPU_KVCACHE_SPACE=1`")
     count, files, free = len(config.models.engine_roles), sum(weights.values()), machine.free_memory
-    found = f"{count} caches of {space} GiB and {files / GIB:.1f} GiB of weights"
-    found += f", {free / GIB:.1f} GiB free"
+    listing = f"{count} caches of {space} GiB and {files / GIB:.1f} GiB of weights"
+    listing += f", {free / GIB:.1f} GiB free"
     if count * int(space) * GIB + files > free:
         fix = "lower VLLM_CPU_KVCACHE_SPACE, end other programs, or take smaller models"
-        return Check(name, "FAIL", found, fix)
-    return Check(name, "ok", found)
-
-
-def _gpu_memory(gpu: Gpu, config: AgentConfig, weights: Mapping[str, int]) -> Check:
-    shares = gpu_shares(config.models)
-    total = sum(shares.values())
-    listing = " + ".join(f"{role} {share:g}" for role, share in shares.items())
-    found = f"{listing} = {total:.2f} of {gpu.total / GIB:.1f} GiB, {gpu.free / GIB:.1f} GiB free"
-    try:
-        least = {role: need.least for role, need in plan(config, gpu.total).needs.items()}
-    except UnknownSizeError:
-        least = {role: size for role, size in weights.items() if role in shares}
-    tight = [role for role, size in least.items() if size > shares[role] * gpu.total]
-    if total > 1:
-        fix = f"lower models.*.engine.{SHARE} to a sum below 1"
-    elif total * gpu.total > gpu.free:
-        fix = "end what else runs on the GPU (`nvidia-smi` lists it), or lower the shares"
-    elif tight:
-        fix = f"raise models.{tight[0]}.engine.{SHARE}; `alignatt doctor --gpu` computes all shares"
-        found = f"what {', '.join(tight)} needs exceeds its share"
-    else:
-        return Check(SHARE, "ok", found)
-    return Check(SHARE, "FAIL", found, fix)
+        return Check(name, "FAIL", listing, fix)
+    return Check(name, "ok", listing)
 
 
 def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[Check]:

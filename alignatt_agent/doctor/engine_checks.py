@@ -15,9 +15,10 @@ import numpy as np
 from alignatt_agent.cascade.loading import serve_recognizer
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.machine import GIB
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.doctor.config_checks import weight_bytes
-from alignatt_agent.doctor.machine_checks import GIB, Check, free_memory
+from alignatt_agent.doctor.machine_checks import Check, free_memory
 from alignatt_agent.doctor.row_parity import (
     MAX_LOGPROB,
     Gap,
@@ -103,7 +104,8 @@ def _start(resolved: Resolved, served: dict[str, ServedModel]) -> Iterator[Check
         except EngineError as error:
             fix = f"correct models.{role} in the configuration, or what the message names"
             return Check(name, "FAIL", str(error).splitlines()[0], fix)
-        return Check(name, "ok", f"started in {time.monotonic() - begin:.0f} s")
+        found = f"started in {time.monotonic() - begin:.0f} s, a cache of "
+        return Check(name, "ok", f"{found}{served[role].cache_tokens:,} tokens")
 
     roles = models.engine_roles
     with engine_environment(), ThreadPoolExecutor(len(roles) if on_cpu() else 1) as threads:
@@ -193,13 +195,14 @@ def logprob_gap(
     Returns the largest difference and its bound: outside float32 four times the rounding noise of
     Transformers itself, where that is more.
     """
-    answers = [(case.prompt, *drafts.sampled(case.prompt, PARITY_TOKENS)) for case in cases]
-    known = [np.concatenate([values for *_, values in answers])]
+    answers = [(case.prompt, drafts.sampled(case.prompt, PARITY_TOKENS)) for case in cases]
+    known = [np.array([next(iter(found.values())) for _, best in answers for found in best])]
     for kind in dict.fromkeys((dtype, "float32")):
         engine = TransformersEngine(model.path, dtype=kind)
-        theirs = [
-            engine.logprobs(prompt, ids)[range(len(ids)), list(ids)] for prompt, ids, _ in answers
-        ]
+        theirs = []
+        for prompt, best in answers:
+            ids = [next(iter(found)) for found in best]
+            theirs.append(engine.logprobs(prompt, ids)[range(len(ids)), ids])
         known.append(np.concatenate(theirs))
     ours, same, *exact = known
     noise = float(np.abs(same - exact[0]).max()) if exact else 0.0
@@ -262,15 +265,20 @@ def verification(drafts: DraftEngine, cases: Sequence[Case], tokens: int, dtype:
     return Check(name, "FAIL" if dtype == "float32" else "warn", found, fix)
 
 
-def speed(drafts: DraftEngine, cases: Sequence[Case], tokens: int, chunk_ms: int) -> Check:
-    """Time drafts with rows; a draft should fit into a chunk."""
-    name, figures = "speed", []
+def ms_per_token(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> float:
+    """Time drafts with rows; the first two do not count."""
+    figures = []
     for case in [cases[0], cases[0], *cases, *cases]:
         start = time.perf_counter()
         draft = drafts.draft(case.prompt, tokens, case.readout)
         elapsed = 1000 * (time.perf_counter() - start)
         figures.append(elapsed / max(1, draft.steps or len(draft.token_ids)))
-    per_token = median(figures[2:])
+    return median(figures[2:])
+
+
+def speed(drafts: DraftEngine, cases: Sequence[Case], tokens: int, chunk_ms: int) -> Check:
+    """Time drafts with rows; a draft should fit into a chunk."""
+    name, per_token = "speed", ms_per_token(drafts, cases, tokens)
     longest = per_token * tokens
     found = f"{per_token:.1f} ms per token, a draft of {tokens} takes {longest:.0f} ms"
     if longest > chunk_ms:

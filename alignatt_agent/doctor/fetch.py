@@ -37,6 +37,7 @@ from alignatt_agent.config.checkpoints import (
 )
 from alignatt_agent.config.command_line import page
 from alignatt_agent.config.resources import known_resources
+from alignatt_agent.engine.memory_plan import planned
 
 
 class FetchError(CheckpointError):
@@ -182,7 +183,7 @@ def models_of(names: Sequence[str]) -> list[ModelConfig]:
         path, _, revision = name.partition("@")
         models = [ModelConfig(path=path, revision=revision or None)]
         if not is_hub_id(models[0]) or name.endswith((".yaml", ".yml")):
-            config = load_config(name).models
+            config = planned(load_config(name))  # a small GPU has the smaller recognizer
             models = [getattr(config, role) for role in config.roles]
         found |= {(model.path, model.revision): model for model in models}
     return list(found.values())

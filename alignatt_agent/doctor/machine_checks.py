@@ -6,8 +6,6 @@ import contextlib
 import importlib
 import os
 import platform
-import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -17,9 +15,9 @@ import psutil
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-PACKAGE = "alignatt_agent"
+from alignatt_agent.config.machine import GIB, Gpu, gpus
 
-GIB = 1 << 30
+PACKAGE = "alignatt_agent"
 
 OLDEST_DRIVER = {"12": 525, "13": 580}
 """Series of the oldest driver by CUDA release, from the release notes of CUDA."""
@@ -36,17 +34,6 @@ class Check:
     status: Literal["ok", "warn", "FAIL"]
     found: str
     fix: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """One NVIDIA device; memory in bytes, compute capability as ``8.0``, 0 where unknown."""
-
-    name: str
-    driver: str
-    free: int
-    total: int
-    capability: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +178,7 @@ def look_around(import_torch: bool = True) -> Machine:
         cores=len(os.sched_getaffinity(0)),
         free_memory=free_memory(),
         kv_space=os.environ.get("VLLM_CPU_KVCACHE_SPACE") or None,
-        gpus=_gpus(),
+        gpus=gpus(),
     )
 
 
@@ -211,26 +198,3 @@ def _import_error(module: str) -> str:
     except Exception as error:  # builds for another torch fail in many ways
         return f"{type(error).__name__}: {error}".splitlines()[0]
     return ""
-
-
-def _gpus() -> tuple[Gpu, ...]:
-    """Ask the driver's own tool, so that no CUDA context is opened here."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return ()
-    # Drivers before the 495 series do not know the last field.
-    for fields in ("memory.free,memory.total,compute_cap", "memory.free,memory.total"):
-        query = [tool, f"--query-gpu=name,driver_version,{fields}", "--format=csv,noheader,nounits"]
-        answer = subprocess.run(query, capture_output=True, text=True, check=False)
-        rows = [line.split(", ") for line in answer.stdout.splitlines()]
-        found = [row for row in rows if len(row) == fields.count(",") + 3]
-        if found:
-            break
-    return tuple(
-        Gpu(name, driver, int(free) << 20, int(total) << 20, *map(_number, rest))
-        for name, driver, free, total, *rest in found
-    )
-
-
-def _number(text: str) -> float:
-    return float(text) if text.replace(".", "").isdigit() else 0.0

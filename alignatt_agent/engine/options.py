@@ -12,7 +12,8 @@ from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.quiet import QUIET
-from alignatt_agent.engine import process_files
+from alignatt_agent.config.sections import AUTO, SHARE
+from alignatt_agent.engine import process_files, proof
 from alignatt_agent.engine.plugin import OWNER
 from alignatt_agent.engine.row_requests import HeadsToCapture
 
@@ -22,10 +23,9 @@ MAX_CONTEXT = 4096
 MAX_STREAMS = 32
 """Default number of requests that run at once."""
 
-EAGER_ON_CUDA = frozenset({"translation"})
-"""Engines that run without CUDA graphs on a GPU: attention rows were not compared with
-Transformers under graphs there so far, and the speech engines capture none. Their transcripts are
-verified from hidden states, which vLLM also keeps under graphs (prompt log-probabilities)."""
+PROVED_ON_CUDA = frozenset({"translation"})
+"""Engines whose CUDA graphs are used once they are proved (``enforce_eager: auto``).
+Transcripts are verified from hidden states, which graphs keep (prompt log-probabilities)."""
 
 TRITON_ON_CUDA = frozenset({"translation"})
 """Engines that run with TRITON_ATTN on a GPU: rows of no other backend there were compared."""
@@ -106,8 +106,7 @@ def engine_arguments(
         "dtype": model.dtype,
         "max_model_len": min(MAX_CONTEXT, _longest(text)),
         "max_num_seqs": MAX_STREAMS,
-        # Compiling takes 45 s at the first start on a CPU.
-        "enforce_eager": on_cpu() or role in EAGER_ON_CUDA,
+        "enforce_eager": eager(role, model),
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
         **_BY_ROLE[role],
@@ -132,8 +131,18 @@ def engine_arguments(
             raise ValueError("engine: distributed_executor_backend: ray: vLLM has none on a CPU")
     if "attention_config" not in model.engine and (backend := _attention_backend(role)):
         arguments["attention_backend"] = backend
-    arguments.update(model.engine)
+    automatic = arguments["enforce_eager"] == AUTO
+    arguments.update(proof.chosen(model, captured) if automatic else model.engine)
+    if arguments.get(SHARE) == AUTO:  # without a GPU, or an engine alone: vLLM's default
+        del arguments[SHARE]
     return arguments
+
+
+def eager(role: str, model: ModelConfig) -> Any:
+    """Return whether an engine runs without compilation and graphs, or ``auto``."""
+    # Compiling takes 45 s at the first start on a CPU.
+    default = True if on_cpu() else AUTO if role in PROVED_ON_CUDA else False
+    return model.engine.get("enforce_eager", default)
 
 
 def _attention_backend(role: str) -> str | None:

@@ -18,7 +18,8 @@ from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_co
 from alignatt_agent.config.checkpoints import is_embedded
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.machine import device, versions
-from alignatt_agent.config.resolved import Resolved, resolve
+from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.evaluation.devset import DevSet
 
 GROUP = "simulstream.agents"

@@ -58,8 +58,9 @@ from alignatt_agent.config.agent_config import (
 from alignatt_agent.config.checkpoints import EMBEDDED, CheckpointError, is_embedded
 from alignatt_agent.config.command_line import CONFIG_HELP, page, refuse_renamed, shared_options
 from alignatt_agent.config.languages import Language, language
-from alignatt_agent.config.resolved import Resolved, resolve
+from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.resources import find_path
+from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.live import sources
 from alignatt_agent.live.outputs import FORMATS, Output, build_output, output_path
 from alignatt_agent.live.subtitles import Said

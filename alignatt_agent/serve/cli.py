@@ -54,7 +54,8 @@ from alignatt_agent.cluster.connection import ClusterOptions, add_options, optio
 from alignatt_agent.config.agent_config import load_config, parse_overrides
 from alignatt_agent.config.command_line import page, shared_options
 from alignatt_agent.config.errors import ConfigError
-from alignatt_agent.config.resolved import Resolved, resolve
+from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.serve.access import LOCAL_HOSTS, Limits, is_loopback
 from alignatt_agent.serve.journal import Journal
 from alignatt_agent.serve.publish import destination

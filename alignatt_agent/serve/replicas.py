@@ -21,7 +21,8 @@ from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.machine import versions
 from alignatt_agent.config.quiet import quieten
-from alignatt_agent.config.resolved import Resolved, resolve
+from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.serve.access import LATER, RefusedError
 from alignatt_agent.serve.engines import EngineLoader, EnginePool, SharedEngines
 from alignatt_agent.serve.remote import RemoteCall, RemoteStream

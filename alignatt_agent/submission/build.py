@@ -28,7 +28,7 @@ from alignatt_agent.submission.bundle import (
     proxy_yaml,
     write_checksums,
 )
-from alignatt_agent.submission.image import gpu_share, write_image, write_readmes
+from alignatt_agent.submission.image import write_image, write_readmes
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def build_bundle(
     for file in (root / SEGMENTATION, *(root / "ref").glob("*.txt")):
         shutil.copyfile(file, bundle.devset / file.relative_to(root))
     bundle.facts.write_text(facts.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    write_readmes(bundle, facts, scores, loaded, gpu_share(configs.values()))
+    write_readmes(bundle, facts, scores, loaded)
     write_image(bundle, configs)
     return write_checksums(bundle, progress)
 

@@ -38,7 +38,6 @@ from alignatt_agent.submission.versions import (
     AGAIN,
     BUILD_AGAIN,
     check_config,
-    check_image,
     check_versions,
 )
 
@@ -97,16 +96,13 @@ def check_bundle(root: Path, rescoring: bool = True, progress: bool = False) -> 
     except DevSetError as error:
         fix = "build the bundle again from the dev set that was streamed"
         found.append(Finding("devset", bundle.where(bundle.devset), str(error), fix))
-    configs: list[AgentConfig] = []
     with tqdm(facts.systems, "systems", unit="system", disable=not progress, leave=False) as bar:
         for name in bar:
             bar.set_postfix_str(str(name))
             missing = list(_missing_files(bundle, name))
             found += missing
             if not missing:
-                config = _check_system(report, bundle, name, facts, devset, rescoring)
-                configs += [config] if config else []
-    found += check_image(configs)
+                _check_system(report, bundle, name, facts, devset, rescoring)
     return report
 
 
@@ -117,7 +113,7 @@ def _check_system(
     facts: Facts,
     devset: DevSet | None,
     rescoring: bool,
-) -> AgentConfig | None:
+) -> None:
     files, found = bundle.system(name), report.findings
     where, scores_at = bundle.where(files.metrics), bundle.where(files.scores)
     config_at = bundle.where(files.config)
@@ -153,12 +149,11 @@ def _check_system(
         except (LogError, ScoringError) as error:
             fix = "repair what is reported about the log; OmniSTEval has to read it"
             found.append(Finding("scores", where, f"the log cannot be scored: {error}", fix))
-            return config
+            return
         found += _compare(where, claimed, scores)
         latency = scores.longyaal_cu_ms
     if isinstance(latency, int | float):
         found += check_regime(where, name.regime, latency)
-    return config
 
 
 def _rescore(files: SystemFiles, log: Log, devset: DevSet, target: str) -> Scores:

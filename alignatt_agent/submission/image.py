@@ -16,7 +16,6 @@ from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.checkpoints import EMBEDDED, locate_one
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import CHECKOUT_ROOT, find_path, known_resources
-from alignatt_agent.config.sections import gpu_shares, shares_are_written
 from alignatt_agent.evaluation.devset import SEGMENTATION, DevSet
 from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.evaluation.run_files import RunFiles
@@ -110,22 +109,15 @@ def copy_relative(found: Path, configured: str, weights: Path) -> None:
         shutil.copy2(found, target)
 
 
-def gpu_share(configs: Iterable[AgentConfig]) -> float | None:
-    """Largest share of a GPU that the engines of a system claim; ``None`` where none is written."""
-    written = [config.models for config in configs if shares_are_written(config.models)]
-    return max((sum(gpu_shares(models).values()) for models in written), default=None)
-
-
 def write_readmes(
     bundle: Bundle,
     facts: Facts,
     scores: Mapping[SystemName, Mapping[str, Any]],
     devset: DevSet,
-    share: float | None,
 ) -> None:
     """Write the top README and one for each system, with exact commands."""
     common = {"image": image_name(facts.team), "port": PORT, "regimes": REGIMES}
-    text = render("README.md", **common, facts=facts, scores=scores, share=share)
+    text = render("README.md", **common, facts=facts, scores=scores)
     bundle.readme.write_text(text, encoding="utf-8")
     for name, found in scores.items():
         text = render(

@@ -28,7 +28,7 @@ import yaml
 
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.checkpoints import CheckpointError
-from alignatt_agent.config.resolved import resolve
+from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.submission.bundle import SERVER_MODULE, read_server
 from alignatt_agent.types import AlignAttError
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.evaluation.check_log import Finding
 from alignatt_agent.evaluation.devset import DevSet
 from alignatt_agent.submission.bundle import Bundle
-from alignatt_agent.submission.image import gpu_share
 
 DECIDING = ("alignatt_agent", "simulstream", "omnisteval", "sacrebleu", "transformers", "vllm")
 """Packages whose version changes output or scores."""
@@ -79,12 +78,3 @@ def image_pins(source: Path) -> dict[str, set[str]]:
         text = package.read_text(encoding="utf-8")
         pins["alignatt-agent"] = set(re.findall(r'(?m)^__version__ = "(.*)"', text))
     return pins
-
-
-def check_image(configs: Sequence[AgentConfig]) -> Iterator[Finding]:
-    """Verify that the engines of every system fit on one GPU."""
-    share = gpu_share(configs)
-    if share is not None and share > 0.97:
-        message = f"the engines of a system claim {share:.0%} of one GPU"
-        fix = "lower models.*.engine.gpu_memory_utilization and run the dev set again"
-        yield Finding("image", "image", message, fix)

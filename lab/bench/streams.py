@@ -12,8 +12,9 @@ from tabulate import tabulate
 from alignatt_agent.cascade.loading import Engines, load_resolved, shutdown
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.machine import device
-from alignatt_agent.config.resolved import Resolved, resolve
+from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.doctor import speakers
+from alignatt_agent.engine.memory_plan import resolve
 from lab.commands import write_json
 
 

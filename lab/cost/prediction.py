@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
-from alignatt_agent.doctor.model_sizes import Sizes, sizes_of
-from alignatt_agent.engine.options import EAGER_ON_CUDA
+from alignatt_agent.engine.model_sizes import Sizes, sizes_of
+from alignatt_agent.engine.options import PROVED_ON_CUDA
 from lab.cost.workload import Workload
 
 KEEPS_UP = 0.5
@@ -111,7 +111,7 @@ def rtf(config: AgentConfig, work: Workload, device: Device) -> float:
     asked, spent = demands(work), work.rest
     for role in config.models.roles:
         model: ModelConfig = getattr(config.models, role)
-        eager = bool(model.engine.get("enforce_eager", role in EAGER_ON_CUDA))
+        eager = bool(model.engine.get("enforce_eager", role in PROVED_ON_CUDA))
         spent += asked[role].share * seconds(model, eager, asked[role], device)
     return spent / work.chunk_s
 

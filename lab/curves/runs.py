@@ -12,7 +12,8 @@ from alignatt_agent.cluster.jobs import JobRunner
 from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.head_sets import HeadSet
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.resolved import Resolved, readout_for, resolve
+from alignatt_agent.config.resolved import Resolved, readout_for
+from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.evaluation import run as evaluation
 from alignatt_agent.evaluation.cache import key_of
 from alignatt_agent.evaluation.latency import read_instances, yaal_ms

@@ -22,8 +22,8 @@ from alignatt_agent.config.agent_config import ModelConfig, load_config
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.doctor import speakers
-from alignatt_agent.doctor.memory_plan import plan
 from alignatt_agent.engine import pool
+from alignatt_agent.engine.memory_plan import plan
 from alignatt_agent.types import SAMPLE_RATE
 from lab.bench.streams import opened
 from lab.gpu import dimensions
@@ -102,7 +102,7 @@ def machines(context: Context, sequences: int) -> Iterator[tuple[Machines, dict[
     """Start the three engines of other dimensions, one after the other, and end them."""
     models, heads = _models(context)
     planned = plan(load_config(REAL), _card_bytes())
-    shares = planned.written
+    shares = planned.shares
     served: dict[str, Any] = {}
     taken = {}
     try:

@@ -15,7 +15,7 @@ from transformers.models.gemma4 import Gemma4TextConfig
 from transformers.models.qwen3_asr import Qwen3ASRConfig
 
 from alignatt_agent.config.agent_config import ModelConfig
-from alignatt_agent.doctor.model_sizes import PUBLISHED
+from alignatt_agent.engine.model_sizes import PUBLISHED
 from lab.stand_ins import random_models
 from lab.stand_ins import speech as published_speech
 from lab.stand_ins.speech_layout import as_aligner, save_settings, thinker_config

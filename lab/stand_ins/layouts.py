@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 from transformers.models.gemma3 import Gemma3Config, Gemma3ForConditionalGeneration
 from transformers.models.gemma4 import Gemma4Config, Gemma4ForConditionalGeneration
 
-from alignatt_agent.doctor.model_sizes import PUBLISHED
+from alignatt_agent.engine.model_sizes import PUBLISHED
 from lab.stand_ins import random_models, templates
 from lab.stand_ins.random_models import TABLE
 from lab.stand_ins.speech_layout import write_json

@@ -20,11 +20,12 @@ from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsC
 from alignatt_agent.config.checkpoints import CheckpointError, locate_one
 from alignatt_agent.config.head_sets import ANY
 from alignatt_agent.config.languages import Language, language
-from alignatt_agent.config.resolved import Resolved, resolve
+from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.config.sections import SHARE
 from alignatt_agent.doctor import engine_checks as doctor_engines
 from alignatt_agent.doctor.row_parity import Gap
+from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.engine.options import engine_environment, on_cpu
 from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.speech.front_ends import WHISPER
@@ -97,7 +98,7 @@ def stand_in(config: AgentConfig, folder: Path) -> AgentConfig:
         path = folder / (config.speech.recognizer if transcribes else "") / Path(model.path).name
         if not path.exists():
             _write(role, config, path)
-        engine = {key: value for key, value in model.engine.items() if key != SHARE} | share
+        engine = {**model.engine, **share}
         models[role] = ModelConfig(path=str(path), dtype="float32", engine=engine)
     return config.model_copy(update={"models": ModelsConfig(**models)})
 

@@ -6,7 +6,7 @@ import pytest
 
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.doctor.cli import PREDICTIONS
-from alignatt_agent.doctor.model_sizes import sizes_of
+from alignatt_agent.engine.model_sizes import sizes_of
 from lab.cost.__main__ import main
 from lab.cost.prediction import CHUNKS_MS, DEVICES, KEEPS_UP, demands, rtf, seconds, smallest_chunk
 from lab.cost.workload import stored

@@ -16,8 +16,8 @@ import pytest
 
 from alignatt_agent.cascade.loading import Engines
 from alignatt_agent.config.agent_config import load_config
-from alignatt_agent.config.resolved import resolve
 from alignatt_agent.doctor.speakers import speak
+from alignatt_agent.engine.memory_plan import resolve
 from lab.gpu import __main__ as gpu
 from lab.gpu import bundle, cascade, forced, unpack
 from lab.gpu.parts import PARTS, Part

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.config.machine import GIB
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.doctor import cli as doctor
 from alignatt_agent.doctor import engine_checks
 from alignatt_agent.doctor.engine_checks import Case
-from alignatt_agent.doctor.machine_checks import GIB
 from alignatt_agent.policy import AlignAtt, EmitAll
 from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt
 from alignatt_agent.types.engines import Readout

@@ -12,11 +12,12 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSpeechSeq2Seq
 
 from alignatt_agent.cli import main
-from alignatt_agent.config.agent_config import ModelConfig, load_config
+from alignatt_agent.config.agent_config import ConfigError, ModelConfig, load_config
+from alignatt_agent.config.machine import GIB, Gpu
 from alignatt_agent.config.resources import CHECKOUT_ROOT
-from alignatt_agent.doctor.machine_checks import GIB
-from alignatt_agent.doctor.memory_plan import FREE, plan
-from alignatt_agent.doctor.model_sizes import PUBLISHED, UnknownSizeError, sizes, sizes_of
+from alignatt_agent.engine import memory_plan
+from alignatt_agent.engine.memory_plan import FREE, plan
+from alignatt_agent.engine.model_sizes import PUBLISHED, UnknownSizeError, sizes, sizes_of
 from lab.stand_ins.__main__ import real_configurations
 
 SPEECH = {name for name, config in PUBLISHED.items() if "thinker_config" in config}
@@ -85,32 +86,91 @@ def test_types_and_unknown_models():
         sizes_of(ModelConfig(path="nobody/nothing"))
 
 
+CARDS = (24, 32, 40, 48, 80, 96, 141)
+
+
 @pytest.mark.parametrize("name", real_configurations())
-def test_written_shares_fit_the_cards_they_are_written_for(name):
-    for gib in (23.5, 24, 32) if "24gb" in name else (39.4, 79):
-        found = plan(load_config(name), gib * GIB)
-        assert list(found.problems()) == []
-        assert sum(found.shares.values()) <= 1 - FREE
+def test_automatic_shares_fit_every_card(name):
+    """Each engine has what it needs, and all of them with their encoders leave ``FREE``."""
+    config = load_config(name)
+    for gib in CARDS:
+        found = plan(config, gib * GIB)
+        size = least = 0.0
+        for role, need in found.needs.items():
+            share = found.shares.get(role, 1)
+            assert share * found.total >= need.least
+            size += share * found.total + need.encoder
+            least += need.least + need.encoder
+            engine = getattr(found.models, role).engine
+            assert engine["gpu_memory_utilization"] == found.shares.get(role, "auto")
+        if found.shares:
+            assert size <= (1 - FREE) * found.total
+        else:  # shares are thousandths
+            assert least > (1 - FREE - 0.003) * found.total
+    assert found.shares
 
 
-@pytest.mark.parametrize("gib", [24, 32, 40, 80])
-def test_computed_shares_hold_what_they_are_for(gib):
-    for name in ("default-low", "default-24gb-low", "hy-mt-1.8b-low"):
-        found = plan(load_config(name), gib * GIB)
-        assert bool(found.shares) == (found.least <= 1 - FREE - 0.03)  # rounded up to hundredths
-        for role, share in found.shares.items():
-            assert share * found.total >= found.needs[role].least
-    assert not plan(load_config("default-low"), 24 * GIB).shares
+@pytest.mark.parametrize(
+    ("name", "gib", "free", "asr", "context"),
+    [
+        ("default-low", 24, None, "Qwen/Qwen3-ASR-0.6B", None),
+        ("default-low", 22.5, None, "Qwen/Qwen3-ASR-0.6B", 2048),
+        ("default-low", 25, None, "Qwen/Qwen3-ASR-1.7B", 2048),
+        ("default-low", 32, None, "Qwen/Qwen3-ASR-1.7B", None),
+        ("default-low", 80, 23, "Qwen/Qwen3-ASR-0.6B", None),
+        ("iwslt26-low", 32, None, "Qwen/Qwen3-ASR-1.7B", None),
+        ("iwslt26-low", 24, None, None, None),
+        ("translategemma-12b-low", 24, None, None, None),
+        ("hy-mt-1.8b-low", 16, None, "Qwen/Qwen3-ASR-1.7B", None),
+    ],
+)
+def test_recognizer_and_context_are_the_largest_that_fit(name, gib, free, asr, context):
+    found = plan(load_config(name), gib * GIB, free and free * GIB)
+    assert bool(found.shares) == bool(asr)
+    if asr:
+        assert found.models.asr.path == asr
+        assert found.models.translation.engine.get("max_model_len") == context
+
+
+def test_written_shares_stay_and_the_others_are_planned():
+    key = "models.translation.engine.gpu_memory_utilization"
+    found = plan(load_config("default-low", {key: 0.6}), 80 * GIB)
+    assert found.shares["translation"] == 0.6
+    assert found.models.translation.engine["gpu_memory_utilization"] == 0.6
+    assert 0 < sum(found.shares.values()) - 0.6 < 0.35
+    assert not plan(load_config("default-low", {key: 0.9}), 80 * GIB).shares
+
+
+def test_a_card_is_planned_once_and_the_choice_is_resolved(monkeypatch, capsys):
+    asked = []
+    card = Gpu("NVIDIA Test", "580.1", 23 * GIB, 24 * GIB, 8.9)
+    monkeypatch.setattr(memory_plan, "installed", lambda _: None)
+    monkeypatch.setattr(memory_plan, "gpus", lambda: asked.append(1) or (card,))
+    monkeypatch.setattr(memory_plan, "_planned", {})
+    memory_plan._card.cache_clear()
+    monkeypatch.setattr("alignatt_agent.config.resolved.locate", lambda models: models)
+    config = load_config("default-low")
+    for _ in range(2):
+        found = memory_plan.resolve(config)
+        assert found.config.models.asr.path == found.checkpoints.asr.path == "Qwen/Qwen3-ASR-0.6B"
+        assert found.config.models.asr.engine["gpu_memory_utilization"] == "auto"
+        assert 0.1 < found.checkpoints.asr.engine["gpu_memory_utilization"] < 0.2
+    assert len(asked) == 1
+    assert capsys.readouterr().err.count("NVIDIA Test: memory plan, computed for 24.0 GiB:") == 1
+    fits = r"Test: the engines take 29.* fit the configurations: .*hy-mt-1.8b-low.* GPU of 32 GiB"
+    with pytest.raises(ConfigError, match=fits):
+        memory_plan.resolve(load_config("translategemma-12b-low"))
+    memory_plan._card.cache_clear()
 
 
 def test_the_command(capsys):
-    assert main(["doctor", "--config", "default-24gb-low", "--gpu", "24"]) == 0
-    out = capsys.readouterr().out
-    assert "fits; --set models.asr.engine.gpu_memory_utilization=0.15" in out
-    assert main(["doctor", "--config", "default-low", "--gpu", "24"]) == 1
-    out = capsys.readouterr().out
-    assert "does not fit" in out
-    assert "as written: models.asr.engine.gpu_memory_utilization: 0.17 of 24 GiB is less" in out
+    for gib in CARDS:
+        assert main(["doctor", "--config", "default-low", "--gpu", str(gib)]) == 0
+        out = capsys.readouterr().out
+        assert out.startswith(f"memory plan, computed for {gib}.0 GiB:\n  asr Qwen/Qwen3-ASR-")
+        assert out.endswith("requests of up to 4,096\n  fits\n")
+    assert main(["doctor", "--config", "default-low", "--gpu", "16"]) == 1
+    assert "does not fit: the engines take 20." in capsys.readouterr().out
     assert main(["doctor", "--config", "default-low", "--gpu", "-3"]) == 2
 
 

@@ -20,7 +20,7 @@ from alignatt_agent.submission.bundle import (
     SystemName,
     read_server,
 )
-from alignatt_agent.submission.image import TEMPLATES, gpu_share, write_image
+from alignatt_agent.submission.image import TEMPLATES, write_image
 from alignatt_agent.submission.versions import DECIDING, image_pins
 
 DOCKERFILE = (TEMPLATES / "Dockerfile").read_text()
@@ -136,14 +136,6 @@ def test_weights_of_the_hub_are_fetched_by_a_script(tmp_path):
     )
     assert result.stdout.count(f"{tmp_path}/there/huggingface: download ") == 3
     assert subprocess.run(["sh", str(script)], capture_output=True, check=False).returncode == 2
-
-
-def test_engines_fit_on_one_gpu():
-    configs = [load_config(name) for name in ("iwslt26-low", "iwslt26-high", "default-low")]
-    share = gpu_share(configs)
-    assert share is not None
-    assert 0 < share <= 0.97
-    assert gpu_share([load_config("micro-low")]) is None
 
 
 def test_a_wheel_has_no_image(monkeypatch, tmp_path):

@@ -1,0 +1,181 @@
+"""Prove faster modes of the translation engine on this machine, so that engines start in them.
+
+Every mode (CUDA graphs piecewise and full, FlashAttention where it loads; on a CPU compilation)
+answers the same prompts, alone and all at once. Its token ids, log-probabilities and attention rows
+are compared with the eager ones, and those with Transformers where main memory allows. A verdict
+with the time of each mode is kept in the user's cache folder for this card, driver, checkpoint,
+these versions and heads. Engines with `enforce_eager: auto` (the default of the translation model
+on a GPU) then start in the fastest proved mode.
+
+Examples:
+  once on a new machine, and again after an update:
+    alignatt prove default-low
+
+exit status: 0 there is a verdict; 1 not even the eager mode is right; 2 nothing was started
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import takewhile
+from operator import eq
+from typing import Any
+
+import numpy as np
+
+from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.config.command_line import page
+from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.doctor.cli import exit_status, table
+from alignatt_agent.doctor.engine_checks import REPORT_ROWS, Case, cases, ms_per_token, parity
+from alignatt_agent.doctor.machine_checks import Check
+from alignatt_agent.doctor.row_parity import MAX_LOGPROB, Gap
+from alignatt_agent.engine import pool, proof
+from alignatt_agent.engine.drafts import DraftEngine
+from alignatt_agent.engine.memory_plan import resolve
+from alignatt_agent.engine.options import on_cpu
+from alignatt_agent.types import AttentionRows, Draft, EngineError
+
+MAX_TIE = 0.25
+"""Largest difference of log-probabilities outside float32, and of two tokens that may change
+places: bfloat16 steps by 0.125 where logits are larger than 16."""
+
+MAX_ROW = 0.05
+"""Largest difference of an attention weight outside float32, unless prefill and decoding of the
+eager engine differ by a fourth of it."""
+
+
+@dataclass
+class Observed:
+    """What a mode answered.
+
+    Attributes:
+        drafts: of every case, alone and then all at once.
+        best: of every case, the two best ids of each position with their log-probabilities.
+        ms: per token, alone.
+        noise: differences between rows of decoding steps and of a prefill.
+    """
+
+    drafts: list[Draft]
+    best: list[list[dict[int, float]]]
+    ms: float
+    noise: Gap
+
+
+def examine(resolved: Resolved, reference: bool = True) -> Iterator[Check]:
+    """Start one mode after the other, compare, with Transformers if asked; keep the verdict."""
+    model, heads = resolved.checkpoints.translation, resolved.heads
+    transcribes = resolved.checkpoints.asr_is_translation
+    eager: Observed | None = None
+    modes: dict[str, Any] = {}
+    if not heads:
+        yield Check("modes", "warn", "not compared: no head set is configured")
+        return
+    for mode in proof.CPU_MODES if on_cpu() else proof.GPU_MODES:
+        name, served, found = f"mode: {mode}", None, None
+        try:
+            started = model.model_copy(update={"engine": proof.in_mode(model, mode)})
+            served = pool.start("translation", started, heads, transcribes)
+            asked, dtype = cases(resolved, served.tokenizer()), served.config.dtype
+            exact = str(dtype) == "torch.float32"
+            drafts = pool.draft_engine(served, heads)
+            if eager is None and reference:
+                check = parity(drafts, model, asked, str(dtype).removeprefix("torch."))
+                yield check
+                if check.status == "FAIL":
+                    return
+            found = observe(drafts, asked, resolved.config.max_draft_tokens)
+            problems = differences(eager or found, found, exact)
+            eager = eager or (None if problems else found)
+        except EngineError as error:
+            problems = [str(error).splitlines()[0]]
+        finally:
+            if served is not None:
+                served.shutdown()
+        modes[mode] = {"ms": round(found.ms, 2) if found else None, "problems": problems}
+        if not problems:
+            yield Check(name, "ok", f"{modes[mode]['ms']} ms per token")
+            continue
+        refused = f"refused: {'; '.join(problems)}"
+        if eager is None:
+            yield Check(name, "FAIL", refused, REPORT_ROWS)
+            return
+        yield Check(name, "warn", refused, "none is needed: no engine starts in this mode")
+    about = proof.subject(model, heads)
+    path = proof.write(about, modes)
+    yield Check("verdict", "ok", f"engines start in mode {proof.fastest(about)!r}: {path}")
+
+
+def observe(drafts: DraftEngine, asked: Sequence[Case], tokens: int) -> Observed:
+    """Ask an engine all cases, for drafts of up to ``tokens``."""
+    answers: list[Draft] = []
+    for count in (1, len(asked)):
+        with ThreadPoolExecutor(count) as threads:
+            answers += threads.map(
+                lambda case: drafts.draft(case.prompt, tokens, case.readout), asked
+            )
+    noise = Gap()
+    for case, answer in zip(asked, answers, strict=False):
+        if answer.rows is not None and answer.token_ids:
+            noise.add(answer.rows, drafts.rows(case.prompt, answer.token_ids, case.readout))
+    best = [drafts.sampled(case.prompt, tokens) for case in asked]
+    return Observed(answers, best, ms_per_token(drafts, asked, tokens), noise)
+
+
+def differences(eager: Observed, other: Observed, exact: bool) -> list[str]:
+    """Name what is wrong with a mode; outside float32 (``exact``) near ties may change places."""
+    gap, moved, logs, count = Gap(), 0, 0.0, len(eager.best)
+    for place, ours in enumerate(other.drafts):
+        theirs, best = eager.drafts[place % count], eager.best[place % count]
+        same = sum(1 for _ in takewhile(bool, map(eq, ours.token_ids, theirs.token_ids)))
+        if ours.token_ids != theirs.token_ids:
+            two = sorted(best[same].values()) if same < len(best) else [-np.inf, 0.0]
+            moved += exact or two[-1] - two[0] > MAX_TIE
+        gap.add(_rows(ours, same), _rows(theirs, same))
+    for pair in zip(other.best, eager.best, strict=True):
+        for one, another in zip(*pair, strict=False):
+            gaps = [abs(one[token] - another[token]) for token in one.keys() & another.keys()]
+            logs = float(np.maximum(logs, max(gaps, default=np.inf)))
+            if next(iter(one)) != next(iter(another)):
+                break  # what follows has another beginning
+    if exact:
+        problems, bound = gap.missed_exactness(), MAX_LOGPROB
+    else:
+        problems, bound = gap.missed_mean(eager.noise), MAX_TIE
+        if not gap.largest <= max(MAX_ROW, 4 * eager.noise.largest):
+            problems.append(f"max |dA| {gap.largest:.1e} > {MAX_ROW:.0e} and > 4 times the noise")
+    if not gap.rows:
+        problems.append("no row was compared")
+    if moved:
+        problems.append(f"{moved} of {len(other.drafts)} drafts are others")
+    if not logs <= bound:
+        problems.append(f"log-probabilities differ by {logs:.1e} > {bound:.0e}")
+    return problems
+
+
+def _rows(draft: Draft, count: int) -> AttentionRows:
+    rows = draft.rows
+    assert rows is not None
+    return AttentionRows(rows.source[:count], rows.prompt[:count], rows.suffix[:count])
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
+    parser = argparse.ArgumentParser("alignatt prove", **page(__doc__))
+    parser.add_argument("config", help="name or path of a YAML configuration")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    from transformers.utils import logging  # reads the environment when it is imported
+
+    logging.disable_progress_bar()
+    config, checks = load_config(build_parser().parse_args(argv).config), []
+    for check in examine(resolve(config)):
+        checks.append(check)
+        print(table(check), flush=True)
+    return exit_status(checks)

@@ -1,0 +1,95 @@
+"""Modes of the translation engine that were proved on this machine, see ``doctor.prove``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.config.checkpoints import fingerprint
+from alignatt_agent.config.machine import device, versions
+from alignatt_agent.config.sections import SHARE
+
+EAGER = "eager"
+_FULL = {
+    "enforce_eager": False,
+    "compilation_config": {"cudagraph_mode": "FULL_AND_PIECEWISE"},
+}
+GPU_MODES: Mapping[str, Mapping[str, Any]] = {
+    EAGER: {"enforce_eager": True},
+    "piecewise": {"enforce_eager": False, "compilation_config": {"cudagraph_mode": "PIECEWISE"}},
+    "full": _FULL,
+    "full, FlashAttention": {**_FULL, "attention_backend": "FLASH_ATTN"},
+}
+"""Arguments of vLLM by mode; all are compared with the first."""
+
+CPU_MODES = {EAGER: GPU_MODES[EAGER], "compiled": {"enforce_eager": False}}
+MODES = {**GPU_MODES, **CPU_MODES}
+
+_ELSEWHERE = ("enforce_eager", "max_model_len", SHARE)
+"""Arguments of an engine that change no row."""
+
+
+def subject(model: ModelConfig, heads: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """Return what a verdict is about: it holds for nothing else."""
+    path = Path(model.path)
+    files = fingerprint(path) if path.is_dir() else f"{model.path}@{model.revision}"
+    engine = {key: value for key, value in model.engine.items() if key not in _ELSEWHERE}
+    return {
+        "device": device(),
+        "versions": versions(),
+        "checkpoint": files,
+        "dtype": model.dtype,
+        "heads": [list(head) for head in heads],
+        "engine": engine,
+    }
+
+
+def verdict_file(about: Mapping[str, Any]) -> Path:
+    """Return where the verdict about a subject is kept, in the user's cache folder."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
+    return folder / "alignatt_agent" / "verdicts" / f"{digest}.json"
+
+
+def write(about: Mapping[str, Any], modes: Mapping[str, Mapping[str, Any]]) -> Path:
+    """Keep a verdict: ``ms`` per token of each mode, and the ``problems`` that refuse it."""
+    path = verdict_file(about)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"about": about, "modes": modes}, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def fastest(about: Mapping[str, Any]) -> str | None:
+    """Return the fastest proved mode; ``None`` where no verdict is about exactly this."""
+    try:
+        found = json.loads(verdict_file(about).read_text(encoding="utf-8"))
+        proved = {name: mode["ms"] for name, mode in found["modes"].items() if not mode["problems"]}
+        known = found["about"] == about and EAGER in proved and proved.keys() <= MODES.keys()
+        return min(proved, key=proved.__getitem__) if known else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def in_mode(model: ModelConfig, mode: str) -> dict[str, Any]:
+    """Return a model's arguments of vLLM in a mode; those that are written stay."""
+    written = {key: value for key, value in model.engine.items() if key != "enforce_eager"}
+    return {**MODES[mode], **written}
+
+
+def chosen(model: ModelConfig, heads: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """Return the arguments of the fastest proved mode; without a verdict of the eager one."""
+    mode = fastest(subject(model, heads))
+    if mode is None:
+        print(
+            f"{model.path} decodes eagerly: no faster mode is proved here. `alignatt prove CONFIG` "
+            "compares and times them; CUDA graphs may take a quarter of the time for a token",
+            file=sys.stderr,
+            flush=True,
+        )
+    return in_mode(model, mode or EAGER)

@@ -1,0 +1,50 @@
+"""Modes of the translation engine on real engines: proved, used, and refused for one wrong row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.doctor import prove
+from alignatt_agent.engine import drafts, pool, proof
+from alignatt_agent.engine.memory_plan import resolve
+
+
+def test_compilation_is_proved_used_and_refused_with_a_wrong_row(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    modes = {**proof.CPU_MODES, "spoiled": proof.CPU_MODES["compiled"]}
+    monkeypatch.setattr(proof, "CPU_MODES", modes)
+    monkeypatch.setattr(proof, "MODES", modes)
+    started, start, fetch = [], pool.start, drafts.fetch
+
+    def counted(*given, **more):
+        started.append(start(*given, **more))
+        return started[-1]
+
+    def spoiled(model, key):
+        found = fetch(model, key)
+        if len(started) < len(modes) or found.rows is None:
+            return found
+        wrong = np.zeros_like(found.rows)
+        wrong[2:3, 0, -1] = 0.01
+        return replace(found, rows=found.rows + wrong)
+
+    monkeypatch.setattr(pool, "start", counted)
+    monkeypatch.setattr(drafts, "fetch", spoiled)
+    resolved = resolve(
+        load_config("micro-low", {"models.translation.engine.enforce_eager": "auto"})
+    )
+    checks = {check.name: check for check in prove.examine(resolved)}
+    statuses = {name: check.status for name, check in checks.items()}
+    assert statuses.pop("mode: spoiled") == "warn", checks
+    assert set(statuses.values()) == {"ok"}, checks
+    assert "max |dA| 1.0e-02 > 1e-04" in checks["mode: spoiled"].found
+    model = resolved.checkpoints.translation
+    mode = proof.fastest(proof.subject(model, resolved.heads))
+    served = start("translation", model, resolved.heads)
+    try:
+        assert served.config.enforce_eager == (mode == "eager")
+    finally:
+        served.shutdown()
