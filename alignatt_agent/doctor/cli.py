@@ -119,7 +119,6 @@ def _static(config: AgentConfig, name: str) -> Iterator[Check]:
     weights = {role: config_checks.weight_bytes(model) for role, model in located.items()}
     yield config_checks.check_memory(machine, config, weights)
     yield from config_checks.check_types(machine, config)
-    yield from config_checks.check_graphs(machine, config)
     translation = located.get("translation")
     shape = config_checks.decoder_shape(translation) if translation else None
     yield from config_checks.check_head_sets(config, shape)

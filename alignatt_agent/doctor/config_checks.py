@@ -13,7 +13,7 @@ from alignatt_agent.config.head_sets import HeadSetError
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.machine import GIB
 from alignatt_agent.config.resolved import Resolved, head_set_for
-from alignatt_agent.config.sections import AUTO, SHARE
+from alignatt_agent.config.sections import SHARE
 from alignatt_agent.doctor.machine_checks import Check, Machine
 from alignatt_agent.engine.memory_plan import plan
 from alignatt_agent.engine.model_sizes import UnknownSizeError
@@ -46,19 +46,6 @@ def check_checkpoints(
         loose = not pinned and "snapshots" in path.parts
         checks.append(Check(title, *(("warn", here, fix) if loose else ("ok", here))))
     return checks, found
-
-
-def check_graphs(machine: Machine, config: AgentConfig) -> list[Check]:
-    """Name the engines that are told to run without CUDA graphs; on a CPU there are none."""
-    models = config.models
-    eager = [
-        role for role in models.roles if getattr(models, role).engine.get("enforce_eager") is True
-    ]
-    if machine.extra != "cuda" or not eager:
-        return []
-    found = f"not for {', '.join(eager)}: Python launches every operation of every decoding step"
-    fix = f"set models.{eager[0]}.engine.enforce_eager to {AUTO} and run `alignatt prove`"
-    return [Check("CUDA graphs", "warn", found, fix)]
 
 
 def check_types(machine: Machine, config: AgentConfig) -> list[Check]:

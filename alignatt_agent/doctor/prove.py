@@ -1,11 +1,10 @@
 """Prove faster modes of the translation engine on this machine, so that engines start in them.
 
-Every mode (CUDA graphs piecewise and full, FlashAttention where it loads; on a CPU compilation)
-answers the same prompts, alone and all at once. Its token ids, log-probabilities and attention rows
-are compared with the eager ones, and those with Transformers where main memory allows. A verdict
-with the time of each mode is kept in the user's cache folder for this card, driver, checkpoint,
-these versions and heads. Engines with `enforce_eager: auto` (the default of the translation model
-on a GPU) then start in the fastest proved mode.
+CUDA graphs (piecewise, full) and FlashAttention, on a CPU compilation, answer the same prompts as
+the eager mode, alone and all at once. Token ids, log-probabilities and attention rows are compared,
+those of the eager mode with Transformers where main memory allows. The verdict is kept in the
+user's cache folder for this card, driver, checkpoint, these versions and heads. An engine with
+`enforce_eager: auto`, the default of the translation model on a GPU, starts in the fastest mode.
 
 Examples:
   once on a new machine, and again after an update:
@@ -44,19 +43,15 @@ MAX_TIE = 0.25
 places: bfloat16 steps by 0.125 where logits are larger than 16."""
 
 MAX_ROW = 0.05
-"""Largest difference of an attention weight outside float32, unless prefill and decoding of the
-eager engine differ by a fourth of it."""
+"""Largest difference of an attention weight outside float32, or four times the eager noise."""
 
 
 @dataclass
 class Observed:
-    """What a mode answered.
+    """Answers of a mode to every case, alone and then all at once, and milliseconds per token.
 
-    Attributes:
-        drafts: of every case, alone and then all at once.
-        best: of every case, the two best ids of each position with their log-probabilities.
-        ms: per token, alone.
-        noise: differences between rows of decoding steps and of a prefill.
+    ``best`` has the two best ids of each position with their log-probabilities; ``noise``, how far
+    rows of decoding steps and of a prefill are apart.
     """
 
     drafts: list[Draft]

@@ -27,7 +27,7 @@ from alignatt_agent.config.machine import GIB, Gpu, gpus, installed
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.resources import known_resources
 from alignatt_agent.config.sections import AUTO, SHARE, written_shares
-from alignatt_agent.engine.model_sizes import Sizes, UnknownSizeError, sizes_of
+from alignatt_agent.engine.model_sizes import sizes_of
 from alignatt_agent.engine.options import MAX_CONTEXT, MAX_STREAMS
 
 CONTEXT = 0.6 * GIB
@@ -92,41 +92,35 @@ class MemoryPlan:
         for role, need in self.needs.items():
             model: ModelConfig = getattr(self.models, role)
             parts = (need.weights, need.activations, CONTEXT, need.request, need.requests)
-            line = (
+            yield (
                 "  {} {}: weights {:.2f} + activations {:.2f} + context {:.2f} + cache {:.2f} to "
                 "{:.2f} GiB, encoder {:.2f}"
             ).format(role, model.path, *(size / GIB for size in (*parts, need.encoder)))
             if share := self.shares.get(role):
-                cached = (share * self.total - need.least) / need.request + 1
-                window = _window(model)
-                line += f"; share {share:.3f}: {int(cached * window):,} tokens in the cache, "
-                line += f"requests of up to {window:,}"
-            yield line
+                window, cached = _window(model), (share * self.total - need.least) / need.request
+                tokens = int((cached + 1) * window)
+                yield f"    share {share:.3f}: {tokens:,} tokens, requests of up to {window:,}"
         yield "  fits" if self.shares else f"  does not fit: {self.refusal()}"
 
     def refusal(self) -> str:
         """Say why the engines do not fit, and what would."""
-        written = written_shares(self.models)
-        for role, share in written.items():
-            if share * self.total < (least := self.needs[role].least):
-                return (
-                    f"models.{role}.engine.{SHARE}: {share:g} of {self.total / GIB:.1f} GiB is "
-                    f"less than the {least / GIB:.1f} GiB that it needs; raise it, or write {AUTO}"
-                )
         least = sum(need.least + need.encoder for need in self.needs.values())
-        if written:
-            found = f"the written shares add up to {sum(written.values()):.2f}; lower them"
+        listed = ", ".join(f"{role} {need.least / GIB:.1f}" for role, need in self.needs.items())
+        if written := written_shares(self.models):
+            shares = ", ".join(f"{role} {share:g}" for role, share in written.items())
+            found = f"the written shares are {shares}: raise or lower them, or write {AUTO}"
         else:
+            names = known_resources("agent_configs", ".yaml")
+            configs = {name: load_config(name) for name in names}
             others = [
                 name
-                for name in known_resources("agent_configs", ".yaml")
-                if not is_embedded((config := load_config(name)).models)
-                and plan(config, self.total, self.usable).shares
+                for name, config in configs.items()
+                if not is_embedded(config.models) and plan(config, self.total, self.usable).shares
             ]
             found = f"here fit the configurations: {', '.join(others) or 'none'}"
         return (
-            f"the engines take {least / GIB:.1f} of {self.usable / GIB:.1f} GiB; {found}; or take "
-            f"a GPU of {math.ceil(least / GIB / (1 - FREE))} GiB with nothing else on it "
+            f"the engines take {least / GIB:.1f} of {self.usable / GIB:.1f} GiB ({listed}); {found}"
+            f"; or take a GPU of {math.ceil(least / GIB / (1 - FREE))} GiB with nothing else on it "
             "(`nvidia-smi` lists what is)"
         )
 
@@ -141,7 +135,7 @@ def plan(config: AgentConfig, total: float, free: float | None = None) -> Memory
     reserve = FREE if len(written) < len(config.models.engine_roles) else 0.0
     usable = min((1 - reserve) * total, total if free is None else free)
     for models in _variants(config.models) if reserve else [config.models]:
-        needs = _needs(models, _TAILS * config.speech.max_tail_s)
+        needs = {role: _need(config, role, models) for role in models.engine_roles}
         if shares := _shares(needs, written, total, usable):
             models = with_engines(models, {role: {SHARE: shares[role]} for role in shares})
             break
@@ -158,32 +152,19 @@ def _variants(models: ModelsConfig) -> Iterator[ModelsConfig]:
 
 def with_engines(models: ModelsConfig, engines: Mapping[str, Mapping[str, Any]]) -> ModelsConfig:
     """Replace arguments of the engines of some roles."""
-    update = {}
-    for role, more in engines.items():
-        model: ModelConfig = getattr(models, role)
-        update[role] = model.model_copy(update={"engine": {**model.engine, **more}})
-    return models.model_copy(update=update)
+    found = {role: getattr(models, role) for role in engines}
+    for role, model in found.items():
+        found[role] = model.model_copy(update={"engine": {**model.engine, **engines[role]}})
+    return models.model_copy(update=found)
 
 
-def _needs(models: ModelsConfig, seconds: float) -> dict[str, Need]:
-    """Compute the memory of all engines; ``seconds`` is the longest audio of a request."""
-    needs, problems = {}, []
-    for role in models.engine_roles:
-        model: ModelConfig = getattr(models, role)
-        heard = 0 if role == "translation" else seconds
-        tower = TOWER * (role == "translation" and models.asr_is_translation)
-        try:
-            needs[role] = need(model, sizes_of(model), heard, tower)
-        except UnknownSizeError as error:
-            problems.append(f"models.{role}: {error}")
-    if problems:
-        raise UnknownSizeError("no memory plan: " + "; ".join(problems))
-    return needs
-
-
-def need(model: ModelConfig, found: Sizes, seconds: float, tower: float = 0.0) -> Need:
-    """Compute the memory of an engine; ``seconds`` is the longest audio of a request."""
-    size, engine = found.value_bytes, model.engine
+def _need(config: AgentConfig, role: str, models: ModelsConfig) -> Need:
+    model: ModelConfig = getattr(models, role)
+    found, engine = sizes_of(model), model.engine
+    size, tower = found.value_bytes, 0.0
+    seconds = _TAILS * config.speech.max_tail_s
+    if role == "translation":
+        seconds, tower = 0.0, TOWER * models.asr_is_translation
     tokens = int(engine.get("max_num_batched_tokens", _STEP_TOKENS))
     streams = int(engine.get("max_num_seqs", MAX_STREAMS))
     ranks = int(engine.get("tensor_parallel_size", 1))

@@ -24,11 +24,8 @@ MAX_STREAMS = 32
 """Default number of requests that run at once."""
 
 PROVED_ON_CUDA = frozenset({"translation"})
-"""Engines whose CUDA graphs are used once they are proved (``enforce_eager: auto``).
-Transcripts are verified from hidden states, which graphs keep (prompt log-probabilities)."""
-
-TRITON_ON_CUDA = frozenset({"translation"})
-"""Engines that run with TRITON_ATTN on a GPU: rows of no other backend there were compared."""
+"""Engines that run on a GPU with TRITON_ATTN, without graphs until those are proved: rows of others
+were not compared. Transcripts are verified from hidden states, which graphs keep."""
 
 TRITON_CAPABILITIES = frozenset({10})
 """Major CUDA capabilities on which every engine runs with TRITON_ATTN: vLLM would take FlashInfer,
@@ -155,7 +152,7 @@ def _attention_backend(role: str) -> str | None:
         return None
     capability = current_platform.get_device_capability()
     always = capability is not None and capability.major in TRITON_CAPABILITIES
-    return "TRITON_ATTN" if always or role in TRITON_ON_CUDA else None
+    return "TRITON_ATTN" if always or role in PROVED_ON_CUDA else None
 
 
 _START_METHOD = {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}

@@ -16,10 +16,7 @@ from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.sections import SHARE
 
 EAGER = "eager"
-_FULL = {
-    "enforce_eager": False,
-    "compilation_config": {"cudagraph_mode": "FULL_AND_PIECEWISE"},
-}
+_FULL = {"enforce_eager": False, "compilation_config": {"cudagraph_mode": "FULL_AND_PIECEWISE"}}
 GPU_MODES: Mapping[str, Mapping[str, Any]] = {
     EAGER: {"enforce_eager": True},
     "piecewise": {"enforce_eager": False, "compilation_config": {"cudagraph_mode": "PIECEWISE"}},
@@ -38,15 +35,13 @@ _ELSEWHERE = ("enforce_eager", "max_model_len", SHARE)
 def subject(model: ModelConfig, heads: Sequence[tuple[int, int]]) -> dict[str, Any]:
     """Return what a verdict is about: it holds for nothing else."""
     path = Path(model.path)
-    files = fingerprint(path) if path.is_dir() else f"{model.path}@{model.revision}"
-    engine = {key: value for key, value in model.engine.items() if key not in _ELSEWHERE}
     return {
         "device": device(),
         "versions": versions(),
-        "checkpoint": files,
+        "checkpoint": fingerprint(path) if path.is_dir() else f"{path}@{model.revision}",
         "dtype": model.dtype,
         "heads": [list(head) for head in heads],
-        "engine": engine,
+        "engine": {key: value for key, value in model.engine.items() if key not in _ELSEWHERE},
     }
 
 
@@ -86,10 +81,7 @@ def chosen(model: ModelConfig, heads: Sequence[tuple[int, int]]) -> dict[str, An
     """Return the arguments of the fastest proved mode; without a verdict of the eager one."""
     mode = fastest(subject(model, heads))
     if mode is None:
-        print(
-            f"{model.path} decodes eagerly: no faster mode is proved here. `alignatt prove CONFIG` "
-            "compares and times them; CUDA graphs may take a quarter of the time for a token",
-            file=sys.stderr,
-            flush=True,
-        )
+        why = "decodes eagerly: no faster mode is proved here. `alignatt prove CONFIG` compares and"
+        gain = "times them; CUDA graphs may take a quarter of the time for a token"
+        print(model.path, why, gain, file=sys.stderr, flush=True)
     return in_mode(model, mode or EAGER)
