@@ -118,10 +118,21 @@ def test_names_widths_and_keys(page, page_server, tabs, recording):
 
 
 def test_a_token_is_asked_for(tabs, tmp_path):
-    with Running(make_service(tmp_path, token="s3")) as server:
+    service = make_service(tmp_path, token="s3", viewer_token="v", address="http://a.example")
+    with Running(service) as server:
         page = tabs.open(server.address)
         page.get_by_text("needs a token").wait_for()
         page.goto(f"{server.address}?token=s3")
+        page.locator("#start:enabled").wait_for()
+        page.locator("#start").click()
+        page.locator(".links a").last.wait_for()
+        page.locator("#stop").click()
+        links = page.evaluate("[...document.querySelectorAll('.links a')].map(a => a.href)")
+        assert all("token=v" in link for link in links)
+        assert links[0].startswith("http://a.example/captions?room=")
+        assert len(links) == 5
+        assert page.evaluate("location.search") == ""
+        page.reload()
         page.locator("#start:enabled").wait_for()
         check_clean(tabs, server.address)
         wait_until(lambda: server.service.viewers == 0)

@@ -4,7 +4,12 @@ import { View } from './view.js'
 
 const $ = id => document.getElementById(id)
 const asked = new URLSearchParams(location.search)
-const carried = asked.has('token') ? { token: asked.get('token') } : {}
+const token = asked.get('token') ?? sessionStorage.getItem('token')
+const carried = token ? { token } : {}
+if (asked.has('token')) { // not on a screen that others see, nor in an address that is copied
+  sessionStorage.setItem('token', token); asked.delete('token')
+  history.replaceState(null, '', location.pathname + (asked.size ? `?${asked}` : ''))
+}
 const address = (path, query = {}) => `${path}?${new URLSearchParams({ ...query, ...carried })}`
 const socketAddress = () => {
   const url = new URL(address('ws'), location.href)
@@ -21,7 +26,7 @@ async function setUp() {
   } catch { return fail('The server does not answer. Is it running?') }
   if (!health.targets) return fail('This server needs a token: add ?token=… to the address.')
   const known = new Map(health.targets.map(item => [item.code, item]))
-  view = new View(known, carried)
+  view = new View(known, health.viewer_token ? { token: health.viewer_token } : {}, health.address)
   for (const { code, name } of known.values()) {
     const label = document.createElement('label'), box = document.createElement('input')
     Object.assign(box, { type: 'checkbox', name: 'target', value: code })

@@ -15,8 +15,11 @@ const REASONS = {
 const ENDS = /[.!?…。！？؟।]["”’»)）]*$/
 
 export class View {
-  // known: languages by code, as /health tells them; query: what links have to carry, e.g. a token.
-  constructor(known, query) { this.known = known; this.query = query; this.columns = new Map(); this.words = [] }
+  // known: languages by code, as /health tells them; query: what links for viewers carry, e.g. their
+  // token; address: of the server for viewers, if this page was opened under another one.
+  constructor(known, query, address) {
+    Object.assign(this, { known, query, address: address ? `${address}/` : '' }); this.columns = new Map(); this.words = []
+  }
 
   show(message) { this['on_' + message.type]?.(message) }
 
@@ -46,7 +49,9 @@ export class View {
       a.textContent = text; a.setAttribute('aria-label', `${text}, ${name}`)
       Object.assign(a, attributes); article.querySelector('.links').append(a)
     }
-    link('captions', 'captions', {}, { target: '_blank', rel: 'noopener' })
+    const beside = { target: '_blank', rel: 'noopener' }
+    link('captions', `${this.address}captions`, {}, beside)
+    link('QR code', 'qr', {}, beside)
     for (const format of ['srt', 'vtt', 'txt']) link(format.toUpperCase(), 'transcript', { format }, { download: '' })
     article.querySelector('.draft').addEventListener('pointerover', event => this.explain(event.target))
     article.querySelector('.draft').addEventListener('click', event => this.explain(event.target))
