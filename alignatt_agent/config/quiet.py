@@ -8,7 +8,8 @@ import warnings
 QUIET = {
     "VLLM_LOGGING_LEVEL": "ERROR",
     "TRANSFORMERS_VERBOSITY": "error",
-    "PYTHONWARNINGS": "ignore::FutureWarning",
+    # Python removes the semaphores of engines that were ended, and warns.
+    "PYTHONWARNINGS": "ignore::FutureWarning,ignore:resource_tracker:UserWarning",
     "TORCH_CPP_LOG_LEVEL": "ERROR",
     "TORCH_LOGS": "-all",
 }

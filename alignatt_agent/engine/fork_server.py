@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 
@@ -49,7 +50,10 @@ def begin() -> None:
     # Not the worker's module: vLLM looks for Triton kernels in all loaded modules and fails on one
     # that it imports.
     _context.set_forkserver_preload(["vllm.v1.engine.core"])
+    # Ctrl-C is for the owner, which ends its engines; they inherit this.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     forkserver.ensure_running()
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def use() -> None:

@@ -260,11 +260,14 @@ class LiveTranslation:
         self._begin = self._clock() if self._clock else 0.0
         failed = 0
         try:
+            chunk = None
             for chunk in chunks:
                 failed = 0 if self._call(partial(self._stream.step, chunk)) else failed + 1
                 if failed == ATTEMPTS:
                     self._fail(f"given up after {ATTEMPTS} errors in a row")
                     return
+            if chunk is None:
+                self._fail("the input has no audio")
         except AudioError as error:
             self._fail(str(error))
         for _ in range(ATTEMPTS):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TextIO
@@ -14,6 +15,8 @@ from alignatt_agent.live.subtitles import Cue, Said
 from alignatt_agent.translation.units import QUOTES, is_punctuation
 
 FORMATS = ("txt", "srt", "vtt", "jsonl")
+WRITE_S = 10.0
+"""A killed process loses no more."""
 APPROXIMATE = "times are approximate: words were timed by when they were first heard"
 WRITERS: Mapping[str, Callable[[Iterable[Cue]], str]] = {"srt": subtitles.srt, "vtt": subtitles.vtt}
 
@@ -94,11 +97,16 @@ class Text:
         self._line = []
 
 
-class JsonLines:
-    """One line per unit, in seconds.
+def json_line(target: str, unit: Said, **more: bool) -> str:
+    """Return ``{target, text, start, end, emission_time[, interpolated], ...}``, in seconds."""
+    spoken = {"start": round(unit.spoken.start, 3), "end": round(unit.spoken.end, 3)}
+    line = {"target": target, "text": unit.text, **spoken, "emission_time": round(unit.at, 3)}
+    more = {"interpolated": True, **more} if unit.spoken.interpolated else more
+    return json.dumps(line | more, ensure_ascii=False) + "\n"
 
-    ``{target, text, start, end, emission_time[, interpolated][, approximate]}``
-    """
+
+class JsonLines:
+    """One line per unit."""
 
     def __init__(self, stream: TextIO, target: Language, name: str, aligned: bool) -> None:
         self._stream, self._target, self._name = stream, target, name
@@ -107,15 +115,7 @@ class JsonLines:
     def say(self, units: Sequence[Said]) -> None:
         """Write the next units."""
         for unit in units:
-            line = {
-                "target": self._target.code,
-                "text": unit.text,
-                "start": round(unit.spoken.start, 3),
-                "end": round(unit.spoken.end, 3),
-                "emission_time": round(unit.at, 3),
-            }
-            more = {"interpolated": True} if unit.spoken.interpolated else {}
-            self._stream.write(json.dumps(line | more | self._more, ensure_ascii=False) + "\n")
+            self._stream.write(json_line(self._target.code, unit, **self._more))
         self._stream.flush()
 
     def close(self) -> str:
@@ -124,7 +124,7 @@ class JsonLines:
 
 
 class Subtitles:
-    """Cues, written at the end: until then each may still grow."""
+    """Cues; the file is written every ``WRITE_S`` seconds: until the end each may still grow."""
 
     def __init__(
         self,
@@ -140,10 +140,14 @@ class Subtitles:
         self._cut = subtitles.spoken_cues if times == "spoken" else subtitles.said_cues
         self._form = subtitles.layout(target.spaced)
         self._units: list[Said] = []
+        self._written = time.monotonic()
 
     def say(self, units: Sequence[Said]) -> None:
-        """Keep the next units."""
+        """Take the next units."""
         self._units += units
+        if time.monotonic() - self._written > WRITE_S:
+            self.close()
+            self._written = time.monotonic()
 
     def close(self) -> str:
         """Write all cues."""

@@ -270,16 +270,15 @@ def _total(group: Sequence[Said], form: Layout) -> int:
 
 
 def _wrap(group: Sequence[Said], form: Layout) -> tuple[str, ...]:
-    """Return one line, or two of like width that break behind a clause; none if they do not fit."""
+    """Return one line, or two of like width that break behind a clause."""
     texts = [unit.text for unit in group]
     whole = form.glue.join(texts)
     if width(whole) <= form.columns:
         return (whole,)
-    best: tuple[float, tuple[str, ...]] | None = None
-    for count in range(1, len(texts)):
-        lines = form.glue.join(texts[:count]), form.glue.join(texts[count:])
-        left, right = map(width, lines)
-        if max(left, right) <= form.columns:
-            cost = abs(left - right) - 10 * ends_clause(lines[0])
-            best = min(best, (cost, lines)) if best else (cost, lines)
-    return best[1] if best else ()
+    cuts = ((form.glue.join(texts[:k]), form.glue.join(texts[k:])) for k in range(1, len(texts)))
+    costs = [
+        (abs(width(one) - width(two)) - 10 * ends_clause(one), (one, two))
+        for one, two in cuts
+        if max(width(one), width(two)) <= form.columns
+    ]
+    return min(costs)[1]

@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from urllib.parse import SplitResult, urlencode, urlsplit
 
@@ -24,24 +25,16 @@ MAX_MESSAGE = 256 * 1024
 MAX_EVENT = 20 * 2**20 + 4096
 """Longest event of OpenAI's wire, in bytes: 15 MiB of audio in base64."""
 
-MAX_TEXT = 1500
-"""Longest message to a client about an error, in characters."""
-
 MOST_WAITING = 32
 """WebSockets that may be open in addition to speakers, e.g. before a first message."""
 
-STRONG = 16
-"""Characters of a token that nobody guesses, however often they try."""
-
-MOST_GUESSES, GUESSES_S, MOST_ADDRESSES = 20, 60.0, 10_000
-"""Wrong tokens of an address within so many seconds; the last of so many addresses count."""
+MOST_GUESSES, STRONG = 20, 16
+"""Wrong tokens of an address in a minute; then only its tokens of so many characters count."""
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 POLICY, TOO_BIG, BROKEN, LATER, GOING = 1008, 1009, 1011, 1013, 1001
 """Close codes of WebSockets: not allowed, message too long, internal, try later, server stops."""
-
-_FOLDERS = re.compile(r"(?<![\w/:.~-])(?:/[^\s/'\":,;()]+)+/(?=[^\s/])")
 
 _STATUS = {POLICY: 403, TOO_BIG: 413, BROKEN: 500, LATER: 503, GOING: 503}
 
@@ -67,7 +60,7 @@ class RefusedError(AlignAttError):
 
 def public(text: str) -> str:
     """Return a message without the folders of this machine, and not too long."""
-    return _FOLDERS.sub("", text)[:MAX_TEXT]
+    return re.sub(r"(?<![\w/:.~-])(?:/[^\s/'\":,;()]+)+/(?=[^\s/])", "", text)[:1500]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +95,7 @@ class Limits:
     keep_s: float = 600.0
     publish: Collection[str] = ()
     silent_s: float = 10.0
-    guesses: TTLCache[str, set[int]] = field(
-        default_factory=lambda: TTLCache(MOST_ADDRESSES, GUESSES_S), compare=False
-    )
+    guesses: TTLCache[str, set[int]] = field(default_factory=partial(TTLCache, 10_000, 60.0))
     journal: Path | None = None
 
     def viewers(self, base: str, **query: str) -> str:

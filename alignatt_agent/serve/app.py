@@ -53,8 +53,6 @@ WIRES: tuple[Wire, ...] = (own, realtime, mt)
 
 PAGES = Path(__file__).parent / "pages"
 
-CAPTIONS_S = 3.0
-"""Time for the last captions to be posted when the server stops."""
 LOGGER = logging.getLogger(__name__)
 
 HEARTBEAT_S = 15
@@ -87,9 +85,8 @@ def create_app(service: Service) -> Starlette:
         finally:
             watching.cancel()
             await service.drain()
-            for task in posting:  # until the last captions of the closed rooms are sent
-                await asyncio.wait([task], timeout=CAPTIONS_S)
-                task.cancel()
+            if posting:
+                await asyncio.wait(posting, timeout=STOP_S)
 
     async def events(request: Request) -> Response:
         service.limits.check(request, viewing=True)
@@ -110,8 +107,10 @@ def create_app(service: Service) -> Starlette:
         found = service.health()
         try:
             service.limits.check(request, viewing=True)
-            limits = service.limits
-            found |= {"viewer_token": limits.viewer_token, "address": limits.address}
+            found |= {
+                "viewer_token": service.limits.viewer_token,
+                "address": service.limits.address,
+            }
         except RefusedError:  # a load balancer needs no token
             found = {"status": found["status"], "token": True}
         return JSONResponse(found, 200 if found["status"] == "ok" else 503)
@@ -156,10 +155,9 @@ def create_app(service: Service) -> Starlette:
         return Response(found.getvalue(), media_type="image/svg+xml")
 
     async def refused(_: Request, error: Exception) -> Response:
-        refusal = _refusal(service, error)
-        headers = HEADERS | ({"retry-after": "10"} if refusal.status in (429, 503) else {})
-        content = {"error": refusal.code, "message": str(refusal)}
-        return JSONResponse(content, refusal.status, headers)
+        found = _refusal(service, error)
+        headers = HEADERS | ({"retry-after": "10"} if found.status in (429, 503) else {})
+        return JSONResponse({"error": found.code, "message": str(found)}, found.status, headers)
 
     routes: list[BaseRoute] = [
         *_sockets(service),
@@ -175,7 +173,7 @@ def create_app(service: Service) -> Starlette:
     ]
     return Starlette(
         routes=routes,
-        middleware=[Middleware(_SafeHeaders)],
+        middleware=[Middleware(_safe)],
         exception_handlers={RefusedError: refused, Exception: refused},
         lifespan=lifespan,
     )
@@ -199,8 +197,7 @@ def _sockets(service: Service) -> list[WebSocketRoute]:
             except Exception as error:
                 refusal = _refusal(service, error)
                 if refusal.code == "busy":
-                    speakers = [one for one in opened if one.speaking]
-                    _end_silence(speakers, service.limits.silent_s)
+                    _end_silence([one for one in opened if one.speaking], service.limits)
                 await wire.refuse(connection, service, refusal)
                 await connection.close(refusal.close, str(refusal))
             finally:
@@ -217,15 +214,15 @@ def _admit(connection: Connection, opened: set[Connection], limits: Limits) -> N
     own = [one for one in opened if others > 0 and one.token == connection.token]
     full = len(opened) >= limits.max_speakers + MOST_WAITING
     crowd = own if len(own) >= max(1, limits.max_speakers - others) else opened if full else ()
-    if crowd and not _end_silence(crowd, limits.silent_s):
+    if crowd and not _end_silence(crowd, limits):
         raise RefusedError("busy", f"{len(crowd)} connections are open: try later", LATER)
     opened.add(connection)
 
 
-def _end_silence(crowd: Collection[Connection], speaker_s: float) -> bool:
+def _end_silence(crowd: Collection[Connection], limits: Limits) -> bool:
     """Close the connection that is silent longest, that of a speaker only after a while."""
     now = time.monotonic()
-    found = [one for one in crowd if now - one.since >= speaker_s * one.speaking]
+    found = [one for one in crowd if now - one.since >= limits.silent_s * one.speaking]
     if found:
         min(found, key=lambda one: one.since).give_way()
     return bool(found)
@@ -241,13 +238,10 @@ def _refusal(service: Service, error: Exception) -> RefusedError:
     return error
 
 
-class _SafeHeaders:
-    """Middleware that sets ``HEADERS`` on every answer."""
+def _safe(app: ASGIApp) -> ASGIApp:
+    """Return the application with ``HEADERS`` on every answer."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
         async def safe(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
@@ -255,4 +249,6 @@ class _SafeHeaders:
                     headers.setdefault(name, value)
             await send(message)
 
-        await self._app(scope, receive, safe if scope["type"] == "http" else send)
+        await app(scope, receive, safe if scope["type"] == "http" else send)
+
+    return wrapped

@@ -27,9 +27,9 @@ class Metrics:
         viewers: Callable[[], float],
         restarts: Callable[[], float],
     ) -> None:
-        self.registry = CollectorRegistry(auto_describe=False)
+        self.registry = registry = CollectorRegistry(auto_describe=False)
         self.refusals = Counter(
-            "alignatt_refusals", "Refused clients", ["reason"], registry=self.registry
+            "alignatt_refusals", "Refused clients", ["reason"], registry=registry
         )
         self._lags: deque[float] = deque(maxlen=RECENT)
         self._factors: deque[float] = deque(maxlen=RECENT)
@@ -43,7 +43,7 @@ class Metrics:
             ("real_time_factor", factor, _percentile(self._factors, 50)),
             ("engine_restarts_total", "Restarts of engines that died", restarts),
         ):
-            Gauge(f"alignatt_{name}", text, registry=self.registry).set_function(value)
+            Gauge(f"alignatt_{name}", text, registry=registry).set_function(value)
 
     def step(self, status: dict[str, Any]) -> None:
         """Note a ``status`` message of a speaker."""

@@ -1,9 +1,7 @@
 """Captions of a room as POSTs to YouTube or Zoom (``alignatt serve --publish``).
 
-Both take plain text in UTF-8 and a counter ``seq``, which a repeated POST keeps. YouTube: a line
-with the time in UTC at which the words were spoken, then the text. Zoom, and any other address: the
-text, and its language as ``lang``. A POST that fails is repeated after 1 s, 2 s, 4 s, ... 30 s;
-captions that are a minute late by then are left out.
+Both take plain text in UTF-8 and a counter ``seq``, which a repeated POST keeps. YouTube has a line
+with the time in UTC at which the words were spoken before the text; any other address gets text.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from math import inf
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from alignatt_agent.config.errors import ConfigError
@@ -27,8 +25,7 @@ from alignatt_agent.serve.rooms import Room, check_name
 LOGGER = logging.getLogger(__name__)
 
 TIMEOUT_S, LONGEST_S, STALE_S = 10.0, 30.0, 60.0
-LOCALES = {"en": "en-US", "zh": "zh-CN", "ja": "jp-JP", "ko": "ko-KR"}
-"""Languages as Zoom names them; others are like ``de-DE``."""
+"""Longest POST, longest wait before it is repeated, and how late a caption may be."""
 
 
 def destination(text: str) -> tuple[str, str, str]:
@@ -44,10 +41,15 @@ def destination(text: str) -> tuple[str, str, str]:
 async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: str) -> None:
     """Post the captions of a ``destination`` until its room is closed."""
     name, target, url = destination(given)
+    url += "&seq=" if "?" in url else "?seq="
     seq = 0
     with viewer(name) as room:
         async for spoken, text in _captions(room, target):
-            request, pause = _request(url, target, seq, spoken, text), 1.0
+            if "youtube" in url:
+                stamp = datetime.fromtimestamp(spoken, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
+                text = f"{stamp[:-3]}\n{text}"
+            kind = {"content-type": "text/plain; charset=utf-8"}
+            request, pause = Request(f"{url}{seq}", f"{text}\n".encode(), kind), 1.0
             while spoken > time.time() - STALE_S:
                 if await asyncio.to_thread(_taken, request):
                     seq += 1
@@ -75,17 +77,6 @@ async def _captions(room: Room, target: str) -> AsyncIterator[tuple[float, str]]
         if line and message["type"] == "end":
             yield spoken, line
             line = ""
-
-
-def _request(url: str, target: str, seq: int, spoken: float, text: str) -> Request:
-    query = {"seq": str(seq)}
-    if "youtube" in url:
-        stamp = datetime.fromtimestamp(spoken, UTC).replace(tzinfo=None)
-        text = f"{stamp.isoformat(timespec='milliseconds')}\n{text}"
-    elif "lang=" not in url:
-        query["lang"] = LOCALES.get(target, f"{target}-{target.upper()}")
-    url += ("&" if "?" in url else "?") + urlencode(query)
-    return Request(url, f"{text}\n".encode(), {"content-type": "text/plain; charset=utf-8"})
 
 
 def _taken(request: Request) -> bool:

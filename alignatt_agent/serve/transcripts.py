@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 from alignatt_agent.config.languages import language
+from alignatt_agent.live.outputs import json_line
 from alignatt_agent.live.subtitles import SENTENCE, Said, layout, spoken_cues, srt, vtt
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.serve.rooms import Room
@@ -36,7 +36,7 @@ def transcript(room: Room, target: str, kind: str) -> str:
     if kind == "txt":
         return join_words([unit.text for unit in units]) + "\n"
     if kind == "jsonl":
-        return "".join(_line(target, unit) for unit in units)
+        return "".join(json_line(target, unit) for unit in units)
     form = layout(language(target).spaced)
     cues = spoken_cues(units, form)
     return srt(cues) if kind == "srt" else vtt(cues)
@@ -58,14 +58,3 @@ def _said(room: Room, target: str, last: int = 0) -> Iterator[Said]:
         if message["type"] == "said" and message["target"] == target:
             for text, start, end in message["units"]:
                 yield Said(text, SourceSpan(start, end), message["audio_s"])
-
-
-def _line(target: str, unit: Said) -> str:
-    content = {
-        "target": target,
-        "text": unit.text,
-        "start": unit.spoken.start,
-        "end": unit.spoken.end,
-        "emission_time": unit.at,
-    }
-    return json.dumps(content, ensure_ascii=False) + "\n"

@@ -141,6 +141,28 @@ def test_times_without_an_aligner_are_called_approximate(run):
     assert "approximate" not in run("--format", "vtt")[2]
 
 
+def test_subtitles_are_written_as_it_goes(run, engines, monkeypatch):
+    monkeypatch.setattr("alignatt_agent.live.outputs.WRITE_S", 0.0)
+    inner, sizes = engines.asr.transcribe, []
+
+    def transcribe(*given):
+        path = Path("talk.de.srt")
+        sizes.append(len(path.read_text()) if path.exists() else 0)
+        return inner(*given)
+
+    engines.asr.transcribe = transcribe
+    assert run("--format", "srt")[0] == 0
+    assert sizes == sorted(sizes)
+    assert sizes[0] == 0 < sizes[-2]
+
+
+def test_an_input_without_audio_is_a_failure(run, monkeypatch):
+    standard_input(monkeypatch, b"")
+    status, out, err = run("--raw", "16000", "--format", "srt", source="-")
+    assert (status, out, Path("stdin.de.srt").read_text()) == (1, "", "")
+    assert "alignatt translate: the input has no audio" in err
+
+
 def test_said_captions_begin_when_something_was_said(run):
     status, _, err = run("--format", "vtt", "--times", "said", "--output", "captions")
     assert status == 0

@@ -135,4 +135,5 @@ def test_a_token_is_asked_for(tabs, tmp_path):
         page.reload()
         page.locator("#start:enabled").wait_for()
         check_clean(tabs, server.address)
+        page.close()
         wait_until(lambda: server.service.viewers == 0)

@@ -42,7 +42,10 @@ def platform():
 
 def test_captions_are_posted_in_the_forms_of_both_platforms(tmp_path, platform, caplog):
     address, posts = platform
-    given = f"talk:de={address}/youtube?cid=SECRET", f"talk:zh={address}/zoom?id=1&ns=SECRET"
+    given = (
+        f"talk:de={address}/youtube?cid=SECRET",
+        f"talk:zh={address}/zoom?id=1&ns=SECRET&lang=zh-CN",
+    )
     begin = datetime.now(UTC).replace(tzinfo=None)
     with TestClient(create_app(make_service(tmp_path, publish=given))) as client:
         speak(client, room="talk", targets=["de", "zh"])

@@ -44,8 +44,7 @@ class Connection:
         self.path = socket.url.path
         self.query = socket.query_params
         self.sent = 0
-        self.token = ""
-        self.speaking = False
+        self.token, self.speaking = "", False
         self._service = service
         self._gone = False
         self.since = math.inf

@@ -20,6 +20,7 @@ from alignatt_agent.serve.access import BROKEN, MAX_EVENT, RefusedError
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.serve.service import OpenTalk, Service, TalkRequest
 from alignatt_agent.serve.wires.connection import Connection
+from alignatt_agent.types.running_text import join_words
 
 PATHS = ("/v1/realtime/translations", "/v1/realtime")
 
@@ -148,7 +149,7 @@ class _Session:
 class _Transcription(_Session):
     append, end = "input_audio_buffer.append", "input_audio_buffer.commit"
     _item: str | None = None
-    _told = 0  # words of the open sentence
+    _text = ""  # of the open sentence
 
     async def serve(self) -> None:
         self._settings |= {"type": "transcription", "object": "realtime.transcription_session"}
@@ -164,24 +165,21 @@ class _Transcription(_Session):
         if message["type"] != "heard":
             return
         for sentence in message["closed"]:
-            await self._tell_words([word for word, *_ in sentence])
-            text = " ".join(word for word, *_ in sentence)
+            await self._extend([word for word, *_ in sentence])
             usage = {"type": "duration", "seconds": round(sentence[-1][2] - sentence[0][1], 2)}
-            await self._tell_item("completed", transcript=text, usage=usage)
-            self._told = 0
-        settled = [word for word, _, _, state in message["words"] if state == "settled"]
-        await self._tell_words(settled)
+            await self._tell_item("completed", transcript=self._text, usage=usage)
+            self._text = ""
+        await self._extend([word for word, *_, state in message["words"] if state == "settled"])
 
-    async def _tell_words(self, words: list[str]) -> None:
-        """Send the words of the open sentence that are new."""
-        new, first = words[self._told :], not self._told
-        self._told = max(self._told, len(words))
-        if new and first:
-            before, self._item = self._item, f"item_{secrets.token_hex(8)}"
-            about = {"item_id": self._item, "previous_item_id": before}
+    async def _extend(self, words: list[str]) -> None:
+        """Send what is new in the words of the open sentence; its first ones begin an item."""
+        before, self._text = self._text, join_words(words)
+        if self._text and not before:
+            about = {"previous_item_id": self._item, "item_id": f"item_{secrets.token_hex(8)}"}
+            self._item = about["item_id"]
             await _send(self._connection, "input_audio_buffer.committed", **about)
-        if new:
-            await self._tell_item("delta", delta=" " * (not first) + " ".join(new))
+        if delta := self._text[len(before) :]:
+            await self._tell_item("delta", delta=delta)
 
     async def _tell_item(self, kind: str, **content: Any) -> None:
         kind = f"conversation.item.input_audio_transcription.{kind}"
