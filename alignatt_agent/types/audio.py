@@ -37,6 +37,7 @@ class Recording:
         source: path, address, or binary stream.
         name: its name in messages; default: the path.
         rate: of raw 16-bit little-endian mono samples, in Hz; ``None`` if there is a header.
+        hint: what messages end with.
 
     Attributes:
         seconds: its length, if that is known before it is decoded.
@@ -44,11 +45,15 @@ class Recording:
     """
 
     def __init__(
-        self, source: str | Path | IO[bytes], name: str | None = None, rate: int | None = None
+        self,
+        source: str | Path | IO[bytes],
+        name: str | None = None,
+        rate: int | None = None,
+        hint: str = "",
     ) -> None:
         import av  # as slow to import as all of the evaluation, and most dev sets need none of it
 
-        self._name = name or str(source)
+        self._name, self._hint = name or str(source), hint
         self._av = av
         self._errors = (av.FFmpegError, ValueError)
         given: dict[str, Any] = {}
@@ -59,7 +64,7 @@ class Recording:
         try:
             self._container: Any = av.open(path, **given)
         except self._errors as error:
-            raise AudioError(f"{self._name} cannot be decoded: {error}") from error
+            raise self._failed(error) from error
         if not self._container.streams.audio:
             self._container.close()
             raise AudioError(f"{self._name} holds no audio track")
@@ -67,6 +72,10 @@ class Recording:
         codec, length = self._stream.codec_context, self._container.duration
         self.seconds: float | None = length / av.time_base if length else None
         self.found = f"{codec.name}, {codec.sample_rate} Hz, {codec.channels} channel(s)"
+
+    def _failed(self, error: Exception) -> AudioError:
+        cause = getattr(error, "strerror", error)
+        return AudioError(f"{self._name} cannot be decoded: {cause}{self._hint}")
 
     def __enter__(self) -> Recording:
         return self
@@ -87,7 +96,7 @@ class Recording:
                 for piece in resampler.resample(frame):
                     yield piece.to_ndarray()[0]
         except self._errors as error:
-            raise AudioError(f"{self._name} cannot be decoded: {error}") from error
+            raise self._failed(error) from error
 
 
 class Resampler:

@@ -6,12 +6,15 @@ import contextlib
 import io
 import itertools
 import json
+import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
+import av
 import numpy as np
 import pytest
 import webvtt
@@ -305,6 +308,26 @@ def test_a_recording_through_a_pipe(run, tmp_path, monkeypatch):
     standard_input(monkeypatch, (tmp_path / "talk.wav").read_bytes())
     status, out, _ = run(source="-")
     assert (status, out.split()) == (0, GERMAN)
+
+
+def test_an_mp4_through_a_pipe_is_explained(run, monkeypatch):
+    file = io.BytesIO()
+    with av.open(file, "w", format="mp4") as out:  # its index is at the end
+        track = out.add_stream("aac", rate=16_000)
+        noise = np.random.default_rng(0).standard_normal((1, 480_000)).astype(np.float32) / 9
+        sound = av.AudioFrame.from_ndarray(noise, format="fltp", layout="mono")
+        sound.sample_rate = 16_000
+        out.mux([*track.encode(sound), *track.encode(None)])
+    pipe, end = os.pipe()
+    sender = os.fdopen(end, "wb")
+    sending = threading.Thread(target=lambda: (sender.write(file.getvalue()), sender.close()))
+    sending.start()
+    monkeypatch.setattr(sys, "stdin", os.fdopen(pipe))
+    status, out, err = run(source="-")
+    sending.join()
+    assert (status, out) == (1, "")
+    assert "standard input cannot be decoded: Invalid data" in err
+    assert "name the file" in err
 
 
 @pytest.mark.parametrize("rate", [16_000, 48_000])
