@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 
 from alignatt_agent.engine import process_files
@@ -50,7 +50,9 @@ def begin() -> None:
     # Not the worker's module: vLLM looks for Triton kernels in all loaded modules and fails on one
     # that it imports.
     _context.set_forkserver_preload(["vllm.v1.engine.core"])
-    # Ctrl-C is for the owner, which ends its engines; they inherit this.
+    # Ctrl-C is for the owner, which ends its engines; they inherit this. The start of the tracker
+    # would undo it.
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     forkserver.ensure_running()
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
