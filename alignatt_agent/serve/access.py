@@ -130,9 +130,8 @@ class Limits:
         if given and hash(given) not in wrong:
             LOGGER.warning("wrong token from %s (%d within a minute)", address, len(wrong) + 1)
             self.guesses.setdefault(address, set()).add(hash(given))
-        raise RefusedError(
-            "token", "missing or wrong token: add ?token=... to the address", status=401
-        )
+        text = "missing or wrong token: add ?token=... to the address"
+        raise RefusedError("token", text, status=401)
 
 
 def is_loopback(host: str) -> bool:

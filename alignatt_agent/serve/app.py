@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import io
 import logging
+import math
 import time
 import traceback
 from collections.abc import AsyncIterator, Collection
@@ -224,7 +225,9 @@ def _end_silence(crowd: Collection[Connection], limits: Limits) -> bool:
     now = time.monotonic()
     found = [one for one in crowd if now - one.since >= limits.silent_s * one.speaking]
     if found:
-        min(found, key=lambda one: one.since).give_way()
+        longest = min(found, key=lambda one: one.since)
+        longest.wait.reschedule(0)
+        longest.since = math.inf
     return bool(found)
 
 

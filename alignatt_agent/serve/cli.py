@@ -42,7 +42,6 @@ import hashlib
 import os
 import signal
 import socket
-import sys
 import threading
 from argparse import Namespace
 from collections.abc import Sequence
@@ -121,8 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for warning in resolved.other_prompts():
             print(f"warning: {warning}", flush=True)
         ready = partial(_announce, resolved, limits, *taken.getsockname()[:2])
-        server = Server(Service(engines, limits), ready)
-        server.run(sockets=[taken])
+        Server(Service(engines, limits), ready).run(sockets=[taken])
     finally:
         taken.close()
         loading.shutdown()
@@ -167,13 +165,12 @@ def _announce(resolved: Resolved, limits: Limits, host: str, port: int) -> None:
         with contextlib.suppress(ImportError):
             import segno
 
-            if sys.stdout.isatty():
+            if os.isatty(1):
                 segno.make(link).terminal(compact=True)
 
 
 def _base(host: str, port: int) -> str:
     if host in ("0.0.0.0", "::"):
-        host = socket.gethostname()
         with contextlib.suppress(OSError), socket.socket(type=socket.SOCK_DGRAM) as probe:
             probe.connect(("192.0.2.1", 9))  # sends nothing, but takes the address of the route
             host = probe.getsockname()[0]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
+import sys
+from types import SimpleNamespace
 
 import pytest
 from cachetools import TTLCache
@@ -12,6 +15,7 @@ from starlette.requests import HTTPConnection
 from starlette.testclient import TestClient
 
 from alignatt_agent.config.errors import ConfigError
+from alignatt_agent.serve import cli
 from alignatt_agent.serve.access import (
     LOCAL_HOSTS,
     MOST_GUESSES,
@@ -21,7 +25,7 @@ from alignatt_agent.serve.access import (
 )
 from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.cli import build_parser, read_limits
-from tests.serve.live import make_service
+from tests.serve.live import make_service, resolved
 
 LONG = "sixteen_or_more_"
 VIEWING = {"host": "h:1"}
@@ -125,6 +129,19 @@ def test_a_code_to_scan(tmp_path):
     assert answer.headers["content-type"] == "image/svg+xml"
     segno.make(link).save(expected := io.BytesIO(), kind="svg", scale=8, light="white")
     assert answer.content == expected.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_links_and_their_code_in_the_terminal(tmp_path, capsys, monkeypatch, terminal):
+    segno = SimpleNamespace(make=lambda text: SimpleNamespace(terminal=lambda compact: print("█")))
+    monkeypatch.setitem(sys.modules, "segno", segno)
+    monkeypatch.setattr(os, "isatty", lambda number: terminal)
+    limits = Limits(token="s3", viewer_token="v", address="https://a.example")
+    cli._announce(resolved(tmp_path), limits, "127.0.0.1", 80)
+    first, link, *code = capsys.readouterr().out.splitlines()
+    assert first.startswith("http://127.0.0.1:80/ translates en into de")
+    assert link.endswith(" https://a.example/captions?room=talk&token=v")
+    assert code == ["█"] * terminal
 
 
 def arguments(*given):

@@ -36,7 +36,8 @@ class Connection:
         sent: number of messages to the client so far.
         token: that the client has shown.
         speaking: whether it has the place of a speaker.
-        since: when it began to wait for a message, if it does.
+        wait: the limit of the wait for a message.
+        since: when it began to wait for one, if it does.
     """
 
     def __init__(self, socket: WebSocket, service: Service) -> None:
@@ -48,12 +49,7 @@ class Connection:
         self._service = service
         self._gone = False
         self.since = math.inf
-        self._wait = asyncio.timeout(min(service.limits.silent_s, service.limits.idle_s))
-
-    def give_way(self) -> None:
-        """Stop waiting for a message: another client needs the place."""
-        self._wait.reschedule(0)
-        self.since = math.inf
+        self.wait = asyncio.timeout(min(service.limits.silent_s, service.limits.idle_s))
 
     async def receive(self, largest: int = MAX_MESSAGE) -> bytes | dict[str, Any]:
         """Return the next message: audio, or a JSON object, of at most ``largest`` bytes.
@@ -65,14 +61,14 @@ class Connection:
         begin = self.since = time.monotonic()
         try:
             # Not wait_for: until Python 3.12 it may swallow a cancellation.
-            async with self._wait:
+            async with self.wait:
                 message = await self._socket.receive()
         except TimeoutError:
             text = f"nothing was sent for {round(time.monotonic() - begin, 1):g} s"
             raise RefusedError("idle", text, POLICY if self.since == begin else LATER) from None
         finally:
             self.since = math.inf
-        self._wait = asyncio.timeout(self._service.limits.idle_s)
+        self.wait = asyncio.timeout(self._service.limits.idle_s)
         if message["type"] == "websocket.disconnect":
             self._gone = True
             raise WebSocketDisconnect(message.get("code", 1005))

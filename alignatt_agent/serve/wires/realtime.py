@@ -124,8 +124,7 @@ class _Session:
             sides = sides | {side: sides[side] | given[side] for side in given}
         settings = self._settings | {"audio": sides}
         if (size := len(str(settings))) > 4000:
-            text = f"settings of a session have to be shorter than 4000 characters, got {size}"
-            raise RefusedError("session", text)
+            raise RefusedError("session", f"settings may have 4000 characters, got {size}")
         self._settings = settings
         await _send(self._connection, "session.updated", session=settings)
 

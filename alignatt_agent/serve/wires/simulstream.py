@@ -16,8 +16,6 @@ from alignatt_agent.serve.stream import SpeakerStream
 from alignatt_agent.serve.wires.connection import Connection
 from alignatt_agent.types import SAMPLE_RATE
 
-SETTINGS = ("sample_rate", "source_lang", "target_lang")
-
 
 async def serve(connection: Connection, service: Service, first: bytes | dict[str, Any]) -> None:
     """Serve one stream after the other until the client disconnects.
@@ -35,7 +33,8 @@ async def serve(connection: Connection, service: Service, first: bytes | dict[st
         elif "end_of_stream" in message:
             await _done(connection)
         else:
-            settings |= {key: message[key] for key in SETTINGS if key in message}
+            known = ("sample_rate", "source_lang", "target_lang")
+            settings |= {key: message[key] for key in known if key in message}
         message = await connection.receive()
 
 
