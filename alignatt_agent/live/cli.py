@@ -153,20 +153,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             for target in targets
         }
         live = given.input == sources.MICROPHONE
-        run = LiveTranslation(
-            stream, outputs, clock=time.monotonic if live or given.paced else None
-        )
+        clock = time.monotonic if live or given.paced else None
+        run = LiveTranslation(stream, outputs, clock)
         size = SAMPLE_RATE * resolved.config.chunk_ms // 1000
         with ExitStack() as stack:
             stack.callback(run.close)
             pieces = stack.enter_context(sources.opened(given.input, given.raw))
             chunks = (sources.as_it_comes if live else sources.on_grid)(pieces, size)
             shown = stem is not None and not live
-            run.follow(
-                sources.with_progress(
-                    sources.paced(chunks) if given.paced else chunks, seconds, shown
-                )
-            )
+            chunks = sources.paced(chunks) if given.paced else chunks
+            run.follow(sources.with_progress(chunks, seconds, shown))
     finally:
         loading.shutdown()
     return run.status

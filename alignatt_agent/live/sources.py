@@ -20,10 +20,6 @@ from tqdm import tqdm
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
 from alignatt_agent.types.audio import AudioError, Recording, Samples, to_float
 
-HINT = (
-    "; raw samples need --raw RATE, and an MP4 whose index is at its end cannot be piped: name the "
-    "file"
-)
 Pieces = Iterable[Samples]
 
 MICROPHONE, STDIN = "mic", "-"
@@ -68,7 +64,7 @@ def opened(source: str, rate: int | None = None) -> AbstractContextManager[Piece
         return Recording(source, rate=rate)
     # A buffered reader would wait for 32 KiB, a second of audio.
     stream = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
-    return Recording(stream, "standard input", rate, HINT)
+    return Recording(stream, "standard input", rate)
 
 
 def on_grid(pieces: Pieces, size: int) -> Iterator[FloatArray]:

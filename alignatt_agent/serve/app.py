@@ -29,9 +29,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from alignatt_agent.serve.access import BROKEN, LATER, MOST_WAITING, Limits, RefusedError
 from alignatt_agent.serve.publish import publish
-from alignatt_agent.serve.rooms import Room
 from alignatt_agent.serve.service import STOP_S, Service
-from alignatt_agent.serve.transcripts import FORMATS, latest, transcript
+from alignatt_agent.serve.transcripts import FORMATS, transcript
 from alignatt_agent.serve.wires import mt, own, realtime
 from alignatt_agent.serve.wires.connection import Connection
 
@@ -120,23 +119,14 @@ def create_app(service: Service) -> Starlette:
         service.limits.check(request, viewing=True)
         return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
-    def asked(request: Request) -> tuple[Room, str]:
+    async def download(request: Request) -> Response:
         service.limits.check(request, viewing=True)
-        name, target = (request.query_params.get(key, "") for key in ("room", "target"))
+        query = request.query_params
+        name, target = query.get("room", ""), query.get("target", "")
+        kind = "json" if request.url.path.endswith("json") else query.get("format", "srt")
         room = service.rooms.find(name)
         if room is None:
             raise RefusedError("room", f"there is no room {name[:80]!r}", status=404)
-        return room, target
-
-    async def captions(request: Request) -> Response:
-        room, target = asked(request)
-        if target not in service.targets():
-            raise RefusedError("target", f"there is no text in {target[:20]!r}", status=404)
-        return JSONResponse(latest(room, target), headers={"cache-control": "no-store"})
-
-    async def download(request: Request) -> Response:
-        room, target = asked(request)
-        kind = request.query_params.get("format", "srt")
         if kind not in FORMATS:
             text = f"unknown format {kind[:20]!r}; known: {', '.join(FORMATS)}"
             raise RefusedError("format", text, status=400)
@@ -164,7 +154,7 @@ def create_app(service: Service) -> Starlette:
         *_sockets(service),
         Route("/", FileResponse(PAGES / "page.html")),
         Route("/captions", FileResponse(PAGES / "captions.html")),
-        Route("/captions.json", captions),
+        Route("/captions.json", download),
         Route("/events", events),
         Route("/health", health),
         Route("/metrics", metrics),

@@ -25,7 +25,6 @@ from alignatt_agent.serve.rooms import Room, check_name
 LOGGER = logging.getLogger(__name__)
 
 TIMEOUT_S, LONGEST_S, STALE_S = 10.0, 30.0, 60.0
-"""Longest POST, longest wait before it is repeated, and how late a caption may be."""
 
 
 def destination(text: str) -> tuple[str, str, str]:
@@ -51,11 +50,20 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
             kind = {"content-type": "text/plain; charset=utf-8"}
             request, pause = Request(f"{url}{seq}", f"{text}\n".encode(), kind), 1.0
             while spoken > time.time() - STALE_S:
-                if await asyncio.to_thread(_taken, request):
+                try:
+                    await asyncio.to_thread(_post, request)
                     seq += 1
                     break
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST_S)
+                except (OSError, ValueError) as error:  # only the host is named: secrets follow
+                    cause = getattr(error, "code", type(error).__name__)
+                    LOGGER.warning("%s did not take a caption (%s)", request.host, cause)
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, LONGEST_S)
+
+
+def _post(request: Request) -> None:
+    with urlopen(request, timeout=TIMEOUT_S):
+        pass
 
 
 async def _captions(room: Room, target: str) -> AsyncIterator[tuple[float, str]]:
@@ -77,14 +85,3 @@ async def _captions(room: Room, target: str) -> AsyncIterator[tuple[float, str]]
         if line and message["type"] == "end":
             yield spoken, line
             line = ""
-
-
-def _taken(request: Request) -> bool:
-    """Send a POST; only its host is logged, for the address holds a secret."""
-    try:
-        with urlopen(request, timeout=TIMEOUT_S):
-            return True
-    except (OSError, ValueError) as error:
-        kind = getattr(error, "code", type(error).__name__)
-        LOGGER.warning("%s did not take a caption (%s)", request.host, kind)
-        return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 
 from alignatt_agent.config.languages import language
@@ -17,6 +19,7 @@ FORMATS = {
     "vtt": "text/vtt",
     "txt": "text/plain",
     "jsonl": "application/jsonl",
+    "json": "application/json",  # the sentence under way and the one before
 }
 """Media types of the formats."""
 
@@ -30,25 +33,20 @@ GAP = "[…]"
 
 def transcript(room: Room, target: str, kind: str) -> str:
     """Return the text of a target so far, in one of ``FORMATS``; times are those of the speech."""
-    units = list(_said(room, target))
+    units = list(_said(room, target, LATEST if kind == "json" else 0))
     if all(unit.text == GAP for unit in units):
         raise RefusedError("target", f"no text in {target[:20]!r} yet", status=404)
+    text = join_words([unit.text for unit in units])
     if kind == "txt":
-        return join_words([unit.text for unit in units]) + "\n"
+        return f"{text}\n"
+    if kind == "json":
+        last = "".join(re.findall(f"[^{SENTENCE}]+[{SENTENCE}]*", text)[-2:]).strip()
+        return json.dumps({"room": room.name, "target": target, "text": last}, ensure_ascii=False)
     if kind == "jsonl":
         return "".join(json_line(target, unit) for unit in units)
     form = layout(language(target).spaced)
     cues = spoken_cues(units, form)
     return srt(cues) if kind == "srt" else vtt(cues)
-
-
-def latest(room: Room, target: str) -> dict[str, str]:
-    """Return the sentence under way and the one before, for programs that poll."""
-    glue, texts = layout(language(target).spaced).glue, [""]
-    for unit in _said(room, target, LATEST):
-        texts += [""] * texts[-1].endswith(tuple(SENTENCE))
-        texts[-1] += glue * bool(texts[-1]) + unit.text
-    return {"room": room.name, "target": target, "text": glue.join(texts[-2:]).strip()}
 
 
 def _said(room: Room, target: str, last: int = 0) -> Iterator[Said]:

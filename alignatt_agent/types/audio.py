@@ -30,6 +30,9 @@ def to_float(samples: Samples) -> FloatArray:
     return samples.astype(np.float32) / np.float32(32768)
 
 
+HINT = "; raw samples need a rate (--raw), an MP4 whose index is at its end a file name"
+
+
 class Recording:
     """The first audio track of whatever FFmpeg opens.
 
@@ -37,7 +40,6 @@ class Recording:
         source: path, address, or binary stream.
         name: its name in messages; default: the path.
         rate: of raw 16-bit little-endian mono samples, in Hz; ``None`` if there is a header.
-        hint: what messages end with.
 
     Attributes:
         seconds: its length, if that is known before it is decoded.
@@ -45,15 +47,12 @@ class Recording:
     """
 
     def __init__(
-        self,
-        source: str | Path | IO[bytes],
-        name: str | None = None,
-        rate: int | None = None,
-        hint: str = "",
+        self, source: str | Path | IO[bytes], name: str | None = None, rate: int | None = None
     ) -> None:
         import av  # as slow to import as all of the evaluation, and most dev sets need none of it
 
-        self._name, self._hint = name or str(source), hint
+        self._name = name or str(source)
+        self._hint = "" if isinstance(source, str | Path) or rate else HINT
         self._av = av
         self._errors = (av.FFmpegError, ValueError)
         given: dict[str, Any] = {}

@@ -241,7 +241,7 @@ def standard_input(monkeypatch, data):
         ({"to": ("",)}, b"", "--target: expected language codes"),
         ({"to": ("de", "--output", "taken")}, b"", "taken.de.txt is a folder or not writable"),
         ({"source": "-"}, None, "standard input is a terminal"),
-        ({"source": "-"}, bytes(32_000), "--raw RATE"),
+        ({"source": "-"}, bytes(32_000), "raw samples need a rate (--raw)"),
         ({"source": "mic"}, b"", "pw-record, parec, arecord"),
     ],
 )
@@ -327,7 +327,7 @@ def test_an_mp4_through_a_pipe_is_explained(run, monkeypatch):
     sending.join()
     assert (status, out) == (1, "")
     assert "standard input cannot be decoded: Invalid data" in err
-    assert "name the file" in err
+    assert "whose index is at its end" in err
 
 
 @pytest.mark.parametrize("rate", [16_000, 48_000])

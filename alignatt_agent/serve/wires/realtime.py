@@ -16,7 +16,7 @@ import secrets
 import time
 from typing import Any
 
-from alignatt_agent.serve.access import BROKEN, MAX_EVENT, RefusedError
+from alignatt_agent.serve.access import BROKEN, MAX_EVENT, MAX_MESSAGE, RefusedError
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.serve.service import OpenTalk, Service, TalkRequest
 from alignatt_agent.serve.wires.connection import Connection
@@ -26,9 +26,6 @@ PATHS = ("/v1/realtime/translations", "/v1/realtime")
 
 RATE = 24_000
 """Sampling rate of the protocol, in Hz."""
-
-PIECE = 5 * RATE * 2
-"""Bytes of audio that are taken at a time: other speakers do not wait for them."""
 
 LONGEST_S = 86_400
 """Expiry that a session announces."""
@@ -94,8 +91,8 @@ class _Session:
         async def listen() -> None:
             data: bytes | None = first
             while data is not None:
-                for begin in range(0, len(data), PIECE):
-                    await speech.stream.feed(data[begin : begin + PIECE])
+                for begin in range(0, len(data), MAX_MESSAGE):  # other speakers wait no longer
+                    await speech.stream.feed(data[begin : begin + MAX_MESSAGE])
                 data = await self._wait_for_audio()
 
         async with self._service.speech(request, deliver) as speech:
