@@ -33,9 +33,14 @@ class Tabs:
     def _note_socket(self, socket):
         self.requests.append(socket.url)
 
-    def open(self, url, size=None, script=None):
-        """Open a page in a tab of its own; a script runs before those of the page."""
+    def open(self, url, size=None, script=None, clock=False):
+        """Open a page in a tab of its own; a script runs before those of the page.
+
+        With ``clock`` its time stands still until ``page.clock`` moves it.
+        """
         page = self._context.new_page()
+        if clock:
+            page.clock.install()
         if size:
             page.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
         if script:

@@ -60,7 +60,7 @@ def test_a_talk_from_the_microphone_to_the_download(page, page_server, tabs, tmp
     assert chinese.startswith("字零字一")
     assert " " not in chinese
     for viewer in viewers:
-        viewer.get_by_text("Wort7").wait_for()
+        viewer.get_by_text("Wort7").first.wait_for()
         assert text(viewer.locator("#lines")) == whole
     page.evaluate(CUES)
     until(page, "track.readyState === 2")
@@ -72,6 +72,7 @@ def test_a_talk_from_the_microphone_to_the_download(page, page_server, tabs, tmp
     page.reload()
     wait_for_words(page, len(whole.split()) - 1)
     assert said(page) == whole
+    assert page.locator("[name=target][value=zh]").is_checked()
     check_clean(tabs, page_server.address)
 
 
@@ -110,7 +111,7 @@ def test_names_widths_and_keys(page, page_server, tabs, recording):
     phone = tabs.open(f"{page_server.address}captions?room=talk&lines=all", size=(390, 844))
     page.locator("#start").click()
     phone.locator("#languages a").click()
-    phone.get_by_text("Wort1").wait_for()
+    phone.get_by_text("Wort1").first.wait_for()
     assert phone.evaluate("document.documentElement.scrollWidth") <= 390
     page.locator("#stop").click()
     wait_for_end(page)

@@ -104,6 +104,7 @@ def test_everything_can_be_done_by_keyboard(page, page_server, tabs, recording):
     assert page.evaluate(size) > before
     press(page, "#smaller")
     assert page.evaluate(size) == before
+    press(page, "#more summary")
     press(page, "#details", "Space")
     assert page.locator(".why").first.is_hidden()
     tab_to(page, ".links a[href*=srt]")
@@ -124,19 +125,19 @@ def test_colours_can_be_read(page, page_server, tabs, scheme):
     colour = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
     assert (max(page.evaluate(colour)) < 60) == (scheme == "dark")
     assert hard_to_read(page) == []
-    address = f"{page_server.address}captions?room=talk&lines="
-    viewers = [tabs.open(address + lines) for lines in ("2", "all")]
+    captions = f"{page_server.address}captions?room=talk"
+    viewer, overlay = tabs.open(captions), tabs.open(f"{captions}&target=de")
+    viewer.emulate_media(color_scheme=scheme)
     page.locator("#start").click()
-    for drawn in (".draft .no", ".mark"):
+    for drawn in (".draft .no", "mark"):
         page.locator(drawn).first.wait_for(state="attached")
     assert hard_to_read(page) == []
     page.locator("#stop").click()
     wait_for_end(page)
     assert hard_to_read(page) == []
-    for viewer in viewers:
-        viewer.emulate_media(color_scheme=scheme)
-        viewer.locator("#languages a").first.wait_for()
-        assert hard_to_read(viewer) == []
-        viewer.locator("#languages a").first.click()
-        viewer.get_by_text("Wort").first.wait_for()
-        assert hard_to_read(viewer) == []
+    viewer.locator("#languages a").first.wait_for()
+    assert hard_to_read(viewer) == []
+    viewer.locator("#languages a").first.click()
+    for reader in (viewer, overlay):
+        reader.get_by_text("Wort").first.wait_for()
+        assert hard_to_read(reader) == []

@@ -1,57 +1,89 @@
 // Captions of a room: ?room=talk&target=de, and if wanted lines=2|all, size=2.2 (rem), token=…
+// With lines=all, or without a target, a page to read; else lines over a picture.
+import { Follower } from './follow.js'
+import { Lines } from './lines.js'
+import { ownName, setUpReading, stayAwake } from './settings.js'
+import { Text } from './text.js'
+import { watch } from './watch.js'
+
+const $ = id => document.getElementById(id)
 const query = new URLSearchParams(location.search)
 const room = query.get('room'), target = query.get('target'), rows = query.get('lines') ?? '2'
-const lines = document.getElementById('lines'), notice = document.getElementById('notice')
-const KEPT = rows === 'all' ? 20000 : 600 // characters
-const WAIT = 5000
-let spaced = true
+const reading = rows === 'all' || !target
+const PARAGRAPH = 300 // characters, then the next sentence begins another one
+const STATES = { live: 'live', paused: 'paused', interrupted: 'interrupted', over: 'over' }
 
-if (rows === 'all') document.body.classList.add('all')
-else document.documentElement.style.setProperty('--lines', Math.max(1, parseInt(rows) || 2))
-if (Number(query.get('size'))) document.documentElement.style.setProperty('--size', `${Number(query.get('size'))}rem`)
+const text = reading ? new Text($('text'), true, PARAGRAPH) : new Lines($('text'), Math.max(1, parseInt(rows) || 2))
 
-lines.lang = target ?? ''
-lines.dir = 'auto'
+let state = ''
+
+function show(kind) {
+  state = kind
+  $('state').className = kind === 'interrupted' ? 'error' : kind
+  $('state').textContent = STATES[kind] ?? ''
+}
 
 const on = {
   ready(m) {
-    if (!m.resumed) lines.replaceChildren()
-    if (!target) offer(m.languages)
-    spaced = m.languages.find(item => item.code === target)?.spaced ?? true
-    notice.textContent = ''
+    if (!m.resumed) text.clear()
+    if (reading) offer(m.languages)
+    const language = m.languages.find(item => item.code === target)
+    text.spaced = language?.spaced ?? true
+    $('lines').dir = language?.rtl ? 'rtl' : 'ltr'
+    $('notice').textContent = !target ? 'Which language do you want to read?' : language ? '' : `This talk is not translated into ${ownName({ code: target, name: target })}.`
+    show('live')
   },
   said(m) {
+    if (state !== 'live') show('live')
     if (m.target !== target) return
-    const atEnd = innerHeight + scrollY > document.body.scrollHeight - 80
-    lines.append(m.units.map(([unit]) => unit + (spaced ? ' ' : '')).join(''))
-    while (lines.textContent.length > KEPT) lines.firstChild.remove()
-    lines.scrollTop = lines.scrollHeight
-    if (rows === 'all' && atEnd) scrollTo(0, document.body.scrollHeight)
+    for (const sentence of text.append(m.units) ?? []) speak(sentence)
   },
+  gap: m => text.gap(m),
+  error() { show('interrupted') },
+  end() { show('over') },
+}
+
+// Screen readers hear sentences.
+function speak(sentence) {
+  const item = document.createElement('p')
+  item.textContent = sentence
+  $('spoken').append(item)
+  while ($('spoken').children.length > 3) $('spoken').firstChild.remove()
 }
 
 function offer(languages) {
-  document.getElementById('languages').replaceChildren(...languages.map(({ code, name }) => {
+  $('languages').replaceChildren(...languages.map(item => {
     const link = document.createElement('a'), there = new URLSearchParams(query)
-    there.set('target', code)
-    link.href = `captions?${there}`; link.textContent = name
+    there.set('target', item.code); there.set('lines', 'all')
+    link.href = `captions?${there}`; link.textContent = ownName(item); link.lang = item.code
+    if (item.code === target) link.setAttribute('aria-current', 'page')
     return link
   }))
 }
 
-function follow() {
-  const source = new EventSource(`events?${query}`)
-  source.onmessage = ({ data }) => { const message = JSON.parse(data); on[message.type]?.(message) }
-  source.onerror = () => {
-    // It comes back by itself, and misses nothing, unless the server refused.
-    if (source.readyState !== EventSource.CLOSED) return
-    notice.textContent = query.has('token') ? 'No connection; trying again …' : 'No connection; does the address need a token?'
-    setTimeout(() => { lines.replaceChildren(); follow() }, WAIT)
-  }
+if (reading) {
+  setUpReading()
+  new Follower($('lines'), $('text'), $('back'))
+  stayAwake(() => true)()
+  $('title').textContent = room ?? 'Captions'
+} else {
+  document.body.classList.add('overlay')
+  document.documentElement.style.setProperty('--lines', text.rows)
+  if (Number(query.get('size'))) document.body.style.setProperty('--size', `${Number(query.get('size'))}rem`)
 }
-
-if (!room) notice.textContent = 'Which room? Add ?room=NAME to the address.'
+if (target) {
+  $('lines').lang = $('spoken').lang = target
+  const asked = new URLSearchParams({ room, target, format: 'txt', ...query.has('token') && { token: query.get('token') } })
+  $('save').href = `transcript?${asked}`; $('save').hidden = false
+}
+if (!room) $('notice').textContent = 'Which room? Add ?room=NAME to the address.'
 else {
-  notice.textContent = target ? '' : 'Nobody has spoken here yet.'
-  follow()
+  if (reading) $('notice').textContent = 'Nobody has spoken here yet. The text appears by itself.'
+  const asked = new URLSearchParams({ room, ...query.has('token') && { token: query.get('token') } })
+  watch(new URL(`events?${asked}`, location.href).href, {
+    on: message => on[message.type]?.(message),
+    open() { show(state); $('notice').textContent = $('notice').textContent.replace(/^The server says: .*/, '') },
+    lost() { if (reading) { $('state').className = 'error'; $('state').textContent = 'no connection; trying again …' } },
+    refused(why) { $('state').textContent = ''; $('notice').textContent = `The server says: ${why}` },
+  })
 }

@@ -1,4 +1,6 @@
+import { Input } from './input.js'
 import { Line } from './line.js'
+import { ownName, setUpReading, stayAwake } from './settings.js'
 import { openSound } from './sound.js'
 import { View } from './view.js'
 
@@ -16,7 +18,9 @@ const socketAddress = () => {
   url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:'
   return url.href
 }
-let view, line, sound, awake, restored, seen = ''
+let view, line, sound, restored, seen = ''
+const input = new Input(device => sound.use(device))
+const renewLock = stayAwake(() => sound)
 
 async function setUp() {
   let health
@@ -27,14 +31,17 @@ async function setUp() {
   if (!health.targets) return fail('This server needs a token: add ?token=… to the address.')
   const known = new Map(health.targets.map(item => [item.code, item]))
   view = new View(known, health.viewer_token ? { token: health.viewer_token } : {}, health.address)
-  for (const { code, name } of known.values()) {
+  const before = JSON.parse(sessionStorage.getItem('choices'))
+  for (const item of known.values()) {
     const label = document.createElement('label'), box = document.createElement('input')
-    Object.assign(box, { type: 'checkbox', name: 'target', value: code })
-    label.append(box, code === health.source ? `${name} (captions)` : name)
+    Object.assign(box, { type: 'checkbox', name: 'target', value: item.code, checked: before?.targets.includes(item.code) })
+    label.append(box, item.code === health.source ? `${ownName(item)} (captions)` : ownName(item))
     $('targets').append(label)
   }
-  $('targets').querySelector('input').checked = true
-  $('room').value = asked.get('room') ?? ''
+  if (!document.querySelector('[name=target]:checked')) $('targets').querySelector('input').checked = true
+  $('room').value = asked.get('room') ?? before?.room ?? ''
+  $('context').value = before?.context ?? ''
+  $('small').hidden = !/micro/.test(health.model)
   $('start').disabled = false
   view.state('', health.status === 'ok' ? 'ready' : 'the engines are being started …')
   restore()
@@ -57,9 +64,10 @@ function fail(text) { $('state').className = 'error'; $('state').textContent = t
 
 function rest() {
   sound?.stop(); sound = null
-  awake?.release?.(); awake = null
-  $('level').value = 0
+  input.end(); renewLock()
+  document.body.classList.remove('live')
   $('start').disabled = false; $('stop').disabled = true
+  $('start').focus({ preventScroll: true })
 }
 
 $('setup').onsubmit = async event => {
@@ -70,7 +78,10 @@ $('setup').onsubmit = async event => {
   const kind = document.querySelector('[name=input]:checked').value
   const stop = () => { if (!$('stop').disabled) $('stop').click() }
   try {
-    sound = await openSound(kind, $('file').files[0], pcm => line?.send(pcm), level => { $('level').value = level }, stop)
+    sound = await openSound(kind, {
+      file: $('file').files[0], device: $('device').value, onpcm: pcm => line?.send(pcm),
+      onlevel: peak => input.level(peak), ongone: why => input.tell(why), onend: stop,
+    })
   } catch (error) {
     $('start').disabled = false
     return fail(error.name === 'NotAllowedError' ? 'The browser did not allow the microphone.' : `No audio: ${error.message}`)
@@ -96,29 +107,25 @@ $('setup').onsubmit = async event => {
     over(text) { rest(); if (text) { sessionStorage.removeItem('talk'); fail(text) } },
   })
   if (kind === 'microphone') sound.go() // the line keeps what is said before the server is ready
+  sessionStorage.setItem('choices', JSON.stringify({ targets, room: $('room').value, context: $('context').value }))
+  document.body.classList.add('live')
+  $('hearing').hidden = false
   $('stop').disabled = false
-  awake = await navigator.wakeLock?.request('screen').catch(() => null)
+  $('stop').focus({ preventScroll: true })
+  input.begin(); renewLock()
 }
 
 $('stop').onclick = () => {
   $('stop').disabled = true
   view.state('live', 'translating the last words …')
-  sound?.stop()
+  sound?.stop(); input.end()
   line.stop()
 }
 
-for (const input of document.querySelectorAll('[name=input]')) {
-  input.onchange = () => { $('file').hidden = document.querySelector('[name=input]:checked').value !== 'file' }
+for (const choice of document.querySelectorAll('[name=input]')) {
+  choice.onchange = () => { $('device').hidden = !($('file').hidden = document.querySelector('[name=input]:checked').value !== 'file') }
 }
 
-let size = Number(localStorage.getItem('size')) || 1.25
-const resize = by => {
-  size = Math.min(4, Math.max(0.9, size + by))
-  document.documentElement.style.setProperty('--size', `${size}rem`)
-  localStorage.setItem('size', size)
-}
-$('smaller').onclick = () => resize(-0.15)
-$('larger').onclick = () => resize(0.15)
-resize(0)
+setUpReading()
 $('details').onchange = ({ target }) => document.body.classList.toggle('plain', !target.checked)
 setUp()

@@ -1,0 +1,55 @@
+// What was heard: finished sentences stay, the open one shows how certain each word is.
+import { Follower } from './follow.js'
+import { Text } from './text.js'
+
+const $ = id => document.getElementById(id)
+
+export class Heard {
+  constructor() {
+    this.past = new Text($('past'))
+    this.follower = new Follower($('heard'), $('heard').firstElementChild, $('heard-back'))
+    this.clear()
+  }
+
+  clear() { this.past.clear(); this.words = []; this.accessible = 0; this.waits = new Map(); this.draw() }
+
+  // The language of the speech, and whether its words are written apart.
+  begin(language, spaced) { $('heard').lang = language; this.past.spaced = this.spaced = spaced }
+
+  heard({ closed, words, accessible }) {
+    for (const sentence of closed) this.past.append(sentence)
+    this.words = words; this.accessible = accessible
+    this.draw()
+  }
+
+  // A translation waits for a word at a place, or for none; edge: where its gate closes.
+  waits_for(code, place, edge) { this.waits.set(code, { place, edge }); this.draw() }
+
+  forget() { this.waits.clear(); this.draw() }
+
+  draw() {
+    if (this.drawing) return
+    this.drawing = requestAnimationFrame(() => { this.drawing = 0; this.drawNow() })
+  }
+
+  drawNow() {
+    const parts = [], several = this.waits.size > 1
+    const sign = (kind, text) => {
+      const item = document.createElement(kind === 'mark' ? 'mark' : 'span')
+      item.className = kind; item.textContent = text; parts.push(item)
+      return item
+    }
+    const who = (key, number) => [...this.waits].filter(([, found]) => found[key] === number).map(([code]) => code).join(' ')
+    for (let k = 0; k <= this.words.length; k++) {
+      if (k === Math.min(this.accessible, this.words.length) && this.words.length) sign('frontier', '┊')
+      const edges = who('edge', k), waiting = who('place', k)
+      if (edges) sign('edge', `▏${several ? edges : ''}`)
+      if (k === this.words.length) break
+      const [text, , , state] = this.words[k]
+      const word = sign(waiting ? 'mark' : state, text)
+      if (waiting && several) word.dataset.waiting = waiting
+      if (this.spaced) parts.push(' ')
+    }
+    $('open').replaceChildren(...parts)
+  }
+}

@@ -1,0 +1,58 @@
+// The microphones to choose from, the level, and what is wrong with the input.
+const $ = id => document.getElementById(id)
+const QUIET = 0.01 // of full scale: below it nobody speaks into a microphone that works
+const QUIET_S = 10
+
+const GONE = {
+  unplugged: 'The microphone was unplugged. Plug it in again, or choose another one.',
+  muted: 'The microphone is muted by this computer.',
+}
+
+export class Input {
+  // use(device): takes another microphone while live.
+  constructor(use) {
+    Object.assign(this, { use, live: false, gone: '', loud: 0 })
+    $('device').onchange = () => this.change()
+    navigator.mediaDevices?.addEventListener('devicechange', async () => {
+      await this.list()
+      if (this.live && this.gone === 'unplugged' && $('device').options.length) this.change()
+    })
+    setInterval(() => this.check(), 500)
+    this.list()
+  }
+
+  // Browsers tell the names once a microphone was allowed.
+  async list() {
+    const found = (await navigator.mediaDevices?.enumerateDevices().catch(() => []) ?? [])
+      .filter(item => item.kind === 'audioinput' && item.label && item.deviceId !== 'default')
+    const chosen = $('device').value
+    $('device').replaceChildren(...[{ deviceId: '', label: 'default microphone' }, ...found].map(item => new Option(item.label, item.deviceId)))
+    $('device').value = found.some(item => item.deviceId === chosen) ? chosen : ''
+  }
+
+  async change() {
+    if (!this.live) return
+    try {
+      await this.use($('device').value)
+      this.tell('')
+    } catch (error) { this.tell(`This microphone cannot be used: ${error.message}`) }
+  }
+
+  begin() { this.live = true; this.loud = performance.now(); this.tell(''); this.list() }
+
+  end() { this.live = false; $('level').value = 0; this.tell('') }
+
+  level(peak) {
+    $('level').value = peak
+    if (peak > QUIET) this.loud = performance.now()
+  }
+
+  tell(gone) { this.gone = gone; this.loud = performance.now(); this.check() }
+
+  check() {
+    const quiet = this.live && performance.now() - this.loud > 1000 * QUIET_S
+    const text = GONE[this.gone] || this.gone || (quiet ? `Nothing heard for ${QUIET_S} s. Is this the right microphone, and is it on?` : '')
+    if ($('notice').textContent !== text) $('notice').textContent = text
+    if (this.gone) $('level').value = 0
+  }
+}

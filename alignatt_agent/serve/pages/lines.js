@@ -1,0 +1,45 @@
+// Captions in lines that stay as they are: no word moves sideways, lines only move up.
+const CLOSES = /^[.,;:!?…。，、；：！？।؟”’»)）\]]/
+const KEPT = 60 // units that are laid out again when the window changes
+
+export class Lines {
+  constructor(box, rows) {
+    Object.assign(this, { box, rows, spaced: true, units: [] })
+    let width = box.clientWidth
+    new ResizeObserver(() => {
+      if (box.clientWidth === width) return
+      width = box.clientWidth
+      const units = this.units
+      this.clear(); this.append(units)
+    }).observe(box)
+  }
+
+  clear() { this.box.replaceChildren(); this.line = null; this.units = [] }
+
+  append(units) {
+    for (const [text] of units) this.add(text + (this.spaced ? ' ' : ''))
+    this.units = [...this.units, ...units].slice(-KEPT)
+  }
+
+  add(piece) {
+    const line = this.line ?? this.begin()
+    line.firstChild.appendData(piece)
+    // The width has room for a sign that may not begin a line.
+    if (line.scrollWidth <= line.clientWidth || CLOSES.test(piece)) return
+    const words = line.firstChild
+    if (words.length === piece.length) return line.classList.add('long')
+    words.deleteData(words.length - piece.length, piece.length)
+    this.line = null
+    this.add(piece)
+  }
+
+  begin() {
+    this.line = document.createElement('div')
+    this.line.append('')
+    this.box.append(this.line)
+    while (this.box.children.length > this.rows) this.box.firstChild.remove()
+    return this.line
+  }
+
+  gap() { this.append([['[…]']]) }
+}

@@ -1,0 +1,67 @@
+"""The live pages on a slow phone, and by axe's rules, which are no part of the locked environment.
+
+``npm install axe-core``, then ``ALIGNATT_AXE=node_modules/axe-core/axe.min.js``.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+from pathlib import Path
+
+import pytest
+
+from tests.serve.browser import PROGRAM, Tabs, chromium
+from tests.serve.live import Running, make_service, serving
+from tests.serve.pages import STAND_IN, until
+from tests.serve.shots import Photographer, photograph
+
+pytestmark = pytest.mark.skipif(
+    PROGRAM is None, reason="no Chromium here: sh requirements/install-chromium.sh"
+)
+
+MESSAGES_3_H = 9_000
+MOST_MS = 50
+
+FILL = f"""for (let k = 0; k < {MESSAGES_3_H}; k++)
+  say(k % 5 === 4 ? 'und damit endet er.' : 'Heute bauen wir', 'de', 1.2 * k)"""
+GAPS = """(async () => {
+  const gaps = []
+  let last = performance.now(), done = false
+  const frame = now => {
+    gaps.push(now - last)
+    last = now
+    if (!done) requestAnimationFrame(frame)
+  }
+  requestAnimationFrame(frame)
+  const sending = setInterval(() => say('Wort'), 1000 / 60)
+  await new Promise(resolve => setTimeout(resolve, 10000))
+  clearInterval(sending)
+  done = true
+  return gaps.slice(1)
+})()"""
+"""Milliseconds between two frames while a message comes 60 times a second."""
+
+
+@pytest.mark.parametrize("address", ["captions?room=talk&target=de&lines=all", ""])
+def test_three_hours_of_text_drop_no_frame(tmp_path, address):
+    with Running(make_service(tmp_path)) as server, chromium() as browser:
+        page = Tabs(browser).open(server.address + address, (390, 844), STAND_IN)
+        if not address:
+            page.locator("#start:enabled").click()
+        until(page, "window.source")
+        page.evaluate("tell(READY)")
+        page.evaluate(FILL)
+        page.wait_for_timeout(3000)
+        gaps = page.evaluate(GAPS)
+    print(f"{len(gaps)} frames, longest {max(gaps):.0f} ms")
+    assert max(gaps) <= MOST_MS
+
+
+@pytest.mark.skipif("ALIGNATT_AXE" not in os.environ, reason="ALIGNATT_AXE is not set")
+def test_axe_and_reasons_that_can_be_read(tmp_path):
+    camera = Photographer(tmp_path / "shots", Path(os.environ["ALIGNATT_AXE"]))
+    with serving(tmp_path / "log") as (_, address):
+        stayed = photograph(address, camera)
+    assert (camera.violations, camera.wide) == ({}, [])
+    assert statistics.median(stayed) >= 1.5

@@ -1,0 +1,115 @@
+"""Photographs the pages while a talk of the embedded dev set plays: ``shots.py FOLDER [AXE]``.
+
+Desktop, phone, dark, zoomed to 200 and 400 %, viewers, OBS and projector. Prints how long reasons
+stayed on the screen, and the violations that axe-core finds, whose ``axe.min.js`` is ``AXE``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.serve.browser import Tabs, chromium
+from tests.serve.film import TALK
+from tests.serve.live import serving
+from tests.serve.pages import open_page, play, until
+
+WINDOWS = {
+    "desktop": (1280, 800),
+    "phone": (390, 844),
+    "turned": (844, 390),
+    "zoom-200": (640, 400),
+    "zoom-400": (320, 256),
+}
+OVERLAYS = {"obs": ("", (1280, 200)), "projector": ("&lines=3&size=4", (1280, 720))}
+SECONDS = 40
+
+WATCH = """
+window.changes = []
+const why = document.querySelector(".why")
+new MutationObserver(() => changes.push([performance.now(), why.textContent]))
+  .observe(why, { childList: true })
+"""
+AXE = """axe.run(document, { preload: false, runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa',
+  'wcag22aa', 'best-practice'] }).then(found => found.violations.map(
+  item => [item.id, item.impact, item.nodes.map(node => node.html)]))"""
+
+
+class Photographer:
+    """Takes pictures into a folder.
+
+    Attributes:
+        violations: of axe's rules, by picture.
+        wide: pictures of pages that have to be scrolled sideways.
+    """
+
+    def __init__(self, folder: Path, axe: Path | None):
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._axe = folder, axe.read_text() if axe else None
+        self.violations, self.wide = {}, []
+
+    def take(self, page, name, size=None):
+        """Take a picture, of a window of a size, and check it."""
+        if size:
+            page.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
+        page.wait_for_timeout(200)
+        page.screenshot(path=self._folder / f"{name}.png")
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            self.wide.append(name)
+        if self._axe:
+            page.evaluate(self._axe)
+            if found := page.evaluate(AXE):
+                self.violations[name] = found
+
+
+def photograph(address: str, camera: Photographer) -> list[float]:
+    """Play the talk on the page at ``address``; returns the seconds that each reason stayed."""
+    with chromium() as browser:
+        tabs = Tabs(browser)
+        page = open_page(tabs, address)
+        for name in ("desktop", "phone", "zoom-400"):
+            camera.take(page, f"idle-{name}", WINDOWS[name])
+        page.locator("[name=target][value=zh]").check()
+        play(page, TALK)
+        page.locator("#start").click()
+        viewer = tabs.open(f"{address}captions?room=talk&target=de&lines=all", WINDOWS["phone"])
+        until(page, "document.querySelector('.why')?.textContent")
+        page.evaluate(WATCH)
+        until(page, f"told.findLast(m => m.type === 'status').audio_s > {SECONDS}")
+        for name, size in WINDOWS.items():
+            camera.take(page, f"live-{name}", size)
+        page.emulate_media(color_scheme="dark")
+        camera.take(page, "live-dark", WINDOWS["desktop"])
+        page.locator(".technical summary").first.click()
+        camera.take(page, "live-detail")
+        for name in ("phone", "zoom-400", "desktop"):
+            camera.take(viewer, f"viewer-{name}", WINDOWS[name])
+        for name, (query, size) in OVERLAYS.items():
+            overlay = tabs.open(f"{address}captions?room=talk&target=de{query}", size)
+            overlay.evaluate("document.documentElement.style.background = '#3a6ea5'")  # a picture
+            overlay.locator("#text div").nth(1).wait_for()
+            camera.take(overlay, name)
+        changes = page.evaluate("changes")
+        page.locator("#stop").click()
+        until(page, "told.at(-1).type === 'end'")
+        camera.take(page, "over", WINDOWS["desktop"])
+    assert tabs.complaints == []
+    return [(b - a) / 1000 for (a, text), (b, _) in itertools.pairwise(changes) if text]
+
+
+def main() -> None:
+    """Photograph and print what was found."""
+    folder, *axe = map(Path, sys.argv[1:])
+    camera = Photographer(folder, axe[0] if axe else None)
+    with tempfile.TemporaryDirectory() as log, serving(Path(log) / "log") as (_, address):
+        stayed = photograph(address, camera)
+    print(f"{len(stayed)} reasons stayed {statistics.median(stayed):.2f} s (median), ", end="")
+    print(f"{min(stayed):.2f} s (least); too wide: {camera.wide or 'none'}")
+    print(f"axe: {camera.violations or 'no violations' if axe else 'not run'}")
+
+
+if __name__ == "__main__":
+    main()
