@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
@@ -90,6 +91,8 @@ def report_errors(called: str, command: Callable[[], int]) -> int:
         return 1
     except KeyboardInterrupt:
         print(f"\n{called}: interrupted; the same command goes on or starts again", file=sys.stderr)
+        if any(thread.name.startswith("engine start") for thread in threading.enumerate()):
+            os._exit(130)  # Python would wait for them; what has started ends with its owner
         return 130
 
 

@@ -78,7 +78,7 @@ def pooled(models: ModelsConfig, heads: Sequence[tuple[int, int]]) -> dict[str, 
             for role in missing
         }
         # On a GPU an engine measures free memory while it starts, so they start one by one.
-        with ThreadPoolExecutor(len(specs) if on_cpu() else 1) as threads:
+        with ThreadPoolExecutor(len(specs) if on_cpu() else 1, "engine start") as threads:
             started = [threads.submit(serve, role, arguments[role]) for role in missing]
     for future in started:
         future.result()

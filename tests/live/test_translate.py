@@ -289,6 +289,18 @@ def test_whoever_reads_our_output_may_go_away():
     assert (talker.wait(60), talker.stderr.read()) == (1, "")
 
 
+def test_an_interrupt_does_not_wait_for_engines_that_still_start():
+    code = (
+        "import sys, time, types; from concurrent.futures import ThreadPoolExecutor as Pool; "
+        "from alignatt_agent import cli; "
+        "pool = Pool(1, 'engine start'); pool.submit(time.sleep, 60); "
+        "sys.exit(cli.report_errors('x', lambda: (_ for _ in ()).throw(KeyboardInterrupt)))"
+    )
+    command = [sys.executable, "-c", code]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert (ended.returncode, "Traceback" in ended.stderr) == (130, False)
+
+
 def test_help_shows_examples(capsys):
     with pytest.raises(SystemExit):
         cli.main(["translate", "--help"])
