@@ -15,14 +15,9 @@ from itertools import product
 from typing import Any
 
 from alignatt_agent.config import resolved
-from alignatt_agent.config.agent_config import (
-    AgentConfig,
-    ConfigError,
-    ModelConfig,
-    ModelsConfig,
-    load_config,
-)
+from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig, load_config
 from alignatt_agent.config.checkpoints import is_embedded
+from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.machine import GIB, Gpu, gpus, installed
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.resources import known_resources
@@ -42,14 +37,9 @@ FREE = 0.05
 LEAST_CONTEXT = MAX_CONTEXT // 2
 """What ``auto`` takes in place of ``MAX_CONTEXT`` where memory is short, in tokens."""
 
-_STEP_TOKENS = 2048
-"""vLLM's default of ``max_num_batched_tokens``."""
-
-_GRAIN = 1000
-"""A share is a multiple of 1 / ``_GRAIN``."""
-
-_TAILS = 2
-"""The live tail grows to so many ``speech.max_tail_s`` where the recognizer keeps failing."""
+_STEP_TOKENS, _GRAIN, _TAILS = 2048, 1000, 2
+"""vLLM's default of ``max_num_batched_tokens``; a share is a multiple of 1 / ``_GRAIN``; the live
+tail grows to so many ``speech.max_tail_s`` where the recognizer keeps failing."""
 
 
 @dataclass(frozen=True, slots=True)

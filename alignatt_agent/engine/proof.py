@@ -80,7 +80,7 @@ def in_mode(model: ModelConfig, mode: str) -> dict[str, Any]:
 def chosen(model: ModelConfig, heads: Sequence[tuple[int, int]]) -> dict[str, Any]:
     """Return the arguments of the fastest proved mode; without a verdict of the eager one."""
     mode = fastest(subject(model, heads))
-    if mode is None:
+    if mode is None and heads:
         why = "decodes eagerly: no faster mode is proved here. `alignatt prove CONFIG` compares and"
         gain = "times them; CUDA graphs may take a quarter of the time for a token"
         print(model.path, why, gain, file=sys.stderr, flush=True)
