@@ -14,14 +14,18 @@ from tabulate import tabulate
 from alignatt_agent.calibration import contamination, pairs_file
 from alignatt_agent.calibration.align import add_options, build_aligner, not_aligned
 from alignatt_agent.calibration.chat_model import AlignerError, ChatAligner
-from alignatt_agent.calibration.explain import explain
-from alignatt_agent.calibration.figures import draw_reconstruction, figures_beside
+from alignatt_agent.calibration.explain import Reconstruction, explain
 from alignatt_agent.calibration.head_set_file import write
 from alignatt_agent.calibration.merge import load_scored, losses, merge
 from alignatt_agent.calibration.pairs import Pairs, PairsError, without_repeats
 from alignatt_agent.calibration.pairs_file import read_pairs
 from alignatt_agent.calibration.row_reader import ENGINES, open_reader
-from alignatt_agent.calibration.select_heads import CalibrationPlan, calibrate, print_report
+from alignatt_agent.calibration.select_heads import (
+    Calibrated,
+    CalibrationPlan,
+    calibrate,
+    print_report,
+)
 from alignatt_agent.calibration.translation_score import ROWS
 from alignatt_agent.config.agent_config import (
     AgentConfig,
@@ -35,7 +39,6 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import head_set_for, readout_for
 from alignatt_agent.config.sections import PromptConfig
 from alignatt_agent.evaluation.cache import ResultCache
-from alignatt_agent.evaluation.plots import pyplot
 from alignatt_agent.translation.prompt import PromptBuilder
 
 
@@ -45,9 +48,9 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     pairs_format = f"\n\n{page(pairs_file.__doc__)['epilog']}"
     for run, options in (
-        (_run, _run_options),
+        (_run, run_options),
         (_merge, _merge_options),
-        (_explain, _explain_options),
+        (_explain, explain_options),
     ):
         shown = page(run.__doc__)
         shown["epilog"] += pairs_format * (run is _run)
@@ -57,7 +60,8 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run_options(parser: argparse.ArgumentParser) -> None:
+def run_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``run``."""
     add = parser.add_argument_group("model").add_argument
     text = "configuration whose prompt, and without --model whose translation model, is calibrated"
     add("--config", metavar="NAME", help=text)
@@ -82,7 +86,6 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
     add("--row", choices=ROWS, help="query that stands for a token; default: the better one")
     add("--keep", type=int, default=8, metavar="K", help="heads in the set; 8")
     add("--output", type=Path, metavar="FILE", help="outputs/head_sets/MODEL-SOURCE-TARGET.json")
-    add("--figures", action="store_true", help="draw both figures beside it")
     add("--restart", action="store_true", help="forget an interrupted run")
     add_options(parser.add_argument_group("word alignments"))
     refuse_renamed(parser, {"--direction": "--source CODE --target CODE"})
@@ -97,7 +100,8 @@ def _merge_options(parser: argparse.ArgumentParser) -> None:
     add("--output", type=Path, required=True, metavar="FILE", help="the head set")
 
 
-def _explain_options(parser: argparse.ArgumentParser) -> None:
+def explain_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``explain``."""
     add = parser.add_argument
     add("text", help="source sentence as transcribed so far")
     shared_options(
@@ -110,7 +114,6 @@ def _explain_options(parser: argparse.ArgumentParser) -> None:
     add("--accessible", type=int, metavar="N", help=text)
     add("--prefix", default="", metavar="TEXT", help="translation that is already emitted")
     add("--engine", choices=ENGINES, default="transformers")
-    add("--figure", type=Path, metavar="STEM", help="draw it to STEM.png and STEM.svg")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -129,7 +132,7 @@ def _run(arguments: argparse.Namespace) -> int:
     Examples:
       the embedded model on generated pairs with gold alignments, 60 to choose and 60 to judge on:
         alignatt calibrate run --model micro_models/gemma4 --target de \
-            --pairs micro:60:77 --held-out micro:60:78 --figures
+            --pairs micro:60:77 --held-out micro:60:78
 
       a configuration's translation model, under its prompt:
         alignatt calibrate run --config hy-mt-1.8b-low --target de --pairs pairs.en-de.tsv
@@ -143,12 +146,14 @@ def _run(arguments: argparse.Namespace) -> int:
       OUTPUT.json      the head set; name it under head_sets in a configuration
       OUTPUT.sqlite    word alignments and scores of every pair: the same command resumes from
                        it, and one with more pairs computes only the new ones
-      OUTPUT-heads, OUTPUT-top-k (.png, .svg)   with --figures
 
     exit status: 0 written; 1 the run failed; 2 nothing was started
     """
-    if arguments.figures:
-        pyplot()  # refuses now, not at the end of a long run
+    return 0 if calibrated(arguments) else 2
+
+
+def calibrated(arguments: argparse.Namespace) -> tuple[CalibrationPlan, Calibrated] | None:
+    """Calibrate and report; ``None`` if that needs ``--yes`` first."""
     try:
         plan = _plan(arguments)
     except AlignerError as error:  # nothing was started yet
@@ -163,16 +168,12 @@ def _run(arguments: argparse.Namespace) -> int:
                 f"asking {arguments.endpoint} for word alignments takes about "
                 f"{asked.estimate(missing)}.\nNothing was sent; add --yes to go on."
             )
-            return 2
+            return None
     done = calibrate(plan)
     if asked and asked.spent.requests:
         print(f"the endpoint answered: {asked.spent}")
     print_report(plan, done)
-    if arguments.figures:
-        title, row = f"{plan.name}, {plan.direction}", done.content["row"]
-        drawn = figures_beside(plan.output, title, done.outcome.rows, row, plan.top_k)
-        print("\n".join(f"figure    {path}" for path in drawn))
-    return 0
+    return plan, done
 
 
 def _plan(arguments: argparse.Namespace) -> CalibrationPlan:
@@ -261,6 +262,12 @@ def _explain(arguments: argparse.Namespace) -> int:
       alignatt calibrate explain "We have trained the large model that our students should" \
           --config micro-low --target de --accessible 7 --prefix "Wir haben"
     """
+    print(explained(arguments))
+    return 0
+
+
+def explained(arguments: argparse.Namespace) -> Reconstruction:
+    """Draft once on the engine that was asked for."""
     config = load_config(arguments.config, parse_overrides(arguments.overrides))
     source, target = language(config.source_language), language(arguments.target)
     words = arguments.text.split()
@@ -272,7 +279,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     readout = readout_for(config, head_set_for(config, source, target.code), target)
     model = config.models.translation
     with open_reader(arguments.engine, model, readout.heads) as loaded:
-        found = explain(
+        return explain(
             loaded.reader,
             loaded.tokenizer,
             PromptBuilder.of(loaded.tokenizer, config.prompt, source, target),
@@ -284,9 +291,3 @@ def _explain(arguments: argparse.Namespace) -> int:
             spaced=target.spaced,
             max_tokens=config.max_draft_tokens,
         )
-    print(found)
-    if arguments.figure:
-        title = f"{model.path}, {source.code}-{target.code}, {arguments.config}"
-        drawn = draw_reconstruction(found, title, arguments.figure)
-        print("\n".join(f"figure  {path}" for path in drawn))
-    return 0

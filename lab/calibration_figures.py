@@ -1,7 +1,20 @@
-"""Figures of a calibration and of one draft, as PNG and SVG (matplotlib, extra ``plots``)."""
+r"""Figures of a calibration and of one draft, as PNG and SVG (matplotlib, extra ``plots``).
+
+Examples:
+  calibrate, and draw the score of every head, and the score against the number of heads:
+    python -m lab.calibration_figures run --config micro-low --target de --pairs micro:60:77
+
+  one draft: the request, its tokens, where each word attends to:
+    python -m lab.calibration_figures explain "We have trained the large model that our" \
+        --config micro-low --target de --accessible 7 --prefix "Wir haben" --figure outputs/draft
+
+The options are those of `alignatt calibrate`, which explains them.
+"""
 
 from __future__ import annotations
 
+import argparse
+import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from alignatt_agent.calibration.cli import calibrated, explain_options, explained, run_options
 from alignatt_agent.calibration.explain import PROVENANCE, Reconstruction
 from alignatt_agent.calibration.head_scores import RowScores
 from alignatt_agent.calibration.translation_score import Head, Row
@@ -25,6 +39,7 @@ from alignatt_agent.evaluation.plots import (
     pyplot,
     save,
 )
+from lab.commands import parser
 
 _PALE = "#B8B8B8"
 _SOURCE_COLORS = (BLUE, ORANGE, _PALE, SKY)
@@ -226,3 +241,38 @@ def _draw_provenance(axes: Any, found: Reconstruction) -> None:
 def _shown(text: str) -> str:
     """Return the text of a token with its leading space made visible."""
     return ("␣" + text[1:] if text.startswith(" ") else text) or "·"
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if (found := calibrated(arguments)) is None:
+        return 2
+    plan, done = found
+    title, row = f"{plan.name}, {plan.direction}", done.content["row"]
+    drawn = figures_beside(plan.output, title, done.outcome.rows, row, plan.top_k)
+    print("\n".join(f"figure    {path}" for path in drawn))
+    return 0
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    found = explained(arguments)
+    title = f"{arguments.config}, {arguments.target}"
+    drawn = draw_reconstruction(found, title, arguments.figure)
+    print(found, *(f"figure  {path}" for path in drawn), sep="\n")
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    commands = (both := parser("lab.calibration_figures", __doc__)).add_subparsers(required=True)
+    run_options(run := commands.add_parser("run"))
+    explain_options(one := commands.add_parser("explain"))
+    one.add_argument("--figure", type=Path, required=True, metavar="STEM", help="of the two files")
+    run.set_defaults(command=_run)
+    one.set_defaults(command=_explain)
+    arguments = both.parse_args(argv)
+    pyplot()  # refuses now, not at the end of a long run
+    return int(arguments.command(arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
