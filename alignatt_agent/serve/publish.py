@@ -51,7 +51,7 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
             request, pause = Request(f"{url}{seq}", f"{text}\n".encode(), kind), 1.0
             while spoken > time.time() - STALE_S:
                 try:
-                    await asyncio.to_thread(_post, request)
+                    (await asyncio.to_thread(urlopen, request, timeout=TIMEOUT_S)).close()
                     seq += 1
                     break
                 except (OSError, ValueError) as error:  # only the host is named: secrets follow
@@ -59,11 +59,6 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
                     LOGGER.warning("%s did not take a caption (%s)", request.host, cause)
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, LONGEST_S)
-
-
-def _post(request: Request) -> None:
-    with urlopen(request, timeout=TIMEOUT_S):
-        pass
 
 
 async def _captions(room: Room, target: str) -> AsyncIterator[tuple[float, str]]:

@@ -260,9 +260,10 @@ def test_whisperlivekits_utterance_goes_on_after_a_new_connection(client, monkey
 
 
 # ---------------------------------------------------------------------- lines of the documents
-SERVE = (Path(__file__).resolve().parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
-LINES = re.findall(r"^(?:simulstream_wavs_client|curl) .*$", SERVE, flags=re.M)
-BLOCKS = re.findall(r"```python\n(.*?)```", SERVE, flags=re.S)
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+TEXT = "".join((DOCS / name).read_text(encoding="utf-8") for name in ("serve.md", "evaluation.md"))
+LINES = re.findall(r"^(?:simulstream_wavs_client|curl) .*$", TEXT, flags=re.M)
+BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.S)
 
 
 @pytest.mark.parametrize("client", [*LINES, *BLOCKS], ids=lambda text: text.split()[0])
