@@ -125,8 +125,7 @@ class Limits:
         if not self.token or any(_same(given, item) for item in open_to):
             return given
         if wait:
-            text = "too many wrong tokens came from your address: wait a minute"
-            raise RefusedError("guesses", text, status=429)
+            raise RefusedError("guesses", "too many wrong tokens: wait a minute", status=429)
         if given and hash(given) not in wrong:
             LOGGER.warning("wrong token from %s (%d within a minute)", address, len(wrong) + 1)
             self.guesses.setdefault(address, set()).add(hash(given))

@@ -72,14 +72,13 @@ HEADERS = {
 
 def create_app(service: Service) -> Starlette:
     """Return the ASGI application of a service whose engines are loaded."""
+    limits = service.limits
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         AppStatus.enable_automatic_graceful_drain = False  # viewers get the end first
         watching = asyncio.create_task(service.watch())
-        posting = [
-            asyncio.create_task(publish(service.viewer, item)) for item in service.limits.publish
-        ]
+        posting = [asyncio.create_task(publish(service.viewer, item)) for item in limits.publish]
         try:
             yield
         finally:
@@ -89,7 +88,7 @@ def create_app(service: Service) -> Starlette:
                 await asyncio.wait(posting, timeout=STOP_S)
 
     async def events(request: Request) -> Response:
-        service.limits.check(request, viewing=True)
+        limits.check(request, viewing=True)
         name = request.query_params.get("room", "")
         since = request.headers.get("last-event-id") or request.query_params.get("since", "")
         service.admit(name)
@@ -106,21 +105,18 @@ def create_app(service: Service) -> Starlette:
     async def health(request: Request) -> Response:
         found = service.health()
         try:
-            service.limits.check(request, viewing=True)
-            found |= {
-                "viewer_token": service.limits.viewer_token,
-                "address": service.limits.address,
-            }
+            limits.check(request, viewing=True)
+            found |= {"viewer_token": limits.viewer_token, "address": limits.address}
         except RefusedError:  # a load balancer needs no token
             found = {"status": found["status"], "token": True}
         return JSONResponse(found, 200 if found["status"] == "ok" else 503)
 
     async def metrics(request: Request) -> Response:
-        service.limits.check(request, viewing=True)
+        limits.check(request, viewing=True)
         return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     async def download(request: Request) -> Response:
-        service.limits.check(request, viewing=True)
+        limits.check(request, viewing=True)
         query = request.query_params
         name, target = query.get("room", ""), query.get("target", "")
         kind = "json" if request.url.path.endswith("json") else query.get("format", "srt")
@@ -139,9 +135,9 @@ def create_app(service: Service) -> Starlette:
     async def code(request: Request) -> Response:
         import segno
 
-        service.limits.check(request, viewing=True)
+        limits.check(request, viewing=True)
         query = {key: request.query_params.get(key, "")[:64] for key in ("room", "target")}
-        link = service.limits.viewers(str(request.base_url), **query)
+        link = limits.viewers(str(request.base_url), **query)
         segno.make(link).save(found := io.BytesIO(), kind="svg", scale=8, light="white")
         return Response(found.getvalue(), media_type="image/svg+xml")
 

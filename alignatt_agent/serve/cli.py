@@ -68,13 +68,13 @@ def build_parser() -> argparse.ArgumentParser:
     text = "address to listen on; all but loopback need --token; default %(default)s"
     add("--host", default="127.0.0.1", help=text)
     add("--port", type=int, default=8080, help="default %(default)s")
-    env = os.environ.get
     text = "secrets of speakers (?token=..., or Authorization: Bearer ...), one a line; "
     text += "default ALIGNATT_TOKEN, which ps does not show"
-    add("--token", default=env("ALIGNATT_TOKEN"), help=text)
+    add("--token", default=os.environ.get("ALIGNATT_TOKEN"), help=text)
     text = "secret that is enough for viewers, in links for them; default ALIGNATT_VIEWER_TOKEN, "
     text += "or one computed from --token"
-    add("--viewer-token", default=env("ALIGNATT_VIEWER_TOKEN"), metavar="TOKEN", help=text)
+    viewers = os.environ.get("ALIGNATT_VIEWER_TOKEN")
+    add("--viewer-token", default=viewers, metavar="TOKEN", help=text)
     text = "address of a page that may connect, or of the proxy of this server; repeatable"
     add("--origin", action="append", default=[], metavar="URL", help=text)
     text = "streams at a time, with --ray on each replica; default %(default)s"

@@ -36,8 +36,7 @@ class Connection:
         sent: number of messages to the client so far.
         token: that the client has shown.
         speaking: whether it has the place of a speaker.
-        wait: the limit of the wait for a message.
-        since: when it began to wait for one, if it does.
+        wait, since: the limit of the wait for a message, and when it began, if it goes on.
     """
 
     def __init__(self, socket: WebSocket, service: Service) -> None:

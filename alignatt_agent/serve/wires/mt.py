@@ -115,9 +115,8 @@ async def serve(connection: Connection, service: Service) -> None:
                 answer = await asyncio.to_thread(utterance.update, update)
             except EngineError as error:
                 service.engines.restart_dead()
-                text = public(str(error))
-                failed = {"type": "error", "code": "processing_failed", "message": text}
-                answer = failed | {"seq": update.seq}
+                answer = {"type": "error", "code": "processing_failed", "seq": update.seq}
+                answer["message"] = public(str(error))
             await connection.send(answer)
 
 
