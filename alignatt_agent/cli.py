@@ -13,6 +13,7 @@ from alignatt_agent.config.quiet import quieten
 from alignatt_agent.types import AlignAttError
 
 COMMANDS = {
+    "demo": ("serve.demo", "the embedded models translate a talk, to see it work at once"),
     "translate": ("live.cli", "a recording, stream or microphone to text, subtitles or JSON lines"),
     "serve": ("serve.cli", "a talk becomes a page and captions in several languages"),
     "eval": ("evaluation.cli", "stream a dev set through the cascade, score it, print a table"),
@@ -36,8 +37,8 @@ Simultaneous speech translation with any decoder-only LLM, gated by its own atte
 {commands}
 
 Each command explains itself with examples: alignatt COMMAND --help
-First steps on a new machine: alignatt doctor, then
-  alignatt eval --config micro-low --target de --devset micro_models/devset --output outputs/first
+First steps on a new machine: alignatt demo, then
+  alignatt fetch default-low, alignatt doctor --config default-low
 
 exit status: 0 done; 1 failed on the way; 2 nothing was started; 130 interrupted
 """

@@ -11,9 +11,9 @@ CHECKOUT_ROOT = PACKAGE_ROOT.parent
 
 
 def find_path(path: str | Path) -> Path:
-    """Look a relative path up in the working directory, then in the checkout."""
+    """Look a relative path up in the working directory, in the checkout, then in the wheel."""
     wanted = Path(path).expanduser()
-    for candidate in (wanted, CHECKOUT_ROOT / wanted):
+    for candidate in (wanted, CHECKOUT_ROOT / wanted, PACKAGE_ROOT / "data" / wanted):
         if candidate.exists():
             return candidate.resolve()
     raise FileNotFoundError(f"{path} is neither in {Path.cwd()} nor in {CHECKOUT_ROOT}")

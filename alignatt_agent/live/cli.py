@@ -214,7 +214,7 @@ def choose(
         raise WorldError(
             f"the models of {REAL}, the default of --config, are not on this machine: "
             f"{error}\nThe embedded models know only {_SMALL}, not {source}; to see them work: "
-            "alignatt translate micro_models/devset/wav/talk-a.wav --target de"
+            "alignatt demo"
         ) from None
 
 
@@ -223,7 +223,7 @@ _SMALL = f"their own small world (talks such as {EMBEDDED}/devset/wav/talk-a.wav
 
 def _of_the_world(source: str) -> bool:
     try:
-        return find_path(f"{EMBEDDED}/devset") in Path(source).resolve().parents
+        return find_path(EMBEDDED) in Path(source).resolve().parents
     except FileNotFoundError:
         return False
 

@@ -44,7 +44,7 @@ import signal
 import socket
 import threading
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -96,8 +96,11 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+def main(argv: Sequence[str] | None = None, begin: Callable[[str], None] | None = None) -> int:
+    """Run the command line; returns the exit status.
+
+    ``begin`` is called with the address of the page when clients can connect.
+    """
     arguments = build_parser().parse_args(argv)
     limits = read_limits(arguments)
     cluster = options_of(arguments)
@@ -119,7 +122,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         engines.load()
         for warning in resolved.other_prompts():
             print(f"warning: {warning}", flush=True)
-        ready = partial(_announce, resolved, limits, *taken.getsockname()[:2])
+        host, port, *_ = taken.getsockname()
+        ready = partial(_announce, resolved, limits, host, port, begin)
         Server(Service(engines, limits), ready).run(sockets=[taken])
     finally:
         taken.close()
@@ -153,8 +157,14 @@ def serve_on_ray(
     return 0
 
 
-def _announce(resolved: Resolved, limits: Limits, host: str, port: int) -> None:
-    """Print the address, and for viewers a link and its QR code."""
+def _announce(
+    resolved: Resolved,
+    limits: Limits,
+    host: str,
+    port: int,
+    begin: Callable[[str], None] | None = None,
+) -> None:
+    """Print the address, and for viewers a link and its QR code; call ``begin``."""
     into = ", ".join(resolved.head_sets) or "any language"
     print(
         f"{_base(host, port)}/ translates {resolved.config.source_language} into {into}", flush=True
@@ -167,6 +177,8 @@ def _announce(resolved: Resolved, limits: Limits, host: str, port: int) -> None:
 
             if os.isatty(1):
                 segno.make(link).terminal(compact=True)
+    if begin is not None:
+        begin(f"{_base(host, port)}/")
 
 
 def _base(host: str, port: int) -> str:

@@ -91,7 +91,8 @@ def _consistent(seed: int, rng: random.Random) -> Iterator[Pair]:
 def write(folder: Path, seed: int = SEED, least: int = SENTENCES) -> None:
     """Write WAVs, ``audio-segments.yaml``, ``ref``, ``contexts`` and gold word times to ``folder``.
 
-    It holds at least ``least`` sentences: the last talk is spoken to its end.
+    It holds at least ``least`` sentences: the last talk is spoken to its end. The first two talks
+    are also written as FLAC, to ``talks`` beside the folder: they travel inside the wheel.
     """
     for part in ("ref", "wav", "contexts", "gold"):
         (folder / part).mkdir(parents=True, exist_ok=True)
@@ -99,7 +100,12 @@ def write(folder: Path, seed: int = SEED, least: int = SENTENCES) -> None:
     lines: dict[str, list[str]] = {code: [] for code in ("en", *TARGETS)}
     for talk in talks(seed, least):
         wav = f"{talk.name}.wav"
-        soundfile.write(folder / "wav" / wav, talk.audio, SAMPLE_RATE, subtype="PCM_16")
+        files = [folder / "wav" / wav]
+        if talk.name in ("talk-a", "talk-b"):
+            files.append(folder.parent / "talks" / f"{talk.name}.flac")
+        for file in files:
+            file.parent.mkdir(exist_ok=True)
+            soundfile.write(file, talk.audio, SAMPLE_RATE, subtype="PCM_16")
         for pair, begin, end in talk.segments:
             times = {"offset": round(begin, 3), "duration": round(end - begin, 3)}
             listing.append({"wav": wav, **times, "speaker_id": talk.speaker})

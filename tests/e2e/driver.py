@@ -153,9 +153,9 @@ def web_socket_server(root: Path) -> list[str]:
 
 
 def quick_start(wav: Path) -> str:
-    """Run the README's Python example on another recording; return what it prints."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", readme, flags=re.S)
+    """Run the tutorial's Python example on another recording; return what it prints."""
+    tutorial = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", tutorial, flags=re.S)
     (named,) = set(re.findall(r"micro_models/devset/wav/[\w-]+\.wav", code))
     assert (ROOT / named).is_file()
     printed = io.StringIO()

@@ -22,7 +22,7 @@ DOCUMENTS = [
     ROOT / "lab" / "gpu" / "README.md",
 ]
 ELSEWHERE = (
-    *(".", "cat", "curl", "export", "ffmpeg", "hf", "ls", "openssl"),
+    *(".", "cat", "curl", "export", "ffmpeg", "hf", "ls", "openssl", "uv", "pip", "docker"),
     *("simulstream_server", "simulstream_wavs_client"),
     *("hostname:", "port:", "pool_size:", "acquire_timeout:", "metrics:", "END"),
 )
@@ -158,7 +158,8 @@ def test_every_command_line_runs_until_it_loads_a_model(line, desk, no_models, m
     monkeypatch.chdir(desk)
     monkeypatch.setenv("ALIGNATT_TOKEN", "of a line before")
     monkeypatch.setenv("PATH", str(desk / "bin"), prepend=os.pathsep)
-    words += {"serve": ["--port", "0"], "eval": ["--dry-run"]}.get(name, [])
+    port = ["--port", "0"]
+    words += {"serve": port, "demo": port, "eval": ["--dry-run"]}.get(name, [])
     try:
         status = cli.run(name, words)
     except Loading:

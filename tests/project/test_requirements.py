@@ -24,7 +24,11 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 UNBUILT = ("docopt", "mosestokenizer", "toolwrapper", "uctools")
 
 
-def pins(name, python):
+X86, ARM = "x86_64-manylinux_2_31", "aarch64-manylinux_2_34"
+"""Platforms, with the oldest C library for which all packages have wheels."""
+
+
+def pins(name, python, platform=X86):
     """Version of every package of a lock that this Python gets, by normalised name."""
     found = {}
     for line in (REQUIREMENTS / name).read_text(encoding="utf-8").splitlines():
@@ -33,6 +37,7 @@ def pins(name, python):
             (specifier,) = requirement.specifier
             assert specifier.operator == "==", line
             where = {"python_version": python, "python_full_version": f"{python}.0"}
+            where["platform_machine"] = platform.partition("-")[0]
             if requirement.marker is None or requirement.marker.evaluate(where):
                 key = canonicalize_name(requirement.name)
                 assert key not in found, line
@@ -77,12 +82,18 @@ def test_a_conflict_is_found(tmp_path):
     assert "you require triton==3.9.0" in " ".join(result.stderr.split())
 
 
-@pytest.mark.parametrize("python", PYTHONS[1:])  # the first one is what these tests run on
-def test_the_cpu_lock_has_wheels(python, tmp_path):
-    wanted = [f"{name}=={version}" for name, version in pins("cpu.txt", python).items()]
+@pytest.mark.parametrize(
+    ("name", "python", "platform"),
+    [  # on x86_64, these tests run on the first Python, and the other lock was resolved above
+        *(("cpu.txt", python, X86) for python in PYTHONS[1:]),
+        *(("cpu.txt", "3.13", ARM), ("cuda.txt", "3.12", ARM)),
+    ],
+)
+def test_the_locks_have_wheels(name, python, platform, tmp_path):
+    wanted = [f"{name}=={version}" for name, version in pins(name, python, platform).items()]
     options = ["--no-deps", "--python-version", python, "--only-binary", ":all:"]
     options += [option for name in UNBUILT for option in ("--no-binary", name)]
-    options += ["--python-platform", "x86_64-manylinux_2_31"]
+    options += ["--python-platform", platform]
     result = resolve(wanted, tmp_path, *options)
     assert result.returncode == 0, result.stderr
     assert sorted(result.stdout.split()) == sorted(wanted)
@@ -94,7 +105,7 @@ def test_the_locks_hold_what_the_project_asks_for(extra, python):
     locked = pins(f"{extra}.txt", python)
     if extra == "cpu":
         locked |= pins("torch-cpu.txt", python)
-    extras = (extra, "dev", "plots", "qr", *(["ray"] if extra == "cpu" else []))
+    extras = (extra, "dev", "evaluation", "plots", "qr", *(["ray"] if extra == "cpu" else []))
     asked = [line for name in extras for line in PROJECT["optional-dependencies"][name]]
     for line in [*PROJECT["dependencies"], *asked]:
         requirement = Requirement(line)

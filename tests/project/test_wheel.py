@@ -9,18 +9,21 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import soundfile
 
 ROOT = Path(__file__).resolve().parents[2]
 BY_NAME = """
 import alignatt_agent
 from alignatt_agent.cli import run
 from alignatt_agent.config.head_sets import load_head_set
-from alignatt_agent.config.resources import known_resources
+from alignatt_agent.config.resources import find_path, known_resources
+from alignatt_agent.serve.demo import TALKS
 
 print(alignatt_agent.__file__)
 for name in known_resources("agent_configs", ".yaml"):
     config = alignatt_agent.load_config(name)
     print(name, *(load_head_set(item).direction for item in config.head_sets.values()))
+print(find_path(TALKS[1]))
 print(run("calibrate", ["run", "--model", "any", "--target", "de", "--pairs", "micro:2"]))
 """
 
@@ -68,12 +71,21 @@ def test_the_wheel_holds_the_package_with_its_data_and_nothing_else(wheel):
             ("alignatt_agent", ""),
             ("agent_configs", "alignatt_agent/data/"),
             ("head_sets", "alignatt_agent/data/"),
+            ("micro_models", "alignatt_agent/data/"),
         )
         for path in (ROOT / folder).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file() and not {"__pycache__", "devset"} & set(path.parts)
     }
     assert held == expected
     assert "alignatt_agent/submission/templates/Dockerfile" in held
+    assert wheel.stat().st_size < 60 << 20  # the package index takes 100 MB
+
+
+def test_the_talks_of_the_wheel_are_those_of_the_dev_set():
+    for talk in ("talk-a", "talk-b"):
+        packed, _ = soundfile.read(ROOT / f"micro_models/talks/{talk}.flac", dtype="int16")
+        spoken, _ = soundfile.read(ROOT / f"micro_models/devset/wav/{talk}.wav", dtype="int16")
+        assert (packed == spoken).all()
 
 
 def test_the_installed_wheel_runs_without_a_checkout(wheel):
@@ -85,10 +97,11 @@ def test_the_installed_wheel_runs_without_a_checkout(wheel):
     assert status == 0, text
     assert text.startswith(str(wheel.parent / "site"))
     assert "micro-low en-de en-it en-zh" in text
+    assert "site/alignatt_agent/data/micro_models/talks/talk-b.flac" in text
     # The generator of micro:N pairs is not in a wheel either.
     assert "run from a checkout" in text
     assert "\n2\n" in text
     status, text = installed(wheel, alignatt, "doctor", "--no-engines")
     assert "Traceback" not in text
-    assert "run from a checkout" in text  # the embedded models are not in a wheel
-    assert status == 1
+    assert "ok    asr checkpoint           micro_models/qwen3-asr#sha256:" in text
+    assert "FAIL  asr" not in text

@@ -1,0 +1,84 @@
+"""Show the embedded models at work: a talk becomes captions in three languages, without a card.
+
+Examples:
+  serve the pages, play a talk of the package in real time, open its captions; Ctrl-C stops:
+    alignatt demo
+  translate the talk once, as fast as this machine can, to the terminal:
+    alignatt demo --once
+
+The models know only a small generated language. They show that the installation works, and are no
+evidence about real models.
+
+exit status: 0 done; 1 failed on the way; 2 nothing was started
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import threading
+import webbrowser
+from collections.abc import Sequence
+
+from alignatt_agent.config.command_line import page
+from alignatt_agent.config.resources import find_path
+
+CONFIG, TARGETS = "micro-low", ("de", "it", "zh")
+TALKS = ("micro_models/talks/talk-a.flac", "micro_models/talks/talk-b.flac")
+
+CHUNK = 1600
+"""Samples of a message: 100 ms."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
+    parser = argparse.ArgumentParser("alignatt demo", **page(__doc__))
+    parser.add_argument("--once", action="store_true", help="one talk to the terminal, then exit")
+    parser.add_argument("--port", type=int, default=8080, help="of the pages; default %(default)s")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    given = build_parser().parse_args(argv)
+    talks = [str(find_path(talk)) for talk in TALKS]
+    if given.once:
+        from alignatt_agent.live.cli import main as translate
+
+        return translate([talks[0], "--config", CONFIG, "--target", *TARGETS])
+    from alignatt_agent.serve.cli import main as serve
+
+    def begin(address: str) -> None:
+        threading.Thread(target=_play, args=(address, talks), daemon=True).start()
+        captions = f"{address}captions?room=demo&target=de"
+        print(f"{captions} shows two talks", flush=True)
+        if {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():  # else a browser in the terminal
+            webbrowser.open(captions)
+
+    os.environ.pop("ALIGNATT_TOKEN", None)  # on this machine only, for everybody on it
+    return serve(["--config", CONFIG, "--port", str(given.port)], begin)
+
+
+def _play(address: str, talks: Sequence[str]) -> None:
+    """Speak talks into a room of the server, in real time, until the server stops."""
+    from websockets.exceptions import ConnectionClosed
+    from websockets.sync.client import connect
+
+    from alignatt_agent.live import sources
+
+    server = f"ws{address.removeprefix('http')}ws"
+    start = {"type": "start", "targets": TARGETS, "room": "demo", "new": True}
+    for talk in talks:
+        with (
+            contextlib.suppress(ConnectionClosed),
+            connect(server, proxy=None, max_queue=None) as socket,
+            sources.opened(talk) as pieces,
+        ):
+            socket.send(json.dumps(start))
+            start["session"] = json.loads(socket.recv()).get("session")  # the next talk takes over
+            for chunk in sources.paced(sources.on_grid(pieces, CHUNK)):
+                socket.send((chunk * 32767).astype("<i2").tobytes())
+            socket.send(json.dumps({"type": "stop"}))
+            list(socket)  # all messages, to the end

@@ -1,0 +1,45 @@
+"""`alignatt demo`: talks go into a room in turn, their captions open."""
+
+from __future__ import annotations
+
+import pytest
+
+from alignatt_agent.serve import demo
+from tests.fakes import agent as fakes
+from tests.serve.live import Running, german, make_service
+
+
+def test_talks_are_spoken_into_a_room(tmp_path, monkeypatch):
+    monkeypatch.setattr("alignatt_agent.live.sources.paced", lambda chunks: chunks)
+    monkeypatch.setattr(demo, "TARGETS", ("de",))
+    talks = {12: tmp_path / "first.wav", 6: tmp_path / "second.wav"}
+    for words, path in talks.items():
+        fakes.write_talk(path, fakes.talk(words))
+    shown = []
+    for count in (1, 2):  # the second talk takes the place of the first
+        with Running(make_service(tmp_path)) as server:
+            demo._play(server.address, list(map(str, talks.values()))[:count])
+            shown.append(server.get("/transcript?room=demo&target=de&format=txt")[2].rstrip())
+    assert shown == [german(12), german(6)]
+
+
+@pytest.mark.parametrize("screen", [None, ":0"])
+def test_the_page_opens_where_there_is_a_screen(monkeypatch, capsys, screen):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr(demo, "_play", lambda address, talks: None)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.delenv("DISPLAY", raising=False)
+    if screen:
+        monkeypatch.setenv("DISPLAY", screen)
+
+    def serve(argv, begin):
+        assert argv == ["--config", "micro-low", "--port", "8090"]
+        begin("http://127.0.0.1:8090/")
+        return 0
+
+    monkeypatch.setattr("alignatt_agent.serve.cli.main", serve)
+    assert demo.main(["--port", "8090"]) == 0
+    address = "http://127.0.0.1:8090/captions?room=demo&target=de"
+    assert opened == [address] * bool(screen)
+    assert address in capsys.readouterr().out
