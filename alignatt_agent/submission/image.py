@@ -25,7 +25,7 @@ from alignatt_agent.submission.bundle import PORT, Bundle, Facts, SubmissionErro
 TEMPLATES = Path(__file__).parent / "templates"
 
 _SOURCES = ("alignatt_agent", "agent_configs", "head_sets", "requirements")
-_SINGLE = ("pyproject.toml", "LICENSE", "README.md")
+_SINGLE = ("pyproject.toml", "LICENSE", "README.md", "Dockerfile")
 _IGNORED = shutil.ignore_patterns("__pycache__", "*.py[cod]", "*.nb[ci]", ".*")
 
 _JINJA = Environment(
@@ -52,8 +52,12 @@ def write_image(bundle: Bundle, systems: Mapping[SystemName, AgentConfig]) -> No
         shutil.copytree(CHECKOUT_ROOT / name, source / name, ignore=_IGNORED)
     for name in _SINGLE:
         shutil.copy2(CHECKOUT_ROOT / name, source / name)
-    for name in ("Dockerfile", ".dockerignore", "server.yaml"):
+    for name in (".dockerignore", "server.yaml"):
         shutil.copyfile(TEMPLATES / name.lstrip("."), bundle.image / name)
+    dockerfile = (CHECKOUT_ROOT / "Dockerfile").read_text(encoding="utf-8")
+    for default, here in (("KIND=server", "KIND=submission"), ("SOURCE=.", "SOURCE=source")):
+        dockerfile = dockerfile.replace(f"ARG {default}\n", f"ARG {here}\n")
+    (bundle.image / "Dockerfile").write_text(dockerfile, encoding="utf-8")
     for system, config in systems.items():
         path = bundle.image_agent(system)
         path.parent.mkdir(parents=True, exist_ok=True)

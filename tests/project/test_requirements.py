@@ -207,9 +207,8 @@ exit 1"""
 
 
 def test_the_image_installs_by_the_same_script():
-    template = ROOT / "alignatt_agent" / "submission" / "templates" / "Dockerfile"
-    dockerfile = template.read_text(encoding="utf-8")
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     assert 'RUN sh requirements/install.sh "${EXTRA}"' in dockerfile
-    assert re.search(r"^COPY source/requirements/ requirements/$", dockerfile, flags=re.M)
+    assert re.search(r"^COPY \${SOURCE}/requirements/ requirements/$", dockerfile, flags=re.M)
     (version,) = re.findall(r"^ARG PYTHON_IMAGE=python:(3\.\d+)", dockerfile, flags=re.M)
     assert version in PYTHONS

@@ -77,7 +77,7 @@ def test_the_wheel_holds_the_package_with_its_data_and_nothing_else(wheel):
         if path.is_file() and not {"__pycache__", "devset"} & set(path.parts)
     }
     assert held == expected
-    assert "alignatt_agent/submission/templates/Dockerfile" in held
+    assert "alignatt_agent/submission/templates/server.yaml" in held
     assert wheel.stat().st_size < 60 << 20  # the package index takes 100 MB
 
 

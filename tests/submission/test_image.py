@@ -20,10 +20,12 @@ from alignatt_agent.submission.bundle import (
     SystemName,
     read_server,
 )
-from alignatt_agent.submission.image import TEMPLATES, write_image
+from alignatt_agent.submission.image import write_image
 from alignatt_agent.submission.versions import DECIDING, image_pins
 
-DOCKERFILE = (TEMPLATES / "Dockerfile").read_text()
+ROOT = Path(__file__).resolve().parents[2]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+SUBMISSION = DOCKERFILE[DOCKERFILE.index(" AS submission") :]
 SYSTEM = SystemName("low", "en", "de")
 
 
@@ -43,8 +45,9 @@ def hadolint(path):
     )
 
 
-def test_dockerfile_passes_the_linter(micro):
-    result = hadolint(micro[0].image / "Dockerfile")
+@pytest.mark.parametrize("ours", [True, False])
+def test_dockerfile_passes_the_linter(micro, ours):
+    result = hadolint(ROOT / "Dockerfile" if ours else micro[0].image / "Dockerfile")
     assert result.returncode == 0, result.stdout
 
 
@@ -66,12 +69,49 @@ def test_the_linter_really_checks(tmp_path, good, bad, rule):
 
 
 def test_every_copied_file_is_in_the_context(micro):
-    image = micro[0].image
-    copies = re.findall(r"^COPY (?:--\S+ )*(.+)$", DOCKERFILE, flags=re.M)
-    sources = [source for line in copies for source in line.split()[:-1]]
-    assert len(sources) >= 7
-    for source in sources:
-        assert (image / source).exists(), source
+    for root, kind, source in ((ROOT, "server", "."), (micro[0].image, "submission", "source")):
+        text = (root / "Dockerfile").read_text()
+        assert f"\nARG KIND={kind}\nARG SOURCE={source}\n" in text
+        text = text.replace("${SOURCE}", source)
+        if kind == "server":  # its stages end before those of submissions
+            text = text.partition("FROM base AS weights-mounted")[0]
+        copies = re.findall(r"^COPY (?:--\S+ )*(.+)$", text, flags=re.M)
+        sources = [name for line in copies for name in line.split()[:-1]]
+        assert len(sources) >= 6
+        for name in sources:
+            assert (root / name).exists(), name
+
+
+def test_nobody_is_root_and_weights_are_a_volume():
+    assert DOCKERFILE.rstrip().endswith("FROM ${KIND}\nUSER 1000")
+    assert "VOLUME /weights" in DOCKERFILE
+    assert "urlopen('http://127.0.0.1:8080/health')" in DOCKERFILE
+
+
+class Compose(yaml.SafeLoader):
+    """YAML with the tags of Compose."""
+
+
+Compose.add_constructor("!reset", lambda *_: None)
+
+
+def test_compose_runs_commands_of_the_package(monkeypatch):
+    from alignatt_agent.serve.cli import build_parser, read_limits
+
+    text = (ROOT / "compose.yaml").read_text()
+    for name, value in re.findall(r"\$\{(\w+):[-?]([^}]*)\}", text):
+        text = re.sub(rf"\$\{{{name}:[-?][^}}]*\}}", value, text)
+    services = yaml.safe_load(text)["services"]
+    program, *words = services["alignatt"]["command"].split()
+    assert program == "serve"
+    monkeypatch.setenv("ALIGNATT_TOKEN", "secret")
+    limits = read_limits(build_parser().parse_args(words))
+    assert (limits.token, limits.origins) == ("secret", ("https://localhost",))
+    assert services["alignatt"]["volumes"] == ["weights:/weights"]
+    port = re.search(r"--to alignatt:(\d+)", services["caddy"]["command"]).group(1)
+    assert f"EXPOSE {port}" in DOCKERFILE
+    on_cpu = yaml.load((ROOT / "compose.cpu.yaml").read_text(), Compose)
+    assert on_cpu == {"services": {"alignatt": {"deploy": None}}}
 
 
 def test_the_context_is_complete(micro):
@@ -79,7 +119,7 @@ def test_the_context_is_complete(micro):
     source = bundle.image / "source"
     for name in ("alignatt_agent", "agent_configs", "head_sets", "requirements", "pyproject.toml"):
         assert (source / name).exists()
-    assert (source / "alignatt_agent" / "submission" / "templates" / "Dockerfile").is_file()
+    assert (source / "Dockerfile").is_file()
     assert not list(source.rglob("*.pyc"))
     assert not list(source.rglob("*.nbi"))
     # The paths of the configuration are found from the working directory of the container.
@@ -103,7 +143,7 @@ def test_entry_point_and_health_are_commands_of_the_package():
     from alignatt_agent.submission.cli import build_parser
 
     for instruction in ("ENTRYPOINT", "CMD"):
-        (line,) = re.findall(rf"^\s*{instruction} (\[.*\])$", DOCKERFILE, flags=re.M)
+        line = re.findall(rf"^\s*{instruction} (\[.*\])$", SUBMISSION, flags=re.M)[0]
         words = yaml.safe_load(line)
         start = words.index("alignatt")
         assert words[start + 1] == "submission"

@@ -1,9 +1,13 @@
-# The agent behind Simulstream's HTTP speech-processor server; one GPU of 80 GB.
+# One file for the live server and for submissions, with CUDA or without. In a checkout:
+#   docker build -t alignatt .                        the live server; weights are a volume at /weights
+#   docker build -t alignatt --build-arg EXTRA=cpu .  without a GPU, for the embedded micro models
+# `alignatt submission build` copies it with KIND=submission, the agent behind Simulstream's HTTP server:
 #   docker build -t NAME .                            weights mounted at /weights when it runs
 #   docker build -t NAME --build-arg WEIGHTS=baked .  weights copied from weights/ into the image
-#   docker build -t NAME --build-arg EXTRA=cpu .      without a GPU, for the embedded micro models
-# Needs BuildKit (the default since Docker 23): only the stage of the chosen WEIGHTS is built.
+# Needs BuildKit (the default since Docker 23): only the stages of the chosen KIND are built.
 ARG PYTHON_IMAGE=python:3.11.13-slim-bookworm
+ARG KIND=server
+ARG SOURCE=.
 ARG WEIGHTS=mounted
 
 FROM ${PYTHON_IMAGE} AS base
@@ -15,22 +19,20 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends g++ libc6-dev libnuma1 tini \
     && rm -rf /var/lib/apt/lists/*
 ARG EXTRA=cuda
+ARG SOURCE
 ENV PIP_NO_CACHE_DIR=1
 WORKDIR /opt/alignatt
 # The locked environment changes rarely, so it is a layer of its own below the source.
-COPY source/pyproject.toml source/LICENSE source/README.md ./
-COPY source/requirements/ requirements/
-COPY source/alignatt_agent/__init__.py alignatt_agent/__init__.py
+COPY ${SOURCE}/pyproject.toml ${SOURCE}/LICENSE ${SOURCE}/README.md ./
+COPY ${SOURCE}/requirements/ requirements/
+COPY ${SOURCE}/alignatt_agent/__init__.py alignatt_agent/__init__.py
 RUN sh requirements/install.sh "${EXTRA}"
-COPY source/ ./
-COPY server.yaml ./
-COPY systems/ systems/
+COPY ${SOURCE}/ ./
 RUN useradd --create-home --uid 1000 agent && mkdir -p /weights && chown agent /weights
 # FlashInfer's sampler would compile CUDA code at start-up; decoding is greedy and needs none of it.
 ENV PATH=/opt/alignatt/.venv/bin:${PATH} \
     HOME=/home/agent \
     HF_HOME=/weights/huggingface \
-    HF_HUB_OFFLINE=1 \
     HF_HUB_DISABLE_TELEMETRY=1 \
     VLLM_NO_USAGE_STATS=1 \
     VLLM_LOGGING_LEVEL=ERROR \
@@ -38,6 +40,20 @@ ENV PATH=/opt/alignatt/.venv/bin:${PATH} \
     PYTHONUNBUFFERED=1 \
     NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
+# Relative checkpoint paths of the configurations are looked up in the working directory.
+WORKDIR /weights
+EXPOSE 8080
+# Python turns SIGINT, not SIGTERM, into an orderly end: `docker stop` then stops the engines, too.
+STOPSIGNAL SIGINT
+
+FROM base AS server
+VOLUME /weights
+# 200 while streams can be served; until the engines are warm the container is "starting".
+HEALTHCHECK --interval=15s --timeout=10s --start-period=900s --retries=3 \
+    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8080/health')"]
+# Any command of alignatt may follow the name of the image: fetch default-low, doctor, demo --once.
+ENTRYPOINT ["tini", "--", "alignatt"]
+CMD ["serve", "--config", "default-low", "--host", "0.0.0.0"]
 
 FROM base AS weights-mounted
 
@@ -45,15 +61,16 @@ FROM base AS weights-baked
 COPY --chown=agent weights/ /weights/
 
 # hadolint ignore=DL3006
-FROM weights-${WEIGHTS}
-# Relative checkpoint paths of the configurations are looked up in the working directory.
-WORKDIR /weights
-USER 1000
-EXPOSE 8080
-# Python turns SIGINT, not SIGTERM, into an orderly end: `docker stop` then stops the engines, too.
-STOPSIGNAL SIGINT
+FROM weights-${WEIGHTS} AS submission
+COPY server.yaml /opt/alignatt/
+COPY systems/ /opt/alignatt/systems/
+ENV HF_HUB_OFFLINE=1
 # The port opens once the engines are loaded and warm; until then the container is "starting".
 HEALTHCHECK --interval=15s --timeout=10s --start-period=900s --retries=3 \
     CMD ["alignatt", "submission", "health"]
 # The name of a system follows, e.g. low/en-de; without one the known names are printed.
 ENTRYPOINT ["tini", "--", "alignatt", "submission", "serve", "--root", "/opt/alignatt"]
+
+# hadolint ignore=DL3006
+FROM ${KIND}
+USER 1000
