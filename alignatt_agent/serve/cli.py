@@ -107,6 +107,8 @@ def main(argv: Sequence[str] | None = None, begin: Callable[[str], None] | None 
     least, most = read_replicas(arguments)
     config = load_config(arguments.config, parse_overrides(arguments.overrides))
     resolved = resolve(config)
+    for item in limits.publish:
+        destination(item, [*resolved.head_sets, config.source_language])
     if cluster is not None:
         return serve_on_ray(arguments, resolved, limits, cluster, least, most)
     # These imports take seconds; an error in the command line comes first.
@@ -215,8 +217,6 @@ def read_limits(arguments: Namespace) -> Limits:
         parts = urlsplit(origin)
         if parts.scheme not in ("http", "https") or not parts.netloc or parts.path not in ("", "/"):
             raise ConfigError(f"--origin has to be like https://talks.example.org, got {origin!r}")
-    for item in arguments.publish:
-        destination(item)
     for name in ("max_speakers", "max_viewers", "idle", "keep"):
         if not getattr(arguments, name) > 0:  # nan, too
             option = name.replace("_", "-")

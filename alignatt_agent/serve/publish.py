@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from math import inf
@@ -27,14 +27,17 @@ LOGGER = logging.getLogger(__name__)
 TIMEOUT_S, LONGEST_S, STALE_S = 10.0, 30.0, 60.0
 
 
-def destination(text: str) -> tuple[str, str, str]:
-    """Return room, code of the language and address of ``ROOM:LANGUAGE=URL``."""
+def destination(text: str, known: Collection[str] = ()) -> tuple[str, str, str]:
+    """Return room, code of the language, one of the ``known``, and address of ROOM:LANGUAGE=URL."""
     name, _, url = text.partition("=")
     room, _, target = name.partition(":")
     if urlsplit(url).scheme not in ("http", "https"):
         raise ConfigError(f"--publish has to be like talk:de=https://..., got {name[:80]!r}=...")
     check_name(room)
-    return room, language(target).code, url
+    code = language(target).code
+    if known and code not in known:
+        raise ConfigError(f"--publish: expected one of {', '.join(known)}, got {code}")
+    return room, code, url
 
 
 async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: str) -> None:

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from starlette.testclient import TestClient
 
+from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.publish import destination
 from alignatt_agent.types import AlignAttError
@@ -84,6 +85,8 @@ def test_captions_are_posted_in_the_forms_of_both_platforms(tmp_path, platform, 
 def test_a_destination_has_a_room_a_language_and_an_address(text):
     with pytest.raises(AlignAttError):
         destination(text)
+    with pytest.raises(ConfigError, match="expected one of it, en, got de"):
+        destination("talk:de=https://a.example", ["it", "en"])
     assert destination("talk:German=https://a/?x=1") == ("talk", "de", "https://a/?x=1")
 
 
