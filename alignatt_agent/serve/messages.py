@@ -46,10 +46,16 @@ def warning(error: Exception, target: str | None = None) -> Message:
     return {"type": "error", "code": "step", "message": message, "target": target, "final": False}
 
 
-def interrupted() -> Message:
-    """Return the message of a stream that waits until its engines work again."""
-    text = "an engine failed and is started again; what is said meanwhile is kept"
-    return {"type": "error", "code": "engine", "message": text, "target": None, "final": False}
+INTERRUPTIONS = {
+    "engine": "an engine failed and is started again; what is said meanwhile is kept",
+    "speaker": "the speaker's connection was lost; the talk goes on when it is back",
+}
+
+
+def interrupted(code: str = "engine") -> Message:
+    """Return the message of a talk that waits for its engines or its speaker."""
+    text = INTERRUPTIONS[code]
+    return {"type": "error", "code": code, "message": text, "target": None, "final": False}
 
 
 def gap(start_s: float, end_s: float) -> Message:

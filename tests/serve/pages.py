@@ -22,8 +22,8 @@ window.WebSocket = class extends Original {
 STAND_IN = """
 delete window.SharedWorker
 window.EventSource = class {
-  constructor(url) { window.source = this; setTimeout(() => this.onopen()) }
-  close() {}
+  constructor(url) { window.source = this; this.url = `${url}`; setTimeout(() => this.onopen()) }
+  close() { this.closed = true }
 }
 window.WebSocket = class {
   static OPEN = 1

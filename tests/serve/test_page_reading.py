@@ -198,7 +198,7 @@ def test_no_word_of_captions_moves_sideways(opened, query):
 
 
 def test_viewers_read_everything_in_paragraphs_and_choose(opened):
-    page = opened("captions?room=talk")
+    page = opened("captions?room=talk", clock=True)
     languages = page.locator("#languages a")
     assert languages.all_text_contents() == ["Deutsch", "中文"]
     languages.first.click()
@@ -215,9 +215,21 @@ def test_viewers_read_everything_in_paragraphs_and_choose(opened):
     page.evaluate("tell({ type: 'error', code: 'engine', final: false })")
     until(page, "document.getElementById('state').textContent === 'interrupted'")
     page.evaluate("tell({ type: 'end' })")
+    until(page, "document.getElementById('state').textContent === 'paused'")
+    page.clock.fast_forward(601_000)
     until(page, "document.getElementById('state').textContent === 'over'")
     page.evaluate("source.onerror()")
     page.get_by_text("no connection; trying again").wait_for()
+    with page.expect_download() as found:
+        page.locator("#save").click()
+    assert found.value.suggested_filename == "talk.de.txt"
+    # A tab that nobody sees gives its connection up, and misses nothing.
+    hide = "Object.defineProperty(document, 'hidden', {{ value: {}, configurable: true }})"
+    for hidden in ("true", "false"):
+        page.evaluate(hide.format(hidden))
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        assert page.evaluate("!!source.closed") == (hidden == "true")
+    assert page.evaluate("new URL(source.url).searchParams.get('since')") == "talk.23"
     page.locator("#theme").select_option("dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(16, 22, 26)"
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

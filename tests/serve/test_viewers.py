@@ -103,6 +103,7 @@ def test_a_speaker_who_lost_the_connection_goes_on(server, service):
         last = first[-1]["id"]
     room = service.rooms.find(ready["room"])
     wait_until(lambda: not room.speaking)
+    assert list(room.messages())[-1]["code"] == "speaker"  # viewers are told
     with RemoteSocket(server.port) as socket:
         again = start(socket, session=ready["session"], since=last)
         assert (again["resumed"], again["room"]) == (True, ready["room"])

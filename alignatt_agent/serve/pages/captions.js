@@ -11,16 +11,18 @@ const query = new URLSearchParams(location.search)
 const room = query.get('room'), target = query.get('target'), rows = query.get('lines') ?? '2'
 const reading = rows === 'all' || !target
 const PARAGRAPH = 300 // characters, then the next sentence begins another one
-const STATES = { live: 'live', paused: 'paused', interrupted: 'interrupted', over: 'over' }
+const OVER = 600000 // ms after which a talk that does not go on is over
 
 const text = reading ? new Text($('text'), true, PARAGRAPH) : new Lines($('text'), Math.max(1, parseInt(rows) || 2))
 
-let state = ''
+let state = '', ending
 
 function show(kind) {
   state = kind
   $('state').className = kind === 'interrupted' ? 'error' : kind
-  $('state').textContent = STATES[kind] ?? ''
+  $('state').textContent = kind
+  clearTimeout(ending)
+  if (kind !== 'live') ending = setTimeout(() => show('over'), OVER)
 }
 
 const on = {
@@ -40,7 +42,7 @@ const on = {
   },
   gap: m => text.gap(m),
   error() { show('interrupted') },
-  end() { show('over') },
+  end() { show('paused') },
 }
 
 // Screen readers hear sentences.
@@ -73,8 +75,13 @@ if (reading) {
 }
 if (target) {
   $('lines').lang = $('spoken').lang = target
-  const asked = new URLSearchParams({ room, target, format: 'txt', ...query.has('token') && { token: query.get('token') } })
-  $('save').href = `transcript?${asked}`; $('save').hidden = false
+  $('save').hidden = false
+  $('save').onclick = () => { // needs no server, which may have forgotten the talk
+    const link = document.createElement('a'), paragraphs = [...$('text').querySelectorAll('p')].map(item => item.textContent.trim())
+    link.href = URL.createObjectURL(new Blob([paragraphs.join('\n\n'), '\n'], { type: 'text/plain' }))
+    link.download = `${room}.${target}.txt`
+    link.click()
+  }
 }
 if (!room) $('notice').textContent = 'Which room? Add ?room=NAME to the address.'
 else {

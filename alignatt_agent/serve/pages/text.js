@@ -1,6 +1,7 @@
 // Text that only grows, in paragraphs.
 const ENDS = /[.!?…。！？؟।]["”’»)）]*$/
 const PAUSE = 2 // seconds of silence after which a paragraph begins
+const LONGEST = 1500 // characters of a paragraph whose speech has no sentences
 const SECTION = 40 // paragraphs that a browser leaves out together while they are far away
 
 export class Text {
@@ -21,6 +22,7 @@ export class Text {
   }
 
   breaks(start) {
+    if (this.last.length > LONGEST) return true
     return ENDS.test(this.last.data.trimEnd()) && (this.last.length >= this.least || start - this.end > PAUSE)
   }
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError
+from starlette.websockets import WebSocketDisconnect
 
 from alignatt_agent.config.errors import Strict, explain
 from alignatt_agent.serve.access import RefusedError
-from alignatt_agent.serve.messages import DETAIL, Detail, refusal
+from alignatt_agent.serve.messages import DETAIL, Detail, interrupted, refusal
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.serve.service import Service, TalkRequest
 from alignatt_agent.serve.stream import SpeakerStream
@@ -91,6 +92,9 @@ async def _serve(connection: Connection, service: Service, start: Start) -> None
             await connection.run_stream(speech.stream, _listen(connection, speech.stream))
         except RefusedError as error:
             speech.room.publish(refusal(error))
+            raise
+        except WebSocketDisconnect:
+            speech.room.publish(interrupted("speaker"))
             raise
         end = {"type": "end", "audio_s": round(speech.stream.audio_s, 2)}
         speech.room.publish(end)
