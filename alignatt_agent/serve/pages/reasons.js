@@ -53,7 +53,8 @@ export class Held {
   turn() {
     this.timer = null
     const found = this.next()
-    if (found[0] !== this.shown) this.since = performance.now()
+    if (found[0] === this.shown) return
+    this.since = performance.now()
     this.shown = found[0]
     this.show(...found)
   }
