@@ -14,12 +14,11 @@ from tabulate import tabulate
 from alignatt_agent.calibration import contamination, pairs_file
 from alignatt_agent.calibration.align import add_options, build_aligner, not_aligned
 from alignatt_agent.calibration.chat_model import AlignerError, ChatAligner
-from alignatt_agent.calibration.explain import Reconstruction, explain
 from alignatt_agent.calibration.head_set_file import write
 from alignatt_agent.calibration.merge import load_scored, losses, merge
 from alignatt_agent.calibration.pairs import Pairs, PairsError, without_repeats
 from alignatt_agent.calibration.pairs_file import read_pairs
-from alignatt_agent.calibration.row_reader import ENGINES, open_reader
+from alignatt_agent.calibration.row_reader import ENGINES
 from alignatt_agent.calibration.select_heads import (
     Calibrated,
     CalibrationPlan,
@@ -32,25 +31,21 @@ from alignatt_agent.config.agent_config import (
     ConfigError,
     ModelConfig,
     load_config,
-    parse_overrides,
 )
-from alignatt_agent.config.command_line import page, refuse_renamed, shared_options
+from alignatt_agent.config.command_line import page, refuse_renamed
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.resolved import head_set_for, readout_for
 from alignatt_agent.config.sections import PromptConfig
 from alignatt_agent.evaluation.cache import ResultCache
-from alignatt_agent.translation.prompt import PromptBuilder
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Build the command line: ``run``, ``merge`` and ``explain``."""
+    """Build the command line: ``run`` and ``merge``."""
     parser = argparse.ArgumentParser("alignatt calibrate", **page(__doc__))
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     pairs_format = f"\n\n{page(pairs_file.__doc__)['epilog']}"
     for run, options in (
         (_run, run_options),
         (_merge, _merge_options),
-        (_explain, explain_options),
     ):
         shown = page(run.__doc__)
         shown["epilog"] += pairs_format * (run is _run)
@@ -98,22 +93,6 @@ def _merge_options(parser: argparse.ArgumentParser) -> None:
     add("--judge", nargs="+", default=[], metavar="SET", help=text)
     add("--keep", type=int, default=8, metavar="K", help="heads in the set; 8")
     add("--output", type=Path, required=True, metavar="FILE", help="the head set")
-
-
-def explain_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``explain``."""
-    add = parser.add_argument
-    add("text", help="source sentence as transcribed so far")
-    shared_options(
-        parser,
-        "set",
-        config={"required": True},
-        target={"required": True, "nargs": None, "help": "target language, code or name"},
-    )
-    text = "leading words that the policy may rely on; default: all"
-    add("--accessible", type=int, metavar="N", help=text)
-    add("--prefix", default="", metavar="TEXT", help="translation that is already emitted")
-    add("--engine", choices=ENGINES, default="transformers")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -253,41 +232,3 @@ def _merge(arguments: argparse.Namespace) -> int:
     print(tabulate(rows, ["direction", "own heads", "merged", ""], floatfmt=".3f"))
     print(f"mean Translation Score of {len(heads)} heads; written: {arguments.output}")
     return 0
-
-
-def _explain(arguments: argparse.Namespace) -> int:
-    r"""Draft once and show which source words each word attends to and what the gate accepts.
-
-    Example:
-      alignatt calibrate explain "We have trained the large model that our students should" \
-          --config micro-low --target de --accessible 7 --prefix "Wir haben"
-    """
-    print(explained(arguments))
-    return 0
-
-
-def explained(arguments: argparse.Namespace) -> Reconstruction:
-    """Draft once on the engine that was asked for."""
-    config = load_config(arguments.config, parse_overrides(arguments.overrides))
-    source, target = language(config.source_language), language(arguments.target)
-    words = arguments.text.split()
-    accessible = len(words) if arguments.accessible is None else arguments.accessible
-    if not words or not 1 <= accessible <= len(words):
-        raise ConfigError(
-            f"--accessible {accessible}: expected 1 to {len(words)} words of the text"
-        )
-    readout = readout_for(config, head_set_for(config, source, target.code), target)
-    model = config.models.translation
-    with open_reader(arguments.engine, model, readout.heads) as loaded:
-        return explain(
-            loaded.reader,
-            loaded.tokenizer,
-            PromptBuilder.of(loaded.tokenizer, config.prompt, source, target),
-            readout,
-            config.policy_for(target.code).alone(),
-            words,
-            accessible,
-            arguments.prefix,
-            spaced=target.spaced,
-            max_tokens=config.max_draft_tokens,
-        )

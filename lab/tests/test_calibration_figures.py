@@ -11,8 +11,10 @@ import pytest
 from alignatt_agent.calibration.head_scores import RowScores
 from alignatt_agent.evaluation.plots import FigureError
 from alignatt_agent.evaluation.statistics import Estimate
-from lab.calibration_figures import draw_reconstruction, heat_map, main, score_by_k
-from tests.calibration.test_explain import explained
+from lab.calibration_figures import heat_map, main, score_by_k
+from lab.explain.__main__ import main as explain_main
+from lab.explain.figure import draw_reconstruction
+from lab.tests.test_explain import explained
 
 
 def scores():
@@ -76,9 +78,9 @@ def test_the_commands_draw_what_they_found(tmp_path, capsys):
     head_set, draft = tmp_path / "one.json", tmp_path / "draft"
     model = ("--target", "de", "--engine", "transformers")
     pairs = ("--pairs", "micro:8:77", "--output", str(head_set))
-    assert main(["run", "--config", "micro-low", *model, *pairs]) == 0
+    assert main(["--config", "micro-low", *model, *pairs]) == 0
     text = ("We have trained the large model", "--accessible", "5")
-    assert main(["explain", *text, "--config", "micro-low", *model, "--figure", str(draft)]) == 0
+    assert explain_main([*text, "--config", "micro-low", *model, "--figure", str(draft)]) == 0
     drawn = {path.stem for path in tmp_path.glob("*.svg")}
     assert drawn == {"one-heads", "one-top-k", "draft"}
     assert "draft.png" in capsys.readouterr().out

@@ -15,7 +15,7 @@ def main(arguments):
 
 @pytest.mark.parametrize(
     ("command", "words"),
-    [("run", ["Pharaoh pairs", '"# evaluation"', "micro:N[:SEED]"]), ("explain", ["--prefix"])],
+    [("run", ["Pharaoh pairs", '"# evaluation"', "micro:N[:SEED]"]), ("merge", ["--judge"])],
 )
 def test_every_command_has_help_with_an_example(capsys, command, words):
     for given in ([], [command]):

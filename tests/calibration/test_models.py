@@ -120,18 +120,6 @@ def test_alignments_from_an_endpoint(capsys, tmp_path):
     assert "the endpoint answered: " in out
 
 
-def test_one_draft_is_explained(capsys, tmp_path):
-    text = "We have trained the large model that our students should compare."
-    command = ["calibrate", "explain", text, "--config", "micro-low", "--target", "de"]
-    command += ["--accessible", "7", "--set", "policy.border_margin=0", "--prefix", "Wir haben"]
-    assert main(command) == 0
-    out = capsys.readouterr().out
-    assert "Wir haben > das große" in out
-    assert "source-frontier" in out
-    words = [line.split()[:2] for line in out.splitlines() if line.endswith("%")]
-    assert words[:2] == [["das", "the"], ["große", "large"]]
-
-
 def test_only_layers_with_attention_of_a_hybrid_are_read(tmp_path):
     heads = write_hybrid(tmp_path).config.num_attention_heads
     with open_reader("transformers", ModelConfig(path=str(tmp_path))) as loaded:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from alignatt_agent.calibration.explain import explain
 from alignatt_agent.policy import AlignAtt, HoldN
 from alignatt_agent.types import AttentionRows, Draft, Prompt, StopReason
 from alignatt_agent.types.engines import Readout
+from lab.explain.__main__ import main
+from lab.explain.reconstruction import explain
 from tests.fakes.models import PieceTokenizer
 
 SOURCE = ["We", "train", "large", "models."]
@@ -100,3 +101,15 @@ def test_the_accepted_translation_is_part_of_the_request():
 def test_as_many_accessible_words_as_a_draft_needs(accessible):
     with pytest.raises(ValueError, match=f"{accessible} of 4 source words cannot be accessible"):
         explained(accessible=accessible)
+
+
+def test_one_draft_is_explained(capsys, tmp_path):
+    text = "We have trained the large model that our students should compare."
+    command = [text, "--config", "micro-low", "--target", "de"]
+    command += ["--accessible", "7", "--set", "policy.border_margin=0", "--prefix", "Wir haben"]
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert "Wir haben > das große" in out
+    assert "source-frontier" in out
+    words = [line.split()[:2] for line in out.splitlines() if line.endswith("%")]
+    assert words[:2] == [["das", "the"], ["große", "large"]]

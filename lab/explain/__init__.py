@@ -1,0 +1,1 @@
+"""One draft in detail: the request, its tokens, where each word attends to."""

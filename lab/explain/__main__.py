@@ -1,0 +1,86 @@
+r"""Draft once and show which source words each word attends to and what the gate accepts.
+
+Example:
+  python -m lab.explain "We have trained the large model that our students should" \
+      --config micro-low --target de --accessible 7 --prefix "Wir haben" --figure outputs/draft
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from alignatt_agent.calibration.row_reader import ENGINES, open_reader
+from alignatt_agent.config.agent_config import ConfigError, load_config, parse_overrides
+from alignatt_agent.config.command_line import shared_options
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.resolved import head_set_for, readout_for
+from alignatt_agent.evaluation.plots import pyplot
+from alignatt_agent.translation.prompt import PromptBuilder
+from lab.commands import parser
+from lab.explain.figure import draw_reconstruction
+from lab.explain.reconstruction import Reconstruction, explain
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
+    options = parser("lab.explain", __doc__)
+    add = options.add_argument
+    add("text", help="source sentence as transcribed so far")
+    shared_options(
+        options,
+        "set",
+        config={"required": True},
+        target={"required": True, "nargs": None, "help": "target language, code or name"},
+    )
+    text = "leading words that the policy may rely on; default: all"
+    add("--accessible", type=int, metavar="N", help=text)
+    add("--prefix", default="", metavar="TEXT", help="translation that is already emitted")
+    add("--engine", choices=ENGINES, default="transformers")
+    add("--figure", type=Path, metavar="STEM", help="draw it to STEM.png and STEM.svg")
+    return options
+
+
+def _explained(arguments: argparse.Namespace) -> Reconstruction:
+    config = load_config(arguments.config, parse_overrides(arguments.overrides))
+    source, target = language(config.source_language), language(arguments.target)
+    words = arguments.text.split()
+    accessible = len(words) if arguments.accessible is None else arguments.accessible
+    if not words or not 1 <= accessible <= len(words):
+        raise ConfigError(
+            f"--accessible {accessible}: expected 1 to {len(words)} words of the text"
+        )
+    readout = readout_for(config, head_set_for(config, source, target.code), target)
+    model = config.models.translation
+    with open_reader(arguments.engine, model, readout.heads) as loaded:
+        return explain(
+            loaded.reader,
+            loaded.tokenizer,
+            PromptBuilder.of(loaded.tokenizer, config.prompt, source, target),
+            readout,
+            config.policy_for(target.code).alone(),
+            words,
+            accessible,
+            arguments.prefix,
+            spaced=target.spaced,
+            max_tokens=config.max_draft_tokens,
+        )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    arguments = build_parser().parse_args(argv)
+    if arguments.figure:
+        pyplot()  # refuses now, not after the model is loaded
+    print(found := _explained(arguments))
+    if arguments.figure:
+        title = f"{arguments.config}, {arguments.target}"
+        drawn = draw_reconstruction(found, title, arguments.figure)
+        print("\n".join(f"figure  {path}" for path in drawn))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
