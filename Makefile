@@ -12,7 +12,7 @@ STAMP := .venv/.ready-$(EXTRA)
 OUTPUT = outputs/$(if $(filter micro,$(MODELS)),,$(MODELS)-)dev-
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev-low dev-high test test-lab lint measure parity rehearse bench results doctor curves submission setup-comet setup-browser film micro-models micro-heads clean
+.PHONY: help setup dev-low dev-high test test-lab lint measure parity rehearse bench results doctor curves submission setup-comet setup-browser docs film micro-models micro-heads clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -79,6 +79,11 @@ setup-comet: ## create .venv-comet, an environment of its own for COMET and XCOM
 setup-browser: ## install Chromium, for the tests of the live page (Debian, Ubuntu)
 	@sh requirements/install-chromium.sh
 
+docs: ## build the documentation as a site in build/site, in an environment of its own
+	@PYTHON="$(PYTHON)" sh requirements/install-docs.sh
+	@.venv-docs/bin/python -m lab.docs_site build/site-source
+	@.venv-docs/bin/zensical build --strict --clean --config-file mkdocs.yml
+
 film: $(STAMP) setup-browser ## film the live page on the embedded models, for the README
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.serve.film docs/page.gif
 
@@ -94,4 +99,4 @@ micro-heads: $(STAMP) ## calibrate the head sets of the embedded translation mod
 		cp outputs/head_sets/$$model-en-$$target.json head_sets/ || exit; done; done
 
 clean: ## remove .venv, outputs and caches
-	rm -rf .venv .venv-comet outputs build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-comet .venv-docs outputs build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,152 @@
+"""Write the sources of the documentation site: `python -m lab.docs_site FOLDER`, see `make docs`.
+
+The pages of ``docs/`` and the README with what they link to, a reference from the docstrings, and
+a page of what the doctor's checks say. Needs the standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+REFERENCE = {
+    "The agent": "alignatt_agent.agent",
+    "Configuration": "alignatt_agent.config.agent_config",
+    "Sections of a configuration": "alignatt_agent.config.sections",
+    "Policies": "alignatt_agent.policy.base",
+    "The AlignAtt gate": "alignatt_agent.policy.alignatt",
+    "Streams with several targets": "alignatt_agent.cascade.stream",
+    "Types": "alignatt_agent.types",
+    "Head sets": "alignatt_agent.config.head_sets",
+}
+"""Headings of the reference, and the modules below them."""
+
+COLORS = """[data-md-color-scheme=default] { --md-accent-fg-color: #3340b5; }
+[data-md-color-scheme=slate] { --md-accent-fg-color: #a3b1ff; }
+"""
+"""Colors with the contrast that readers need; the theme's have 3.75 and 4.21."""
+
+CHECKS = ("machine_checks", "config_checks", "engine_checks")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
+    parser = argparse.ArgumentParser("python -m lab.docs_site", description=__doc__)
+    parser.add_argument("folder", type=Path, help="sources of the site; replaced")
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Write the sources; returns the exit status."""
+    folder = build_parser().parse_args(argv).folder
+    shutil.rmtree(folder, ignore_errors=True)
+    pages = {
+        ROOT / "README.md": Path("index.md"),
+        ROOT / "CONTRIBUTING.md": Path("contributing.md"),
+    }
+    pages |= {path: path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")}
+    for path, page in pages.items():
+        write(folder / page, linked(path, page, pages, folder))
+    reference = "".join(f"\n## {title}\n\n::: {module}\n" for title, module in REFERENCE.items())
+    write(folder / "reference.md", f"# Python reference\n{reference}")
+    write(folder / "troubleshooting.md", troubleshooting())
+    write(folder / "colors.css", COLORS)
+    return 0
+
+
+def write(path: Path, text: str) -> None:
+    """Write a page and the folders above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def linked(path: Path, page: Path, pages: dict[Path, Path], folder: Path) -> str:
+    """Return a page whose links lead to pages of the site, or to copies of files below ``files/``.
+
+    A link to a folder becomes its text.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        text, link, anchor = match.groups("")
+        target = (path.parent / link).resolve()
+        if target.is_dir():
+            return text.strip("![]")
+        inside = pages.get(target)
+        if inside is None:
+            inside = Path("files") / target.relative_to(ROOT)
+            (folder / inside).parent.mkdir(parents=True, exist_ok=True)
+            name = inside if inside.suffix != ".md" else inside.with_suffix(".txt")
+            shutil.copyfile(target, folder / name)
+            inside = name
+        return f"{text}({Path(os.path.relpath(inside, page.parent)).as_posix()}{anchor})"
+
+    pattern = r"(!?\[[^\]]*\])\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)"
+    return re.sub(pattern, replace, path.read_text(encoding="utf-8"))
+
+
+def troubleshooting() -> str:
+    """Return the page of all checks that can fail or warn, with what the doctor says to do."""
+    lines = [
+        "# Troubleshooting",
+        "",
+        "`alignatt doctor --config NAME` runs these checks and prints the fix of each that fails. "
+        "This page is made from its source; … stands for what it finds on a machine.",
+        "",
+        "| Check | Found | Fix |",
+        "|---|---|---|",
+    ]
+    for module in CHECKS:
+        source = ROOT / "alignatt_agent" / "doctor" / f"{module}.py"
+        rows = dict.fromkeys(checks(ast.parse(source.read_text(encoding="utf-8"))))
+        lines += [
+            f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows
+        ]
+    return "\n".join([*lines, ""])
+
+
+def checks(tree: ast.Module) -> Iterator[tuple[str, str, str]]:
+    """Yield name, finding and fix of every check in a module that can fail or warn."""
+    for function in (item for item in ast.walk(tree) if isinstance(item, ast.FunctionDef)):
+        known: dict[str, list[tuple[int, ast.expr]]] = {}
+        for item in ast.walk(function):
+            if isinstance(item, ast.Assign):
+                for target in item.targets:
+                    names, values = [target], [item.value]
+                    if isinstance(target, ast.Tuple) and isinstance(item.value, ast.Tuple):
+                        names, values = target.elts, item.value.elts
+                    for name, value in zip(names, values, strict=False):
+                        if isinstance(name, ast.Name):
+                            known.setdefault(name.id, []).append((item.lineno, value))
+        for call in ast.walk(function):
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Check":
+                cells = [said(argument, known, call.lineno) for argument in call.args]
+                if len(cells) == 4 and cells[1] in ("FAIL", "warn") and cells[3] not in ("", "…"):
+                    yield cells[0], cells[2], cells[3]
+
+
+def said(value: ast.expr, known: dict[str, list[tuple[int, ast.expr]]], line: int) -> str:
+    """Return the text of an expression; … where it depends on the machine."""
+    if isinstance(value, ast.Constant):
+        return str(value.value)
+    if isinstance(value, ast.JoinedStr):
+        parts = (x.value if isinstance(x, ast.FormattedValue) else x for x in value.values)
+        return "".join(said(part, {}, line) for part in parts)
+    if isinstance(value, ast.Name):
+        before = [(at, text) for at, text in known.get(value.id, []) if at <= line]
+        return said(before[-1][1], {}, line) if before else "…"
+    if isinstance(value, ast.IfExp):
+        return said(value.body, known, line)
+    if isinstance(value, ast.BinOp):
+        return said(value.left, known, line) + said(value.right, known, line)
+    return "…"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
