@@ -24,8 +24,8 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from alignatt_agent.config.agent_config import ModelConfig, load_config
 from alignatt_agent.config.checkpoints import (
@@ -39,6 +39,9 @@ from alignatt_agent.config.command_line import page
 from alignatt_agent.config.resources import known_resources
 from alignatt_agent.engine.memory_plan import planned
 
+PART = ".incomplete"
+"""Suffix of a file that is being downloaded, as the hub's client calls it."""
+
 
 class FetchError(CheckpointError):
     """A download failed; the same command resumes it."""
@@ -46,23 +49,16 @@ class FetchError(CheckpointError):
     exit_status = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(NamedTuple):
     """A weight file: its address, its place in the cache (its SHA-256 is the name), its bytes."""
 
     url: str
     blob: Path
     size: int
 
-    @property
-    def part(self) -> Path:
-        """What was downloaded so far."""
-        return self.blob.with_name(f"{self.blob.name}.incomplete")
-
-    @property
     def missing(self) -> int:
         """Bytes still to be downloaded."""
-        there = [path for path in (self.blob, self.part) if path.exists()]
+        there = [path for path in (self.blob, self.blob.with_suffix(PART)) if path.exists()]
         return self.size - (there[0].stat().st_size if there else 0)
 
     def fetch(self) -> None:
@@ -71,7 +67,7 @@ class Weights:
         from huggingface_hub.utils._headers import build_hf_headers
 
         self.blob.parent.mkdir(parents=True, exist_ok=True)
-        with self.part.open("ab+") as file:
+        with self.blob.with_suffix(PART).open("ab+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # a second command waits for the first
             if self.blob.exists():
                 return
@@ -79,13 +75,12 @@ class Weights:
             http_get(self.url, file, resume_size=there, headers=headers, expected_size=self.size)
             file.seek(0)
             if hashlib.file_digest(file, "sha256").hexdigest() != self.blob.name:
-                self.part.unlink()
+                Path(file.name).unlink()
                 raise FetchError(f"{self.url} came damaged and was deleted; run the command again")
-            self.part.rename(self.blob)
+            Path(file.name).rename(self.blob)
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """A checkpoint on the hub: its commit, the bytes of all its files, its weight files."""
 
     model: ModelConfig
@@ -93,16 +88,14 @@ class Checkpoint:
     size: int
     weights: tuple[Weights, ...]
 
-    @property
     def missing(self) -> int:
         """Bytes of weights still to be downloaded."""
-        return sum(file.missing for file in self.weights)
+        return sum(file.missing() for file in self.weights)
 
 
 def look_up(model: ModelConfig) -> Checkpoint:
     """Ask the hub for the files of a checkpoint, and whether this user may have them."""
-    from huggingface_hub import HfApi, hf_hub_url
-    from huggingface_hub.constants import HF_HUB_CACHE
+    from huggingface_hub import HfApi, constants, hf_hub_url
     from huggingface_hub.file_download import repo_folder_name
     from huggingface_hub.utils._paths import filter_repo_objects
 
@@ -111,13 +104,14 @@ def look_up(model: ModelConfig) -> Checkpoint:
         info = HfApi().model_info(model.path, revision=model.revision, files_metadata=True)
     found, commit = info.siblings or [], info.sha or "main"
     kept = [*filter_repo_objects(found, ignore_patterns=NOT_FETCHED, key=lambda x: x.rfilename)]
-    blobs = Path(HF_HUB_CACHE, repo_folder_name(repo_id=model.path, repo_type="model"), "blobs")
-    weights = [
+    cache = repo_folder_name(repo_id=model.path, repo_type="model")
+    blobs = Path(constants.HF_HUB_CACHE, cache, "blobs")
+    weights = tuple(
         Weights(hf_hub_url(model.path, x.rfilename, revision=commit), blobs / x.lfs.sha256, x.size)
         for x in kept
         if x.lfs and x.size
-    ]
-    return Checkpoint(model, commit, sum(file.size or 0 for file in kept), tuple(weights))
+    )
+    return Checkpoint(model, commit, sum(file.size or 0 for file in kept), weights)
 
 
 @contextmanager
@@ -125,42 +119,38 @@ def _explained(model: ModelConfig) -> Iterator[None]:
     """Turn errors of the hub into ours."""
     from huggingface_hub import constants, errors
 
-    address = f"{constants.ENDPOINT}/{model.path}"
+    address, login = f"{constants.ENDPOINT}/{model.path}", "run `hf auth login` (or set HF_TOKEN)"
     try:
         yield
     except FetchError:
         raise
     except errors.GatedRepoError:
-        raise CheckpointError(
-            f"{title(model)}: its license has to be accepted first: open {address}, accept it, "
-            "then run `hf auth login` (or set HF_TOKEN) and this command again"
-        ) from None
-    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
-        what = "revision" if isinstance(error, errors.RevisionNotFoundError) else "repository"
-        raise CheckpointError(
-            f"{title(model)}: {address} has no such {what}, or it is private: correct it, or run "
-            "`hf auth login` with an account that may read it"
-        ) from None
+        reason = f"its license has to be accepted first: open {address}, accept it, {login}"
+    except errors.RepositoryNotFoundError:
+        reason = f"{address} has no such repository, or it is private: correct the id, or {login}"
+    except errors.RevisionNotFoundError:
+        reason = f"{address} has no such revision: correct it"
     except Exception as error:  # the HTTP library of the hub's client changes with its version
-        reason = str(error).strip().partition("\n")[0]
         raise FetchError(
-            f"{title(model)}: {address} failed ({type(error).__name__}: {reason}); check the "
+            f"{title(model)}: {address} failed ({type(error).__name__}: {error}); check the "
             "network, the proxy and HF_HUB_OFFLINE; the same command goes on where it stopped"
         ) from error
+    else:
+        return
+    raise CheckpointError(f"{title(model)}: {reason}, then run this command again")
 
 
 def require_disk(checkpoints: Sequence[Checkpoint]) -> str:
     """Return a line with what is to be downloaded and what is free; refuse where that is short."""
-    from huggingface_hub.constants import HF_HUB_CACHE
+    from huggingface_hub import constants
 
-    cache = Path(HF_HUB_CACHE)
+    cache = Path(constants.HF_HUB_CACHE)
     disk = next(folder for folder in (cache, *cache.absolute().parents) if folder.exists())
-    needed, free = sum(item.missing for item in checkpoints), shutil.disk_usage(disk).free
+    needed, free = sum(item.missing() for item in checkpoints), shutil.disk_usage(disk).free
     line = f"{_gb(needed)} to download, {_gb(free)} free in {cache}"
     if needed > free:
-        raise CheckpointError(
-            f"{line}: free {_gb(needed - free)} more, or set HF_HOME to a folder on a larger disk"
-        )
+        fix = f"free {_gb(needed - free)} more, or set HF_HOME to a folder on a larger disk"
+        raise CheckpointError(f"{line}: {fix}")
     return line
 
 
@@ -213,7 +203,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             continue
         found = look_up(model)
         checkpoints.append(found)
-        print(f"{model.path}@{found.commit}: {_gb(found.size)}, {_gb(found.missing)} missing")
+        print(f"{model.path}@{found.commit}: {_gb(found.size)}, {_gb(found.missing())} missing")
     if checkpoints:
         print(require_disk(checkpoints), flush=True)
     for item in [] if arguments.dry_run else checkpoints:

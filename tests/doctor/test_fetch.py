@@ -144,7 +144,7 @@ def test_sizes_come_first_then_the_files(hub, capsys, tmp_path):
     folder = locate_one(model)
     assert (folder / "model.safetensors").read_bytes() == WEIGHTS
     assert not (folder / "original").exists()
-    assert fetch.look_up(model).missing == 0
+    assert fetch.look_up(model).missing() == 0
 
 
 def test_a_killed_download_goes_on_inside_the_file(hub, tmp_path, monkeypatch):
@@ -168,7 +168,7 @@ def test_a_killed_download_goes_on_inside_the_file(hub, tmp_path, monkeypatch):
     hub.slow.set()
     hub.slow = None
     hub.asked.clear()
-    assert fetch.look_up(ModelConfig(path="someone/translator")).missing < len(WEIGHTS)
+    assert fetch.look_up(ModelConfig(path="someone/translator")).missing() < len(WEIGHTS)
     assert fetch.main([NAME]) == 0
     ranges = [span for kind, path, span in hub.asked if kind == "GET" and "store" in path]
     assert ranges == [f"bytes={there}-"]
