@@ -23,11 +23,11 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from alignatt_agent.config.agent_config import ModelConfig, load_config
+from alignatt_agent.config.agent_config import ConfigError, ModelConfig, load_config
 from alignatt_agent.config.checkpoints import (
     NOT_FETCHED,
     CheckpointError,
@@ -173,8 +173,11 @@ def models_of(names: Sequence[str]) -> list[ModelConfig]:
         path, _, revision = name.partition("@")
         models = [ModelConfig(path=path, revision=revision or None)]
         if not is_hub_id(models[0]) or name.endswith((".yaml", ".yml")):
-            config = planned(load_config(name))  # a small GPU has the smaller recognizer
-            models = [getattr(config, role) for role in config.roles]
+            config = load_config(name)
+            chosen = config.models
+            with suppress(ConfigError):  # of unknown size or too large: as written
+                chosen = planned(config)  # a small GPU has the smaller recognizer
+            models = [getattr(chosen, role) for role in chosen.roles]
         found |= {(model.path, model.revision): model for model in models}
     return list(found.values())
 

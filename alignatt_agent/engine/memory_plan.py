@@ -22,7 +22,7 @@ from alignatt_agent.config.machine import GIB, Gpu, gpus, installed
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.resources import known_resources
 from alignatt_agent.config.sections import AUTO, SHARE, written_shares
-from alignatt_agent.engine.model_sizes import sizes_of
+from alignatt_agent.engine.model_sizes import UnknownSizeError, sizes_of
 from alignatt_agent.engine.options import MAX_CONTEXT, MAX_STREAMS
 
 CONTEXT = 0.6 * GIB
@@ -200,7 +200,11 @@ def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True)
     Raises:
         ConfigError: the engines do not fit, or the size of a model is unknown.
     """
-    models = planned(config)
+    try:
+        models = planned(config)
+    except UnknownSizeError:
+        resolved.resolve(config, targets, live)  # names a missing checkpoint
+        raise
     engines = {role: getattr(models, role).engine for role in models.roles}
     asr = models.asr.model_copy(update={"engine": config.models.asr.engine})
     chosen = config.models.model_copy(update={"asr": asr})

@@ -13,8 +13,10 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSpeechSeq
 
 from alignatt_agent.cli import main
 from alignatt_agent.config.agent_config import ConfigError, ModelConfig, load_config
+from alignatt_agent.config.checkpoints import CheckpointError
 from alignatt_agent.config.machine import GIB, Gpu
 from alignatt_agent.config.resources import CHECKOUT_ROOT
+from alignatt_agent.doctor import fetch
 from alignatt_agent.engine import memory_plan
 from alignatt_agent.engine.memory_plan import FREE, plan
 from alignatt_agent.engine.model_sizes import PUBLISHED, UnknownSizeError, sizes, sizes_of
@@ -160,7 +162,15 @@ def test_a_card_is_planned_once_and_the_choice_is_resolved(monkeypatch, capsys):
     fits = r"Test: the engines take 29.* fit the configurations: .*hy-mt-1.8b-low.* GPU of 32 GiB"
     with pytest.raises(ConfigError, match=fits):
         memory_plan.resolve(load_config("translategemma-12b-low"))
+    paths = [model.path for model in fetch.models_of(["default-low", "translategemma-12b-low"])]
+    assert paths[0] == "Qwen/Qwen3-ASR-0.6B"
+    assert "google/translategemma-12b-it" in paths  # as written: it does not fit
+    monkeypatch.undo()
     memory_plan._card.cache_clear()
+    monkeypatch.setattr(memory_plan, "_card", lambda: card)
+    nowhere = load_config("default-low", {"models.translation.path": "nobody/nothing"})
+    with pytest.raises(CheckpointError, match="alignatt fetch nobody/nothing"):
+        memory_plan.resolve(nowhere.model_copy(update={"head_sets": {}}))
 
 
 def test_the_command(capsys):
