@@ -12,7 +12,7 @@ STAMP := .venv/.ready-$(EXTRA)
 OUTPUT = outputs/$(if $(filter micro,$(MODELS)),,$(MODELS)-)dev-
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev-low dev-high test test-lab lint measure parity rehearse bench results doctor curves submission setup-comet setup-browser docs film micro-models micro-heads clean
+.PHONY: help setup dev-low dev-high test test-lab lint measure parity rehearse bench results doctor curves submission setup-comet setup-browser docs film shots micro-models micro-heads clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -86,6 +86,9 @@ docs: ## build the documentation as a site in build/site, in an environment of i
 
 film: $(STAMP) setup-browser ## film the live page on the embedded models, for the README
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.serve.film docs/page.gif
+
+shots: $(STAMP) setup-browser ## photograph the live pages into outputs/shots; AXE=axe.min.js applies axe's rules
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.serve.shots outputs/shots $(AXE)
 
 micro-models: $(STAMP) ## rebuild the embedded models and dev set from nothing (hours on a laptop)
 	@$(BIN)/python -m lab.micro_world --output micro_models

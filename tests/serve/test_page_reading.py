@@ -121,11 +121,11 @@ def test_reasons_stay_and_say_whole_words(opened):
     why = page.locator(".why")
     for reason, expected in REASONS.items():
         page.evaluate("m => tell(m)", draft(reason))
-        page.clock.run_for(1600)
+        page.clock.run_for(1700)
         assert text(why) == expected
     page.evaluate("m => tell(m)", heard(accessible=4))
     page.evaluate("m => tell(m)", draft("source-frontier"))
-    page.clock.run_for(1600)
+    page.clock.run_for(1700)
     assert text(why) == "waiting for what comes after “written”"
     # Twenty reasons a second: each that is shown stays for 1.5 s.
     page.clock.pause_at(page.evaluate("Date.now()") / 1000 + 2)
@@ -136,7 +136,7 @@ def test_reasons_stay_and_say_whole_words(opened):
         shown.append(text(why))
     changes = [k for k in range(1, 100) if shown[k] != shown[k - 1]]
     assert len(changes) > 2
-    assert min(b - a for a, b in itertools.pairwise(changes)) >= 29
+    assert min(b - a for a, b in itertools.pairwise(changes)) >= 31
 
 
 def test_each_mark_means_one_thing_and_names_its_language(opened):

@@ -1,5 +1,5 @@
 // Why a translation waits, for people; each reason stays long enough to be read.
-const HOLD = 1500 // ms
+const HOLD = 1600 // ms
 
 const REASONS = {
   'source-frontier': (word, source, certain) => !source ? 'waiting for the next words'
@@ -40,14 +40,15 @@ export function technical(m, words) {
   return parts.join(' · ')
 }
 
-// Shows one thing after another, each at least so long; what comes faster is left out.
+// Shows one reason after another, each at least so long; what comes faster is left out.
 export class Held {
   constructor(show) { this.show = show; this.since = -HOLD; this.shown = ''; this.next = null }
 
   // make() returns what is shown, if its turn comes.
   put(make) {
     this.next = make
-    if (!this.timer) this.timer = setTimeout(() => this.turn(), Math.max(0, this.since + HOLD - performance.now()))
+    const stays = this.shown ? Math.max(0, this.since + HOLD - performance.now()) : 0
+    this.timer ??= setTimeout(() => this.turn(), stays)
   }
 
   turn() {

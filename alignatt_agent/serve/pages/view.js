@@ -61,8 +61,7 @@ export class View {
   }
 
   on_heard(m) {
-    // Those drafts were said, or taken back; the next ones come with their own reasons.
-    if (m.closed.length || !m.words.length) this.forget(!m.words.length)
+    if (m.closed.length || !m.words.length) this.forget() // those drafts were said, or taken back
     this.heard.heard(m)
   }
 
@@ -123,11 +122,11 @@ export class View {
     this.state('', 'done')
   }
 
-  // No draft waits; nor does anything else, if it is silent.
-  forget(silent) {
+  // No draft waits.
+  forget() {
     for (const { draft, why, detail } of this.columns.values()) {
       draft.replaceChildren(); detail.textContent = ''
-      if (silent) why.put(() => [''])
+      why.put(() => [''])
     }
     this.heard.forget()
   }
