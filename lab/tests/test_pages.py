@@ -35,7 +35,7 @@ GAPS = """(async () => {
   }
   requestAnimationFrame(frame)
   const sending = setInterval(() => say(number % 12 ? 'Wort' : 'Wort.'), 1000 / 60)
-  await new Promise(resolve => setTimeout(resolve, 10000))
+  await new Promise(resolve => setTimeout(resolve, 5000))
   clearInterval(sending)
   done = true
   return gaps.slice(1)
@@ -53,8 +53,8 @@ def test_three_hours_of_text_drop_no_frame(tmp_path, address):
         page.evaluate("tell(READY)")
         page.evaluate(FILL)
         page.wait_for_timeout(3000)
-        longest = [max(page.evaluate(GAPS)) for _ in range(3)]  # other programs only add to it
-    print(f"longest frame of each 10 s: {', '.join(f'{gap:.0f}' for gap in longest)} ms")
+        longest = [max(page.evaluate(GAPS)) for _ in range(5)]  # other programs only add to it
+    print(f"longest frame of each 5 s: {', '.join(f'{gap:.0f}' for gap in longest)} ms")
     assert min(longest) <= MOST_MS
 
 
