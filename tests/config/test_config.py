@@ -13,7 +13,7 @@ from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_co
 from alignatt_agent.config.head_sets import HeadSetError, load_head_set
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.config.resources import known_resources
-from alignatt_agent.config.sections import PromptConfig
+from alignatt_agent.config.sections import PromptConfig, SpeechConfig
 from alignatt_agent.policy import HoldN, WaitK
 from alignatt_agent.types import Access
 from tests.fakes.agent import FakeAgent, head_set, write_config
@@ -298,3 +298,11 @@ def test_shipped_sets_of_the_embedded_model_know_their_prompt():
     config = load_config("micro-low")
     for target, name in config.head_sets.items():
         assert load_head_set(name).prompt_sha256 == config.prompt.digest("en", target)
+
+
+def test_keys_of_the_last_minor_version_are_accepted_with_a_warning(monkeypatch):
+    monkeypatch.setattr(SpeechConfig, "deprecated", {"wait_ms": "hold_back_ms"})
+    with pytest.warns(UserWarning, match="wait_ms is called hold_back_ms now: write that"):
+        assert SpeechConfig(wait_ms=150).hold_back_ms == 150
+    with pytest.warns(UserWarning, match="wait_ms"):  # the new spelling wins
+        assert SpeechConfig(wait_ms=150, hold_back_ms=80).hold_back_ms == 80
