@@ -86,9 +86,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--keep", type=float, default=600.0, metavar="SECONDS", help=text)
     text = "post the captions of a room to YouTube or Zoom (docs/serve.md); repeatable"
     add("--publish", action="append", default=[], metavar="ROOM:LANGUAGE=URL", help=text)
-    text = (
-        "keep text, no audio, in this folder: talks and links outlive a restart; default: nowhere"
-    )
+    text = "keep text, no audio, in this folder: talks and links outlive a restart"
     add("--journal", type=Path, metavar="DIR", help=text)
     add_options(parser, "serve")
     text = "replicas of the engines: number, or minimum and maximum; needs --ray; default 1"

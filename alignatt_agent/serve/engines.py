@@ -24,9 +24,6 @@ from alignatt_agent.types import AlignAttError, EngineError
 
 LOGGER = logging.getLogger(__name__)
 
-RESTART_S = 900.0
-"""Time for dead engines to work again; streams that wait for longer end."""
-
 LONGEST_PAUSE_S = 60.0
 """Longest pause between two attempts to restart the engines."""
 
@@ -103,22 +100,18 @@ class _Latest:
         self._shared, self._role = shared, role
 
     def __getattr__(self, name: str) -> Any:
-        if self._shared.running is None:
+        if self._shared._engines is None:
             raise EngineError("the engines are being started")
-        return getattr(getattr(self._shared.running, self._role), name)
+        return getattr(getattr(self._shared._engines, self._role), name)
 
 
 class SharedEngines(EnginePool):
-    """Engines of this process, for all streams of a server.
-
-    Attributes:
-        running: ``None`` while they start.
-    """
+    """Engines of this process, for all streams of a server."""
 
     def __init__(self, resolved: Resolved, loader: EngineLoader) -> None:
         super().__init__(resolved)
         self._loader = loader
-        self.running: loading.Engines | None = None
+        self._engines: loading.Engines | None = None
         self._restarting: asyncio.Task[None] | None = None
 
     def load(self) -> None:
@@ -126,7 +119,7 @@ class SharedEngines(EnginePool):
         self.state = "starting"
         engines = self._loader.load(self.resolved)
         self.resolved.check_shape(engines.num_layers, engines.num_heads)
-        self.running = engines
+        self._engines = engines
         self.state, self.error = "ok", None
 
     def healthy(self) -> bool:
@@ -149,23 +142,23 @@ class SharedEngines(EnginePool):
 
     def engines(self) -> loading.Engines:
         """Return the engines, or raise ``RefusedError`` while they start."""
-        if self.running is None or not self.healthy():
+        if self._engines is None or not self.healthy():
             reason = f" ({self.error})" if self.error else ""
             raise RefusedError("engine", f"the engines are being started{reason}: try again", LATER)
-        return self.running
+        return self._engines
 
     def restart_dead(self) -> None:
         """Restart dead engines in the background."""
         if self.state == "ok" and not self._loader.alive():
             LOGGER.error("an engine died; the engines are restarted")
-            self.state, self.running = "starting", None
+            self.state, self._engines = "starting", None
             self._restarting = asyncio.create_task(self._restart())
 
     async def revive(self) -> bool:
-        """Wait until dead engines work again; returns whether they do in time."""
+        """Wait until dead engines work again; returns whether they do."""
         self.restart_dead()
         if self._restarting is not None:
-            await asyncio.wait({self._restarting}, timeout=RESTART_S)
+            await asyncio.wait({self._restarting})
         return self.healthy()
 
     async def _restart(self) -> None:

@@ -10,7 +10,9 @@ import json
 import logging
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from alignatt_agent.config.errors import ConfigError
@@ -22,13 +24,12 @@ class Journal:
     """The files of a folder that only this server uses; ``None``: nothing is written."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder = folder
+        self.folder = folder and folder.absolute()
         self._broken: set[str] = set()
         if folder is not None:
             try:
                 folder.mkdir(0o700, parents=True, exist_ok=True)
-                self._write(folder / "check", b"")
-                (folder / "check").unlink()
+                TemporaryFile(dir=folder).close()
             except OSError as error:
                 problem = f"{error.strerror}: expected a folder that can be written"
                 raise ConfigError(f"--journal {folder}: {problem}") from None
@@ -39,7 +40,10 @@ class Journal:
             return
         data = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines).encode()
         try:
-            self._write(self.folder / f"{talk}.jsonl", data)
+            with open(
+                self.folder / f"{talk}.jsonl", "ab", opener=partial(os.open, mode=0o600)
+            ) as file:
+                file.write(data)
         except OSError as error:
             self._broken.add(talk)
             LOGGER.error("the journal of a talk ends here, the talk goes on: %s", error)
@@ -59,7 +63,3 @@ class Journal:
                 yield path.stem, [json.loads(line) for line in data[:whole].split(b"\n")[:-1]]
             except ValueError as error:
                 LOGGER.error("%s is left out: %s", path, error)
-
-    def _write(self, path: Path, data: bytes) -> None:
-        with open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-            file.write(data)

@@ -58,11 +58,6 @@ def interrupted(code: str = "engine") -> Message:
     return {"type": "error", "code": code, "message": text, "target": None, "final": False}
 
 
-def gap(start_s: float, end_s: float) -> Message:
-    """Return the message of speech that was lost, at most between two times of the talk."""
-    return {"type": "gap", "start": round(start_s, 2), "end": round(end_s, 2)}
-
-
 def refusal(error: RefusedError) -> Message:
     """Return the message of a stream that cannot go on."""
     return {"type": "error", "code": error.code, "message": str(error), "final": True}

@@ -87,10 +87,7 @@ class Room:
                 self._keep(line)
 
     def publish(self, *found: Message, tail: Message | None = None) -> list[str]:
-        """Send messages to all viewers and keep them; returns the ids of the events.
-
-        ``tail`` is the state of the talk after them.
-        """
+        """Send messages to all viewers and keep them, and the state after them; returns ids."""
         self.tail = tail or self.tail
         self._journal.append(self._talk, *found, self.tail)
         ids = [self._keep(message) for message in found]
@@ -167,10 +164,7 @@ def check_name(name: str) -> None:
 
 
 class Rooms:
-    """The rooms of a server; the text of an empty one is kept for ``keep_s`` seconds.
-
-    A ``journal`` gives back the talks of a server before, and keeps those of this one.
-    """
+    """The rooms of a server, and of its journal; an empty one is kept for ``keep_s`` seconds."""
 
     def __init__(
         self,
@@ -196,10 +190,10 @@ class Rooms:
         """Return a room, if there is one."""
         return self._rooms.get(name)
 
-    def enter(self, name: str) -> Room:
+    def enter(self, name: str, new: Room | None = None) -> Room:
         """Return a room, a new one if there is none; ``leave`` has to follow."""
         self._left.pop(name, None)
-        return self._rooms.setdefault(name, Room(name, self._journal))
+        return self._rooms.setdefault(name, new or Room(name, self._journal))
 
     def leave(self, room: Room) -> None:
         """Note that a speaker or viewer left; an empty room without text is forgotten at once."""
@@ -233,7 +227,8 @@ class Rooms:
         else:
             if name is not None:
                 check_name(name)
-            room = self.enter(name or secrets.token_urlsafe(12))
+            name = name or secrets.token_urlsafe(12)
+            room = self.find(name) or Room(name, self._journal)
         if room.speaking:
             raise RefusedError(
                 "room-taken", f"somebody speaks in room {room.name!r} already", LATER
@@ -244,9 +239,8 @@ class Rooms:
             raise RefusedError("room-held", f"room {room.name!r} has the talk of a page: {fix}")
         if session is None or new:
             room.begin(secrets.token_urlsafe(12))
-        self._left.pop(room.name, None)
         room.speaking = True
-        return room
+        return self.enter(room.name, room)
 
     def sweep(self) -> None:
         """Forget rooms that have been empty for ``keep_s`` seconds."""

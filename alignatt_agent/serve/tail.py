@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from alignatt_agent.cascade.stream import Stream
 from alignatt_agent.config.languages import language
 from alignatt_agent.live.subtitles import layout
-from alignatt_agent.serve.messages import gap
 from alignatt_agent.serve.remote import RemoteStream
 from alignatt_agent.serve.rooms import Message, nothing
 
@@ -25,12 +24,12 @@ async def resume(
 ) -> tuple[Message, list[Message]]:
     """Continue an open sentence in a new stream, if the client sends its audio from ``kept_s`` on.
 
-    Returns:
-        The state to begin with, and the gap if there is one.
+    Returns the state to begin with, and the gap if there is one.
     """
     start_s, begin_s = tail["start_s"], max(tail["audio_s"], kept_s or 0.0)
     if kept_s is None or kept_s > start_s:
-        return nothing(begin_s), [gap(start_s, begin_s)] if begin_s > start_s else []
+        gap = {"type": "gap", "start": round(start_s, 2), "end": round(begin_s, 2)}
+        return nothing(begin_s), [gap] if begin_s > start_s else []
     for code in tail["said"].keys() & talk.targets.keys():
         text = layout(language(code).spaced).glue.join(unit[0] for unit in tail["said"][code])
         await asyncio.to_thread(talk.targets[code].remember, (), text)

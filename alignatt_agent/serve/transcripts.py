@@ -27,14 +27,10 @@ LATEST = 200
 """Messages, in all languages, that hold two sentences."""
 
 
-GAP = "[…]"
-"""Stands where speech was lost."""
-
-
 def transcript(room: Room, target: str, kind: str) -> str:
     """Return the text of a target so far, in one of ``FORMATS``; times are those of the speech."""
     units = list(_said(room, target, LATEST if kind == "json" else 0))
-    if all(unit.text == GAP for unit in units):
+    if not units:
         raise RefusedError("target", f"no text in {target[:20]!r} yet", status=404)
     text = join_words([unit.text for unit in units])
     if kind == "txt":
@@ -52,7 +48,7 @@ def transcript(room: Room, target: str, kind: str) -> str:
 def _said(room: Room, target: str, last: int = 0) -> Iterator[Said]:
     for message in room.messages(last):
         if message["type"] == "gap":
-            yield Said(GAP, SourceSpan(message["start"], message["end"]), message["end"])
+            yield Said("[…]", SourceSpan(message["start"], message["end"]), message["end"])
         if message["type"] == "said" and message["target"] == target:
             for text, start, end in message["units"]:
                 yield Said(text, SourceSpan(start, end), message["audio_s"])

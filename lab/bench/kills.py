@@ -73,7 +73,8 @@ class Page(threading.Thread):
     def _take(self, message: dict[str, Any], socket: Any) -> None:
         self.came.append((time.monotonic() - self.begin, message))
         if message["type"] == "ready":
-            self._start |= {"since": "", "session": message["session"], "kept_s": 0.0}
+            self._start |= {"session": message["session"], "kept_s": 0.0}
+            self._start.setdefault("since", "")
             position = round(message["audio_s"] * RATE)
             threading.Thread(target=self._feed, args=(socket, position), daemon=True).start()
         if "id" in message:
@@ -210,7 +211,8 @@ def errors(spoken: Sequence[str], heard: Sequence[str]) -> dict[str, int]:
 def moments(seconds: float, count: int, seed: int) -> list[float]:
     """Return random moments that are not closer to each other than a restart takes."""
     free = seconds - 2 * EDGE_S - (count - 1) * SPACING_S
-    drawn = sorted(random.Random(seed).uniform(0, free) for _ in range(count))
+    numbers = random.Random(seed)
+    drawn = sorted(numbers.uniform(0, free) for _ in range(count))
     return [EDGE_S + at + k * SPACING_S for k, at in enumerate(drawn)]
 
 
@@ -238,6 +240,7 @@ def killed(port: int, kill: Callable[[str], None], role: str, talk: Path, seed: 
         "kill": role,
         "talk": talk.stem,
         "kills": rows,
+        "load_average": os.getloadavg(),
         "words_spoken": len(text),
         "errors_alone": errors(text, other),
         "errors_killed": errors(text, whole),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
+import types
 
 import numpy as np
 import pytest
 
-from lab.bench import replicas, soak, speakers, verdict
+from lab.bench import kills, replicas, soak, speakers, verdict
 from tests.fakes import agent as fakes
 from tests.serve import live
 
@@ -40,6 +42,22 @@ def test_a_speaker_notes_what_comes_and_when(tmp_path):
         lags = first.lags(0, 60)
         assert lags
         assert all(0 <= lag < live.WAIT_S for lag in lags)
+
+
+# ------------------------------------------------------------------ kills
+def test_kills_come_at_random_moments_that_are_not_too_close():
+    found = kills.moments(76, 5, seed=1)
+    assert found == kills.moments(76, 5, seed=1) != kills.moments(76, 5, seed=2)
+    assert all(b - a >= kills.SPACING_S for a, b in itertools.pairwise(found))
+    assert kills.EDGE_S <= found[0] < found[-1] <= 76 - kills.EDGE_S
+
+
+def test_words_that_a_kill_took_are_deletions():
+    assert kills.errors(["One", "two", "three."], ["one", "three"])["deletions"] == 1
+    page = types.SimpleNamespace(came=[(1.0, {"type": "said"}), (3.2, {"type": "error"})])
+    page.came += [(3.3, {"type": "status"}), (7.5, {"type": "said"})]
+    assert kills.noticed(page, 3.0) == {"told_after_s": 0.2, "words_after_s": 4.5}
+    assert kills.noticed(page, 8.0) == {"told_after_s": None, "words_after_s": None}
 
 
 # ------------------------------------------------------------------ verdicts

@@ -98,9 +98,31 @@ def test_what_was_said_while_there_was_no_connection_is_not_lost(page, page_serv
     until(page, "told.filter(m => m.type === 'ready').length === 2")
     wait_for_end(page)
     wait_until(lambda: viewer.events[-1]["type"] == "end" and viewer.events[-1]["audio_s"] > 4)
-    assert said(page) == text_of(viewer.events)
-    assert len(said(page).split()) >= WORDS
+    whole = said(page)
+    assert whole == text_of(viewer.events)
+    assert whole.split()[: WORDS - 1] == german(WORDS).split()[: WORDS - 1]
+    # Start goes on with the talk, and the page asks before it is left.
+    page.locator("#start").click()
+    until(page, "told.filter(m => m.type === 'ready').length === 3")
+    assert not page.evaluate("dispatchEvent(new Event('beforeunload', { cancelable: true }))")
+    page.locator("#stop").click()
+    wait_for_end(page)
+    assert page.evaluate("dispatchEvent(new Event('beforeunload', { cancelable: true }))")
+    assert said(page).startswith(whole)
     viewer.leave()
+    # The text is saved without the server; a new talk is asked for.
+    page_server.stop()
+    with page.expect_download() as found:
+        page.get_by_role("button", name="Save, German").click()
+    saved = found.value.path().read_text()
+    assert found.value.suggested_filename == "talk.de.txt"
+    assert saved.startswith("00:00:00 Wort0 Wort1")
+    assert [word for word in saved.split() if word[0] == "W"] == said(page).split()
+    page.locator("#new").click()  # refused: dialogs are dismissed
+    assert said(page).startswith(whole)
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.locator("#new").click()
+    assert said(page) == ""
 
 
 def test_names_widths_and_keys(page, page_server, tabs, recording):

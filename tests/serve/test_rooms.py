@@ -69,7 +69,7 @@ def test_a_room_remembers_so_much(monkeypatch):
 
 
 def test_rooms_have_one_speaker_who_can_come_back():
-    found = Rooms(keep_s=10)
+    found = Rooms(keep_s=600)
     room = found.take("talk", None)
     with pytest.raises(RefusedError, match="somebody speaks in room 'talk'"):
         found.take("talk", None)
@@ -78,6 +78,8 @@ def test_rooms_have_one_speaker_who_can_come_back():
     session = room.session
     room.publish(said("a"))
     found.free(room)
+    with pytest.raises(RefusedError, match="has the talk of a page: .* wait 10 minutes"):
+        found.take("talk", None)
     assert found.take(None, session) is room
     with pytest.raises(RefusedError, match="this talk is over"):
         found.take(None, "guess")
@@ -120,6 +122,21 @@ def test_a_room_is_forgotten_a_while_after_the_last_one_left():
     now[0] = 210.0
     found.sweep()
     assert found.find("talk") is None
+
+
+def test_a_talk_is_held_for_its_page_though_viewers_stay():
+    now = [0.0]
+    found = Rooms(keep_s=10, clock=lambda: now[0])
+    room = found.take("talk", None)
+    room.publish(said("a"))
+    found.enter("talk").viewers += 1
+    found.free(room)
+    for now[0] in (0.0, 9.9):
+        with pytest.raises(RefusedError, match="room 'talk' has the talk of a page"):
+            found.take("talk", None)
+    now[0] = 10.0
+    assert found.take("talk", None) is room
+    assert list(room.messages()) == []
 
 
 def test_a_room_in_which_nothing_was_said_is_forgotten_at_once():

@@ -2,6 +2,7 @@ import { Input } from './input.js'
 import { Line } from './line.js'
 import { ownName, setUpReading, stayAwake } from './settings.js'
 import { openSound } from './sound.js'
+import { Talk } from './talk.js'
 import { View } from './view.js'
 
 const $ = id => document.getElementById(id)
@@ -18,7 +19,8 @@ const socketAddress = () => {
   url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:'
   return url.href
 }
-let view, line, sound, restored, seen = ''
+const talk = new Talk()
+let view, line, sound, restored, live = false
 const input = new Input(device => sound.use(device))
 const renewLock = stayAwake(() => sound)
 
@@ -30,7 +32,7 @@ async function setUp() {
   } catch { return fail('The server does not answer. Is it running?') }
   if (!health.targets) return fail('This server needs a token: add ?token=… to the address.')
   const known = new Map(health.targets.map(item => [item.code, item]))
-  view = new View(known, health.viewer_token ? { token: health.viewer_token } : {}, health.address)
+  view = new View(known, health.viewer_token ? { token: health.viewer_token } : {}, health.address, save)
   const before = JSON.parse(sessionStorage.getItem('choices'))
   for (const item of known.values()) {
     const label = document.createElement('label'), box = document.createElement('input')
@@ -47,18 +49,40 @@ async function setUp() {
   restore()
 }
 
-// After a reload: what was said in the talk of this tab, its last words included.
+// After a reload: the copy of this tab, then what was said since, the last words included.
 function restore() {
-  const talk = JSON.parse(sessionStorage.getItem('talk') ?? 'null')
-  if (!talk) return
-  restored = new EventSource(address('events', { room: talk.room }))
+  if (!talk.room) return
+  for (const message of talk.copy) show(message)
+  restored = new EventSource(address('events', { room: talk.room, since: talk.since ?? '' }))
   restored.onmessage = ({ data, lastEventId }) => {
-    seen = lastEventId
-    const message = JSON.parse(data)
-    view.show(message)
-    view.state('', talk.over ? 'The last talk of this page.' : 'The talk so far. Start goes on with it.')
+    const message = { ...JSON.parse(data), id: lastEventId }
+    if (message.type === 'ready' && !message.resumed && talk.copy.length) return restored.close() // another talk
+    talk.note(message); show(message)
   }
 }
+
+function show(message) {
+  view.show(message)
+  view.state('', 'The talk so far. Start goes on with it.')
+  $('new').hidden = false
+}
+
+$('new').onclick = () => {
+  if (!confirm('Begin a new talk? The text of this one is removed: here now, for all viewers with Start.')) return
+  restored?.close(); talk.renew(); view.clear(); view.state('', 'ready')
+  $('new').hidden = true
+}
+
+function save(code, spaced) {
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(new Blob([talk.text(code, spaced)], { type: 'text/plain' }))
+  link.download = `${talk.room}.${code}.txt`
+  link.click()
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000)
+}
+
+addEventListener('beforeunload', event => { if (live) event.preventDefault() })
+addEventListener('pagehide', () => talk.save())
 
 function fail(text) { $('state').className = 'error'; $('state').textContent = text }
 
@@ -68,12 +92,16 @@ function rest() {
   document.body.classList.remove('live')
   $('start').disabled = false; $('stop').disabled = true
   $('start').focus({ preventScroll: true })
+  live = false; $('new').hidden = !talk.copy.length
 }
 
 $('setup').onsubmit = async event => {
   event.preventDefault()
   const targets = [...document.querySelectorAll('[name=target]:checked')].map(box => box.value)
   if (!targets.length) return fail('Choose at least one language.')
+  const key = talk.key($('room').value)
+  const replaces = 'This begins a new talk; its text replaces the one on this page. Save that first if you need it.'
+  if (talk.copy.length && !key.session && !confirm(replaces)) return
   $('start').disabled = true
   const kind = document.querySelector('[name=input]:checked').value
   const stop = () => { if (!$('stop').disabled) $('stop').click() }
@@ -86,25 +114,20 @@ $('setup').onsubmit = async event => {
     $('start').disabled = false
     return fail(error.name === 'NotAllowedError' ? 'The browser did not allow the microphone.' : `No audio: ${error.message}`)
   }
-  const talk = JSON.parse(sessionStorage.getItem('talk') ?? '{}')
-  const start = { type: 'start', targets, sample_rate: sound.rate, detail: 'why', live: true }
+  const start = { type: 'start', targets, sample_rate: sound.rate, detail: 'why', live: true, ...key }
   if ($('room').value) start.room = $('room').value
-  if (talk.session && (!start.room || start.room === talk.room)) Object.assign(start, { session: talk.session, since: seen })
   if ($('context').value.trim()) start.context = $('context').value
   restored?.close(); restored = null
   view.state('', 'connecting …')
-  const remember = over => {
-    const { room, session } = line.start
-    sessionStorage.setItem('talk', JSON.stringify({ room, session, over }))
-  }
   line = new Line(socketAddress(), start, {
     on(message) {
-      if (message.type === 'ready') { remember(false); sound?.go() }
+      if (message.type === 'ready') sound?.go()
+      if (message.code === 'session') talk.lost()
+      talk.note(message)
       view.show(message)
-      if (message.type === 'end') remember(true)
     },
     lost: text => view.state('error', `${text}. Trying again …`),
-    over(text) { rest(); if (text) { sessionStorage.removeItem('talk'); fail(text) } },
+    over(text) { rest(); if (text) fail(text) },
   })
   if (kind === 'microphone') sound.go() // the line keeps what is said before the server is ready
   sessionStorage.setItem('choices', JSON.stringify({ targets, room: $('room').value, context: $('context').value }))
@@ -113,6 +136,7 @@ $('setup').onsubmit = async event => {
   $('stop').disabled = false
   $('stop').focus({ preventScroll: true })
   input.begin(); renewLock()
+  live = $('new').hidden = true
 }
 
 $('stop').onclick = () => {

@@ -9,9 +9,10 @@ const $ = id => document.getElementById(id)
 
 export class View {
   // known: languages by code, as /health tells them; query: what links for viewers carry, e.g. their
-  // token; address: of the server for viewers, if this page was opened under another one.
-  constructor(known, query, address) {
-    Object.assign(this, { known, query, address: address ? `${address}/` : '' }); this.columns = new Map(); this.heard = new Heard()
+  // token; address: of the server for viewers, if this page was opened under another one;
+  // save(code, spaced): writes the text of a language into a file.
+  constructor(known, query, address, save) {
+    Object.assign(this, { known, query, address: address ? `${address}/` : '', save }); this.columns = new Map(); this.heard = new Heard()
   }
 
   show(message) { this['on_' + message.type]?.(message) }
@@ -19,14 +20,16 @@ export class View {
   state(kind, text) { $('state').className = kind; $('state').textContent = text }
 
   on_ready(m) {
-    if (!m.resumed || !this.columns.size) {
-      $('columns').replaceChildren(); this.columns.clear(); this.heard.clear()
-      for (const id of ['lag', 'behind', 'rtf']) $(id).textContent = '–'
-    }
+    if (!m.resumed || !this.columns.size) this.clear()
     this.heard.begin(m.source, this.known.get(m.source)?.spaced ?? true)
     for (const code of m.targets) if (!this.columns.has(code)) this.columns.set(code, this.column(code, m.room))
     $('model').textContent = `${m.model.split('/').pop()}, ${m.policy}, ${m.chunk_ms} ms`
     this.state('live', 'live')
+  }
+
+  clear() {
+    $('columns').replaceChildren(); this.columns.clear(); this.heard.clear()
+    for (const id of ['lag', 'behind', 'rtf']) $(id).textContent = '–'
   }
 
   column(code, room) {
@@ -47,6 +50,10 @@ export class View {
     link('captions', `${this.address}captions`, {}, beside)
     link('QR code', 'qr', {}, beside)
     for (const format of ['srt', 'vtt', 'txt']) link(format.toUpperCase(), 'transcript', { format }, { download: '' })
+    const save = Object.assign(document.createElement('button'), { type: 'button', textContent: 'Save' })
+    save.setAttribute('aria-label', `Save, ${name}`)
+    save.onclick = () => this.save(code, spaced)
+    part('.links').append(save)
     const column = {
       article, draft: part('.draft'), detail: part('.technical p'), text: new Text(box.firstElementChild, spaced),
       why: new Held((text, reason = '') => Object.assign(part('.why'), { textContent: text }).dataset.reason = reason),
@@ -61,6 +68,7 @@ export class View {
   }
 
   on_heard(m) {
+    if (this.waits) { this.waits = false; this.state('live', 'live') }
     if (m.closed.length || !m.words.length) this.forget() // those drafts were said, or taken back
     this.heard.heard(m)
   }
@@ -114,7 +122,10 @@ export class View {
     $('rtf').textContent = m.rtf.toFixed(2)
   }
 
-  on_error(m) { if (m.final) this.state('error', m.message) }
+  on_error(m) {
+    this.waits = !m.final && m.code === 'engine' // the next words say that it is over
+    if (m.final || this.waits) this.state('error', m.message)
+  }
 
   on_end() {
     this.forget()

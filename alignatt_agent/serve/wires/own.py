@@ -72,17 +72,8 @@ async def _serve(connection: Connection, service: Service, start: Start) -> None
             if message["type"] in wanted:
                 await connection.send(message)
 
-    request = TalkRequest(
-        source=start.source,
-        targets=start.targets,
-        rate=start.sample_rate,
-        live=start.live,
-        room=start.room,
-        session=start.session,
-        new=start.new,
-        kept_s=start.kept_s,
-        context=start.context,
-    )
+    others = start.model_dump(exclude={"type", "sample_rate", "detail", "since"})
+    request = TalkRequest(rate=start.sample_rate, **others)
     async with service.speech(request, deliver) as speech:
         await connection.send(speech.ready)
         if start.since is not None:

@@ -1,0 +1,45 @@
+// The talk of this tab: its key, and a copy of its text, which needs no server and outlives a reload.
+const COPIED = ['ready', 'said', 'gap']
+
+export class Talk {
+  // room, session: of the server; since: id of the last message; copy: messages.
+  constructor() { Object.assign(this, { copy: [] }, JSON.parse(sessionStorage.getItem('talk'))) }
+
+  note(message) {
+    if (message.type === 'ready' && !message.resumed) { this.copy = []; this.over = false }
+    if (message.session) { this.room = message.room; this.session = message.session }
+    if (message.id) this.since = message.id
+    if (COPIED.includes(message.type)) { this.copy.push(message); this.later ??= setTimeout(() => this.save(), 2000) }
+  }
+
+  save() {
+    this.later = clearTimeout(this.later)
+    const { room, session, since, over, copy } = this
+    try { sessionStorage.setItem('talk', JSON.stringify({ room, session, since, over, copy })) }
+    catch { sessionStorage.setItem('talk', JSON.stringify({ room, session, over })) } // full: the server has it
+  }
+
+  // What a first message has to say: which talk goes on, or is replaced.
+  key(room) {
+    if (!this.session || (room && room !== this.room)) return {}
+    return this.over ? { session: this.session, new: true } : { session: this.session, since: this.since ?? '' }
+  }
+
+  // The next start begins another talk; the text is gone.
+  renew() { this.over = true; this.copy = []; delete this.since; this.save() }
+
+  // The server has forgotten it.
+  lost() { delete this.session; this.save() }
+
+  // The text of a language, each sentence after its time.
+  text(code, spaced) {
+    let text = '', ended = true
+    for (const { type, target, units, start } of this.copy) {
+      for (const [unit, begin] of type === 'gap' ? [['[…]', start]] : target === code ? units : []) {
+        text += ended ? `\n${new Date(1000 * begin).toISOString().slice(11, 19)} ${unit}` : (spaced ? ' ' : '') + unit
+        ended = /[.!?…。！？؟।\]]["”’»›)）」』]*$/.test(unit)
+      }
+    }
+    return text.trimStart() + '\n'
+  }
+}
