@@ -23,6 +23,7 @@ REFERENCE = {
     "Policies": "alignatt_agent.policy.base",
     "The AlignAtt gate": "alignatt_agent.policy.alignatt",
     "Streams with several targets": "alignatt_agent.cascade.stream",
+    "Attention rows of any decoder": "alignatt_agent.engine.attention_engine",
     "Types": "alignatt_agent.types",
     "Head sets": "alignatt_agent.config.head_sets",
 }
@@ -33,7 +34,7 @@ COLORS = """[data-md-color-scheme=default] { --md-accent-fg-color: #3340b5; }
 """
 """Colors with the contrast that readers need; the theme's have 3.75 and 4.21."""
 
-CHECKS = ("machine_checks", "config_checks", "engine_checks")
+CHECKS = ("machine_checks", "config_checks", "engine_checks", "prove", "speakers")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -137,7 +138,7 @@ def said(value: ast.expr, known: dict[str, list[tuple[int, ast.expr]]], line: in
         return str(value.value)
     if isinstance(value, ast.JoinedStr):
         parts = (x.value if isinstance(x, ast.FormattedValue) else x for x in value.values)
-        return "".join(said(part, {}, line) for part in parts)
+        return re.sub("…+", "…", "".join(said(part, {}, line) for part in parts))
     if isinstance(value, ast.Name):
         before = [(at, text) for at, text in known.get(value.id, []) if at <= line]
         return said(before[-1][1], {}, line) if before else "…"
