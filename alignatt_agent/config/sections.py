@@ -41,9 +41,8 @@ class ModelConfig(Strict):
         path: id on the Hugging Face hub, or a directory (relative ones are looked up in the
             working directory and in the checkout).
         revision: commit of a hub id; pin it.
-        smaller: checkpoint (``ID`` or ``ID@REVISION``) that takes the place of ``models.asr`` where
-            that one does not fit on a GPU whose memory is planned (``gpu_memory_utilization:
-            auto``).
+        smaller: checkpoint (``ID`` or ``ID@REVISION``) in place of ``models.asr`` where that one
+            does not fit on a GPU whose memory is planned (``gpu_memory_utilization: auto``).
         dtype: computation type of the engine; ``float16`` for GPUs older than Ampere.
         engine: further arguments of vLLM's ``EngineArgs``: device limits.
     """

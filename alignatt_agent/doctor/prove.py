@@ -29,8 +29,9 @@ from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.command_line import page
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.doctor.cli import exit_status, table
-from alignatt_agent.doctor.engine_checks import REPORT_ROWS, Case, cases, ms_per_token, parity
+from alignatt_agent.doctor.engine_checks import cases, ms_per_token
 from alignatt_agent.doctor.machine_checks import Check
+from alignatt_agent.doctor.parity_check import REPORT_ROWS, Case, parity
 from alignatt_agent.doctor.row_parity import MAX_LOGPROB, Gap
 from alignatt_agent.engine import pool, proof
 from alignatt_agent.engine.drafts import DraftEngine

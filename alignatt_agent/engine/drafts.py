@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from alignatt_agent.engine.capture_result import fetch
+from alignatt_agent.engine.greedy import greedy, logprobs, strip_stop
 from alignatt_agent.engine.row_requests import (
     EXTRA,
     PROMPT,
@@ -267,36 +268,3 @@ def _scan_settings(gate: Gate, begun: Draft) -> dict[str, Any]:
         "frontier": gate.frontier,
         "earlier": (list(earlier.shape), earlier.tobytes()),
     }
-
-
-def greedy(max_tokens: int, stops: frozenset[int], extra: dict[str, Any] | None = None) -> Any:
-    """Build vLLM's ``SamplingParams`` of a greedy request that ends at ``stops``."""
-    from vllm.sampling_params import RequestOutputKind, SamplingParams
-
-    return SamplingParams(
-        temperature=0.0,
-        max_tokens=max_tokens,
-        stop_token_ids=sorted(stops),
-        ignore_eos=not stops,
-        detokenize=False,
-        output_kind=RequestOutputKind.FINAL_ONLY,
-        extra_args=extra or None,
-    )
-
-
-def logprobs(output: Any) -> FloatArray:
-    """Return the log-probability of every sampled id."""
-    ids, places = output.outputs[0].token_ids, output.outputs[0].logprobs
-    values = [place[token].logprob for token, place in zip(ids, places, strict=True)]
-    return np.array(values, np.float32)
-
-
-def strip_stop(output: Any, stops: frozenset[int]) -> tuple[list[int], bool]:
-    """Return the generated ids without a stop id, and whether the turn ended."""
-    completion = output.outputs[0]
-    tokens = list(completion.token_ids)
-    ended = completion.finish_reason == "stop"
-    while tokens and tokens[-1] in stops:
-        tokens.pop()
-        ended = True
-    return tokens, ended

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from alignatt_agent.engine.capture_result import fetch
-from alignatt_agent.engine.drafts import greedy, strip_stop
 from alignatt_agent.engine.features import shared_features
+from alignatt_agent.engine.greedy import greedy, strip_stop
 from alignatt_agent.engine.row_requests import EXTRA, capture_request, new_key
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.types import FloatArray

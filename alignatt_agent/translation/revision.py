@@ -25,6 +25,14 @@ def carry_over(old: Sequence[str], new: Sequence[str]) -> list[int]:
     return places
 
 
+def realigned(
+    aligned: Sequence[int | None], old: Sequence[str], new: Sequence[str]
+) -> tuple[int | None, ...]:
+    """Return where aligned words of ``old`` are in ``new``, at most its last one."""
+    places, last = carry_over(old, new), len(new) - 1
+    return tuple(None if word is None else min(places[word], last) for word in aligned)
+
+
 def _bare(word: str) -> str:
     """Drop case and punctuation, which change as the audio grows."""
     return "".join(char for char in word.casefold() if char.isalnum()) or word

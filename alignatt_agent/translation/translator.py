@@ -11,7 +11,7 @@ from alignatt_agent.translation.borders import first_of_next, repeated_of
 from alignatt_agent.translation.drafter import Drafted, Drafter
 from alignatt_agent.translation.history import History
 from alignatt_agent.translation.prompt import PromptBuilder
-from alignatt_agent.translation.revision import carry_over
+from alignatt_agent.translation.revision import carry_over, realigned
 from alignatt_agent.translation.unit_times import source_words, spans, spread
 from alignatt_agent.translation.units import UnitDecoder, ends_clause, is_punctuation
 from alignatt_agent.types import (
@@ -256,11 +256,7 @@ class Translator:
     def _follow(self, source: tuple[str, ...]) -> None:
         """Carry the recorded alignment over to a revised source."""
         if source != self._source:
-            places = carry_over(self._source, source)
-            last = len(source) - 1
-            self._aligned = tuple(
-                None if word is None else min(places[word], last) for word in self._aligned
-            )
+            self._aligned = realigned(self._aligned, self._source, source)
             self._source = source
 
     def _accept(

@@ -16,7 +16,8 @@ from typing import Any
 
 from alignatt_agent.cascade.loading import Engines
 from alignatt_agent.config.languages import language as find_language
-from alignatt_agent.engine.drafts import DraftEngine, greedy
+from alignatt_agent.engine.drafts import DraftEngine
+from alignatt_agent.engine.greedy import greedy
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.speech_models import SpeechModel, TimingModel
 from alignatt_agent.speech.aligner import QwenAligner

@@ -11,8 +11,8 @@ from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.machine import GIB
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.doctor import cli as doctor
-from alignatt_agent.doctor import engine_checks
-from alignatt_agent.doctor.engine_checks import Case
+from alignatt_agent.doctor import engine_checks, parity_check
+from alignatt_agent.doctor.parity_check import Case
 from alignatt_agent.policy import AlignAtt, EmitAll
 from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt
 from alignatt_agent.types.engines import Readout
@@ -90,7 +90,7 @@ def test_what_an_engine_with_a_fault_is_told(check, fault, rest, status, found):
 def test_rows_against_the_reference(monkeypatch, dtype, error, noise, status):
     model = ModelConfig(path=str(find_path("micro_models/gemma4")), dtype="auto")
     drafts = Drafts()
-    answers = [drafts.draft(c.prompt, engine_checks.PARITY_TOKENS, c.readout).rows for c in CASES]
+    answers = [drafts.draft(c.prompt, parity_check.PARITY_TOKENS, c.readout).rows for c in CASES]
 
     def reference(model, wanted, asked):
         shift = error + (noise if wanted == "float32" and dtype != "float32" else 0)
@@ -99,18 +99,18 @@ def test_rows_against_the_reference(monkeypatch, dtype, error, noise, status):
             rows.source[:, :, 1] += shift
         return found
 
-    monkeypatch.setattr(engine_checks, "_reference", reference)
-    monkeypatch.setattr(engine_checks, "logprob_gap", lambda *_: (2e-4, 1e-2))
-    check = engine_checks.parity(drafts, model, CASES, dtype)
+    monkeypatch.setattr(parity_check, "_reference", reference)
+    monkeypatch.setattr(parity_check, "logprob_gap", lambda *_: (2e-4, 1e-2))
+    check = parity_check.parity(drafts, model, CASES, dtype)
     assert check.status == status
     assert dtype in check.found
     assert check.fix == (engine_checks.REPORT_ROWS if status == "FAIL" else "")
     # Where log-probabilities differ already, no row is blamed.
-    monkeypatch.setattr(engine_checks, "logprob_gap", lambda *_: (float("nan"), 1e-2))
-    check = engine_checks.parity(drafts, model, CASES, dtype)
+    monkeypatch.setattr(parity_check, "logprob_gap", lambda *_: (float("nan"), 1e-2))
+    check = parity_check.parity(drafts, model, CASES, dtype)
     assert check.status == status
     assert ("compute different models" in check.found) == (status == "FAIL")
-    assert check.fix == (engine_checks.OTHER_MODEL if status == "FAIL" else "")
+    assert check.fix == (parity_check.OTHER_MODEL if status == "FAIL" else "")
 
 
 def test_rounded_constants_of_vllm_are_a_warning(monkeypatch, tmp_path):
@@ -118,10 +118,10 @@ def test_rounded_constants_of_vllm_are_a_warning(monkeypatch, tmp_path):
     random_models.write("apertus", tmp_path)
     rows = [drafts.draft(c.prompt, 8, c.readout).rows for c in CASES]
     shifted = [AttentionRows(r.source + np.float32(6e-4), r.prompt, r.suffix) for r in rows]
-    monkeypatch.setattr(engine_checks, "_reference", lambda *_: shifted)
-    monkeypatch.setattr(engine_checks, "logprob_gap", lambda *_: (2e-4, 1e-2))
-    check = engine_checks.parity(drafts, model, CASES, "float32")
-    assert (check.status, check.fix) == ("warn", engine_checks.OTHER_TYPE)
+    monkeypatch.setattr(parity_check, "_reference", lambda *_: shifted)
+    monkeypatch.setattr(parity_check, "logprob_gap", lambda *_: (2e-4, 1e-2))
+    check = parity_check.parity(drafts, model, CASES, "float32")
+    assert (check.status, check.fix) == ("warn", parity_check.OTHER_TYPE)
     assert "xIELU" in check.found
 
 
@@ -132,21 +132,21 @@ def test_rows_of_another_model_are_not_blamed(engines, checkpoints, tmp_path):
         ModelConfig(path=str(path), dtype="float32") for path in (checkpoints / "gemma4", other)
     )
     cases = [Case(make_prompt(seed, 90, 5, 40), Readout(HEADS, "predicting")) for seed in range(2)]
-    assert engine_checks.parity(drafts, same, cases, "float32").status == "ok"
-    gap, bar = engine_checks.logprob_gap(drafts, same, cases, "float32")
+    assert parity_check.parity(drafts, same, cases, "float32").status == "ok"
+    gap, bar = parity_check.logprob_gap(drafts, same, cases, "float32")
     assert gap < 1e-3 < bar
-    check = engine_checks.parity(drafts, wrong, cases, "float32")
-    assert (check.status, check.fix) == ("FAIL", engine_checks.OTHER_MODEL)
+    check = parity_check.parity(drafts, wrong, cases, "float32")
+    assert (check.status, check.fix) == ("FAIL", parity_check.OTHER_MODEL)
     assert "vLLM and Transformers compute different models" in check.found
     # In another type, too, whatever that does to Transformers itself.
-    check = engine_checks.parity(drafts, wrong, cases, "bfloat16")
-    assert (check.status, check.fix) == ("FAIL", engine_checks.OTHER_MODEL)
+    check = parity_check.parity(drafts, wrong, cases, "bfloat16")
+    assert (check.status, check.fix) == ("FAIL", parity_check.OTHER_MODEL)
 
 
 def test_rows_are_not_compared_without_memory(monkeypatch):
-    monkeypatch.setattr(engine_checks, "free_memory", lambda: GIB)
-    monkeypatch.setattr(engine_checks, "weight_bytes", lambda model: GIB)
-    check = engine_checks.parity(Drafts(), ModelConfig(path="x"), CASES, "bfloat16")
+    monkeypatch.setattr(parity_check, "free_memory", lambda: GIB)
+    monkeypatch.setattr(parity_check, "weight_bytes", lambda model: GIB)
+    check = parity_check.parity(Drafts(), ModelConfig(path="x"), CASES, "bfloat16")
     assert check.status == "warn"
     assert "4.0 GiB, 1.0 are free" in check.found
 
