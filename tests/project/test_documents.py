@@ -75,6 +75,8 @@ def test_every_command_line_can_be_typed(document, line):
             f"{words[1]}.__main__" if find_spec(words[1]).submodule_search_locations else words[1]
         )
         module.build_parser().parse_args(words[2:])
+    elif ran := program == "docker" and re.search(r" run .*?alignatt(?::\w+)? (\w+)(.*)", line):
+        _parse(ran[1], ran[2].split())  # a command in a container
     else:
         assert program in ELSEWHERE
 
