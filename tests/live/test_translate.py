@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import itertools
 import json
-import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
-from types import SimpleNamespace
 
-import av
-import numpy as np
 import pytest
 import webvtt
 
@@ -24,45 +17,7 @@ from alignatt_agent.config.resources import find_path
 from alignatt_agent.live import cli as translate
 from alignatt_agent.live import sources
 from alignatt_agent.types import EngineError
-from alignatt_agent.types.audio import AudioError
-from tests.fakes import agent as fakes
-
-WORDS = 13
-
-
-@pytest.fixture(autouse=True)
-def _signals():
-    """The command takes over signals, which processes started later would inherit."""
-    before = {number: signal.getsignal(number) for number in translate._ENDS}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
-@pytest.fixture
-def engines(monkeypatch):
-    found = fakes.FakeEngines()
-    monkeypatch.setattr("alignatt_agent.cascade.loading.load_engines", lambda *_: found)
-    monkeypatch.setattr("alignatt_agent.cascade.loading.shutdown", lambda: None)
-    monkeypatch.setattr("alignatt_agent.live.cli.check_requests", lambda _: None)
-    return found
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys, engines):
-    """Run the command on a fake talk; returns status, output and errors."""
-    monkeypatch.chdir(tmp_path)
-    config = fakes.write_config(tmp_path)
-    fakes.write_talk(tmp_path / "talk.wav", fakes.talk(WORDS))
-
-    def call(*given, source="talk.wav", to=("de",)):
-        argv = ["translate", source, "--target", *to, "--config", str(config), *map(str, given)]
-        status = cli.main(argv)
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return call
-
+from tests.live.conftest import WORDS, standard_input
 
 GERMAN = [f"Wort{k}" + ("." if k % 6 == 5 else "") for k in range(WORDS)]
 
@@ -218,12 +173,6 @@ def test_an_interrupt_or_a_failure_leaves_what_was_said(run, engines, error, sta
     assert 3 < len(" ".join(shown).split()) < WORDS
 
 
-def standard_input(monkeypatch, data):
-    """Pipe ``data`` in; ``None`` for a terminal."""
-    given = SimpleNamespace(buffer=io.BytesIO(data or b""), isatty=lambda: data is None)
-    monkeypatch.setattr(sys, "stdin", given)
-
-
 @pytest.mark.parametrize(
     ("given", "piped", "message"),
     [
@@ -314,66 +263,3 @@ def test_renamed_options_are_refused_with_the_new_name(capsys, old, new):
     with pytest.raises(SystemExit):
         cli.main(["translate", "talk.wav", old, "de"])
     assert f"{old} is now {new}" in capsys.readouterr().err
-
-
-def test_a_recording_through_a_pipe(run, tmp_path, monkeypatch):
-    standard_input(monkeypatch, (tmp_path / "talk.wav").read_bytes())
-    status, out, _ = run(source="-")
-    assert (status, out.split()) == (0, GERMAN)
-
-
-def test_an_mp4_through_a_pipe_is_explained(run, monkeypatch):
-    file = io.BytesIO()
-    with av.open(file, "w", format="mp4") as out:  # its index is at the end
-        track = out.add_stream("aac", rate=16_000)
-        noise = np.random.default_rng(0).standard_normal((1, 480_000)).astype(np.float32) / 9
-        sound = av.AudioFrame.from_ndarray(noise, format="fltp", layout="mono")
-        sound.sample_rate = 16_000
-        out.mux([*track.encode(sound), *track.encode(None)])
-    pipe, end = os.pipe()
-    sender = os.fdopen(end, "wb")
-    sending = threading.Thread(target=lambda: (sender.write(file.getvalue()), sender.close()))
-    sending.start()
-    monkeypatch.setattr(sys, "stdin", os.fdopen(pipe))
-    status, out, err = run(source="-")
-    sending.join()
-    assert (status, out) == (1, "")
-    assert "standard input cannot be decoded: Invalid data" in err
-    assert "whose index is at its end" in err
-
-
-@pytest.mark.parametrize("rate", [16_000, 48_000])
-def test_raw_samples_through_a_pipe(run, monkeypatch, rate):
-    levels = np.round(fakes.talk(WORDS) * 32768).astype("<i2")
-    standard_input(monkeypatch, np.repeat(levels, rate // 16_000).tobytes())
-    status, out, _ = run("--raw", rate, source="-")
-    assert status == 0
-    assert out.split()[:5] == GERMAN[:5]
-
-
-def test_the_microphone(run, tmp_path, monkeypatch):
-    """A recorder that plays the talk, and goes on until it is told to stop."""
-    raw = tmp_path / "talk.raw"
-    raw.write_bytes(np.round(fakes.talk(WORDS) * 32768).astype("<i2").tobytes())
-    code = "import sys, time; sys.stdout.buffer.write(open(sys.argv[1], 'rb').read())"
-    recorder = (sys.executable, "-c", code, str(raw))
-    monkeypatch.setattr(sources, "RECORDERS", (("no-such-program",), recorder))
-    standard_input(monkeypatch, b"")
-    status, out, err = run(source="mic")
-    assert (status, out.split()) == (0, GERMAN)
-    assert "listening to the microphone with" in err
-
-
-def test_a_recording_that_breaks_off(run, monkeypatch):
-    @contextlib.contextmanager
-    def opened(source, rate=None):
-        def broken():
-            yield np.round(fakes.talk(8) * 32768).astype(np.int16)
-            raise AudioError("talk.wav cannot be decoded: Invalid data")
-
-        yield broken()
-
-    monkeypatch.setattr(sources, "opened", opened)
-    status, out, err = run()
-    assert (status, out.split()) == (1, GERMAN[:8])
-    assert "alignatt translate: talk.wav cannot be decoded" in err

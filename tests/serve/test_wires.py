@@ -10,7 +10,6 @@ import shlex
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -178,85 +177,6 @@ def test_the_openai_sdk_transcribes(server):
             event.delta for event in found if hasattr(event, "delta") and event.item_id == item
         ]
         assert "".join(deltas) == text
-
-
-# ---------------------------------------------------------------------- WhisperLiveKit
-INIT = {"type": "init", "protocol_version": 1, "source_lang": "en", "target_lang": "de"}
-
-
-def words(count, begin=0):
-    return [[fakes.word(k), 500.0 * k, 500.0 * k + 400] for k in range(begin, begin + count)]
-
-
-def update(seq, heard, tail=(), final=False, utterance=0):
-    return {
-        "type": "update",
-        "seq": seq,
-        "utterance_id": utterance,
-        "words": heard,
-        "tail": {"words": [[text, None, None] for text in tail]},
-        "clock_ms": 4000.0,
-        "is_final": final,
-    }
-
-
-def test_whisperlivekits_words_are_translated(client):
-    with client.websocket_connect("/mt") as socket:
-        socket.send_json(INIT)
-        first = socket.receive_json()
-        assert (first["type"], first["direction"]) == ("init_ok", "en-de")
-        socket.send_json(update(1, words(3), ["word3", "word4"]))
-        early = socket.receive_json()
-        assert (early["seq"], early["final"]) == (1, False)
-        assert german(6).startswith(early["committed_text"])
-        assert 0 < len(early["committed_text"].split()) <= 3
-        assert early["covered_source_units"] <= 3
-        socket.send_json(update(2, words(6), final=True))
-        final = socket.receive_json()
-        assert final["committed_text"] == german(6)
-        assert early["committed_delta"] + final["committed_delta"] == " " + german(6)
-        socket.send_json(update(3, words(2, 6), ["word8"], utterance=1))
-        assert socket.receive_json()["committed_text"].startswith("Wort6")
-
-
-def test_whisperlivekits_history_and_context_are_in_the_prompt(client, service, monkeypatch):
-    asked, draft = [], fakes.FakeTranslation.draft
-
-    def recorded(self, prompt, *rest, **named):
-        asked.append(self.tokenizer.decode(prompt.token_ids))
-        return draft(self, prompt, *rest, **named)
-
-    monkeypatch.setattr(fakes.FakeTranslation, "draft", recorded)
-    monkeypatch.setattr("alignatt_agent.serve.service.check_contexts", lambda *_, **__: None)
-    said = [["It works.", "Es geht."], ["Well.", "Gut."]]
-    told = {"history": said, "context_text": f"vLLM\n{fakes.word(1)} = Wort"}
-    for kept in (0, 2):
-        config = service.engines.resolved.config
-        prompt = config.prompt.model_copy(update={"history": kept})
-        config = config.model_copy(update={"prompt": prompt})
-        service.engines.resolved = replace(service.engines.resolved, config=config)
-        with client.websocket_connect("/mt") as socket:
-            socket.send_json(INIT | told)
-            socket.receive_json()
-            socket.send_json(update(1, words(3)))
-            socket.receive_json()
-        assert "Names and terms of the talk: vLLM." in asked[-1]
-        assert f"translations: {fakes.word(1)} = Wort." in asked[-1]
-        assert all((text in asked[-1]) == bool(kept) for pair in said for text in pair)
-
-
-def test_whisperlivekits_utterance_goes_on_after_a_new_connection(client, monkeypatch):
-    monkeypatch.setattr("alignatt_agent.serve.service.check_contexts", lambda *_, **__: None)
-    with client.websocket_connect("/mt") as socket:
-        socket.send_json(INIT | {"accepted_target_prefix": german(2)})
-        socket.receive_json()
-        found = []
-        for heard, final in ((4, False), (6, True)):
-            socket.send_json(update(heard, words(heard), final=final))
-            found.append(socket.receive_json())
-    assert all(answer["committed_text"].startswith(german(2) + " ") for answer in found)
-    deltas = "".join(answer["committed_delta"] for answer in found)
-    assert german(2) + deltas == found[-1]["committed_text"] == german(6)
 
 
 # ---------------------------------------------------------------------- lines of the documents

@@ -1,0 +1,56 @@
+"""``alignatt translate`` on fake engines."""
+
+from __future__ import annotations
+
+import io
+import signal
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from alignatt_agent import cli
+from alignatt_agent.live import cli as translate
+from tests.fakes import agent as fakes
+
+WORDS = 13
+
+
+@pytest.fixture(autouse=True)
+def _signals():
+    """The command takes over signals, which processes started later would inherit."""
+    before = {number: signal.getsignal(number) for number in translate._ENDS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def engines(monkeypatch):
+    found = fakes.FakeEngines()
+    monkeypatch.setattr("alignatt_agent.cascade.loading.load_engines", lambda *_: found)
+    monkeypatch.setattr("alignatt_agent.cascade.loading.shutdown", lambda: None)
+    monkeypatch.setattr("alignatt_agent.live.cli.check_requests", lambda _: None)
+    return found
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys, engines):
+    """Run the command on a fake talk; returns status, output and errors."""
+    monkeypatch.chdir(tmp_path)
+    config = fakes.write_config(tmp_path)
+    fakes.write_talk(tmp_path / "talk.wav", fakes.talk(WORDS))
+
+    def call(*given, source="talk.wav", to=("de",)):
+        argv = ["translate", source, "--target", *to, "--config", str(config), *map(str, given)]
+        status = cli.main(argv)
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return call
+
+
+def standard_input(monkeypatch, data):
+    """Pipe ``data`` in; ``None`` for a terminal."""
+    given = SimpleNamespace(buffer=io.BytesIO(data or b""), isatty=lambda: data is None)
+    monkeypatch.setattr(sys, "stdin", given)

@@ -1,0 +1,82 @@
+"""``alignatt translate`` out of pipes, the microphone and recordings that break off."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+import threading
+
+import av
+import numpy as np
+import pytest
+
+from alignatt_agent.live import sources
+from alignatt_agent.types.audio import AudioError
+from tests.fakes import agent as fakes
+from tests.live.conftest import WORDS, standard_input
+from tests.live.test_translate import GERMAN
+
+
+def test_a_recording_through_a_pipe(run, tmp_path, monkeypatch):
+    standard_input(monkeypatch, (tmp_path / "talk.wav").read_bytes())
+    status, out, _ = run(source="-")
+    assert (status, out.split()) == (0, GERMAN)
+
+
+def test_an_mp4_through_a_pipe_is_explained(run, monkeypatch):
+    file = io.BytesIO()
+    with av.open(file, "w", format="mp4") as out:  # its index is at the end
+        track = out.add_stream("aac", rate=16_000)
+        noise = np.random.default_rng(0).standard_normal((1, 480_000)).astype(np.float32) / 9
+        sound = av.AudioFrame.from_ndarray(noise, format="fltp", layout="mono")
+        sound.sample_rate = 16_000
+        out.mux([*track.encode(sound), *track.encode(None)])
+    pipe, end = os.pipe()
+    sender = os.fdopen(end, "wb")
+    sending = threading.Thread(target=lambda: (sender.write(file.getvalue()), sender.close()))
+    sending.start()
+    monkeypatch.setattr(sys, "stdin", os.fdopen(pipe))
+    status, out, err = run(source="-")
+    sending.join()
+    assert (status, out) == (1, "")
+    assert "standard input cannot be decoded: Invalid data" in err
+    assert "whose index is at its end" in err
+
+
+@pytest.mark.parametrize("rate", [16_000, 48_000])
+def test_raw_samples_through_a_pipe(run, monkeypatch, rate):
+    levels = np.round(fakes.talk(WORDS) * 32768).astype("<i2")
+    standard_input(monkeypatch, np.repeat(levels, rate // 16_000).tobytes())
+    status, out, _ = run("--raw", rate, source="-")
+    assert status == 0
+    assert out.split()[:5] == GERMAN[:5]
+
+
+def test_the_microphone(run, tmp_path, monkeypatch):
+    """A recorder that plays the talk, and goes on until it is told to stop."""
+    raw = tmp_path / "talk.raw"
+    raw.write_bytes(np.round(fakes.talk(WORDS) * 32768).astype("<i2").tobytes())
+    code = "import sys, time; sys.stdout.buffer.write(open(sys.argv[1], 'rb').read())"
+    recorder = (sys.executable, "-c", code, str(raw))
+    monkeypatch.setattr(sources, "RECORDERS", (("no-such-program",), recorder))
+    standard_input(monkeypatch, b"")
+    status, out, err = run(source="mic")
+    assert (status, out.split()) == (0, GERMAN)
+    assert "listening to the microphone with" in err
+
+
+def test_a_recording_that_breaks_off(run, monkeypatch):
+    @contextlib.contextmanager
+    def opened(source, rate=None):
+        def broken():
+            yield np.round(fakes.talk(8) * 32768).astype(np.int16)
+            raise AudioError("talk.wav cannot be decoded: Invalid data")
+
+        yield broken()
+
+    monkeypatch.setattr(sources, "opened", opened)
+    status, out, err = run()
+    assert (status, out.split()) == (1, GERMAN[:8])
+    assert "alignatt translate: talk.wav cannot be decoded" in err
