@@ -22,8 +22,8 @@ export class Heard {
     this.draw()
   }
 
-  // A translation waits for a word at a place, or for none; edge: where its gate closes.
-  waits_for(code, place, edge) { this.waits.set(code, { place, edge }); this.draw() }
+  // place: of the word that a translation waits for, or null; edge: where its gate closes.
+  note(code, found) { this.waits.set(code, { ...this.waits.get(code), ...found }); this.draw() }
 
   forget() { this.waits.clear(); this.draw() }
 

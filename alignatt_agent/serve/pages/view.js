@@ -56,7 +56,10 @@ export class View {
     part('.links').append(save)
     const column = {
       article, draft: part('.draft'), detail: part('.technical p'), text: new Text(box.firstElementChild, spaced),
-      why: new Held((text, reason = '') => Object.assign(part('.why'), { textContent: text }).dataset.reason = reason),
+      why: new Held((text, reason = '', place = null) => {
+        Object.assign(part('.why'), { textContent: text }).dataset.reason = reason
+        this.heard.note(code, { place }) // the mark stays as long as the reason
+      }),
     }
     new Follower(box, box.firstElementChild, part('.back'))
     for (const kind of ['pointerover', 'click']) column.draft.addEventListener(kind, ({ target }) => {
@@ -84,16 +87,17 @@ export class View {
       return span
     }))
     column.last = m
-    column.why.put(() => [explain(m, words, accessible), m.reason])
+    const place = m.reason === 'source-frontier' ? m.tokens[m.accepted]?.[1] : null
+    column.why.put(() => [explain(m, words, accessible), m.reason, place])
     if (column.detail.parentElement.open) this.explainToken(column)
-    this.heard.waits_for(m.target, m.reason === 'source-frontier' ? m.tokens[m.accepted]?.[1] : null, m.edge)
+    this.heard.note(m.target, { edge: m.edge })
   }
 
   // What a token of the draft looks at: the one that waits, or the one under the pointer.
   explainToken({ last, detail }, number = last?.accepted) {
     if (!last || number === undefined) return
     detail.textContent = technical({ ...last, accepted: +number }, this.heard.words)
-    if (+number !== last.accepted) this.heard.waits_for(last.target, last.tokens[number][1], last.edge)
+    if (+number !== last.accepted) this.heard.note(last.target, { place: last.tokens[number][1] })
   }
 
   on_said(m) {
