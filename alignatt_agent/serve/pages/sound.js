@@ -42,7 +42,9 @@ export async function openSound(kind, { file, device, onpcm, onlevel, onend, ong
     tap.port.onmessage = ({ data }) => { if (!closed) { onlevel(data.level); onpcm(data.pcm) } }
     if (kind === 'file') {
       if (!file) throw new Error('choose a recording first')
-      const node = new AudioBufferSourceNode(context, { buffer: await context.decodeAudioData(await file.arrayBuffer()) })
+      const buffer = await context.decodeAudioData(await file.arrayBuffer()).catch(() => null)
+      if (!buffer) throw new Error('this browser cannot decode the file; 16-bit WAV or MP3 works')
+      const node = new AudioBufferSourceNode(context, { buffer })
       node.connect(tap); node.connect(context.destination)
       node.onended = onend
       sound.go = () => { sound.go = () => {}; context.resume(); node.start() }
