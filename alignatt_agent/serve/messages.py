@@ -54,8 +54,7 @@ INTERRUPTIONS = {
 
 def interrupted(code: str = "engine") -> Message:
     """Return the message of a talk that waits for its engines or its speaker."""
-    text = INTERRUPTIONS[code]
-    return {"type": "error", "code": code, "message": text, "target": None, "final": False}
+    return {"type": "error", "code": code, "message": INTERRUPTIONS[code], "final": False}
 
 
 def refusal(error: RefusedError) -> Message:
