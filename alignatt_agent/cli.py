@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from importlib import import_module
+
+import psutil
 
 from alignatt_agent import __version__
 from alignatt_agent.config.quiet import quieten
@@ -93,8 +96,17 @@ def report_errors(called: str, command: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print(f"\n{called}: interrupted; the same command goes on or starts again", file=sys.stderr)
         if any(thread.name.startswith("engine start") for thread in threading.enumerate()):
-            os._exit(130)  # Python would wait for them; what has started ends with its owner
+            _abandon_engines()
         return 130
+
+
+def _abandon_engines() -> None:
+    """Exit without the engines that still start: Python would wait for them."""
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if "resource_tracker" not in " ".join(child.cmdline()):  # it removes semaphores
+                child.kill()
+    os._exit(130)
 
 
 if __name__ == "__main__":

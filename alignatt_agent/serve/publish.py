@@ -19,7 +19,7 @@ from urllib.request import Request, urlopen
 
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import language
-from alignatt_agent.live.subtitles import SENTENCE, layout, width
+from alignatt_agent.live.subtitles import LINES, SENTENCE, layout, width
 from alignatt_agent.serve.rooms import Room, check_name
 
 LOGGER = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
 
 
 async def _captions(room: Room, target: str) -> AsyncIterator[tuple[float, str]]:
-    """Yield new text, a sentence or a line, with the time by the clock when it was spoken."""
+    """Yield new text, a sentence or two lines, with the time by the clock when it was spoken."""
     form, line, spoken, begin = layout(language(target).spaced), "", 0.0, inf
     old = sum(1 for _ in room.messages())
     async for event in room.follow():
@@ -77,7 +77,7 @@ async def _captions(room: Room, target: str) -> AsyncIterator[tuple[float, str]]
         for text, start, _ in units:
             spoken = spoken if line else begin + start
             line += form.glue * bool(line) + text
-            if text.endswith(tuple(SENTENCE)) or width(line) >= form.columns:
+            if text.endswith(tuple(SENTENCE)) or width(line) >= LINES * form.columns:
                 yield spoken, line
                 line = ""
         if line and message["type"] == "end":
