@@ -2,7 +2,8 @@ r"""What speakers and viewers lose when an engine or the server is killed in a t
 
 An engine dies at five random moments of a recording that is fed by the clock; the server, which
 keeps a journal, once. Heard words (captions of the speech) are compared with those of the same
-recording without a kill, and with what was spoken.
+recording without a kill, and with what was spoken. With --grid all steps have the same audio with
+and without kills, so the output has to be the same; else what waits is heard in one step.
 
 Examples:
   python -m lab.bench.kills --output outputs/kills.json --kill asr
@@ -45,11 +46,11 @@ SPACING_S, EDGE_S = 11.0, 6.0
 class Page(threading.Thread):
     """A speaker like the page: keeps the audio, and continues its talk after a lost connection."""
 
-    def __init__(self, port: int, samples: Samples, **start: Any) -> None:
+    def __init__(self, port: int, samples: Samples, paced: bool = True, **start: Any) -> None:
         super().__init__(daemon=True)
         self.came: list[tuple[float, dict[str, Any]]] = []
         self.begin = time.monotonic()
-        self._port, self._samples = port, samples
+        self._port, self._samples, self._paced = port, samples, paced
         self._start = {"type": "start", "targets": ["de", "en"], "room": "talk", **start}
         self.start()
 
@@ -84,7 +85,7 @@ class Page(threading.Thread):
         with contextlib.suppress(OSError, WebSocketException):
             for begin in range(position, self._samples.size, PIECE):
                 piece = self._samples[begin : begin + PIECE]
-                if self._start.get("live", True):
+                if self._paced:
                     due = self.begin + (begin + piece.size) / RATE
                     time.sleep(max(0.0, due - time.monotonic()))
                 socket.send(piece.astype("<i2").tobytes())
@@ -200,12 +201,22 @@ def words(events: Sequence[dict[str, Any]], target: str = "en") -> list[str]:
     return [unit[0] for code, unit in units(events) if code == target]
 
 
-def errors(spoken: Sequence[str], heard: Sequence[str]) -> dict[str, int]:
+def errors(spoken: Sequence[str], heard: Sequence[str]) -> dict[str, Any]:
     """Return the words of ``spoken`` that are not in ``heard``, and so on, without marks."""
     plain = jiwer.Compose([jiwer.ToLowerCase(), jiwer.RemovePunctuation()])
     found = jiwer.process_words(plain(" ".join(spoken)), plain(" ".join(heard)))
     kinds = ("deletions", "insertions", "substitutions")
-    return {kind: getattr(found, kind) for kind in kinds}
+    (before,), (after,), (parts,) = found.references, found.hypotheses, found.alignments
+    places = [
+        [
+            part.ref_start_idx,
+            " ".join(before[part.ref_start_idx : part.ref_end_idx]),
+            " ".join(after[part.hyp_start_idx : part.hyp_end_idx]),
+        ]
+        for part in parts
+        if part.type != "equal"
+    ]
+    return {kind: getattr(found, kind) for kind in kinds} | {"places": places}
 
 
 def moments(seconds: float, count: int, seed: int) -> list[float]:
@@ -216,13 +227,15 @@ def moments(seconds: float, count: int, seed: int) -> list[float]:
     return [EDGE_S + at + k * SPACING_S for k, at in enumerate(drawn)]
 
 
-def killed(port: int, kill: Callable[[str], None], role: str, talk: Path, seed: int) -> Any:
+def killed(
+    port: int, kill: Callable[[str], None], role: str, talk: Path, seed: int, live: bool
+) -> dict[str, Any]:
     """Kill in a talk, and compare it with the same talk without."""
     samples = soundfile.read(talk, dtype="int16")[0]
     spoken = json.loads((talk.parents[1] / "gold" / f"{talk.stem}.json").read_text())
-    alone = Page(port, samples, room="alone", live=False)
+    alone = Page(port, samples, paced=False, room="alone", live=False)
     alone.join()
-    viewer, page = Viewer(port), Page(port, samples)
+    viewer, page = Viewer(port), Page(port, samples, live=live)
     rows = []
     for at in moments(samples.size / RATE, 1 if role == "server" else 5, seed):
         time.sleep(max(0.0, page.begin + at - time.monotonic()))
@@ -246,6 +259,7 @@ def killed(port: int, kill: Callable[[str], None], role: str, talk: Path, seed: 
         "errors_killed": errors(text, whole),
         "killed_against_alone": errors(other, whole),
         "gaps_marked": sum(one["type"] == "gap" for one in viewer.events),
+        "same_output_as_alone": units(viewer.events) == units(alone.messages()),
         "speaker_and_viewer_agree": units(page.messages()) == units(viewer.events),
         "german_units": [len(one) for one in german],
     }
@@ -267,11 +281,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--kill", choices=ROLES, required=True, help="what dies")
     parser.add_argument("--config", default="micro-low", help="default %(default)s")
     parser.add_argument("--talk", default="talk-a", help="of the embedded dev set")
+    parser.add_argument("--grid", action="store_true", help="steps of exactly chunk_ms")
     parser.add_argument("--seed", type=int, default=1, help="of the moments")
     given: argparse.Namespace = parser.parse_args(argv)
     serving = journaled_server if given.kill == "server" else own_server
     with serving(given.config) as (port, kill):
-        found = killed(port, kill, given.kill, TALKS / f"{given.talk}.wav", given.seed)
+        talk = TALKS / f"{given.talk}.wav"
+        found = killed(port, kill, given.kill, talk, given.seed, not given.grid)
     print(json.dumps(found, indent=1))
     commands.write_json(given.output, commands.machine() | found)
     lost = found["errors_killed"]["deletions"] - found["errors_alone"]["deletions"]
