@@ -40,7 +40,7 @@ class TalkRequest:
         source: the spoken language, code or name; ``None`` for the configured one.
         targets: languages to translate into; the spoken one gives captions of the speech.
         rate: sampling rate of the audio, in Hz.
-        live: take all waiting audio in one step.
+        live: take waiting audio in longer steps.
         room: its name; ``None`` for an unguessable one.
         session: of a talk to resume.
         new: begin a new talk in the room of that one.

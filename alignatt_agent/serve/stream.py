@@ -29,6 +29,10 @@ MAX_KEPT_S = 300.0
 MAX_WAITING_S = 5.0
 """Audio that may wait; a client that sends more is not read meanwhile, and TCP slows it down."""
 
+CATCH_UP_S = 1.0
+"""Longest live step, or twice the time that the last one took: what waits after an outage comes in
+steps in which the recognizer finds the sentences."""
+
 ATTEMPTS = 3
 """Steps that may fail in a row before the stream is given up."""
 
@@ -40,7 +44,7 @@ class SpeakerStream:
         stream: recognizes and translates.
         resampler: makes the client's audio 16 kHz.
         chunk_ms: audio per step.
-        live: take all waiting audio in one step, so that a slow machine takes longer steps instead
+        live: take waiting audio in longer steps, so that a slow machine takes longer steps instead
             of falling behind; else every step takes exactly ``chunk_ms``.
         offset_s: seconds of the talk before this stream.
         deliver: receives the messages of each step.
@@ -74,7 +78,7 @@ class SpeakerStream:
         self._queue: deque[FloatArray] = deque()
         self._waiting = 0  # samples in the queue
         self._heard = 0
-        self._busy_s = 0.0
+        self._busy_s = self._step_s = 0.0
         self._ended = self.finished = False
         self._failures = 0
         self._loop = asyncio.get_running_loop()
@@ -147,7 +151,8 @@ class SpeakerStream:
     def _take(self) -> FloatArray:
         """Return the audio of the next step."""
         audio = np.concatenate(self._queue)
-        longest = round(MAX_WAITING_S * SAMPLE_RATE) if self._live else self._grid
+        live_s = min(MAX_WAITING_S, max(CATCH_UP_S, 2 * self._step_s))
+        longest = max(self._grid, round(live_s * SAMPLE_RATE)) if self._live else self._grid
         chunk, rest = audio[:longest], audio[longest:]
         self._queue.clear()
         if rest.size:
@@ -172,7 +177,7 @@ class SpeakerStream:
             message = f"the step failed ({type(error).__name__}: {error})"
             raise RefusedError("internal", message, BROKEN) from error
         seconds = time.perf_counter() - begin
-        self._busy_s += seconds
+        self._busy_s, self._step_s = self._busy_s + seconds, seconds
         gone = bool(failures) and not self._healthy()
         alarm = [messages.interrupted()] if gone else []
         found = [*self._messages(step, failures, gone), *alarm, self._status(seconds, step)]

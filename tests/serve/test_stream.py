@@ -156,6 +156,17 @@ def test_steps_that_take_longer_than_their_audio_do_not_add_up():
     assert grid[-1] > 3.0
 
 
+def test_what_waits_after_an_outage_comes_in_short_steps():
+    async def scene():
+        it = Scene(live=True, permitted=99)
+        await it.stream.feed(audio(4 * SAMPLE_RATE))
+        it.stream.end()
+        await it.running
+        return it.inner.sizes
+
+    assert run(scene()) == 4 * [SAMPLE_RATE]
+
+
 def test_a_client_that_sends_too_fast_is_not_read():
     async def scene():
         it = Scene(live=True)

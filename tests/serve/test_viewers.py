@@ -121,6 +121,7 @@ def test_what_waits_for_a_slow_cascade_is_heard_in_one_step(
     server, service, monkeypatch, live, then
 ):
     """So lag is bounded by what may wait and one step, however slow; a file keeps its grid."""
+    monkeypatch.setattr("alignatt_agent.serve.stream.CATCH_UP_S", 5.0)
     streams = []
     noted = lambda **given: streams.append(SpeakerStream(**given)) or streams[0]  # noqa: E731
     monkeypatch.setattr("alignatt_agent.serve.service.SpeakerStream", noted)
