@@ -70,15 +70,12 @@ def _play(address: str, talks: Sequence[str]) -> None:
 
     server = f"ws{address.removeprefix('http')}ws"
     start = {"type": "start", "targets": TARGETS, "room": "demo", "new": True}
-    for talk in talks:
-        with (
-            contextlib.suppress(ConnectionClosed),
-            connect(server, proxy=None, max_queue=None) as socket,
-            sources.opened(talk) as pieces,
-        ):
-            socket.send(json.dumps(start))
-            start["session"] = json.loads(socket.recv()).get("session")  # the next talk takes over
-            for chunk in sources.paced(sources.on_grid(pieces, CHUNK)):
-                socket.send((chunk * 32767).astype("<i2").tobytes())
-            socket.send(json.dumps({"type": "stop"}))
-            list(socket)  # all messages, to the end
+    with contextlib.suppress(ConnectionClosed, OSError):  # the server stops
+        for talk in talks:
+            with connect(server, proxy=None, max_queue=None) as socket, sources.opened(talk) as pcm:
+                socket.send(json.dumps(start))
+                start["session"] = json.loads(socket.recv()).get("session")  # for the next talk
+                for chunk in sources.paced(sources.on_grid(pcm, CHUNK)):
+                    socket.send((chunk * 32767).astype("<i2").tobytes())
+                socket.send(json.dumps({"type": "stop"}))
+                list(socket)  # all messages, to the end

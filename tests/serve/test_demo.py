@@ -20,6 +20,7 @@ def test_talks_are_spoken_into_a_room(tmp_path, monkeypatch):
         with Running(make_service(tmp_path)) as server:
             demo._play(server.address, list(map(str, talks.values()))[:count])
             shown.append(server.get("/transcript?room=demo&target=de&format=txt")[2].rstrip())
+        demo._play(server.address, [str(talks[6])])  # nobody listens any more
     assert shown == [german(12), german(6)]
 
 
