@@ -240,12 +240,14 @@ def test_whoever_reads_our_output_may_go_away():
 
 def test_an_interrupt_does_not_wait_for_engines_that_still_start():
     code = (
-        "import sys, time, types; from concurrent.futures import ThreadPoolExecutor as Pool; "
+        "import subprocess, sys, time; from concurrent.futures import ThreadPoolExecutor as Pool; "
         "from alignatt_agent import cli; "
-        "pool = Pool(1, 'engine start'); pool.submit(time.sleep, 60); "
+        "pool = Pool(1, 'engine start'); pool.submit(subprocess.run, ['sleep', '60']); "
+        "time.sleep(0.3); "
         "sys.exit(cli.report_errors('x', lambda: (_ for _ in ()).throw(KeyboardInterrupt)))"
     )
     command = [sys.executable, "-c", code]
+    # Returns when the engine, too, has closed its output.
     ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert (ended.returncode, "Traceback" in ended.stderr) == (130, False)
 
