@@ -16,7 +16,10 @@ from alignatt_agent.serve.remote import RemoteStream
 from alignatt_agent.serve.rooms import Message, nothing
 
 ONSET_S = 0.3
-"""Audio in front of the first open word that is recognized again."""
+"""Audio in front of the first open word that is recognized again, at most half of the pause."""
+
+SILENT_S = 5.0
+"""Audio without words after which none of it is recognized again; the first words take a while."""
 
 
 async def resume(
@@ -51,8 +54,11 @@ def after(tail: Message, found: Sequence[Message]) -> Message:
             said[message["target"]] = [*said.get(message["target"], ()), *message["units"]]
         if message["type"] == "heard":
             closed_s = max([closed_s, *(sentence[-1][2] for sentence in message["closed"])])
-            first = message["words"][0][1] if message["words"] else audio_s
-            start_s = start_s if failed else max(closed_s, first - ONSET_S)
+            begin_s = max(start_s, min(closed_s + 0.1, audio_s), audio_s - SILENT_S)
+            if message["words"]:
+                first = message["words"][0][1]
+                begin_s = max((closed_s + first) / 2, first - ONSET_S)
+            start_s = start_s if failed else begin_s
     for code, units in said.items():
         said[code] = [unit for unit in units if unit[1] + unit[2] >= 2 * start_s]
     return nothing(audio_s) | {"start_s": start_s, "closed_s": closed_s, "said": said}

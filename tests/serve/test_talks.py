@@ -11,6 +11,8 @@ from starlette.testclient import TestClient
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.journal import Journal
+from alignatt_agent.serve.rooms import nothing
+from alignatt_agent.serve.tail import after
 from tests.serve.live import (
     TALK,
     WORDS,
@@ -111,16 +113,16 @@ def test_a_gap_is_marked_and_times_do_not_shift(client, service, kept_s):
 @pytest.mark.parametrize("torn", ["", '{"type": "said", "tar', "{}"])
 def test_a_journal_survives_the_server(tmp_path, torn):
     """The journal of a server that was killed is what it holds at any moment."""
-    before, after = tmp_path / "before", tmp_path / "after"
+    before, copied = tmp_path / "before", tmp_path / "copied"
     app = create_app(make_service(tmp_path, journal=before))
     with TestClient(app) as client, client.websocket_connect("/ws") as socket:
         ready, found = first_half(socket)
-        shutil.copytree(before, after)
-    (file,) = after.glob("*.jsonl")
+        shutil.copytree(before, copied)
+    (file,) = copied.glob("*.jsonl")
     assert file.stat().st_mode & 0o77 == 0
     with file.open("a") as journal:
         journal.write(torn)
-    service = make_service(tmp_path, journal=after)
+    service = make_service(tmp_path, journal=copied)
     room = service.rooms.find("talk")
     assert text_of(room.messages()) == text_of(found)
     last = [message["id"] for message in found if "id" in message][-1]
@@ -133,7 +135,7 @@ def test_a_journal_survives_the_server(tmp_path, torn):
         assert text(client).split() == german(WORDS).split()
     events = run(later())
     assert text_of([*found, *(json.loads(event.text) for event in events)]) == german(WORDS)
-    again = make_service(tmp_path, journal=after)
+    again = make_service(tmp_path, journal=copied)
     assert text_of(again.rooms.find("talk").messages()) == german(WORDS)
     again.rooms.sweep()
     assert file.exists()
@@ -158,3 +160,22 @@ def test_a_journal_that_cannot_be_written(tmp_path, caplog):
     with TestClient(create_app(service)) as client:
         assert text_of(speak(client, room="talk")) == german(WORDS)
     assert caplog.text.count("the journal of a talk ends here") == 1
+
+
+def heard(audio_s, words=(), closed=()):
+    return [{"type": "heard", "audio_s": audio_s, "words": words, "closed": closed}]
+
+
+def test_an_open_sentence_is_kept_until_it_is_closed():
+    unit = ["Wort0", 1.0, 2.0]
+    tail = nothing(0.0) | {"said": {"de": [unit]}}
+    tail = after(tail, heard(3.0))  # it was resumed: its words are not recognized yet
+    assert tail["said"] == {"de": [unit]}
+    tail = after(tail, heard(4.0, [["word0", 1.0, 2.0, "new"]]))
+    assert (tail["said"], tail["start_s"]) == ({"de": [unit]}, 0.7)
+    closing = heard(5.0, [["word1", 2.2, 3.0, "new"]], [[["word0", 1.0, 2.0]]])
+    failed = after(tail, [*closing, {"type": "error"}])
+    assert (failed["said"], failed["start_s"]) == ({"de": [unit]}, 0.7)
+    closed = after(tail, closing)
+    assert (closed["said"], closed["start_s"]) == ({"de": []}, 2.1)
+    assert after(closed, heard(60.0))["start_s"] == 55.0  # silence is not heard again
