@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
+import subprocess
 import sys
+import time
 import types
 
 import numpy as np
 import pytest
 
+from alignatt_agent.serve.server import listen
 from lab.bench import kills, replicas, soak, speakers, verdict
 from tests.fakes import agent as fakes
 from tests.serve import live
@@ -58,6 +62,49 @@ def test_words_that_a_kill_took_are_deletions():
     page.came += [(3.3, {"type": "status"}), (7.5, {"type": "said"})]
     assert kills.noticed(page, 3.0) == {"told_after_s": 0.2, "words_after_s": 4.5}
     assert kills.noticed(page, 8.0) == {"told_after_s": None, "words_after_s": None}
+
+
+SERVE = """
+import sys
+from pathlib import Path
+from alignatt_agent.serve.server import Server, listen
+from tests.serve.live import make_service
+service = make_service(Path(sys.argv[1]), journal=Path(sys.argv[1]) / "journal")
+taken = listen("127.0.0.1", int(sys.argv[2]))
+Server(service, lambda: print("ready", flush=True)).run(sockets=[taken])
+"""
+
+
+def start(folder, port):
+    command = [sys.executable, "-c", SERVE, str(folder), str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert server.stdout.readline() == "ready\n"
+    return server
+
+
+def test_a_server_that_is_killed_twice_loses_and_doubles_nothing(tmp_path):
+    with contextlib.closing(listen("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server, words = start(tmp_path, port), 40
+    samples = np.round(fakes.talk(words) * 32768).astype(np.int16)
+    viewer, page = kills.Viewer(port), kills.Page(port, samples, targets=["de", "zh"])
+    try:
+        for at in (3.7, 13.1):
+            time.sleep(max(0.0, page.begin + at - time.monotonic()))
+            server.kill()
+            server.wait()
+            server = start(tmp_path, port)
+        page.join(live.WAIT_S)
+        viewer.join(live.WAIT_S)
+    finally:
+        server.kill()
+    for events in (page.messages(), viewer.events):
+        assert " ".join(kills.words(events, "de")) == live.german(words)
+        chinese = (fakes.translated(fakes.word(k), True) for k in range(words))
+        assert "".join(kills.words(events, "zh")) == "".join(chinese)
+        assert not any(event["type"] == "gap" for event in events)
+        starts = [unit[1] for code, unit in kills.units(events) if code == "de"]
+        assert starts == [k / 2 for k in range(words)]  # times do not shift
 
 
 # ------------------------------------------------------------------ verdicts
