@@ -34,7 +34,7 @@ COLORS = """[data-md-color-scheme=default] { --md-accent-fg-color: #3340b5; }
 """
 """Colors with the contrast that readers need; the theme's have 3.75 and 4.21."""
 
-CHECKS = ("machine_checks", "config_checks", "engine_checks", "prove", "speakers")
+CHECKS = ("machine_checks", "config_checks", "engine_checks", "parity_check", "prove", "speakers")
 
 
 def build_parser() -> argparse.ArgumentParser:

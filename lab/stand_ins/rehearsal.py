@@ -23,7 +23,8 @@ from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.config.sections import SHARE
-from alignatt_agent.doctor import engine_checks as doctor_engines
+from alignatt_agent.doctor.engine_checks import cases
+from alignatt_agent.doctor.parity_check import PARITY_TOKENS
 from alignatt_agent.doctor.row_parity import Gap
 from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.engine.options import engine_environment, on_cpu
@@ -214,8 +215,8 @@ def _compare(resolved: Resolved) -> tuple[float | None, list[str]]:
     engines = loading.load_resolved(resolved)
     gap = Gap()
     reference = TransformersEngine(resolved.checkpoints.translation.path)
-    for case in doctor_engines.cases(resolved, engines.tokenizer):
-        draft = engines.translation.draft(case.prompt, doctor_engines.PARITY_TOKENS, case.readout)
+    for case in cases(resolved, engines.tokenizer):
+        draft = engines.translation.draft(case.prompt, PARITY_TOKENS, case.readout)
         assert isinstance(draft.rows, AttentionRows)
         gap.add(draft.rows, reference.rows(case.prompt, draft.token_ids, case.readout))
     missed = gap.missed_exactness() if gap.rows else ["no row was compared with Transformers"]
