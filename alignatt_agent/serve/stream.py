@@ -151,8 +151,10 @@ class SpeakerStream:
     def _take(self) -> FloatArray:
         """Return the audio of the next step."""
         audio = np.concatenate(self._queue)
-        live_s = min(MAX_WAITING_S, max(CATCH_UP_S, 2 * self._step_s))
-        longest = max(self._grid, round(live_s * SAMPLE_RATE)) if self._live else self._grid
+        # After the end there is no time: clients that still send block, and miss the last words.
+        live_s = MAX_WAITING_S if self._ended else max(CATCH_UP_S, 2 * self._step_s)
+        longest = round(min(MAX_WAITING_S, live_s) * SAMPLE_RATE)
+        longest = max(self._grid, longest) if self._live else self._grid
         chunk, rest = audio[:longest], audio[longest:]
         self._queue.clear()
         if rest.size:

@@ -47,6 +47,7 @@ class Connection:
         self.token, self.speaking = "", False
         self._service = service
         self._gone = False
+        self._reading: asyncio.Task[None] | None = None
         self.since = math.inf
         self.wait = asyncio.timeout(min(service.limits.silent_s, service.limits.idle_s))
 
@@ -97,6 +98,14 @@ class Connection:
             if not self._gone:
                 await self._socket.close(code, short)
         self._gone = True
+        if self._reading:
+            self._reading.cancel()
+
+    async def _read_on(self) -> None:
+        """Drop messages, slowly: a client that waits to send does not read what it is sent."""
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+            while (await self._socket.receive())["type"] != "websocket.disconnect":
+                await asyncio.sleep(0.005)
 
     async def run_stream(self, stream: SpeakerStream, listening: Coroutine[Any, Any, None]) -> None:
         """Run a speaker's stream until they stop, or it fails.
@@ -122,6 +131,8 @@ class Connection:
             if not running.done():
                 if stopped:
                     feeding.cancel()  # more audio would keep the stream open
+                    await asyncio.wait({feeding})
+                    self._reading = asyncio.ensure_future(self._read_on())
                 stream.end()
                 await asyncio.wait({running})
             running.result()
