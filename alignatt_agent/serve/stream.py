@@ -80,6 +80,7 @@ class SpeakerStream:
         self._heard = 0
         self._busy_s = self._step_s = 0.0
         self._ended = self.finished = False
+        self._longest_s = CATCH_UP_S
         self._failures = 0
         self._loop = asyncio.get_running_loop()
         self._failed: asyncio.Future[None] = self._loop.create_future()
@@ -101,8 +102,9 @@ class SpeakerStream:
             self._taken.clear()
             await self._taken.wait()
 
-    def end(self) -> None:
-        """End the audio; the rest is translated to its end."""
+    def end(self, longest_s: float = CATCH_UP_S) -> None:
+        """End the audio; the rest is translated to its end, in live steps of ``longest_s``."""
+        self._longest_s = longest_s
         if not self._ended:
             self._ended = True
             self._put(self._resampler.finish())
@@ -151,10 +153,8 @@ class SpeakerStream:
     def _take(self) -> FloatArray:
         """Return the audio of the next step."""
         audio = np.concatenate(self._queue)
-        # After the end there is no time: clients that still send block, and miss the last words.
-        live_s = MAX_WAITING_S if self._ended else max(CATCH_UP_S, 2 * self._step_s)
-        longest = round(min(MAX_WAITING_S, live_s) * SAMPLE_RATE)
-        longest = max(self._grid, longest) if self._live else self._grid
+        live_s = min(MAX_WAITING_S, max(self._longest_s, 2 * self._step_s))
+        longest = max(self._grid, round(live_s * SAMPLE_RATE)) if self._live else self._grid
         chunk, rest = audio[:longest], audio[longest:]
         self._queue.clear()
         if rest.size:

@@ -5,6 +5,8 @@ Debian's Chromium, which ``sh requirements/install-chromium.sh`` installs; not r
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import webvtt
 
@@ -100,7 +102,8 @@ def test_what_was_said_while_there_was_no_connection_is_not_lost(page, page_serv
     wait_until(lambda: viewer.events[-1]["type"] == "end" and viewer.events[-1]["audio_s"] > 4)
     whole = said(page)
     assert whole == text_of(viewer.events)
-    assert whole.split()[: WORDS - 1] == german(WORDS).split()[: WORDS - 1]
+    once = [word for word, _ in itertools.groupby(whole.split())]  # the cut word may come twice
+    assert once[: WORDS - 1] == german(WORDS).split()[: WORDS - 1]
     # Start goes on with the talk, and the page asks before it is left.
     page.locator("#start").click()
     until(page, "told.filter(m => m.type === 'ready').length === 3")

@@ -15,7 +15,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDiscon
 from alignatt_agent.serve.access import GOING, LATER, MAX_MESSAGE, POLICY, TOO_BIG, RefusedError
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.serve.service import Service
-from alignatt_agent.serve.stream import SpeakerStream
+from alignatt_agent.serve.stream import MAX_WAITING_S, SpeakerStream
 
 SEND_S = 30.0
 """A client that reads nothing for so long counts as disconnected."""
@@ -133,7 +133,8 @@ class Connection:
                     feeding.cancel()  # more audio would keep the stream open
                     await asyncio.wait({feeding})
                     self._reading = asyncio.ensure_future(self._read_on())
-                stream.end()
+                # A speaker who is blocked in sending has no time for short steps.
+                stream.end(*[MAX_WAITING_S] * stopped)
                 await asyncio.wait({running})
             running.result()
             if stopped:
