@@ -44,9 +44,11 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
     """Post the captions of a ``destination`` until its room is closed."""
     name, target, url = destination(given)
     url += "&seq=" if "?" in url else "?seq="
-    seq = 0
+    seq, spoken = 0, 0.0
     with viewer(name) as room:
-        async for spoken, text in _captions(room, target):
+        async for time_s, text in _captions(room, target):
+            # A talk that is sent faster than it was spoken moves what is known of its beginning.
+            spoken = max(time_s, spoken + 0.001)
             if "youtube" in url:
                 stamp = datetime.fromtimestamp(spoken, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
                 text = f"{stamp[:-3]}\n{text}"

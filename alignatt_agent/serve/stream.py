@@ -30,8 +30,8 @@ MAX_WAITING_S = 5.0
 """Audio that may wait; a client that sends more is not read meanwhile, and TCP slows it down."""
 
 CATCH_UP_S = 1.0
-"""Longest live step, or twice the time that the last one took: what waits after an outage comes in
-steps in which the recognizer finds the sentences."""
+"""Longest live step, or twice the time of the last one, after an outage or where a talk is resumed:
+what waits then comes in steps in which the recognizer finds the sentences."""
 
 ATTEMPTS = 3
 """Steps that may fail in a row before the stream is given up."""
@@ -74,13 +74,13 @@ class SpeakerStream:
         self._healthy = healthy
         self._revive = revive
         self._may_wait_s = MAX_WAITING_S
+        self._longest_s = CATCH_UP_S if offset_s else MAX_WAITING_S
         self._threads = threads
         self._queue: deque[FloatArray] = deque()
         self._waiting = 0  # samples in the queue
         self._heard = 0
         self._busy_s = self._step_s = 0.0
         self._ended = self.finished = False
-        self._longest_s = CATCH_UP_S
         self._failures = 0
         self._loop = asyncio.get_running_loop()
         self._failed: asyncio.Future[None] = self._loop.create_future()
@@ -102,9 +102,8 @@ class SpeakerStream:
             self._taken.clear()
             await self._taken.wait()
 
-    def end(self, longest_s: float = CATCH_UP_S) -> None:
-        """End the audio; the rest is translated to its end, in live steps of ``longest_s``."""
-        self._longest_s = longest_s
+    def end(self) -> None:
+        """End the audio; the rest is translated to its end."""
         if not self._ended:
             self._ended = True
             self._put(self._resampler.finish())
@@ -197,7 +196,7 @@ class SpeakerStream:
     async def _interrupt(self, error: Exception) -> None:
         """Wait for engines that are restarted; the stream and the audio meanwhile are kept."""
         LOGGER.warning("a stream waits for the engines: %s", error)
-        self._may_wait_s = MAX_KEPT_S
+        self._may_wait_s, self._longest_s = MAX_KEPT_S, CATCH_UP_S
         if not await self._revive():
             raise _gone(error)
         self._may_wait_s = MAX_WAITING_S

@@ -184,9 +184,5 @@ def test_dev_set_is_held_out_and_has_the_layout_of_mcif():
 
 
 def test_embedded_files_stay_small():
-    limits = {"gemma4": 14, "qwen3-asr": 8, "qwen3-aligner": 8, "devset": 10, "talks": 4}  # MB
-    sizes = {folder.name: 0 for folder in (ROOT / "micro_models").iterdir()}
-    for file in filter(Path.is_file, (ROOT / "micro_models").rglob("*")):
-        sizes[file.relative_to(ROOT / "micro_models").parts[0]] += file.stat().st_size
-    assert sizes.keys() == limits.keys()
-    assert all(sizes[name] < 1e6 * limit for name, limit in limits.items())
+    files = [f for f in (ROOT / "micro_models").rglob("*") if f.is_file()]
+    assert sum(f.stat().st_size for f in files) < 40e6

@@ -89,7 +89,7 @@ class FakeStream:
 class Scene:
     """A stream on a fake stream: 100 ms steps of 1600 samples."""
 
-    def __init__(self, live, healthy=True, permitted=0, revives=False):
+    def __init__(self, live, healthy=True, permitted=0, revives=False, offset_s=0.0):
         self.revives = revives
         self.inner, self.told, self.statuses, self.healthy = FakeStream(), [], [], healthy
         for _ in range(permitted):
@@ -99,7 +99,7 @@ class Scene:
             resampler=Resampler(SAMPLE_RATE),
             chunk_ms=100,
             live=live,
-            offset_s=0.0,
+            offset_s=offset_s,
             deliver=self.deliver,
             healthy=lambda: self.healthy,
             revive=self.revive,
@@ -156,15 +156,16 @@ def test_steps_that_take_longer_than_their_audio_do_not_add_up():
     assert grid[-1] > 3.0
 
 
-def test_what_waits_after_an_outage_comes_in_short_steps():
+@pytest.mark.parametrize(("resumed_s", "steps"), [(0.0, [4]), (30.0, [1, 1, 1, 1])])
+def test_what_waits_when_a_talk_is_resumed_comes_in_short_steps(resumed_s, steps):
     async def scene():
-        it = Scene(live=True, permitted=99)
+        it = Scene(live=True, permitted=99, offset_s=resumed_s)
         await it.stream.feed(audio(4 * SAMPLE_RATE))
         it.stream.end()
         await it.running
         return it.inner.sizes
 
-    assert run(scene()) == 4 * [SAMPLE_RATE]
+    assert run(scene()) == [SAMPLE_RATE * seconds for seconds in steps]
 
 
 def test_a_client_that_sends_too_fast_is_not_read():
@@ -237,6 +238,20 @@ def test_a_stream_waits_for_engines_that_are_restarted_and_keeps_all_audio():
     assert sum(it.inner.sizes) == 1600 + MAX_WAITING_S * SAMPLE_RATE + 8000
     told = [message for message in it.told if message["type"] == "error"]
     assert [(error["code"], error["final"]) for error in told] == [("engine", False)]
+
+
+def test_what_was_said_during_an_outage_comes_in_short_steps():
+    async def scene():
+        it = Scene(live=True, healthy=False, permitted=99, revives=True)
+        it.inner.errors = [EngineError("killed")]
+        await it.stream.feed(audio(1600))
+        await it.busy()
+        await it.stream.feed(audio(3 * SAMPLE_RATE))
+        it.stream.end()
+        await it.running
+        return it.inner.sizes
+
+    assert run(scene())[-3:] == 3 * [SAMPLE_RATE]
 
 
 def test_the_end_is_tried_again():

@@ -167,7 +167,6 @@ def test_a_stop_of_the_server_says_what_was_heard(server):
             with contextlib.suppress(ConnectionClosed):
                 for piece in itertools.cycle(pieces(TALK)):
                     socket.send_bytes(piece)
-                    time.sleep(0.01)  # ten times as fast as speech: a blocked thread cannot read
 
         talking = threading.Thread(target=talk_on)
         talking.start()

@@ -15,7 +15,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDiscon
 from alignatt_agent.serve.access import GOING, LATER, MAX_MESSAGE, POLICY, TOO_BIG, RefusedError
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.serve.service import Service
-from alignatt_agent.serve.stream import MAX_WAITING_S, SpeakerStream
+from alignatt_agent.serve.stream import SpeakerStream
 
 SEND_S = 30.0
 """A client that reads nothing for so long counts as disconnected."""
@@ -47,7 +47,6 @@ class Connection:
         self.token, self.speaking = "", False
         self._service = service
         self._gone = False
-        self._reading: asyncio.Task[None] | None = None
         self.since = math.inf
         self.wait = asyncio.timeout(min(service.limits.silent_s, service.limits.idle_s))
 
@@ -98,14 +97,6 @@ class Connection:
             if not self._gone:
                 await self._socket.close(code, short)
         self._gone = True
-        if self._reading:
-            self._reading.cancel()
-
-    async def _read_on(self) -> None:
-        """Drop messages, slowly: a client that waits to send does not read what it is sent."""
-        with contextlib.suppress(WebSocketDisconnect, RuntimeError):
-            while (await self._socket.receive())["type"] != "websocket.disconnect":
-                await asyncio.sleep(0.005)
 
     async def run_stream(self, stream: SpeakerStream, listening: Coroutine[Any, Any, None]) -> None:
         """Run a speaker's stream until they stop, or it fails.
@@ -131,10 +122,7 @@ class Connection:
             if not running.done():
                 if stopped:
                     feeding.cancel()  # more audio would keep the stream open
-                    await asyncio.wait({feeding})
-                    self._reading = asyncio.ensure_future(self._read_on())
-                # A speaker who is blocked in sending has no time for short steps.
-                stream.end(*[MAX_WAITING_S] * stopped)
+                stream.end()
                 await asyncio.wait({running})
             running.result()
             if stopped:
