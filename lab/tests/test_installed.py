@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.test_requirements import ARM, PROJECT, PYTHONS, UNBUILT, X86, resolve
-
 ROOT = Path(__file__).resolve().parents[2]
 MOST_S = 180
 """From the wheel to the end of the demo, once everything is downloaded."""
@@ -54,19 +52,6 @@ def test_the_wheel_runs_in_an_empty_environment(tmp_path):
     for code in ("de", "it", "zh"):
         assert len(re.findall(rf"(?m)^{code}: \S", text)) > 5, text
     assert seconds < MOST_S
-
-
-@pytest.mark.parametrize("python", PYTHONS)
-@pytest.mark.parametrize("platform", [X86, ARM])
-def test_the_extra_for_cards_resolves_from_the_public_index(python, platform, tmp_path):
-    extras = PROJECT["optional-dependencies"]
-    wanted = [*PROJECT["dependencies"], *extras["cuda"], *extras["evaluation"]]
-    options = ["--python-version", python, "--python-platform", platform]
-    options += ["--only-binary", ":all:"]
-    options += [option for name in UNBUILT for option in ("--no-binary", name)]
-    found = resolve(wanted, tmp_path, *options)
-    assert found.returncode == 0, found.stderr
-    assert "vllm==0.32.0\n" in found.stdout
 
 
 def test_the_site_builds_without_a_warning():

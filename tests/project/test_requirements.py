@@ -1,7 +1,4 @@
-"""The locked environments: they resolve from nothing, and the installer says what it lacks.
-
-What asks the package index needs a network and is skipped without one. Nothing is installed.
-"""
+"""The locked environments hold what the project asks for; the installer says what it lacks."""
 
 from __future__ import annotations
 
@@ -20,10 +17,6 @@ ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = ROOT / "requirements"
 PYTHONS = ("3.11", "3.12", "3.13")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-# Pure Python without a wheel on the index: built when they are installed.
-UNBUILT = ("docopt", "mosestokenizer", "toolwrapper", "uctools")
-
-
 X86, ARM = "x86_64-manylinux_2_31", "aarch64-manylinux_2_34"
 """Platforms, with the oldest C library for which all packages have wheels."""
 
@@ -43,60 +36,6 @@ def pins(name, python, platform=X86):
                 assert key not in found, line
                 found[key] = specifier.version
     return found
-
-
-def resolve(lines, folder, *options):
-    """Ask the package index, with this machine's settings for pip and uv switched off."""
-    options = ["--quiet", "--no-header", "--no-annotate", "--no-python-downloads", *options]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "UV_"))}
-    result = subprocess.run(
-        [Path(sys.executable).with_name("uv"), "pip", "compile", "-", *options],
-        input="\n".join(lines),
-        env={**environment, "XDG_CONFIG_HOME": str(folder), "XDG_CONFIG_DIRS": str(folder)},
-        cwd=ROOT,  # for [tool.uv]
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if "Failed to fetch" in result.stderr:
-        pytest.skip(f"the package index cannot be reached: {result.stderr.splitlines()[0]}")
-    return result
-
-
-def test_the_cuda_lock_resolves_from_nothing(tmp_path):
-    lock = (REQUIREMENTS / "cuda.txt").read_text(encoding="utf-8").splitlines()
-    result = resolve(lock, tmp_path, "--universal", "--python-version", PYTHONS[0])
-    assert result.returncode == 0, result.stderr
-    # Every Python that is supported gets the locked versions, and nothing else beside them.
-    found = {line.partition(" ")[0] for line in result.stdout.splitlines()}
-    assert found == {line.partition(" ")[0] for line in lock if not line.startswith("#")}
-
-
-def test_a_conflict_is_found(tmp_path):
-    """A lock made where pip offered a torch without CUDA had this Triton."""
-    wanted = pins("cuda.txt", "3.11") | {"triton": "3.9.0"}
-    lines = [f"{name}=={wanted[name]}" for name in ("torch", "triton", "numpy")]
-    result = resolve(lines, tmp_path, "--universal", "--python-version", PYTHONS[0])
-    assert result.returncode != 0
-    assert "No solution found" in result.stderr
-    assert "you require triton==3.9.0" in " ".join(result.stderr.split())
-
-
-@pytest.mark.parametrize(
-    ("name", "python", "platform"),
-    [  # on x86_64, these tests run on the first Python, and the other lock was resolved above
-        *(("cpu.txt", python, X86) for python in PYTHONS[1:]),
-        *(("cpu.txt", "3.13", ARM), ("cuda.txt", "3.12", ARM)),
-    ],
-)
-def test_the_locks_have_wheels(name, python, platform, tmp_path):
-    wanted = [f"{name}=={version}" for name, version in pins(name, python, platform).items()]
-    options = ["--no-deps", "--python-version", python, "--only-binary", ":all:"]
-    options += [option for name in UNBUILT for option in ("--no-binary", name)]
-    options += ["--python-platform", platform]
-    result = resolve(wanted, tmp_path, *options)
-    assert result.returncode == 0, result.stderr
-    assert sorted(result.stdout.split()) == sorted(wanted)
 
 
 @pytest.mark.parametrize("python", PYTHONS)
