@@ -38,10 +38,9 @@ import yaml
 from tabulate import tabulate
 
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
-from alignatt_agent.config.command_line import page
+from alignatt_agent.config.command_line import CONFIG_HELP, page
 from alignatt_agent.config.head_sets import ANY
 from alignatt_agent.config.machine import GIB
-from alignatt_agent.config.resources import known_resources
 from alignatt_agent.config.sections import AUTO
 from alignatt_agent.doctor import config_checks, machine_checks
 from alignatt_agent.doctor.machine_checks import Check
@@ -57,11 +56,9 @@ HERE = 0.0
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    names = ", ".join(known_resources("agent_configs", ".yaml"))
     parser = argparse.ArgumentParser("alignatt doctor", **page(__doc__))
     add = parser.add_argument
-    text = f"name ({names}) or path of a YAML configuration; default %(default)s"
-    add("--config", default="micro-low", help=text)
+    add("--config", default="micro-low", help=f"{CONFIG_HELP}; default %(default)s")
     add("--json", type=Path, metavar="FILE", help="also write the report there")
     add("--no-engines", action="store_true", help="static checks only: nothing is loaded")
     text = "only print memory and shares of the engines on a GPU of GIB, or on this machine's"
@@ -79,10 +76,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 def examine(config: AgentConfig, arguments: argparse.Namespace) -> Iterator[Check]:
     """Run all checks; those with engines only where the others pass."""
-    static = []
+    static, smaller = [], config.models.asr.smaller
     with suppress(ConfigError):  # reported as a check
         config = config.model_copy(update={"models": planned(config)})
-    for check in _static(config, arguments.config):
+    for check in _static(config, arguments.config, smaller):
         static.append(check)
         yield check
     if not exit_status(static):
@@ -109,12 +106,12 @@ def examine(config: AgentConfig, arguments: argparse.Namespace) -> Iterator[Chec
             yield from prove.examine(resolved, reference=False)
 
 
-def _static(config: AgentConfig, name: str) -> Iterator[Check]:
+def _static(config: AgentConfig, name: str, smaller: str | None) -> Iterator[Check]:
     machine = machine_checks.look_around()
     yield from machine_checks.check_versions(machine)
     yield machine_checks.check_torchvision(machine)
     yield from machine_checks.check_device(machine)
-    found, located = config_checks.check_checkpoints(config, name)
+    found, located = config_checks.check_checkpoints(config, name, smaller)
     yield from found
     weights = {role: config_checks.weight_bytes(model) for role, model in located.items()}
     yield config_checks.check_memory(machine, config, weights)

@@ -24,9 +24,12 @@ _BFLOAT16_SINCE = 8.0
 
 
 def check_checkpoints(
-    config: AgentConfig, name: str = "CONFIG"
+    config: AgentConfig, name: str = "CONFIG", smaller: str | None = None
 ) -> tuple[list[Check], dict[str, ModelConfig]]:
-    """Look for the checkpoints of a configuration; returns those that are there, located."""
+    """Look for the checkpoints of a configuration; returns those that are there, located.
+
+    ``smaller`` is ``models.asr.smaller`` as written, if the recognizer may be that one.
+    """
     checks: list[Check] = []
     found: dict[str, ModelConfig] = {}
     for role in config.models.roles:
@@ -42,9 +45,11 @@ def check_checkpoints(
         located = model.model_copy(update={"path": str(path), "revision": None})
         found[role] = located
         pinned = model.revision or model.path.startswith((".", "/", "~")) or "#" in model.path
-        here, fix = identity(model, located), f"pin it: set models.{role}.revision to {path.name}"
-        loose = not pinned and "snapshots" in path.parts
-        checks.append(Check(title, *(("warn", here, fix) if loose else ("ok", here))))
+        fix = f"set models.{role}.revision to {path.name}"
+        if model.path == smaller:
+            fix = f"set models.asr.smaller to {smaller}@{path.name}"
+        here, loose = identity(model, located), not pinned and "snapshots" in path.parts
+        checks.append(Check(title, *(("warn", here, f"pin it: {fix}") if loose else ("ok", here))))
     return checks, found
 
 

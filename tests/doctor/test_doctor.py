@@ -269,6 +269,10 @@ def test_checkpoints_that_are_missing_name_the_command(monkeypatch, tmp_path):
     checks, _ = check_checkpoints(MICRO)
     assert [check.status for check in checks] == ["warn"] * 3
     assert "models.asr.revision to deadbeef" in checks[0].fix
+    _, small = DEFAULT.models.asr.sizes()
+    chosen = DEFAULT.model_copy(update={"models": models.model_copy(update={"asr": small})})
+    checks, _ = check_checkpoints(chosen, smaller=DEFAULT.models.asr.smaller)
+    assert checks[0].fix == f"pin it: set models.asr.smaller to {small.path}@deadbeef"
 
 
 # ------------------------------------------------------------------ the command
