@@ -88,12 +88,13 @@ def require_tokenizer(role: str, model: ModelConfig) -> None:
 
 
 def fingerprint(path: Path) -> str:
-    """Hash of the files of a checkpoint directory, 12 hexadecimal digits.
+    """Hash of the files of a directory without Python's caches, 12 hexadecimal digits.
 
     Files of 64 MiB and more count with their size and first MiB only.
     """
     digest = hashlib.sha256()
-    for file in sorted(item for item in path.rglob("*") if item.is_file()):
+    files = (item for item in path.rglob("*") if item.is_file() and item.suffix != ".pyc")
+    for file in sorted(files):
         size = file.stat().st_size
         digest.update(f"{file.relative_to(path)}:{size}:".encode())
         with file.open("rb") as stream:

@@ -36,11 +36,7 @@ _SHARED: dict[str, dict[str, Any]] = {
 def page(docstring: str | None) -> dict[str, Any]:
     """Return arguments of a parser; the first paragraph stands in front of its options."""
     summary, _, rest = cleandoc(docstring or "").partition("\n\n")
-    return {
-        "description": summary,
-        "epilog": rest,
-        "formatter_class": RawDescriptionHelpFormatter,
-    }
+    return {"description": summary, "epilog": rest, "formatter_class": RawDescriptionHelpFormatter}
 
 
 def shared_options(parser: Any, *names: str, **changes: dict[str, Any]) -> None:

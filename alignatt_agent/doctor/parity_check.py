@@ -11,12 +11,7 @@ from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.machine import GIB
 from alignatt_agent.doctor.config_checks import weight_bytes
 from alignatt_agent.doctor.machine_checks import Check, free_memory
-from alignatt_agent.doctor.row_parity import (
-    MAX_LOGPROB,
-    Gap,
-    bfloat16_constants,
-    different_models,
-)
+from alignatt_agent.doctor.row_parity import MAX_LOGPROB, Gap, bfloat16_constants, different_models
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.types import AttentionRows, Draft, Prompt

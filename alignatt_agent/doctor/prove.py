@@ -3,7 +3,7 @@
 CUDA graphs (piecewise, full) and FlashAttention, on a CPU compilation, answer the same prompts as
 the eager mode, alone and all at once. Token ids, log-probabilities and attention rows are compared,
 those of the eager mode with Transformers where main memory allows. The verdict is kept in the
-user's cache folder for this card, driver, checkpoint, these versions and heads. An engine with
+user's cache folder for this card, driver, checkpoint, these builds and heads. An engine with
 `enforce_eager: auto`, the default of the translation model on a GPU, starts in the fastest mode.
 
 Examples:

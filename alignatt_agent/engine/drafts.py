@@ -215,12 +215,7 @@ class DraftEngine:
         )
 
     def _joined(
-        self,
-        begun: Draft,
-        total: FloatArray | None,
-        count: int,
-        prompt: Prompt,
-        readout: Readout,
+        self, begun: Draft, total: FloatArray | None, count: int, prompt: Prompt, readout: Readout
     ) -> AttentionRows:
         """Join the rows of ``begun`` and new ones, ``[rows, heads, 2 + S]``; ``count`` in all."""
         if total is None:

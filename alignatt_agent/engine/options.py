@@ -61,11 +61,7 @@ def _as_aligner(config: Any) -> Any:
     return _plainly_rotated(config)
 
 
-_SPEECH: Mapping[str, Any] = {
-    **_AUDIO,
-    "enable_mm_embeds": True,
-    "hf_overrides": _plainly_rotated,
-}
+_SPEECH: Mapping[str, Any] = {**_AUDIO, "enable_mm_embeds": True, "hf_overrides": _plainly_rotated}
 """Qwen3-ASR and its aligner take features, see ``Features``; vLLM counts them as embeddings."""
 
 _BY_ROLE: Mapping[str, Mapping[str, Any]] = {

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,22 @@ def subject(model: ModelConfig, heads: Sequence[tuple[int, int]]) -> dict[str, A
     return {
         "device": device(),
         "versions": versions(),
+        "builds": builds(),
         "checkpoint": fingerprint(path) if path.is_dir() else f"{path}@{model.revision}",
         "dtype": model.dtype,
         "heads": [list(head) for head in heads],
         "engine": {key: value for key, value in model.engine.items() if key not in _ELSEWHERE},
     }
+
+
+@cache
+def builds() -> list[str]:
+    """Identify the code that runs: another build of vLLM or torch may have the same version."""
+    import torch
+    import vllm
+
+    ours = Path(__file__).parent
+    return [torch.version.git_version, fingerprint(Path(vllm.__path__[0])), fingerprint(ours)]
 
 
 def verdict_file(about: Mapping[str, Any]) -> Path:

@@ -113,8 +113,7 @@ class ServedModel:
         """
         asked = (sampling.extra_args or {}).get(EXTRA)
         return self._last(
-            lambda key: self._engine.generate(dict(prompt), sampling, key),
-            asked and asked["key"],
+            lambda key: self._engine.generate(dict(prompt), sampling, key), asked and asked["key"]
         )
 
     def encode(self, prompt: Mapping[str, Any], pooling: Any) -> Any:

@@ -90,12 +90,7 @@ class TransformersEngine:
     recorder: type[RowRecorder] = RowRecorder
 
     def __init__(
-        self,
-        path: str,
-        *,
-        dtype: str = "float32",
-        device: str = "cpu",
-        random: bool = False,
+        self, path: str, *, dtype: str = "float32", device: str = "cpu", random: bool = False
     ) -> None:
         self.name = f"translation model {path} (Transformers, {self.attention}, {dtype})"
         options = {"dtype": getattr(torch, dtype), "attn_implementation": self.attention}

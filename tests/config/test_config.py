@@ -95,10 +95,7 @@ def own(code, **settings):
         ({"policy": {"top_k": 0}}, "policy.top_k: .*greater than or equal to 1 .got 0."),
         ({"policy": {"median_width": 4}}, "odd width"),
         ({"policy": {"name": "hold_n", "n": -1}}, "policy.n: .*equal to 0 .got -1."),
-        (
-            {"policy": {"name": "confidence", "tau_prob": 1.5}},
-            "policy.tau_prob: .*got 1.5",
-        ),
+        ({"policy": {"name": "confidence", "tau_prob": 1.5}}, "policy.tau_prob: .*got 1.5"),
         ({"policy": {"name": "waitk"}}, "policy.name: expected one of .*'wait_k'.* got 'waitk'"),
         ({"policy": {"name": "wait_k", "k": 0}}, r"policy.k: .*equal to 1 \(got 0\)"),
         ({"policy": {"name": "wait_k", "n": 3}}, "policy.n: this key is called policy.k now"),
@@ -155,10 +152,7 @@ def test_overrides():
 
 @pytest.mark.parametrize(
     "overrides",
-    [
-        {"policy.k": 5, "policy.name": "wait_k"},
-        {"policy": {"name": "wait_k", "k": 5, "top_k": 8}},
-    ],
+    [{"policy.k": 5, "policy.name": "wait_k"}, {"policy": {"name": "wait_k", "k": 5, "top_k": 8}}],
 )
 def test_another_policy_drops_the_keys_of_the_configured_one(overrides):
     config = load_config("micro-high", overrides)

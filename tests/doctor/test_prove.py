@@ -131,7 +131,8 @@ def test_a_verdict_is_made_and_used(modes, micro, fault, statuses, mode, capsys)
 
 
 @pytest.mark.parametrize(
-    "spoil", ["version", "driver", "heads", "checkpoint", "dtype", "engine", "content", "edited"]
+    "spoil",
+    ["version", "build", "driver", "heads", "checkpoint", "dtype", "engine", "content", "edited"],
 )
 def test_a_verdict_that_no_longer_fits_is_ignored(
     modes, micro, spoil, monkeypatch, capsys, tmp_path
@@ -142,6 +143,8 @@ def test_a_verdict_that_no_longer_fits_is_ignored(
     changes = {}
     if spoil == "version":
         monkeypatch.setattr(proof, "versions", lambda: {"vllm": "0.32.1"})
+    elif spoil == "build":
+        monkeypatch.setattr(proof, "builds", lambda: ["of another commit"])
     elif spoil == "driver":
         monkeypatch.setattr(proof, "device", lambda: "cuda: NVIDIA Test, 590.1")
     elif spoil == "heads":
@@ -161,6 +164,16 @@ def test_a_verdict_that_no_longer_fits_is_ignored(
     capsys.readouterr()
     assert started_in(micro, **changes) == "eager"
     assert "no faster mode is proved here" in capsys.readouterr().err
+
+
+def test_a_changed_build_of_the_same_version_is_another(tmp_path, monkeypatch):
+    monkeypatch.setattr("vllm.__path__", [str(tmp_path)])
+    found = []
+    for name, text in (("a.py", "x = 1"), ("__pycache__/a.pyc", "1"), ("a.py", "x = 2")):
+        (tmp_path / "__pycache__").mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+        found.append(proof.builds.__wrapped__())
+    assert found[0] == found[1] != found[2]
 
 
 def test_shares_and_context_are_no_part_of_a_verdict():

@@ -18,14 +18,7 @@ from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import omnisteval_arguments
-from alignatt_agent.live.subtitles import (
-    Said,
-    layout,
-    said_cues,
-    spoken_cues,
-    vtt,
-    width,
-)
+from alignatt_agent.live.subtitles import Said, layout, said_cues, spoken_cues, vtt, width
 from alignatt_agent.types import SourceSpan
 from tests.e2e.conftest import ROOT, TARGETS
 

@@ -148,11 +148,7 @@ def test_a_failing_language_does_not_stop_the_others_and_is_told_once(run, engin
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [
-        (EngineError("the recognizer is gone"), 1),
-        (KeyboardInterrupt(), 130),
-        (signal.SIGTERM, 130),
-    ],
+    [(EngineError("the recognizer is gone"), 1), (KeyboardInterrupt(), 130), (signal.SIGTERM, 130)],
 )
 def test_an_interrupt_or_a_failure_leaves_what_was_said(run, engines, error, status):
     inner, calls = engines.asr.transcribe, []

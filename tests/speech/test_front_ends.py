@@ -7,12 +7,7 @@ import pytest
 import torch
 
 from alignatt_agent.cascade.loading import serve_recognizer
-from alignatt_agent.config.agent_config import (
-    AgentConfig,
-    ModelConfig,
-    ModelsConfig,
-    load_config,
-)
+from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig, load_config
 from alignatt_agent.config.languages import LanguageError
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.speech_models import EncoderDecoderModel

@@ -79,10 +79,7 @@ def test_what_is_audible():
 
 
 @example(times=[0.0, 0.3125], size=5_125)  # five samples more than whole frames
-@given(
-    times=st.lists(st.floats(0, 1.2), min_size=2, max_size=12),
-    size=st.integers(1_600, 16_000),
-)
+@given(times=st.lists(st.floats(0, 1.2), min_size=2, max_size=12), size=st.integers(1_600, 16_000))
 def test_words_in_sound_keep_their_times(times, size):
     ordered = sorted(times)
     spans = list(itertools.pairwise(ordered))
@@ -104,11 +101,7 @@ class Inventive:
 
 @pytest.mark.parametrize(
     ("sound", "live"),
-    [
-        ([0.1] * 10 + [0.0] * 10, "Hm."),
-        ([0.1] * 20, "Hm. And so"),
-        ([0.0] * 20 + [0.1], ""),
-    ],
+    [([0.1] * 10 + [0.0] * 10, "Hm."), ([0.1] * 20, "Hm. And so"), ([0.0] * 20 + [0.1], "")],
 )
 def test_words_that_were_heard_in_silence_are_left_out(sound, live):
     tail = LiveTail(Inventive(), Inventive(), "en", Settings(min_start_s=0.5))

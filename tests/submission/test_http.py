@@ -26,12 +26,7 @@ from simulstream.server.speech_processors.remote.http_proxy_speech_processor imp
 
 from alignatt_agent.cli import run
 from alignatt_agent.config.agent_config import ConfigError, load_config
-from alignatt_agent.submission.bundle import (
-    PROXY_CLASS,
-    evaluation_yaml,
-    proxy_yaml,
-    read_server,
-)
+from alignatt_agent.submission.bundle import PROXY_CLASS, evaluation_yaml, proxy_yaml, read_server
 from alignatt_agent.submission.image import TEMPLATES
 from alignatt_agent.submission.server import UnhealthyError, check_health, server_command
 from tests.fakes import agent as fakes

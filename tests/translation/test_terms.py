@@ -35,8 +35,7 @@ def test_a_line_may_have_translations():
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["a =", " = b", "a = de: b | c", "a = b | c", "a = de: b | de: c", "a = de:  | it: c"],
+    "line", ["a =", " = b", "a = de: b | c", "a = b | c", "a = de: b | de: c", "a = de:  | it: c"]
 )
 def test_half_a_translation_is_refused(line):
     with pytest.raises(ConfigError, match=r"speech.context: .* expected TERM, TERM = TRANSLATION"):
