@@ -50,10 +50,7 @@ class AgentChoice:
         """Return the complete YAML of one target language."""
         if self.config is not None:
             return self.config.for_target(target).to_yaml()
-        defaults = {
-            "detokenizer_type": "simuleval",
-            "latency_unit": language(target).latency_unit,
-        }
+        defaults = {"detokenizer_type": "simuleval", "latency_unit": language(target).latency_unit}
         return yaml.safe_dump({**defaults, **self.raw}, sort_keys=False, allow_unicode=True)
 
     def sign(self, devset: DevSet, target: str, latency: str) -> dict[str, Any]:

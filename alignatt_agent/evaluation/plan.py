@@ -26,6 +26,9 @@ from alignatt_agent.evaluation.subwords import check_vocabulary, locate_tokenize
 DEVICES = "devices"
 """Key in the signature of a run whose talks were jobs: the device of each talk."""
 
+ASKED = "asked"
+"""Key in such a signature if workers took other models: what this machine had signed."""
+
 LATE_S = 2.0
 """Computation after the end of a recording that is not remarkable."""
 
@@ -93,10 +96,8 @@ class EvalRun:
         """Whether a signature says the same, wherever its talks were streamed."""
         if not isinstance(signature, dict):
             return False
-        free: dict[str, Any] = {DEVICES: None}
-        if DEVICES in signature:
-            free["device"] = None
-        return {**self.signature, **free} == {**signature, **free}
+        free = dict.fromkeys([DEVICES, ASKED, *(["device"] if DEVICES in signature else [])])
+        return {**self.signature, **free} == {**signature, **signature.get(ASKED, {}), **free}
 
 
 def plan(

@@ -221,10 +221,7 @@ def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
     table.unlink(missing_ok=True)
     # A process of its own: OmniSTEval forks a pool, which is unsafe next to a loaded engine.
     result = subprocess.run(
-        [*_SCORER, "omnisteval", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
+        [*_SCORER, "omnisteval", *arguments], capture_output=True, text=True, check=False
     )
     hidden = [
         line for line in result.stderr.splitlines() if any(text in line for text in _SWALLOWED)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,8 +18,9 @@ from tqdm import tqdm
 from alignatt_agent.cluster.connection import ClusterOptions
 from alignatt_agent.cluster.jobs import Job, JobFailedError, JobRunner, job_runner
 from alignatt_agent.config.machine import device
+from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.evaluation.devset import Talk
-from alignatt_agent.evaluation.plan import DEVICES, EvalRun
+from alignatt_agent.evaluation.plan import ASKED, DEVICES, EvalRun
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.stream import announce, finish, prepare, report_failure, stream
 
@@ -29,11 +30,12 @@ LOGS = ("metrics", "records", "clock", "log")
 
 @dataclass(frozen=True, slots=True)
 class TalkResult:
-    """One streamed talk: stem of the recording, device, contents of files by names in ``LOGS``."""
+    """One streamed talk: stem of the recording, device, files by names in ``LOGS``, models."""
 
     talk: str
     device: str
     logs: dict[str, str]
+    models: dict[str, str] = field(default_factory=dict)
 
 
 def stream_on_cluster(runs: Sequence[EvalRun], cluster: ClusterOptions, paced: bool) -> bool:
@@ -63,7 +65,9 @@ def stream_talk(run: EvalRun, recording: bytes, paced: bool = False) -> TalkResu
             for name in LOGS
             if (path := getattr(here.files, name)).is_file()
         }
-    return TalkResult(talk.name, device(), logs)
+    config = run.choice and run.choice.config
+    models = resolve(config).identities() if config else {}  # as they fit on the GPU that is here
+    return TalkResult(talk.name, device(), logs, models)
 
 
 def stream_talks(
@@ -141,8 +145,17 @@ def _put_together(run: EvalRun, results: Mapping[str, TalkResult]) -> None:
             path: Path = getattr(run.files, name)
             path.write_text("".join(texts), encoding="utf-8")
     used = {result.talk: result.device for result in done}
-    finish(run, {**run.signature, "device": "; ".join(sorted(set(used.values()))), DEVICES: used})
+    signature = {**run.signature, "device": _joined(used.values()), DEVICES: used}
+    asked = run.signature.get("models", {})
+    models = {role: _joined(x.models.get(role, name) for x in done) for role, name in asked.items()}
+    if models != asked:
+        signature |= {"models": models, ASKED: {"models": asked}}
+    finish(run, signature)
     run.files.parts.unlink(missing_ok=True)
+
+
+def _joined(names: Iterable[str]) -> str:
+    return "; ".join(sorted(set(names)))
 
 
 def _renumbered(metrics: str, number: int, talk: Talk) -> str:

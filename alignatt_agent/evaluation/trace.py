@@ -105,10 +105,7 @@ def _draft(gated: GatedDraft) -> dict[str, Any]:
 
 def _gated(draft: dict[str, Any], reason: str) -> GatedDraft:
     decision = Decision(
-        draft["accepted"],
-        reason,
-        accessible_mass=tuple(draft["masses"]),
-        closed=draft["closed"],
+        draft["accepted"], reason, accessible_mass=tuple(draft["masses"]), closed=draft["closed"]
     )
     return GatedDraft(
         draft["after"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +15,10 @@ from simulstream.metrics.logger import METRICS_LOGGER
 
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cascade.loading import Engines
-from alignatt_agent.config.agent_config import ModelsConfig
-from alignatt_agent.config.checkpoints import locate
+from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
+from alignatt_agent.config.machine import versions
 from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.evaluation.plan import EvalRun
 from alignatt_agent.evaluation.talk_jobs import TalkResult, stream_talk
@@ -32,8 +33,7 @@ class EngineSetup:
     """The engines that all runs of a sweep share, in whichever process they are loaded."""
 
     start: StartEngines  # importable
-    models: ModelsConfig
-    names: Mapping[str, str]  # what identifies each checkpoint and how it runs, by role
+    config: AgentConfig  # its models are planned where they are loaded
     readouts: tuple[Readout, ...]  # that serve every request for some of their heads
     cache: Path | None  # of the results; ``None`` for one that ends with the process
 
@@ -55,8 +55,14 @@ class CachedAgent(AlignAttAgent):
                 path = Path(cls._folder.name) / "cache.sqlite"
             cls.cache = ResultCache(path)
         heads = sorted({head for readout in setup.readouts for head in readout.heads})
-        engines = setup.start(locate(setup.models), heads)
-        cls._cached = cached(engines, cls.cache, setup.names, setup.readouts)
+        resolved, known = resolve(setup.config), versions()
+        models = resolved.checkpoints
+        names = {
+            role: f"{name}:{getattr(models, role).dtype}:{known['vllm']}:{known['torch']}"
+            for role, name in resolved.identities().items()
+        }
+        engines = setup.start(models, heads)
+        cls._cached = cached(engines, cls.cache, names, setup.readouts)
         return cls._cached
 
     @classmethod

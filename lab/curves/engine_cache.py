@@ -16,12 +16,7 @@ import numpy as np
 from alignatt_agent.cascade.loading import Engines
 from alignatt_agent.evaluation.cache import ResultCache, key_of
 from alignatt_agent.types import AttentionRows, Draft, FloatArray, Prompt, Transcript
-from alignatt_agent.types.engines import (
-    AlignedItem,
-    Gate,
-    Readout,
-    TranslationEngine,
-)
+from alignatt_agent.types.engines import AlignedItem, Gate, Readout, TranslationEngine
 
 # A pickle names its class, but not the fields: results of an older form must not be used.
 _SPEECH_FORM = repr([(kind, kind.__slots__) for kind in (AlignedItem, Transcript)])

@@ -130,15 +130,11 @@ def setup_of(
     streams: int = 1,
 ) -> EngineSetup:
     """Return engines that read every head that a run asks for, for so many talks at a time."""
-    first = runs[0]
-    models, versions = first.config.models, first.run.signature["versions"]
-    names = {
-        role: f"{name}:{getattr(models, role).dtype}:{versions['vllm']}:{versions['torch']}"
-        for role, name in first.resolved.identities().items()
-    }
+    config = runs[0].config
     if streams > 1:
-        models = side_by_side(models, streams)
-    return EngineSetup(start_engines, models, names, tuple(shared_readouts(runs)), cache)
+        models = side_by_side(config.models, streams)
+        config = config.model_copy(update={"models": models})
+    return EngineSetup(start_engines, config, tuple(shared_readouts(runs)), cache)
 
 
 def side_by_side(models: ModelsConfig, streams: int) -> ModelsConfig:

@@ -6,10 +6,15 @@ import json
 import shutil
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from simulstream.metrics.logger import METRICS_LOGGER
 
+from alignatt_agent.cluster.jobs import job_runner
+from alignatt_agent.evaluation import talk_jobs
+from alignatt_agent.evaluation.plan import plan
+from alignatt_agent.evaluation.stream import prepare
 from tests.fakes import agent as fakes
 
 
@@ -131,6 +136,27 @@ def test_resume_runs_again_when_anything_changed(finished, tmp_path, monkeypatch
     assert ("with an equal signature" in text) == (change is None)
     assert ("streamed again" in error) == (change is not None)
     assert status == (0 if change is None else 1)
+
+
+def test_talks_of_workers_are_signed_with_the_models_that_those_took(call, monkeypatch):
+    """The GPU of a worker may hold a smaller recognizer than is configured."""
+    config, out, names = str(call.root / "low.yaml"), call.root / "out", iter("ab")
+    agent = "tests.fakes.agent.FakeAgent"
+    (run,) = runs = plan(agent, [config], {}, None, ["de"], call.devset, out)
+    asked, inner = dict(run.signature["models"]), talk_jobs.resolve
+
+    def resolve(config):
+        models = {**inner(config).identities(), "asr": next(names)}
+        return SimpleNamespace(identities=lambda: models)
+
+    monkeypatch.setattr(talk_jobs, "resolve", resolve)
+    prepare(run)
+    with job_runner(None, 2, fakes.FakeAgent.shutdown) as runner:
+        talk_jobs.stream_talks(runner, runs)
+    assert json.loads(run.files.finished.read_text())["models"] == {**asked, "asr": "a; b"}
+    assert run.streamed
+    run.signature["models"]["translation"] = "of other weights"
+    assert not run.streamed
 
 
 def _stop(*_):
