@@ -72,11 +72,7 @@ def demands(work: Workload) -> dict[str, Demand]:
     return {
         # A transcript that is verified is a prompt, too.
         "asr": Demand(
-            work.requests,
-            work.requests + sampled,
-            _PROMPT + heard + tail,
-            work.tail_s,
-            work.heard,
+            work.requests, work.requests + sampled, _PROMPT + heard + tail, work.tail_s, work.heard
         ),
         "aligner": Demand(1.0, 1.0, heard + tail + 2 * work.tail_words, work.tail_s, work.heard),
         # After the first changed word: the rest of the source and the accepted translation.

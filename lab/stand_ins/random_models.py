@@ -12,12 +12,7 @@ from typing import Any
 import torch
 import yaml
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    GenerationConfig,
-    PreTrainedTokenizerFast,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, PreTrainedTokenizerFast
 
 TABLE: Mapping[str, Any] = yaml.safe_load(
     Path(__file__).with_name("architectures.yaml").read_text(encoding="utf-8")
