@@ -39,12 +39,15 @@ def talks(path: Path, captions: bool) -> list[list[Said]]:
 
 def measure(talks: Sequence[Sequence[Said]], spaced: bool) -> dict[str, Any]:
     """Return figures of the cues of all talks; speeds in characters, wide ones in full."""
-    form = layout(spaced)
-    limit = form.speed if spaced else form.speed / 2
+    form, wide = layout(spaced), 1 if spaced else 2
+    limit = form.speed / wide
     shown = [(talk, spoken_cues(talk, form)) for talk in talks]
     cues = [cue for _, own in shown for cue in own]
-    speeds = [sum(map(width, cue.lines)) / (cue.end - cue.start) for cue in cues]
-    speeds = speeds if spaced else [speed / 2 for speed in speeds]
+    speeds = [sum(map(width, cue.lines)) / (cue.end - cue.start) / wide for cue in cues]
+    rates = [_rate(talk, form.glue) / wide for talk, own in shown for _ in own]
+    above = [
+        (rate > limit, speed > limit + 1e-3) for rate, speed in zip(rates, speeds, strict=True)
+    ]
     parts = [_parts(talk, own) for talk, own in shown]
     borders = [({n for n, _ in a}, {n for n, _ in b}) for own in parts for a, b in pairwise(own)]
     heard = [min(unit.spoken.start for _, unit in part) for own in parts for part in own]
@@ -52,9 +55,10 @@ def measure(talks: Sequence[Sequence[Said]], spaced: bool) -> dict[str, Any]:
     return {
         "cues": len(cues),
         "limit": limit,
-        "above": sum(speed > limit + 1e-3 for speed in speeds) / len(cues),
+        "above": float(np.mean([fast for _, fast in above])),
+        "above_in_slow_talks": float(np.mean([fast for quick, fast in above if not quick] or [0])),
         "speed": {"p95": float(np.percentile(speeds, 95)), "largest": max(speeds)},
-        "fastest_talk": max(_rate(talk, form.glue) for talk in talks) / (1 if spaced else 2),
+        "fastest_talk": max(rates),
         "split": sum(len(before & after) for before, after in borders),
         "started": sum(bool(before & after - {min(before)}) for before, after in borders),
         "off_s": {"mean": float(np.mean(off_s)), "largest": max(off_s)},

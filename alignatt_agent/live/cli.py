@@ -78,10 +78,6 @@ class OutputError(AlignAttError, OSError):
     """The output cannot be written."""
 
 
-class WorldError(AlignAttError, RuntimeError):
-    """Only models that do not know the input are installed."""
-
-
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser("alignatt translate", **page(__doc__))
@@ -194,7 +190,7 @@ def choose(
     """Choose the named models, or real ones, or the embedded ones if they know the input.
 
     Raises:
-        WorldError: no configuration is named, and real models are not on this machine.
+        CheckpointError: no configuration is named, and real models are not on this machine.
         AlignAttError: the configuration, a head set or a checkpoint is missing or wrong.
     """
     if name is not None:
@@ -211,7 +207,7 @@ def choose(
                 file=sys.stderr,
             )
             return _resolved(load_config(WORLD, overrides), targets)
-        raise WorldError(
+        raise CheckpointError(
             f"the models of {REAL}, the default of --config, are not on this machine: "
             f"{error}\nThe embedded models know only {_SMALL}, not {source}; to see them work: "
             "alignatt demo"

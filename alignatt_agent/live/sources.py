@@ -69,22 +69,18 @@ def opened(source: str, rate: int | None = None) -> AbstractContextManager[Piece
 
 def on_grid(pieces: Pieces, size: int) -> Iterator[FloatArray]:
     """Yield chunks of exactly ``size`` samples; the last may be shorter, before an error too."""
-    kept: list[Samples] = []
-    count = 0
+    kept = np.zeros(0, np.int16)
     broken: AudioError | None = None
     try:
         for piece in pieces:
-            kept.append(piece)
-            count += piece.size
-            if count >= size:
-                whole = np.concatenate(kept)
-                even = count - count % size
-                yield from map(to_float, np.split(whole[:even], even // size))
-                kept, count = [whole[even:]], count - even
+            kept = np.concatenate([kept, piece])
+            while kept.size >= size:
+                yield to_float(kept[:size])
+                kept = kept[size:]
     except AudioError as error:
         broken = error  # after the audio before it
-    if count:
-        yield to_float(np.concatenate(kept))
+    if kept.size:
+        yield to_float(kept)
     if broken is not None:
         raise broken
 

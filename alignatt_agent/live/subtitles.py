@@ -22,8 +22,8 @@ SHORTEST_S, LONGEST_S = 5 / 6, 7.0
 GAP_S = 1 / 12
 PAUSE_S = 1.5
 """Longer silence parts two cues."""
-SHIFT_S = 0.5
-"""A cue begins so long before or after its first word if that gives time to read."""
+SHIFTS_S = [tenth / 10 for tenth in range(-5, 21)]
+"""A cue begins 0.5 s before to 2 s after its first word, where that gives time to read."""
 FASTEST = 25 / 17
 """Times the reading speed: no cue is faster if a shift can prevent it."""
 NEAR = 8
@@ -87,7 +87,7 @@ def spoken_cues(units: Sequence[Said], form: Layout) -> list[Cue]:
     """Cut ``units`` into cues on the clock of the speech, for a recording.
 
     A cue begins when the first of its source words was spoken, whatever the order of its units,
-    within ``SHIFT_S``; only the shortest time of the previous cue may delay it further.
+    plus one of ``SHIFTS_S``; only the shortest time of the previous cue may delay it further.
     """
     groups = _groups(list(_atoms(units, form)), form)
     starts = _starts(groups, form)
@@ -247,22 +247,30 @@ def _fitting(atoms: Sequence[Said], end: int, form: Layout) -> Iterator[tuple[in
 
 
 def _starts(groups: Sequence[Sequence[Said]], form: Layout) -> list[float]:
-    """Return when cues begin: at their first words, shifted where cues need more time."""
-    least = SHORTEST_S + GAP_S
+    """Return when cues begin: as few as possible too fast, then all as near as they can be."""
     read = [max(SHORTEST_S, _total(group, form) / form.speed) for group in groups]
     heard = [min(unit.spoken.start for unit in group) for group in groups]
-    heard = list(accumulate(heard, lambda before, own: max(before + least, own)))
-    soonest, latest = list(heard), [time + SHIFT_S for time in heard]
-    for k in range(len(groups) - 2, -1, -1):
-        bound = heard[k] - SHIFT_S
-        soonest[k] = max(bound, min(heard[k], soonest[k + 1] - read[k] - GAP_S))
-        hurried = max(SHORTEST_S, read[k] / FASTEST) + GAP_S
-        latest[k] = max(bound, min(latest[k], latest[k + 1] - hurried))
-    starts: list[float] = []
-    for k in range(len(groups)):
-        shown, is_read = (starts[-1] + least, starts[-1] + read[k - 1] + GAP_S) if k else (0.0, 0.0)
-        starts.append(max(shown, min(latest[k], max(soonest[k], is_read))))
+    heard = list(accumulate(heard, lambda before, own: max(before + SHORTEST_S + GAP_S, own)))
+    found = [{inf: (0.0, inf)}]  # by start, from the last cue on: the cost, and the next start
+    for at, needed in zip(heard[::-1], read[::-1], strict=True):
+        options = {}
+        for start in [max(0.0, at + shift) for shift in SHIFTS_S]:
+            after = ((cost + _haste(t - start, needed), t) for t, (cost, _) in found[-1].items())
+            cost, then = min(after)
+            options[start] = cost + abs(start - at) / 10, then
+        found.append(options)
+    starts = [min(found[-1], key=found[-1].__getitem__)]
+    for options in found[:1:-1]:
+        starts.append(options[starts[-1]][1])
     return starts
+
+
+def _haste(given_s: float, needed_s: float) -> float:
+    """Return the cost of a cue with so much time: 1 above the reading speed, then far more."""
+    shown_s = given_s - GAP_S + 1e-6
+    if shown_s < SHORTEST_S:
+        return inf
+    return (shown_s < needed_s) + 100 * max(0.0, needed_s / shown_s - FASTEST)
 
 
 def _total(group: Sequence[Said], form: Layout) -> int:

@@ -16,6 +16,6 @@ def test_figures_of_a_talk_that_is_too_fast():
     assert found["cues"] % 2 == 0
     assert found["fastest_talk"] == pytest.approx(len(texts) / (len(words) / 5), rel=0.01)
     assert found["speed"]["largest"] >= found["speed"]["p95"] > found["limit"] == 17
-    assert found["above"] > 0
+    assert found["above"] > 0 == found["above_in_slow_talks"]
     assert found["started"] == 0
     assert 0 < found["off_s"]["mean"] <= found["off_s"]["largest"]
