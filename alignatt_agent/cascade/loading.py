@@ -66,9 +66,9 @@ def load_engines(
 ) -> Engines:
     """Start the engines of this process and warm them up.
 
-    Calls with equal arguments return the same engines. An engine that died, or whose arguments
-    changed, is started again; the others keep running. ``heads`` are all ``(layer, head)`` whose
-    attention rows drafts may read, ``recognizer`` is a family, see ``SpeechConfig``.
+    Calls with equal arguments return the same engines. One that died, or whose arguments changed,
+    is started again; the others keep running. Drafts may read attention rows of ``heads``, each
+    ``(layer, head)``; ``recognizer`` is a family, see ``SpeechConfig``.
 
     Raises:
         EngineError: an engine did not start; the message names its model and the cause.
@@ -77,8 +77,9 @@ def load_engines(
     wanted = sorted(set(heads))
     with _lock:
         key = _engine_key(checkpoints, wanted, recognizer)
-        if _assembled is not None and _assembled[0] == key and pool.all_alive():
-            return _assembled[1]
+        held = _assembled if _assembled is not None and _assembled[0] == key else None
+        if held is not None and pool.all_alive():
+            return held[1]
         _assembled = None
         try:
             served = pool.pooled(checkpoints, wanted)
@@ -96,7 +97,8 @@ def load_engines(
             num_heads=text.num_attention_heads,
         )
         begin = time.monotonic()
-        _warm_up(engines, wanted, served["translation"].config.max_model_len)
+        if held is None:  # else a stream waits; it compiles what it needs, and no more
+            _warm_up(engines, wanted, served["translation"].config.max_model_len)
         caches = ", ".join(f"{role} {served[role].cache_tokens:,}" for role in served)
         took = f"engines warmed up in {time.monotonic() - begin:.1f} s; tokens in vLLM's caches: "
         print(took + caches, file=sys.stderr, flush=True)

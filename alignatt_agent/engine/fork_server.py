@@ -1,14 +1,14 @@
 """Engines on a CPU start as forks of one process that has imported vLLM.
 
-vLLM spawns them, and each imports vLLM for itself: 6 s of a core, three times for a cascade. With
-the server a first start takes 0.47 to 0.66 of the time (commit 087dc81). A plain fork of
-the owner is unsafe; the server has one thread and has loaded no plug-in. On CUDA engines are
-spawned: the server was not tried there.
+vLLM spawns them, and each imports vLLM for itself: 6 s of a core, three times for a cascade. A
+plain fork of the owner is unsafe; the server has one thread and has loaded no plug-in. On CUDA
+engines are spawned: the server was not tried there.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 from multiprocessing import forkserver, resource_tracker
@@ -34,6 +34,7 @@ class EngineProcess(ForkServerProcess):
         os.environ.update(self._environment.items() - os.environ.items())
         with contextlib.suppress(PermissionError):
             os.setpriority(os.PRIO_PROCESS, 0, self._niceness)
+        gc.freeze()  # vLLM collects garbage five times: 1.5 s for objects of the server
         process_files.sign(os.getppid())  # it has a semaphore of joblib's, too
         super().run()
 
@@ -47,9 +48,9 @@ _context = _Context()
 
 def begin() -> None:
     """Have the server import vLLM while its owner does; harmless when called again."""
-    # Not the worker's module: vLLM looks for Triton kernels in all loaded modules and fails on one
-    # that it imports.
-    _context.set_forkserver_preload(["vllm.v1.engine.core"])
+    # Not our own worker's module: vLLM looks for Triton kernels in all loaded modules, and fails on
+    # one that it imports.
+    _context.set_forkserver_preload(["vllm.v1.engine.core", "vllm.v1.worker.cpu_worker"])
     # Ctrl-C is for the owner, which ends its engines; they inherit this. The start of the tracker
     # would undo it.
     resource_tracker.ensure_running()

@@ -25,8 +25,8 @@ from alignatt_agent.types.audio import Resampler
 STOP_S = 10.0
 """Time for streams to translate their last words when the server stops."""
 
-SWEEP_S = 30.0
-"""How often empty rooms are looked for."""
+SWEEP_S = 0.2
+"""How often dead engines and empty rooms are looked for."""
 
 LOWEST, HIGHEST = 8_000, 192_000
 """Sampling rates that clients may send, in Hz."""

@@ -23,7 +23,7 @@ def pool(monkeypatch):
         tokenizer=lambda: fakes.tokenizer,
         cache_tokens=4096,
     )
-    state = SimpleNamespace(asked=0, alive=True, recognizers=[])
+    state = SimpleNamespace(asked=0, alive=True, recognizers=[], warmed=[])
 
     def pooled(checkpoints, heads):
         state.asked, state.alive = state.asked + 1, True
@@ -38,7 +38,7 @@ def pool(monkeypatch):
     monkeypatch.setattr(loading.pool, "draft_engine", lambda *_: fakes.translation)
     monkeypatch.setattr(loading, "serve_recognizer", serve_recognizer)
     monkeypatch.setattr(loading, "TimingModel", lambda model: model)
-    monkeypatch.setattr(loading, "_warm_up", lambda *_: None)
+    monkeypatch.setattr(loading, "_warm_up", lambda *_: state.warmed.append(state.asked))
     monkeypatch.setattr(loading, "_assembled", None)
     monkeypatch.setattr("alignatt_agent.agent.check_requests", lambda _: None)
     return state
@@ -55,7 +55,7 @@ def test_a_dead_engine_is_started_again_by_load_model(pool, tmp_path):
     assert pool.asked == 1
     pool.alive = False
     AlignAttAgent.load_model(config)
-    assert pool.asked == 2
+    assert (pool.asked, pool.warmed) == (2, [1])
 
 
 def test_another_recognizer_on_the_same_checkpoints_is_another_key(pool, tmp_path):

@@ -45,7 +45,7 @@ def describe_me(path):
     me = psutil.Process()
     about = {"environment": dict(os.environ), "niceness": me.nice(), "forked by": os.getppid()}
     about["asked by"] = multiprocessing.parent_process().pid
-    about["vllm"] = "vllm.v1.engine.core" in sys.modules
+    about["vllm"] = {"vllm.v1.engine.core", "vllm.v1.worker.cpu_worker"} <= sys.modules.keys()
     about["threads of that"] = me.parent().num_threads()
     path.write_text(json.dumps(about))
 
