@@ -27,7 +27,7 @@ formats
           translates, emission_time (seconds of audio so far; by the clock with mic or --paced)
 
 txt and jsonl go to the terminal, or with --output to STEM.LANG.txt; srt and vtt are always files,
-STEM is the name of the recording by default. Existing files are replaced.
+STEM is the name of the recording by default. Existing files are kept unless --overwrite is given.
 
 exit status: 0 done; 1 failed on the way, the output so far is written; 2 nothing was started;
 130 interrupted, the output so far is written
@@ -64,7 +64,7 @@ from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.live import sources
 from alignatt_agent.live.outputs import FORMATS, Output, build_output, output_path
 from alignatt_agent.live.subtitles import Said
-from alignatt_agent.types import SAMPLE_RATE, AlignAttError, EngineError, FloatArray
+from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
 from alignatt_agent.types.audio import AudioError
 
 REAL, WORLD = "default-low", "micro-low"
@@ -72,10 +72,6 @@ REAL, WORLD = "default-low", "micro-low"
 
 ATTEMPTS = 3
 """Calls that may fail in a row before the stream is given up."""
-
-
-class OutputError(AlignAttError, OSError):
-    """The output cannot be written."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -104,8 +100,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--context", metavar="FILE|TERMS", help=text)
     text = "the input is raw 16-bit mono samples of this rate, in Hz"
     add("--raw", type=int, metavar="RATE", help=text)
-    text = "deliver a recording in real time"
-    add("--paced", action="store_true", help=text)
+    add("--paced", action="store_true", help="deliver a recording in real time")
+    add("--overwrite", action="store_true", help="replace files that exist")
     return parser
 
 
@@ -131,8 +127,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         stem = Path(sources.name_of(given.input))
     if stem is not None:
         if not stem.name:
-            raise OutputError(f"--output {stem}: expected the beginning of a file name")
-        _check_writable(stem, [output_path(stem, target, given.format) for target in targets])
+            raise ConfigError(f"--output {stem}: expected the beginning of a file name")
+        paths = [output_path(stem, target, given.format) for target in targets]
+        _check_writable(stem, paths, given.overwrite)
     print("loading models", file=sys.stderr, flush=True)
     for number in _ENDS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
@@ -164,13 +161,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run.status
 
 
-def _check_writable(stem: Path, paths: Sequence[Path]) -> None:
-    """Refuse outputs that could not be written at the end."""
+def _check_writable(stem: Path, paths: Sequence[Path], overwrite: bool) -> None:
+    """Refuse outputs that could not be written at the end, or exist."""
     if not os.access(stem.parent, os.W_OK):
-        raise OutputError(f"--output: the folder {stem.parent} does not exist or is not writable")
+        raise ConfigError(f"--output: the folder {stem.parent} does not exist or is not writable")
     for path in paths:
         if path.is_dir() or (path.exists() and not os.access(path, os.W_OK)):
-            raise OutputError(f"--output: {path} is a folder or not writable")
+            raise ConfigError(f"--output: {path} is a folder or not writable")
+        if path.is_file() and not overwrite:
+            raise ConfigError(f"{path} exists: --overwrite replaces it, --output names another")
 
 
 _ENDS = signal.SIGTERM, signal.SIGHUP
@@ -190,7 +189,6 @@ def choose(
     """Choose the named models, or real ones, or the embedded ones if they know the input.
 
     Raises:
-        CheckpointError: no configuration is named, and real models are not on this machine.
         AlignAttError: the configuration, a head set or a checkpoint is missing or wrong.
     """
     if name is not None:

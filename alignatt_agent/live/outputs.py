@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from alignatt_agent.config.languages import Language
 from alignatt_agent.live import subtitles
@@ -19,16 +19,6 @@ WRITE_S = 10.0
 """A killed process loses no more."""
 APPROXIMATE = "times are approximate: words were timed by when they were first heard"
 WRITERS: Mapping[str, Callable[[Iterable[Cue]], str]] = {"srt": subtitles.srt, "vtt": subtitles.vtt}
-
-
-class Output(Protocol):
-    """The output of one language."""
-
-    def say(self, units: Sequence[Said]) -> None:
-        """Take the next units."""
-
-    def close(self) -> str:
-        """Write what is left; returns one line for the user, or nothing."""
 
 
 def output_path(stem: Path, target: Language, form: str) -> Path:
@@ -170,3 +160,7 @@ def _close(stream: TextIO, name: str) -> str:
     if name:
         stream.close()
     return name
+
+
+Output = Text | JsonLines | Subtitles
+"""Takes units of one language by ``say``; ``close`` writes the rest, and may return a line."""

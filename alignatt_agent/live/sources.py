@@ -9,10 +9,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from shlex import quote
 
 import numpy as np
 from tqdm import tqdm
@@ -53,6 +53,12 @@ def check(source: str, rate: int | None = None) -> float | None:
     if "://" not in source and not Path(source).is_file():
         raise AudioError(f"{source} is not a file; expected a file, an address, mic or -")
     with Recording(source, rate=rate) as recording:
+        if recording.tracks > 1:
+            pipe = f"ffmpeg -i {quote(source)} -map 0:a:1 -f wav - | alignatt translate - ..."
+            note = (
+                f"note: the first of {recording.tracks} audio tracks is taken; the second: {pipe}"
+            )
+            print(note, file=sys.stderr)
         return recording.seconds
 
 
@@ -135,17 +141,17 @@ def _microphone() -> Iterator[Pieces]:
     print(f"listening to the microphone with {command[0]}; {stop}", file=sys.stderr)
     try:
         if sys.stdin.isatty():
-            threading.Thread(target=_at_enter, args=(recorder.terminate,), daemon=True).start()
+
+            def at_enter() -> None:
+                sys.stdin.readline()
+                recorder.terminate()
+
+            threading.Thread(target=at_enter, daemon=True).start()
         with Recording(recorder.stdout, "the microphone", SAMPLE_RATE) as recording:
             yield recording
     finally:
         recorder.terminate()
         recorder.wait()
-
-
-def _at_enter(stop: Callable[[], Any]) -> None:
-    sys.stdin.readline()
-    stop()
 
 
 def _recorder() -> tuple[str, ...]:

@@ -44,6 +44,7 @@ class Recording:
     Attributes:
         seconds: its length, if that is known before it is decoded.
         found: codec, rate and channels, for the user.
+        tracks: how many audio tracks there are.
     """
 
     def __init__(
@@ -64,7 +65,8 @@ class Recording:
             self._container: Any = av.open(path, **given)
         except self._errors as error:
             raise self._failed(error) from error
-        if not self._container.streams.audio:
+        self.tracks = len(self._container.streams.audio)
+        if not self.tracks:
             self._container.close()
             raise AudioError(f"{self._name} holds no audio track")
         self._stream = self._container.streams.audio[0]

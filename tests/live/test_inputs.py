@@ -45,6 +45,21 @@ def test_an_mp4_through_a_pipe_is_explained(run, monkeypatch):
     assert "whose index is at its end" in err
 
 
+def test_of_several_tracks_the_first_is_taken_and_a_note_says_so(run):
+    levels = np.round(fakes.talk(WORDS) * 32768).astype(np.int16)
+    with av.open("two tracks.mkv", "w") as out:
+        tracks = [out.add_stream("pcm_s16le", rate=16_000, layout="mono") for _ in range(2)]
+        for track, samples in zip(tracks, (levels, 0 * levels), strict=True):
+            sound = av.AudioFrame.from_ndarray(samples[None], format="s16", layout="mono")
+            sound.sample_rate = 16_000
+            out.mux([*track.encode(sound), *track.encode(None)])
+    status, out, err = run(source="two tracks.mkv")
+    assert (status, out.split()) == (0, GERMAN)
+    assert (
+        "the first of 2 audio tracks is taken; the second: ffmpeg -i 'two tracks.mkv' -map" in err
+    )
+
+
 @pytest.mark.parametrize("rate", [16_000, 48_000])
 def test_raw_samples_through_a_pipe(run, monkeypatch, rate):
     levels = np.round(fakes.talk(WORDS) * 32768).astype("<i2")

@@ -38,9 +38,12 @@ def test_terms_may_be_longer_than_a_file_name(run):
     assert run("--context", ", ".join(f"Name{k}" for k in range(60)))[0] == 0
 
 
-def test_subtitles_of_every_language_replace_those_of_before(run, tmp_path):
+def test_subtitles_of_every_language_replace_those_of_before_if_asked(run, tmp_path):
     (tmp_path / "talk.de.srt").write_text("old" * 10_000)
-    status, out, err = run("--format", "srt", to=("de,zh", "en"))
+    status, _, err = run("--format", "srt", to=("de,zh", "en"))
+    assert (status, "loading models" in err) == (2, False)
+    assert "talk.de.srt exists: --overwrite replaces it" in err
+    status, out, err = run("--format", "srt", "--overwrite", to=("de,zh", "en"))
     assert (status, out) == (0, "")
     for code in ("de", "zh", "en"):
         cues = list(webvtt.from_srt(str(tmp_path / f"talk.{code}.srt")))
@@ -96,7 +99,7 @@ def test_times_without_an_aligner_are_called_approximate(run):
     assert "times are approximate" in err
     assert Path("talk.de.vtt").read_text().startswith("WEBVTT\n\nNOTE times are approximate: ")
     assert len(list(webvtt.read("talk.de.vtt"))) > 0
-    assert "approximate" not in run("--format", "vtt")[2]
+    assert "approximate" not in run("--format", "vtt", "--overwrite")[2]
 
 
 def test_subtitles_are_written_as_it_goes(run, engines, monkeypatch):
