@@ -33,7 +33,7 @@ class Metrics:
         )
         self._lags: deque[float] = deque(maxlen=RECENT)
         self._factors: deque[float] = deque(maxlen=RECENT)
-        lag = "Waiting audio and the step that recognizes it, percentile {} of recent steps"
+        lag = "Waiting audio and the step that recognizes it, percentile {} of recent live steps"
         factor = "Seconds of computation per second of speech, median of recent steps"
         for name, text, value in (
             ("speakers", "Speakers being translated", speakers),
@@ -45,9 +45,10 @@ class Metrics:
         ):
             Gauge(f"alignatt_{name}", text, registry=registry).set_function(value)
 
-    def step(self, status: dict[str, Any]) -> None:
-        """Note a ``status`` message of a speaker."""
-        self._lags.append(status["behind_s"] + status["step_ms"] / 1000)
+    def step(self, status: dict[str, Any], live: bool) -> None:
+        """Note a ``status`` message of a speaker; a file that comes faster than speech lags."""
+        if live:
+            self._lags.append(status["behind_s"] + status["step_ms"] / 1000)
         self._factors.append(status["rtf"])
 
 

@@ -153,7 +153,7 @@ class Service:
                     told, room.publish(*told, tail=after(room.tail, found)), strict=True
                 ):
                     message["id"] = number
-                self.metrics.step(found[-1])  # its status
+                self.metrics.step(found[-1], request.live)  # its status
                 await deliver(found)
 
             config = self.engines.resolved.config

@@ -138,6 +138,8 @@ def test_what_waits_for_a_slow_cascade_is_heard_in_one_step(
             pass
         status = until(socket, "status")[-1]
     assert (status["audio_s"], status["behind_s"]) == then
+    lag = service.metrics.registry.get_sample_value("alignatt_lag_p95_seconds")
+    assert (lag > 0) == live  # a file waits on purpose
 
 
 def test_fifty_viewers_come_and_go(server, service):
