@@ -53,10 +53,10 @@ def check_contexts(
     texts = [text for text in given if text]
     # Half the longest tail may be added before a tail that is too long is cut.
     longest_s, window = longest_s or 1.5 * speech.max_tail_s, _window(models.asr)
-    for text in texts:
-        prompt = front_end_prompt(speech.recognizer, models.asr.path, window)
-        prompt.check_context(spoken_terms(text), window, longest_s)
     if texts:
+        prompt = front_end_prompt(speech.recognizer, models.asr.path, window)
+        for text in texts:
+            prompt.check_context(spoken_terms(text), window, longest_s)
         model = models.translation
         tokenizer, window = _tokenizer(model.path), _window(model)
         check_plain(tokenizer, "\n".join(texts), f"translation model {model.path}")

@@ -21,12 +21,7 @@ class Metrics:
         registry: all metrics; each is read when Prometheus asks.
     """
 
-    def __init__(
-        self,
-        speakers: Callable[[], float],
-        viewers: Callable[[], float],
-        restarts: Callable[[], float],
-    ) -> None:
+    def __init__(self, **now: Callable[[], float]) -> None:
         self.registry = registry = CollectorRegistry(auto_describe=False)
         self.refusals = Counter(
             "alignatt_refusals", "Refused clients", ["reason"], registry=registry
@@ -36,12 +31,12 @@ class Metrics:
         lag = "Waiting audio and the step that recognizes it, percentile {} of recent live steps"
         factor = "Seconds of computation per second of speech, median of recent steps"
         for name, text, value in (
-            ("speakers", "Speakers being translated", speakers),
-            ("viewers", "Viewers of all rooms", viewers),
+            ("speakers", "Speakers being translated", now["speakers"]),
+            ("viewers", "Viewers of all rooms", now["viewers"]),
             ("lag_p50_seconds", lag.format(50), _percentile(self._lags, 50)),
             ("lag_p95_seconds", lag.format(95), _percentile(self._lags, 95)),
             ("real_time_factor", factor, _percentile(self._factors, 50)),
-            ("engine_restarts_total", "Restarts of engines that died", restarts),
+            ("engine_restarts_total", "Restarts of engines that died", now["restarts"]),
         ):
             Gauge(f"alignatt_{name}", text, registry=registry).set_function(value)
 

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from alignatt_agent.config.errors import ConfigError
-from alignatt_agent.serve.access import MAX_EVENT
+from alignatt_agent.serve.access import MAX_EVENT, POLICY
 from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.service import STOP_S, Service
 
@@ -23,6 +24,9 @@ PING_S = 20.0
 
 REQUEST_S, GRACE_S, MOST_SILENT, MOST_OF_ADDRESS = 10.0, 1.0, 256, 64
 """Time for a request, also where too many connections are without one, in all or of an address."""
+
+MOST_PINGS, PIECE = 100, 4096
+"""Pings of a WebSocket in a second, and bytes that are read of it at once."""
 
 CLOSE_S = 2.0
 """Time for clients to answer the close of their connection when the server stops.
@@ -47,6 +51,28 @@ def listen(host: str, port: int) -> socket.socket:
     return taken
 
 
+class Calm(WebSocketsSansIOProtocol):
+    """A WebSocket that ends with a reason when its client sends pings all the time."""
+
+    _pings, _since = 0, 0.0
+
+    def data_received(self, data: bytes) -> None:
+        """Read a little at a time: 250 KiB hold 37,000 pings."""
+        for begin in range(0, len(data), PIECE):
+            if not self.transport.is_closing():
+                super().data_received(data[begin : begin + PIECE])
+
+    def handle_ping(self) -> None:
+        """Answer, and count."""
+        super().handle_ping()
+        self._pings += 1
+        if (now := time.monotonic()) > self._since + 1:
+            self._pings, self._since = 1, now
+        if self._pings > MOST_PINGS and not self.transport.is_closing():
+            self.conn.fail(POLICY, f"more than {MOST_PINGS} pings in a second")
+            self.handle_parser_exception()
+
+
 class Server(uvicorn.Server):
     """uvicorn that translates the audio so far before it closes connections.
 
@@ -59,6 +85,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 create_app(service),
+                ws=Calm,
                 ws_max_size=MAX_EVENT,
                 ws_ping_interval=PING_S,
                 # The pong of a client that sends faster than real time waits behind its audio (a

@@ -217,14 +217,17 @@ class Service:
 
     async def context(self, given: str | None, talk: str = "") -> str:
         """Return the names and terms of a talk: the client's, or the configured ones."""
-        resolved = self.engines.resolved
         if given is None:
-            return resolved.config.speech.context_of(talk)
+            return self.engines.resolved.config.speech.context_of(talk)
+        await self.check_texts(given)
+        return given
+
+    async def check_texts(self, *texts: str) -> None:
+        """Refuse texts of a client that a model cannot take, e.g. for their control tokens."""
         try:
-            await asyncio.to_thread(check_contexts, resolved, contexts=[given])
+            await asyncio.to_thread(check_contexts, self.engines.resolved, contexts=texts)
         except AlignAttError as error:
             raise RefusedError("context", str(error)) from None
-        return given
 
     # ------------------------------------------------------------------ viewers
     def admit(self, name: str) -> None:

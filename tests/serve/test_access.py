@@ -6,13 +6,18 @@ import contextlib
 import io
 import os
 import re
+import socket
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
 from cachetools import TTLCache
 from starlette.requests import HTTPConnection
 from starlette.testclient import TestClient
+from websockets.exceptions import ConnectionClosed
+from websockets.frames import Frame, Opcode
+from websockets.sync.client import connect
 
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.serve import cli
@@ -25,7 +30,20 @@ from alignatt_agent.serve.access import (
 )
 from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.cli import build_parser, read_limits
-from tests.serve.live import make_service, resolved
+from alignatt_agent.serve.server import MOST_OF_ADDRESS
+from tests.serve.live import (
+    WAIT_S,
+    WORDS,
+    RemoteSocket,
+    Viewer,
+    german,
+    make_service,
+    resolved,
+    send,
+    start,
+    text_of,
+    until,
+)
 
 LONG = "sixteen_or_more_"
 VIEWING = {"host": "h:1"}
@@ -189,3 +207,53 @@ def test_links_for_viewers_hold_their_token_alone(given, link):
     assert link in found
     assert not {"secret", "0.0.0.0"} & set(re.split("[/:=]", found))
     assert limits.check(connection(found.partition("?")[2], **VIEWING), viewing=True)
+
+
+def test_five_megabytes_are_not_even_read(server):
+    with RemoteSocket(server.port) as socket:
+        start(socket)
+        with pytest.raises(ConnectionClosed) as closed:
+            socket.send_bytes(bytes(5 * 2**20))
+            until(socket, "end")
+        # The connection may break before the close frame is read: nobody waits for the rest.
+        assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
+    with RemoteSocket(server.port) as socket:
+        assert start(socket)["type"] == "ready"
+
+
+def test_a_flood_of_pings_ends_its_own_connection_alone(server):
+    with RemoteSocket(server.port, ping_interval=None) as speaker, contextlib.ExitStack() as stack:
+        start(speaker)
+        for path in ("/ws", "/mt", "/v1/realtime/translations"):
+            flood = stack.enter_context(connect(f"ws://127.0.0.1:{server.port}{path}", proxy=None))
+            with contextlib.suppress(OSError):  # nobody reads all of it
+                flood.socket.sendall(Frame(Opcode.PING, b"").serialize(mask=True) * 100_000)
+            with pytest.raises(ConnectionClosed) as closed:
+                while True:
+                    flood.recv(timeout=WAIT_S)
+            assert closed.value.rcvd is None or closed.value.rcvd.code == 1008
+        begin = time.monotonic()
+        assert server.get("/health")[0] == 200
+        assert time.monotonic() - begin < 1
+        send(speaker, stop=True)
+        assert text_of(until(speaker, "end")) == german(WORDS)
+
+
+def test_connections_without_a_request_are_closed(server, monkeypatch):
+    def silent(count):
+        return [socket.create_connection(("127.0.0.1", server.port), 5) for _ in range(count)]
+
+    viewer = Viewer(server.port)
+    first = silent(MOST_OF_ADDRESS)
+    time.sleep(0.3)
+    slow, *_ = kept = silent(MOST_OF_ADDRESS)
+    assert [one.recv(1) for one in first] == [b""] * MOST_OF_ADDRESS  # the older ones
+    with RemoteSocket(server.port) as speaker:
+        start(speaker)
+        monkeypatch.setattr("alignatt_agent.serve.server.REQUEST_S", 0.1)
+        slow.send(b"GET / HTTP/1.1\r\n")
+        assert [one.recv(1) for one in kept] == [b""] * MOST_OF_ADDRESS
+        send(speaker, stop=True)
+        assert text_of(until(speaker, "end")) == german(WORDS)
+    assert not viewer.saw("end")
+    assert viewer.is_alive()

@@ -254,9 +254,10 @@ def test_seven_tabs_do_not_keep_the_first_from_working(tabs, page_server):
     [
         ("room=talk&token=wrong", "missing or wrong token"),
         ("room=!&token=s3", "a room has a name of 1 to 64 letters"),
+        ("room=talk&token=s3", "0 viewers are here: try again later"),
     ],
 )
 def test_viewers_are_told_what_is_wrong(tabs, tmp_path, query, why):
-    with Running(make_service(tmp_path, token="s3")) as server:
+    with Running(make_service(tmp_path, token="s3", max_viewers=0)) as server:
         page = tabs.open(f"{server.address}captions?target=de&lines=all&{query}")
         page.get_by_text(why).wait_for()

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import time
 
 import pytest
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
-from websockets.exceptions import ConnectionClosed
 
 from alignatt_agent.serve.access import MAX_MESSAGE, MOST_WAITING
 from alignatt_agent.serve.app import create_app
-from alignatt_agent.serve.server import MOST_OF_ADDRESS
+from alignatt_agent.speech.prompt import ContextError
 from tests.serve.live import (
     TALK,
     WORDS,
-    RemoteSocket,
     Running,
     Viewer,
     german,
@@ -35,10 +32,16 @@ from tests.serve.live import (
 OPENAI = "/v1/realtime/translations"
 INIT = {"type": "init", "protocol_version": 1, "source_lang": "en", "target_lang": "de"}
 UPDATE = {"type": "update", "seq": 1, "utterance_id": 0, "words": [["word0", 0, 400]]}
+COMMAND = "<end_of_turn>"
 HALF = {"words": [["\ud800", 0, 400]]}
 SIMULSTREAM = {"sample_rate": 16000, "source_lang": "English", "target_lang": "German"}
 LONG = {"audio": {"input": {"x" * 5000: 1}}}
 APPEND = {"type": "session.input_audio_buffer.append"}
+
+
+def no_commands(_, contexts):
+    if any(COMMAND in text for text in contexts):
+        raise ContextError(f"speech.context holds {COMMAND!r}")
 
 
 def ours(**changes):
@@ -101,12 +104,20 @@ def shared(tmp_path_factory):
         ("/mt", init(target_lang="en"), "unsupported_direction"),
         ("/mt", init(protocol_version=2), "bad_protocol"),
         ("/mt", [UPDATE], "bad_protocol"),
+        pytest.param("/mt", init(history=[["a", "b"]] * 65), "bad_protocol", id="65 sentences"),
+        pytest.param("/mt", init(history=[["a"]]), "bad_protocol", id="half a pair"),
+        pytest.param("/mt", init(history=[["a", COMMAND]]), "context", id="command in history"),
+        ("/mt", init(accepted_target_prefix=COMMAND), "context"),
+        pytest.param("/mt", init(accepted_target_prefix="x" * 20_001), "bad_protocol", id="prefix"),
         ("/mt", [{"type": "update", "seq": "x"}], "bad_protocol"),
         ("/mt", [{"type": "other"}], "bad_protocol"),
         pytest.param("/mt", [INIT, json.dumps(UPDATE | HALF)], "json", id="half"),
     ],
 )
-def test_abuse_is_refused_with_a_reason_and_leaves_no_trace(shared, path, messages, code):
+def test_abuse_is_refused_with_a_reason_and_leaves_no_trace(
+    shared, path, messages, code, monkeypatch
+):
+    monkeypatch.setattr("alignatt_agent.serve.service.check_contexts", no_commands)
     answer, closed, reason = refused(shared, *messages, path=path)
     error = answer.get("error", answer)
     assert (error["code"], closed) == (code, 1009 if code == "message-size" else 1008)
@@ -266,35 +277,3 @@ def test_viewers_beyond_the_limit_are_told(tmp_path):
         assert "1 viewers are here: try again later" in body
         assert first.status == 200
         assert server.get("/events?room=a%20b")[0] == 400
-
-
-def test_five_megabytes_are_not_even_read(server):
-    with RemoteSocket(server.port) as socket:
-        start(socket)
-        with pytest.raises(ConnectionClosed) as closed:
-            socket.send_bytes(bytes(5 * 2**20))
-            until(socket, "end")
-        # The connection may break before the close frame is read: nobody waits for the rest.
-        assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
-    with RemoteSocket(server.port) as socket:
-        assert start(socket)["type"] == "ready"
-
-
-def test_connections_without_a_request_are_closed(server, monkeypatch):
-    def silent(count):
-        return [socket.create_connection(("127.0.0.1", server.port), 5) for _ in range(count)]
-
-    viewer = Viewer(server.port)
-    first = silent(MOST_OF_ADDRESS)
-    time.sleep(0.3)
-    slow, *_ = kept = silent(MOST_OF_ADDRESS)
-    assert [one.recv(1) for one in first] == [b""] * MOST_OF_ADDRESS  # the older ones
-    with RemoteSocket(server.port) as speaker:
-        start(speaker)
-        monkeypatch.setattr("alignatt_agent.serve.server.REQUEST_S", 0.1)
-        slow.send(b"GET / HTTP/1.1\r\n")
-        assert [one.recv(1) for one in kept] == [b""] * MOST_OF_ADDRESS
-        send(speaker, stop=True)
-        assert text_of(until(speaker, "end")) == german(WORDS)
-    assert not viewer.saw("end")
-    assert viewer.is_alive()
