@@ -47,11 +47,13 @@ class Room:
         session: key of the talk, with which its speaker continues it.
         tail: the state to resume from, see ``serve.tail``.
         held_until: no other speaker may begin a talk here before.
+        back: set while a speaker is waited for; whether the open sentence is sent again.
     """
 
     def __init__(self, name: str, journal: Journal | None = None) -> None:
         self.name = name
         self.held_until = 0.0
+        self.back: asyncio.Future[bool] | None = None
         self._journal = journal or Journal()
         self._talk = ""
         self.viewers = 0
@@ -205,9 +207,17 @@ class Rooms:
             self._rooms.pop(room.name, None)
             room.forget()
 
+    async def recall(self, session: str | None, kept_s: float | None) -> None:
+        """End the stream that waits for a speaker, who is back; ``kept_s`` is its audio's begin."""
+        for room in [one for one in self if one.back and _is(one.session, session or "")]:
+            if room.back and not room.back.done():
+                room.back.set_result(kept_s is not None and kept_s <= room.tail["start_s"])
+            while room.back:
+                await asyncio.sleep(0.02)
+
     def free(self, room: Room) -> None:
         """Note that the speaker of a room left; its talk is held for ``keep_s`` seconds."""
-        room.speaking = False
+        room.speaking, room.back = False, None
         room.held_until = self._clock() + self._keep_s
         self.leave(room)
 

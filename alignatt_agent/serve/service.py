@@ -135,6 +135,7 @@ class Service:
         Raises:
             RefusedError: the request cannot be granted; the message says why.
         """
+        await self.rooms.recall(request.session, None if request.new else request.kept_s)
         async with contextlib.AsyncExitStack() as opened:
             opened.enter_context(self.slot())
             source, targets = self.languages(request.source, request.targets)

@@ -109,10 +109,10 @@ class SpeakerStream:
             self._put(self._resampler.finish())
             self._arrived.set()
 
-    def fail(self, error: EngineError) -> None:
-        """End the stream because the engines failed, even if it needs none at the moment."""
+    def fail(self, error: Exception) -> None:
+        """End the stream at once, e.g. because its engines failed; nothing more is translated."""
         if not self._failed.done():
-            self._failed.set_exception(_gone(error))
+            self._failed.set_exception(_gone(error) if isinstance(error, EngineError) else error)
 
     async def run(self) -> None:
         """Translate until the end of the stream, or raise ``RefusedError`` if the engines fail."""

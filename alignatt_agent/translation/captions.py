@@ -13,12 +13,14 @@ class Captions:
     gated: GatedDraft | None = None
     steps = 0
     emitted = 0
+    _accepted = ""  # of what comes next, was emitted before
 
     def reset(self) -> None:
         """Do nothing: there is no state."""
 
     def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
-        """Do nothing."""
+        """Leave out the words of ``accepted``, which are recognized again."""
+        self._accepted = accepted
 
     def draft_ahead(self, view: SourceView) -> None:
         """Do nothing."""
@@ -29,5 +31,8 @@ class Captions:
 
     def complete(self, words: Sequence[Word]) -> Emission:
         """Emit the words of a sentence."""
+        while words and self._accepted:
+            self._accepted = self._accepted[len(words[0].text) :].lstrip()
+            words = words[1:]
         times = tuple(SourceSpan(word.start, word.end) for word in words)
         return Emission(tuple(word.text for word in words), times)

@@ -245,7 +245,8 @@ def killed(
     page.join()
     viewer.join(30)
     for row in rows:
-        row |= noticed(page, row["at_s"])
+        said = (one["audio_s"] - row["at_s"] for one in alone.messages() if one["type"] == "said")
+        row |= noticed(page, row["at_s"]) | {"alone_after_s": min(s for s in said if s > 0)}
     whole, other = words(viewer.events), words(alone.messages())
     text = [word for word, *_ in spoken]
     german = words(alone.messages(), "de"), words(viewer.events, "de")

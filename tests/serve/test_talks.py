@@ -13,9 +13,14 @@ from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.journal import Journal
 from alignatt_agent.serve.rooms import nothing
 from alignatt_agent.serve.tail import after
+from alignatt_agent.translation.captions import Captions
+from alignatt_agent.types import Word
+from tests.fakes import agent as fakes
 from tests.serve.live import (
     TALK,
+    WAIT_S,
     WORDS,
+    RemoteSocket,
     german,
     make_service,
     pieces,
@@ -29,6 +34,10 @@ from tests.serve.live import (
 )
 
 HALF = len(TALK) // 2 + 4000  # within a sentence and a word
+
+
+BOTH = ["de", "en"]
+ENGLISH = [fakes.word(k) for k in range(WORDS)]
 
 
 def text(client, kind="txt"):
@@ -57,8 +66,8 @@ def test_a_new_talk_needs_the_key_of_the_old_one(client):
     assert text(client).split() == german(WORDS // 2).split()
 
 
-def first_half(socket):
-    ready = start(socket, room="talk", live=False)
+def first_half(socket, **changes):
+    ready = start(socket, room="talk", live=False, **changes)
     send(socket, TALK[:HALF])
     found = [ready]
     while found[-1]["audio_s"] != 3.4:
@@ -93,6 +102,33 @@ def test_a_client_that_has_the_audio_loses_nothing(client, service):
     assert again[0]["audio_s"] < HALF / 32_000
     assert text(client).split() == german(WORDS).split()
     assert again[-1]["audio_s"] == WORDS / 2
+
+
+@pytest.mark.parametrize("kept_s", [0.0, None])
+def test_a_word_that_a_lost_connection_cuts_is_said_once(server, monkeypatch, kept_s):
+    monkeypatch.setattr("alignatt_agent.serve.wires.own.RETURN_S", WAIT_S)
+    with RemoteSocket(server.port) as socket:
+        ready, first = first_half(socket, targets=BOTH)
+    with RemoteSocket(server.port) as socket:
+        again = start(socket, session=ready["session"], kept_s=kept_s, live=False, targets=BOTH)
+        send(socket, TALK[round(again["audio_s"] * 32_000) :], stop=True)
+        found = [*first, again, *until(socket, "end")]
+    events = list(server.service.rooms.find("talk").messages())
+    if kept_s is None:  # what was heard is translated before the talk goes on
+        assert again["audio_s"] > 3.4
+        assert text_of(events, "en").startswith("word0 word1 word2 word3 word4 word5")
+        assert not any(event["type"] == "gap" for event in events)
+    else:
+        assert again["audio_s"] < 3.4
+        assert text_of(events) == text_of(found) == german(WORDS)
+        assert text_of(events, "en").split() == ENGLISH
+
+
+def test_captions_leave_out_what_was_said_before_a_stream_failed():
+    captions, heard = Captions(), [Word(word, 0.0, 1.0) for word in ENGLISH]
+    captions.remember((), " ".join(ENGLISH[:3]))
+    found = [captions.complete(words).units for words in (heard[:2], heard[2:5], heard[5:])]
+    assert found == [(), tuple(ENGLISH[3:5]), tuple(ENGLISH[5:])]
 
 
 @pytest.mark.parametrize("kept_s", [None, 6.5])

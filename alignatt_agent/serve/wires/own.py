@@ -9,6 +9,8 @@ the audio from the time ``kept_s`` of the talk on sends it again from the ``audi
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError
@@ -18,14 +20,16 @@ from alignatt_agent.config.errors import Strict, explain
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.serve.messages import DETAIL, Detail, interrupted, refusal
 from alignatt_agent.serve.rooms import Message
-from alignatt_agent.serve.service import Service, TalkRequest
-from alignatt_agent.serve.stream import SpeakerStream
+from alignatt_agent.serve.service import OpenTalk, Service, TalkRequest
 from alignatt_agent.serve.wires import simulstream
 from alignatt_agent.serve.wires.connection import Connection
 from alignatt_agent.types import SAMPLE_RATE
 
 PATHS = ("/", "/ws")
 """Simulstream's client connects to the first."""
+
+RETURN_S = 10.0
+"""Time for a speaker whose connection was lost; then the open sentence is translated as it is."""
 
 
 class Start(Strict):
@@ -80,7 +84,7 @@ async def _serve(connection: Connection, service: Service, start: Start) -> None
             for message in speech.room.missed(start.since):
                 await connection.send(message)
         try:
-            await connection.run_stream(speech.stream, _listen(connection, speech.stream))
+            await connection.run_stream(speech.stream, _listen(connection, speech))
         except RefusedError as error:
             speech.room.publish(refusal(error))
             raise
@@ -92,16 +96,30 @@ async def _serve(connection: Connection, service: Service, start: Start) -> None
     await connection.send(end)
 
 
-async def _listen(connection: Connection, stream: SpeakerStream) -> None:
+async def _listen(connection: Connection, speech: OpenTalk) -> None:
     while True:
-        message = await connection.receive()
+        try:
+            message = await connection.receive()
+        except WebSocketDisconnect as error:
+            await _wait_for_speaker(speech, error)
+            raise
         if isinstance(message, bytes):
-            await stream.feed(message)
+            await speech.stream.feed(message)
         elif message.get("type") == "stop":
             return
         else:
             kind = str(message.get("type"))[:40]
             raise RefusedError("message", f"expected audio or a message of type stop, got {kind!r}")
+
+
+async def _wait_for_speaker(speech: OpenTalk, lost: WebSocketDisconnect) -> None:
+    """Leave the open sentence open; if its audio comes again, it is another stream's."""
+    speech.room.publish(interrupted("speaker"))
+    speech.room.back = asyncio.get_running_loop().create_future()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(RETURN_S):
+            if await speech.room.back:
+                speech.stream.fail(lost)
 
 
 def _parse(message: dict[str, Any]) -> Start:
