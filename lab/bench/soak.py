@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import http.client
 import json
 import signal
 import sys
@@ -38,6 +37,7 @@ import psutil
 from websockets.sync.client import ClientConnection, connect
 
 from lab import commands
+from lab.bench.kills import Viewer
 from lab.bench.sound import KINDS, RATE, SPEECH, add_options, programme, recordings
 from lab.bench.speakers import feed, serving
 from lab.bench.verdict import growth, lag_growth, problems, spoken_in
@@ -70,26 +70,6 @@ def memory(server: psutil.Process) -> dict[str, dict[str, float]]:
             name = "server" if process == server else name
             found[name] = {"rss": round(info.rss / 2**20, 1), "uss": round(info.uss / 2**20, 1)}
     return found
-
-
-class Viewer(threading.Thread):
-    """Looks on, and counts what it sees."""
-
-    def __init__(self, port: int) -> None:
-        super().__init__(daemon=True)
-        self.said = 0
-        self._connection = http.client.HTTPConnection("127.0.0.1", port)
-        self._connection.request("GET", "/events?room=soak")
-        self._answer = self._connection.getresponse()
-        self.start()
-
-    def run(self) -> None:
-        """Read until the server ends."""
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            for line in self._answer:
-                self.said += line.startswith(b'data: {"type": "said"')
-                if line.startswith(b'data: {"type": "end"'):
-                    return
 
 
 # ---------------------------------------------------------------------- what it does
@@ -155,7 +135,7 @@ def run(arguments: argparse.Namespace, server: psutil.Process, port: int) -> dic
     # The answer to a ping would wait behind the audio.
     with connect(f"ws://127.0.0.1:{port}/ws", proxy=None, ping_interval=None) as socket:
         live = arguments.clock and not arguments.grid
-        start = {"type": "start", "targets": [arguments.target], "room": "soak", "live": live}
+        start = {"type": "start", "targets": [arguments.target], "room": "talk", "live": live}
         socket.send(json.dumps(start))
         ready = json.loads(socket.recv())
         begin = time.monotonic() if arguments.clock else None
@@ -193,7 +173,7 @@ def run(arguments: argparse.Namespace, server: psutil.Process, port: int) -> dic
             kind: " ".join(units)[:500] for kind, units in said.items() if kind not in SPEECH
         },
         "speaker_saw": speaker_saw,
-        "viewer_saw": viewer.said,
+        "viewer_saw": sum(event["type"] == "said" for event in viewer.events),
         "minutes": watch.rows,
     }
 

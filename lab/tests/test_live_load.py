@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from alignatt_agent.serve.server import listen
-from lab.bench import kills, replicas, soak, speakers, verdict
+from lab.bench import kills, replicas, soak, speakers, verdict, viewers
 from tests.fakes import agent as fakes
 from tests.serve import live
 
@@ -46,6 +46,21 @@ def test_a_speaker_notes_what_comes_and_when(tmp_path):
         lags = first.lags(0, 60)
         assert lags
         assert all(0 <= lag < live.WAIT_S for lag in lags)
+
+
+def test_viewers_who_come_and_go_change_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(viewers, "STAY_S", (0.5, 3.0))
+    fakes.write_talk(tmp_path / "talk.wav", fakes.talk(6))
+    out = tmp_path / "viewers.json"
+    given = ["--viewers", "9", "--rounds", "1", "--talks", tmp_path, "--output", out]
+    command = [sys.executable, "-m", "tests.serve.live", tmp_path]
+    viewers.main([str(item) for item in (*given, "--", *command)])
+    found = json.loads(out.read_text())
+    alone, many = found["rows"]
+    assert found["units"] == 6
+    assert (many["identical"], many["differing"], alone["visits"]) == (True, 0, 0)
+    assert many["visits"] >= 9
+    assert many["events"] > 0
 
 
 # ------------------------------------------------------------------ kills
