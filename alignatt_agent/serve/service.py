@@ -216,19 +216,16 @@ class Service:
         resolved = self.engines.resolved
         return list(dict.fromkeys([*resolved.head_sets, resolved.config.source_language]))
 
-    async def context(self, given: str | None, talk: str = "") -> str:
-        """Return the names and terms of a talk: the client's, or the configured ones."""
+    async def context(self, given: str | None, talk: str = "", *others: str) -> str:
+        """Return the names and terms of a talk: the client's, checked with ``others``, or ours."""
+        resolved = self.engines.resolved
         if given is None:
-            return self.engines.resolved.config.speech.context_of(talk)
-        await self.check_texts(given)
-        return given
-
-    async def check_texts(self, *texts: str) -> None:
-        """Refuse texts of a client that a model cannot take, e.g. for their control tokens."""
+            return resolved.config.speech.context_of(talk)
         try:
-            await asyncio.to_thread(check_contexts, self.engines.resolved, contexts=texts)
+            await asyncio.to_thread(check_contexts, resolved, contexts=[given, *others])
         except AlignAttError as error:
             raise RefusedError("context", str(error)) from None
+        return given
 
     # ------------------------------------------------------------------ viewers
     def admit(self, name: str) -> None:

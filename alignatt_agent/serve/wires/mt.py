@@ -90,8 +90,8 @@ async def serve(connection: Connection, service: Service) -> None:
                 "unsupported_direction", "the translation has to be another language"
             )
         context = await service.context(init.context_text)
-        begun = init.accepted_target_prefix.strip()
-        await service.check_texts(begun, *(text for pair in init.history for text in pair))
+        earlier = (text for pair in init.history for text in pair)
+        begun = await service.context(init.accepted_target_prefix.strip(), "", *earlier)
         # Only the translation side is used: the client recognizes speech itself.
         stream = await opened.enter_async_context(
             service.engines.open_stream(source, [target], context, lambda error: None)
