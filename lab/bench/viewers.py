@@ -110,8 +110,8 @@ def figures(name: str, talks: Sequence[dict[str, Any]], said: list[Any]) -> dict
     }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
     parser = commands.parser("lab.bench.viewers", __doc__)
     add = parser.add_argument
     add("--output", type=Path, required=True, metavar="FILE", help="JSON")
@@ -121,7 +121,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_options(parser)
     text = "command that starts a server and prints its address; default: alignatt serve, micro-low"
     add("command", nargs="*", metavar="COMMAND", help=text)
-    given: argparse.Namespace = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    given = build_parser().parse_args(argv)
     samples = recordings(given.talks)[0][: round(given.seconds * RATE)]
     served = ["alignatt", "serve", "--config", "micro-low", "--port", "0"]
     # A place is free only once the server has noticed who left.
