@@ -45,7 +45,6 @@ import socket
 import threading
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -123,7 +122,12 @@ def main(argv: Sequence[str] | None = None, begin: Callable[[str], None] | None 
         for warning in resolved.other_prompts():
             print(f"warning: {warning}", flush=True)
         host, port, *_ = taken.getsockname()
-        ready = partial(_announce, resolved, limits, host, port, begin)
+
+        def ready() -> None:
+            _announce(resolved, limits, host, port)
+            if begin is not None:
+                begin(f"{_base(host, port)}/")
+
         Server(Service(engines, limits), ready).run(sockets=[taken])
     finally:
         taken.close()
@@ -157,14 +161,8 @@ def serve_on_ray(
     return 0
 
 
-def _announce(
-    resolved: Resolved,
-    limits: Limits,
-    host: str,
-    port: int,
-    begin: Callable[[str], None] | None = None,
-) -> None:
-    """Print the address, and for viewers a link and its QR code; call ``begin``."""
+def _announce(resolved: Resolved, limits: Limits, host: str, port: int) -> None:
+    """Print the address, and for viewers a link and its QR code."""
     into = ", ".join(resolved.head_sets) or "any language"
     print(
         f"{_base(host, port)}/ translates {resolved.config.source_language} into {into}", flush=True
@@ -177,8 +175,6 @@ def _announce(
 
             if os.isatty(1):
                 segno.make(link).terminal(compact=True)
-    if begin is not None:
-        begin(f"{_base(host, port)}/")
 
 
 def _base(host: str, port: int) -> str:

@@ -74,6 +74,11 @@ class Room:
             self._journal.append(self._talk, {"room": self.name, "session": session})
         self._wake()
 
+    def wait_no_longer(self, resent: bool = False) -> None:
+        """End the wait for a speaker, if there is one; ``resent``: the audio comes again."""
+        if self.back and not self.back.done():
+            self.back.set_result(resent)
+
     def forget(self) -> None:
         """Remove the talk from the journal."""
         self._journal.forget(self._talk)
@@ -210,8 +215,7 @@ class Rooms:
     async def recall(self, session: str | None, kept_s: float | None) -> None:
         """End the stream that waits for a speaker, who is back; ``kept_s`` is its audio's begin."""
         for room in [one for one in self if one.back and _is(one.session, session or "")]:
-            if room.back and not room.back.done():
-                room.back.set_result(kept_s is not None and kept_s <= room.tail["start_s"])
+            room.wait_no_longer(kept_s is not None and kept_s <= room.tail["start_s"])
             while room.back:
                 await asyncio.sleep(0.02)
 

@@ -111,6 +111,8 @@ class Service:
         if self.closing.is_set():
             raise RefusedError("closing", "the server stops", GOING)
         if self._speakers >= self.limits.max_speakers:
+            for room in self.rooms:  # a place that waits is free the next time
+                room.wait_no_longer()
             message = f"{self._speakers} speakers are being translated: try again later"
             raise RefusedError("busy", message, LATER)
         self._speakers += 1

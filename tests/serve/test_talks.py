@@ -21,6 +21,7 @@ from tests.serve.live import (
     WAIT_S,
     WORDS,
     RemoteSocket,
+    Running,
     german,
     make_service,
     pieces,
@@ -31,6 +32,7 @@ from tests.serve.live import (
     start,
     text_of,
     until,
+    wait_until,
 )
 
 HALF = len(TALK) // 2 + 4000  # within a sentence and a word
@@ -105,23 +107,38 @@ def test_a_client_that_has_the_audio_loses_nothing(client, service):
 
 
 @pytest.mark.parametrize("kept_s", [0.0, None])
-def test_a_word_that_a_lost_connection_cuts_is_said_once(server, monkeypatch, kept_s):
+def test_a_word_that_a_lost_connection_cuts_is_said_once(tmp_path, monkeypatch, kept_s):
     monkeypatch.setattr("alignatt_agent.serve.wires.own.RETURN_S", WAIT_S)
-    with RemoteSocket(server.port) as socket:
-        ready, first = first_half(socket, targets=BOTH)
-    with RemoteSocket(server.port) as socket:
-        again = start(socket, session=ready["session"], kept_s=kept_s, live=False, targets=BOTH)
-        send(socket, TALK[round(again["audio_s"] * 32_000) :], stop=True)
-        found = [*first, again, *until(socket, "end")]
-    events = list(server.service.rooms.find("talk").messages())
+    with Running(make_service(tmp_path, max_speakers=1)) as server:  # it has the only place
+        with RemoteSocket(server.port) as socket:
+            ready, found = first_half(socket, targets=BOTH)
+        with RemoteSocket(server.port) as socket:
+            given = {"session": ready["session"], "kept_s": kept_s, "live": False}
+            again = start(socket, targets=BOTH, **given)
+            send(socket, TALK[round(again["audio_s"] * 32_000) :], stop=True)
+            found += until(socket, "end")
+        events = list(server.service.rooms.find("talk").messages())
+    assert not any(event["type"] == "gap" for event in events)
     if kept_s is None:  # what was heard is translated before the talk goes on
         assert again["audio_s"] > 3.4
         assert text_of(events, "en").startswith("word0 word1 word2 word3 word4 word5")
-        assert not any(event["type"] == "gap" for event in events)
     else:
         assert again["audio_s"] < 3.4
         assert text_of(events) == text_of(found) == german(WORDS)
         assert text_of(events, "en").split() == ENGLISH
+
+
+def test_a_speaker_who_is_waited_for_gives_way(tmp_path, monkeypatch):
+    monkeypatch.setattr("alignatt_agent.serve.wires.own.RETURN_S", WAIT_S)
+    with Running(make_service(tmp_path, max_speakers=1)) as server:
+        for room, code, then in (
+            ("talk", None, lambda: server.service.rooms.find("talk").back),
+            ("other", "busy", lambda: not server.service.health()["speakers"]),
+            ("other", None, lambda: True),
+        ):
+            with RemoteSocket(server.port) as socket:
+                assert start(socket, room=room).get("code") == code
+            wait_until(then)
 
 
 def test_captions_leave_out_what_was_said_before_a_stream_failed():
