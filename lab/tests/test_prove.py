@@ -1,12 +1,14 @@
-"""Modes of the translation engine on real engines: proved, used, and refused for one wrong row."""
+"""The doctor on real engines: what is well, and modes proved, used, refused for a wrong row."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
 
 from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.doctor import cli as doctor
 from alignatt_agent.doctor import prove
 from alignatt_agent.engine import drafts, pool, proof
 from alignatt_agent.engine.memory_plan import resolve
@@ -48,3 +50,20 @@ def test_compilation_is_proved_used_and_refused_with_a_wrong_row(tmp_path, monke
         assert served.config.enforce_eager == (mode == "eager")
     finally:
         served.shutdown()
+
+
+def test_the_embedded_models_are_well(capsys, tmp_path):
+    """A real run: three engines, rows against Transformers, noise through the cascade."""
+    report = tmp_path / "doctor.json"
+    status = doctor.main(["--config", "micro-low", "--json", str(report)])
+    out = capsys.readouterr().out
+    assert status == 0, out
+    checks = {c["name"]: c for c in json.loads(report.read_text())["checks"]}
+    for name in ("asr engine", "aligner engine", "translation engine", "key layout",
+                 "rows against Transformers", "same tokens with rows", "early stop",
+                 "end to end"):  # fmt: skip
+        assert checks[name]["status"] == "ok", checks[name]
+    assert "CPUAttentionBackendImpl" in checks["key layout"]["found"]
+    assert checks["same tokens with rows"]["found"] == "6 of 6 drafts"
+    assert out.rstrip().endswith("no check failed")
+    assert checks["speed"]["status"] in ("ok", "warn")

@@ -6,18 +6,24 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from transformers import Gemma4ForConditionalGeneration
+from transformers import (
+    Gemma4ForConditionalGeneration,
+    WhisperForConditionalGeneration,
+    WhisperProcessor,
+)
 
 from alignatt_agent.cascade.loading import serve_recognizer
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.engine import pool
-from alignatt_agent.engine.speech_models import AudioModel
-from alignatt_agent.speech.front_ends import GemmaPrompt
+from alignatt_agent.engine.speech_models import AudioModel, EncoderDecoderModel
+from alignatt_agent.speech.front_ends import GemmaPrompt, WhisperPrompt
 from alignatt_agent.types.engines import Readout
 from lab.stand_ins.fixed_transcript import gemma4_inputs
 from lab.stand_ins.layouts import MEDIA, write_gemma4
+from lab.stand_ins.whisper import write_whisper
 from tests.engine.batches import Case, check_rows
 from tests.fixtures.engines import HEADS, make_prompt, rows_of
+from tests.speech.test_front_ends import noise
 
 PREDICTING = Readout(HEADS, "predicting")
 
@@ -68,3 +74,28 @@ def text_only(prompt, media):
     """The same prompt without placeholders of images and sound."""
     ids = tuple(6 if token in media else token for token in prompt.token_ids)
     return replace(prompt, token_ids=ids)
+
+
+def test_whisper_on_vllm(tmp_path):
+    """The transcript is what Transformers decodes greedily from the same prompt and audio."""
+    path = write_whisper(tmp_path / "whisper", seed=3)
+    served = pool.start("asr", ModelConfig(path=str(path), dtype="float32"))
+    try:
+        model, audio = EncoderDecoderModel(served), noise(3)
+        ids = WhisperPrompt(model.tokenizer, model.name).ids("English", "AlignAtt")
+        answer = list(model.generate(ids, audio, 12).token_ids)
+        recognizer = serve_recognizer("whisper", served)
+        text = recognizer.transcribe(audio, "en").text
+    finally:
+        served.shutdown()
+    processor = WhisperProcessor.from_pretrained(path)
+    reference = WhisperForConditionalGeneration.from_pretrained(path).eval()
+    features = processor(audio=audio, sampling_rate=16_000, return_tensors="pt").input_features
+    expected = list(ids)
+    with torch.inference_mode():
+        for _ in range(12):
+            logits = reference(features, decoder_input_ids=torch.tensor([expected])).logits
+            expected.append(int(logits[0, -1].argmax()))
+    assert answer == expected[len(ids) :][: len(answer)]
+    assert len(answer) > 0
+    assert text is None or isinstance(text, str)

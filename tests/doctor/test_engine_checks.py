@@ -1,8 +1,6 @@
-"""The checks that need engines: on fakes with a fault each, and a real run that finds none."""
+"""The checks that need engines, on fakes with a fault each; a real run: lab/tests/test_prove.py."""
 
 from __future__ import annotations
-
-import json
 
 import numpy as np
 import pytest
@@ -10,7 +8,6 @@ import pytest
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.machine import GIB
 from alignatt_agent.config.resources import find_path
-from alignatt_agent.doctor import cli as doctor
 from alignatt_agent.doctor import engine_checks, parity_check
 from alignatt_agent.doctor.parity_check import Case
 from alignatt_agent.policy import AlignAtt, EmitAll
@@ -157,20 +154,3 @@ def test_an_engine_that_fails_is_a_line_of_the_report():
 
     (line,) = engine_checks.guarded("rows", check)
     assert (line.status, line.found) == ("FAIL", "translation model x: died")
-
-
-def test_the_embedded_models_are_well(capsys, tmp_path):
-    """A real run: three engines, rows against Transformers, noise through the cascade."""
-    report = tmp_path / "doctor.json"
-    status = doctor.main(["--config", "micro-low", "--json", str(report)])
-    out = capsys.readouterr().out
-    assert status == 0, out
-    checks = {c["name"]: c for c in json.loads(report.read_text())["checks"]}
-    for name in ("asr engine", "aligner engine", "translation engine", "key layout",
-                 "rows against Transformers", "same tokens with rows", "early stop",
-                 "end to end"):  # fmt: skip
-        assert checks[name]["status"] == "ok", checks[name]
-    assert "CPUAttentionBackendImpl" in checks["key layout"]["found"]
-    assert checks["same tokens with rows"]["found"] == "6 of 6 drafts"
-    assert out.rstrip().endswith("no check failed")
-    assert checks["speed"]["status"] in ("ok", "warn")
