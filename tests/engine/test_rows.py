@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import psutil
 import pytest
 
-from alignatt_agent.engine import pool
 from alignatt_agent.types import EngineError, Prompt
 from alignatt_agent.types.engines import Readout
-from tests.engine.batches import POLICY, cases, check_rows, check_same, together
+from tests.engine.batches import cases, check_rows, check_same, together
 from tests.fixtures.engines import HEADS, make_prompt
-
-MIB = 1 << 20
 
 PREDICTING = Readout(HEADS, "predicting")
 EMITTED = Readout(HEADS, "emitted")
@@ -40,24 +36,3 @@ def test_drafts_at_once_are_those_of_one_after_the_other(engines, reference):
             check_same(case, draft, expected)
     for case, draft in zip(batch[:9], crowd, strict=False):
         check_rows(reference, case, draft)
-
-
-def memory_after(requests: int, engine, seed: int) -> float:
-    """Resident memory of the translation engine in MiB after so many drafts."""
-    model = pool._served["translation"][1]
-    # A span of 1,000 tokens: what is left behind 80 times shows.
-    prompt = make_prompt(seed, 1100, 20, 1000)
-    for number in range(requests):
-        gate = POLICY.gate(500) if number % 3 == 0 else None
-        draft = engine.draft(prompt, 12, (PREDICTING, EMITTED)[number % 2], gate)
-        assert draft.rows is not None
-    assert model.ask_workers("alignatt_held") == [0]
-    (process,) = model._processes
-    return psutil.Process(process.pid).memory_info().rss / MIB
-
-
-def test_memory_does_not_grow_with_requests(engines):
-    early = memory_after(20, engines.translation, 1)
-    late = memory_after(80, engines.translation, 1)
-    # The rows of 80 requests are 20 to 30 MB.
-    assert late - early < 10

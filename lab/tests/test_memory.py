@@ -1,0 +1,33 @@
+"""Memory of the translation engine after many requests whose rows are read."""
+
+from __future__ import annotations
+
+import psutil
+
+from alignatt_agent.engine import pool
+from tests.engine.batches import POLICY
+from tests.engine.test_rows import EMITTED, PREDICTING
+from tests.fixtures.engines import make_prompt
+
+MIB = 1 << 20
+
+
+def memory_after(requests: int, engine, seed: int) -> float:
+    """Resident memory of the translation engine in MiB after so many drafts."""
+    model = pool._served["translation"][1]
+    # A span of 1,000 tokens: what is left behind 80 times shows.
+    prompt = make_prompt(seed, 1100, 20, 1000)
+    for number in range(requests):
+        gate = POLICY.gate(500) if number % 3 == 0 else None
+        draft = engine.draft(prompt, 12, (PREDICTING, EMITTED)[number % 2], gate)
+        assert draft.rows is not None
+    assert model.ask_workers("alignatt_held") == [0]
+    (process,) = model._processes
+    return psutil.Process(process.pid).memory_info().rss / MIB
+
+
+def test_memory_does_not_grow_with_requests(engines):
+    early = memory_after(20, engines.translation, 1)
+    late = memory_after(80, engines.translation, 1)
+    # The rows of 80 requests are 20 to 30 MB.
+    assert late - early < 10
