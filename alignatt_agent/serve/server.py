@@ -51,7 +51,7 @@ def listen(host: str, port: int) -> socket.socket:
     return taken
 
 
-class Calm(WebSocketsSansIOProtocol):
+class FewPings(WebSocketsSansIOProtocol):
     """A WebSocket that ends with a reason when its client sends pings all the time."""
 
     _pings, _since = 0, 0.0
@@ -85,7 +85,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 create_app(service),
-                ws=Calm,
+                ws=FewPings,
                 ws_max_size=MAX_EVENT,
                 ws_ping_interval=PING_S,
                 # The pong of a client that sends faster than real time waits behind its audio (a

@@ -41,6 +41,8 @@ def cluster():
 
 WORDS = 30
 LONG = live.pcm(fakes.talk(WORDS))
+PAUSE_S = 1.0
+"""Between its half seconds: who is silent for 10 s gives way to another speaker."""
 
 
 @pytest.fixture(scope="class")
@@ -76,11 +78,11 @@ class TestJoined:
 
 
 def _speak(port, cluster):
-    four = [clusters.Speaker(port, LONG, room=f"long{k}", pause=0.03) for k in range(4)]
+    four = [clusters.Speaker(port, LONG, room=f"long{k}", pause=PAUSE_S) for k in range(4)]
     for speaker in four:
         speaker.wait("ready")
     assert sorted(clusters.replicas(port)["talks"].values()) == [2, 2]
-    six = four + [clusters.Speaker(port, LONG, room=f"long{k}", pause=0.03) for k in (4, 5)]
+    six = four + [clusters.Speaker(port, LONG, room=f"long{k}", pause=PAUSE_S) for k in (4, 5)]
     for speaker in six:
         speaker.wait("said")
     found = clusters.replicas(port)

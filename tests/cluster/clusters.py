@@ -86,7 +86,7 @@ def _started(attempts=3):
 
 
 class Speaker(threading.Thread):
-    """Says a talk over and over, half a second at a time, until told to stop.
+    """Says a talk once, half a second at a time; it stops when told to.
 
     ``messages`` are what came back, each with when it came.
     """
