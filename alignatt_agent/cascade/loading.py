@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import json
 import sys
 import threading
 import time
@@ -58,7 +57,7 @@ first minute of a stream lie between; kernels compile for some sizes on first us
 
 _WARM_DRAFT = 4
 _lock = threading.Lock()
-_assembled: tuple[str, Engines] | None = None
+_assembled: tuple[tuple[Any, ...], Engines] | None = None  # by what they depend on
 
 
 def load_engines(
@@ -76,7 +75,7 @@ def load_engines(
     global _assembled
     wanted = sorted(set(heads))
     with _lock:
-        key = _engine_key(checkpoints, wanted, recognizer)
+        key = (checkpoints, wanted, recognizer)
         held = _assembled if _assembled is not None and _assembled[0] == key else None
         if held is not None and pool.all_alive():
             return held[1]
@@ -113,14 +112,9 @@ def load_resolved(resolved: Resolved) -> Engines:
 
 def loaded(resolved: Resolved) -> Engines | None:
     """Return the engines of this process if they were loaded for such a configuration."""
-    key = _engine_key(resolved.checkpoints, resolved.heads, resolved.config.speech.recognizer)
+    key = (resolved.checkpoints, list(resolved.heads), resolved.config.speech.recognizer)
     held = _assembled  # read once and without the lock: another thread may load for a minute
     return held[1] if held is not None and held[0] == key else None
-
-
-def _engine_key(checkpoints: ModelsConfig, heads: Sequence[tuple[int, int]], asr: str) -> str:
-    """Identify engines by the keys of a configuration that they depend on."""
-    return json.dumps([checkpoints.model_dump(mode="json"), list(heads), asr])
 
 
 def serve_recognizer(family: str, served: ServedModel) -> Recognizer:

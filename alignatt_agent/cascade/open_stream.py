@@ -16,10 +16,7 @@ from alignatt_agent.translation.captions import Captions
 from alignatt_agent.translation.history import History
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.translator import Translator
-from alignatt_agent.types import (
-    SAMPLE_RATE,
-    FloatArray,
-)
+from alignatt_agent.types import SAMPLE_RATE, FloatArray
 from alignatt_agent.types.stopwatch import Stopwatch
 
 SCHEDULES: dict[str, type[Stream]] = {
@@ -36,31 +33,25 @@ def open_stream(
     targets: Sequence[Language],
     context: str = "",
 ) -> Stream:
-    """Open a new stream on the engines.
+    """Open a new stream on the engines; a target that is the spoken language gets captions.
 
-    Args:
-        resolved: the configuration with its head sets.
-        engines: models that streams share.
-        source: the spoken language.
-        targets: the languages of the translations; the spoken one gets captions.
-        context: names and terms of the talk, one in a line, some with translations.
+    ``context`` has the names and terms of the talk, one in a line, some with translations.
 
     Raises:
         ConfigError: a line of the context is not valid.
         HeadSetError: the configuration has no head set for a direction.
     """
-    config, watch = resolved.config, Stopwatch()
-    verify = config.debug.verify_transcripts
-    terms = spoken_terms(context)
+    config = resolved.config
+    terms, verify = spoken_terms(context), config.debug.verify_transcripts
     aligner = engines.aligner if resolved.aligned(source) else None
-    tail = LiveTail(engines.asr, aligner, source.code, config.speech, watch, terms, verify)
+    tail = LiveTail(engines.asr, aligner, source.code, config.speech, Stopwatch(), terms, verify)
     target_streams = {
         target.code: TargetStream(Captions())
         if target.code == source.code
         else _target_stream(resolved, engines, source, target, context)
         for target in targets
     }
-    stream = SCHEDULES[config.schedule](tail, target_streams, watch)
+    stream = SCHEDULES[config.schedule](tail, target_streams)
     if config.debug.draft_ahead and config.schedule == "sync":
         tail.on_hypothesis = stream.draft_ahead  # no other chunk is being translated then
     return stream
@@ -69,12 +60,11 @@ def open_stream(
 def _target_stream(
     resolved: Resolved, engines: Engines, source: Language, target: Language, context: str
 ) -> TargetStream:
-    config, watch = resolved.config, Stopwatch()
+    config, prompt, watch = resolved.config, resolved.config.prompt, Stopwatch()
     policy, readout = config.policy_for(target.code), None
     # Without a gate the rows still give the source word of an emitted token.
     if policy.reads != "tokens" or target.code in resolved.head_sets:
         readout = resolved.readout(source, target)
-    prompt = config.prompt
     builder = PromptBuilder.of(engines.tokenizer, prompt, source, target, context)
     translator = Translator(
         engine=engines.translation,

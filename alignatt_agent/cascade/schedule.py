@@ -7,11 +7,13 @@ These are the synchronization regimes of the paper's figure on ASR and MT that s
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Future, wait
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
-from typing import Any
 
 from alignatt_agent.cascade.stream import SpeechStep, Stream, StreamStep, attempt
+from alignatt_agent.cascade.target_stream import TargetStream
+from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.types import Emission, SourceView, SpeechUpdate, Step
 from alignatt_agent.types.stopwatch import STAGES, added
 
@@ -62,23 +64,24 @@ class AsynchronousStream(Stream):
     closed sentence. A call returns what is ready, the last one waits for the rest.
     """
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._changed = threading.Condition()
+    def __init__(self, live_tail: LiveTail, targets: Mapping[str, TargetStream]) -> None:
+        super().__init__(live_tail, targets)
+        self._lock = threading.Lock()
+        self._lanes = {code: ThreadPoolExecutor(1) for code in self.targets}
+        self._running: dict[str, Future[None]] = {}  # the latest call of each lane
         self._waiting: dict[str, SpeechStep] = {}
-        self._busy: set[str] = set()
         self._ready: dict[str, Step] = {}
         self._failures: dict[str, Exception] = {}
 
     def finish(self) -> StreamStep:
         """Translate everything to its end; may be repeated after failures."""
         self._hand_over(speech := self._recognize(self._live_tail.finish))
-        self._wait()
+        wait(self._running.values())
         return self._collect(speech)
 
     def drain(self, code: str) -> Emission:
         """Wait for the running translations, and return undelivered units."""
-        self._wait()
+        wait(self._running.values())
         ready = self._ready.pop(code, NOTHING)
         return Emission(ready.units, ready.times) + super().drain(code)
 
@@ -87,44 +90,32 @@ class AsynchronousStream(Stream):
         return self._collect(speech)
 
     def _hand_over(self, speech: SpeechStep) -> None:
-        with self._changed:
-            for code in self.targets:
+        for code, lane in self._lanes.items():
+            with self._lock:
                 older = self._waiting.get(code)
                 self._waiting[code] = speech if older is None else _newest(older, speech)
-                if code not in self._busy:
-                    self._busy.add(code)
-                    self._threads.submit(self._work, code)
+            self._running[code] = lane.submit(self._work, code)
+
+    def _work(self, code: str) -> None:
+        """Translate what waits, unless the call before took it along."""
+        with self._lock:
+            speech = self._waiting.pop(code, None)
+        if speech is None:
+            return
+        outcome = attempt(self.targets[code], speech)
+        with self._lock:
+            if isinstance(outcome, Step):
+                self._ready[code] = _joined(self._ready.get(code, NOTHING), outcome)
+            else:
+                self._failures[code] = outcome
 
     def _collect(self, speech: SpeechStep) -> StreamStep:
         """Return what is ready; a target that failed keeps its units for the next call."""
-        with self._changed:
+        with self._lock:
             failures, self._failures = self._failures, {}
             done = [code for code in self.targets if code not in failures]
             steps = {code: self._ready.pop(code, NOTHING) for code in done}
         return StreamStep(speech.audio_s, speech.heard, steps, failures)
-
-    def _work(self, code: str) -> None:
-        """Translate until nothing waits."""
-        while (speech := self._next(code)) is not None:
-            outcome = attempt(self.targets[code], speech)
-            with self._changed:
-                if isinstance(outcome, Step):
-                    self._ready[code] = _joined(self._ready.get(code, NOTHING), outcome)
-                else:
-                    self._failures[code] = outcome
-
-    def _next(self, code: str) -> SpeechStep | None:
-        """Take what waits for a target; mark the target as free if nothing does."""
-        with self._changed:
-            if code in self._waiting:
-                return self._waiting.pop(code)
-            self._busy.discard(code)
-            self._changed.notify_all()
-            return None
-
-    def _wait(self) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: not self._busy)
 
 
 def _newest(older: SpeechStep, newer: SpeechStep) -> SpeechStep:

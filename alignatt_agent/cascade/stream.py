@@ -12,7 +12,7 @@ import numpy.typing as npt
 from alignatt_agent.cascade.target_stream import TargetStream
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.types import Emission, SourceView, SpeechUpdate, Step
-from alignatt_agent.types.stopwatch import Stopwatch, added
+from alignatt_agent.types.stopwatch import added
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +53,12 @@ class Stream:
 
     The targets share one recognition. They translate in parallel, each in a thread, with the same
     output as alone. A target that fails never stops the others. After an error of the speech side
-    the audio waits for the next call.
-
-    Args:
-        live_tail: the speech side.
-        targets: by language code.
-        watch: measures the live tail.
+    the audio waits for the next call. ``targets`` are by language code.
     """
 
-    def __init__(
-        self,
-        live_tail: LiveTail,
-        targets: Mapping[str, TargetStream],
-        watch: Stopwatch | None = None,
-    ) -> None:
+    def __init__(self, live_tail: LiveTail, targets: Mapping[str, TargetStream]) -> None:
         self._live_tail = live_tail
         self.targets = dict(targets)
-        self._watch = watch or Stopwatch()
         self._threads = ThreadPoolExecutor(len(self.targets) + 1)
 
     def step(self, chunk: npt.NDArray[Any]) -> StreamStep:
@@ -95,22 +84,18 @@ class Stream:
             target.draft_ahead(view, self._threads)
 
     def _recognize(self, recognize: Callable[[], SpeechUpdate]) -> SpeechStep:
-        self._watch.start()
+        self._live_tail.watch.start()
         heard = recognize()
-        return SpeechStep(self._live_tail.now, heard, self._watch.read())
+        return SpeechStep(self._live_tail.now, heard, self._live_tail.watch.read())
 
     def _translate(self, speech: SpeechStep) -> StreamStep:
         several = len(self.targets) > 1
         found = (self._threads.map if several else map)(
             lambda target: attempt(target, speech), self.targets.values()
         )
-        steps: dict[str, Step] = {}
-        failures: dict[str, Exception] = {}
-        for code, outcome in zip(self.targets, found, strict=True):
-            if isinstance(outcome, Step):
-                steps[code] = outcome
-            else:
-                failures[code] = outcome
+        outcomes = dict(zip(self.targets, found, strict=True))
+        steps = {code: step for code, step in outcomes.items() if isinstance(step, Step)}
+        failures = {code: e for code, e in outcomes.items() if not isinstance(e, Step)}
         return StreamStep(speech.audio_s, speech.heard, steps, failures)
 
 

@@ -5,42 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
-from typing import Protocol
 
-from alignatt_agent.speech.accessible import with_access
+from alignatt_agent.speech.hypothesis import with_access
+from alignatt_agent.translation.captions import Captions
+from alignatt_agent.translation.translator import Translator
 from alignatt_agent.types import Access, Emission, GatedDraft, SourceView, SpeechUpdate, Step, Word
 from alignatt_agent.types.stopwatch import Stopwatch
-
-
-class TargetSide(Protocol):
-    """Makes units of recognized words: a translator, or captions of the speech itself.
-
-    Attributes:
-        gated: the draft that the latest update gated and its decision, if any.
-        emitted: tokens emitted so far.
-    """
-
-    gated: GatedDraft | None
-    emitted: int
-
-    @property
-    def steps(self) -> int:
-        """Forward passes so far."""
-
-    def reset(self) -> None:
-        """Forget the open utterance."""
-
-    def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
-        """Take earlier sentences and their translations, and the beginning of the next one."""
-
-    def draft_ahead(self, view: SourceView) -> None:
-        """Draft ahead for ``update``; changes no output."""
-
-    def update(self, view: SourceView) -> Emission:
-        """Emit what the open utterance allows."""
-
-    def complete(self, words: Sequence[Word]) -> Emission:
-        """Emit the rest of a closed sentence."""
 
 
 class TargetStream:
@@ -53,7 +23,7 @@ class TargetStream:
 
     def __init__(
         self,
-        translator: TargetSide,
+        translator: Translator | Captions,
         watch: Stopwatch | None = None,
         access: Access | None = None,
     ) -> None:
@@ -66,7 +36,7 @@ class TargetStream:
         self._retried = False
         self._undelivered = Emission()
 
-    def update(self, heard: SpeechUpdate, audio_s: float = 0.0) -> Step:
+    def update(self, heard: SpeechUpdate, audio_s: float) -> Step:
         """Translate the next update of the speech side; pass each once, in order.
 
         The step's seconds are those of the translation alone; ``audio_s`` is the length so far.
@@ -103,13 +73,8 @@ class TargetStream:
     ) -> tuple[Emission, GatedDraft | None]:
         """Translate words that a client recognized itself; instead of ``update``.
 
-        Args:
-            words: of the open utterance, or of a closed one.
-            accessible: leading words of the open utterance that may be relied on; ``None`` if it is
-                closed.
-
-        Returns:
-            The next units, and the latest draft that was gated.
+        ``accessible`` leading words of the open utterance may be relied on; it is ``None`` for a
+        closed one. Returns the next units, and the latest draft that was gated.
 
         Raises:
             EngineError: an engine failed; the call may be repeated.

@@ -56,6 +56,9 @@ class PlainRecognizer:
 
         See ``QwenRecognizer.transcribe`` for limits and errors.
         """
+        # Imports torch: seconds, which processes without engines do not spend.
+        from transformers.models.qwen3_asr.processing_qwen3_asr import _detect_and_fix_repetitions
+
         name = find_language(language).check_spoken(aligned=False).name
         if len(audio) / SAMPLE_RATE < SHORTEST_S:
             return Transcript("", requests=0)
@@ -69,7 +72,7 @@ class PlainRecognizer:
             if not answer.ended:
                 return Transcript(None, steps, requests)
             text = self._model.tokenizer.decode(answer.token_ids, skip_special_tokens=True)
-            texts.append(_without_loops(text).strip())
+            texts.append(_detect_and_fix_repetitions(text).strip())  # loops of the model
         return Transcript(" ".join(filter(None, texts)), steps, requests)
 
 
@@ -141,10 +144,7 @@ class WhisperPrompt:
 class GemmaPrompt:
     """Requests to the audio tower of the translation model, in our own words.
 
-    Args:
-        tokenizer: of the checkpoint.
-        name: of the checkpoint in error messages.
-        window: longest request with its answer, in tokens.
+    Errors call it ``name``; ``window`` is the longest request with its answer, in tokens.
     """
 
     def __init__(self, tokenizer: Any, name: str, window: int) -> None:
@@ -186,9 +186,7 @@ class GemmaPrompt:
 
     def check_context(self, context: str, window: int, longest_s: float) -> None:
         """Refuse a context that leaves no space for 30 s of audio and its transcript."""
-        ids = self.ids("English", context)
-        audio = round(_AUDIO_TOKENS_PER_S * LONGEST_S)
-        left = window - len(ids) - audio - longest_answer(LONGEST_S)
+        left = self.room(self.ids("English", context)) - longest_answer(LONGEST_S)
         if left < 0:
             raise ContextError(
                 f"speech.context takes {-left} tokens of {self._name} too many beside "
@@ -201,10 +199,7 @@ def front_end_prompt(
 ) -> RecognitionPrompt | WhisperPrompt | GemmaPrompt:
     """Return the prompt of a recognizer that is not served, from its checkpoint's directory.
 
-    Args:
-        recognizer: ``speech.recognizer``.
-        checkpoint: directory of ``models.asr``.
-        window: longest request with its answer, in tokens.
+    ``window`` is the longest request with its answer, in tokens.
     """
     if recognizer not in (WHISPER, GEMMA4_AUDIO):
         return recognition_prompt(checkpoint)
@@ -214,12 +209,3 @@ def front_end_prompt(
     if recognizer == WHISPER:
         return WhisperPrompt(tokenizer, name)
     return GemmaPrompt(tokenizer, name, window)
-
-
-def _without_loops(text: str) -> str:
-    """Return a transcript without loops of the model, as for Qwen3-ASR."""
-    # Imports torch: seconds, which processes without engines do not spend.
-    from transformers.models.qwen3_asr.processing_qwen3_asr import _detect_and_fix_repetitions
-
-    fixed: str = _detect_and_fix_repetitions(text)
-    return fixed

@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from alignatt_agent.config.sections import SpeechConfig
-from alignatt_agent.speech.accessible import probably_accessible, with_access
 from alignatt_agent.speech.commits import SILENT_S, committed, overflow_commit
 from alignatt_agent.speech.first_heard import first_heard
-from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis
+from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis, with_access
 from alignatt_agent.speech.recognizer import SHORTEST_S
 from alignatt_agent.speech.sentences import last_sentence_end, split_sentences
 from alignatt_agent.speech.waveform import (
@@ -54,15 +53,13 @@ class LiveTail:
     """Speech side of one stream; an exception keeps audio and closed sentences for the next call.
 
     Args:
-        recognizer: transcribes a waveform.
         aligner: times the words of a transcript; ``None``: they are timed by when they were heard.
         language: code of the spoken language.
-        config: timing and limits.
-        watch: measures recognizer and aligner.
         context: names and terms of the talk.
         verify: let the recognizer verify the previous transcript, see ``DebugConfig``.
 
     Attributes:
+        watch: measures recognizer and aligner.
         on_hypothesis: gets new words before they are timed or committed, with the number that will
             probably be accessible.
     """
@@ -85,13 +82,9 @@ class LiveTail:
         self._context = context
         self._config = config
         self._verify = verify
-        self._watch = watch or Stopwatch()
+        self.watch = watch or Stopwatch()
         # The paper's rule has no pause.
         self._pause_s = SILENT_S - ROUNDING_S if config.commit == "ended" else math.inf
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget the stream."""
         self._intake = Intake()
         self._inbox: deque[FloatArray] = deque()
         self._audio: FloatArray = np.zeros(0, dtype=np.float32)
@@ -160,7 +153,7 @@ class LiveTail:
         audio = in_range(self._audio)
         level = loudness(audio)
         if self.tail_s >= SHORTEST_S and level >= SILENCE_RMS:
-            with self._watch.stage("asr"):
+            with self.watch.stage("asr"):
                 text = self._transcript(audio)
         if text is None:  # the last hypothesis stays, as without this chunk
             if not self._doubted:
@@ -195,7 +188,7 @@ class LiveTail:
         if self._aligner is None:
             spans, ends = first_heard(self._tail, texts, start, before, now)
             return self._words([*zip(texts, spans, strict=True)]), ends
-        with self._watch.stage("aligner"):
+        with self.watch.stage("aligner"):
             items = self._aligner.align(audio, text, self._language)
         timed = zip(texts, audible(audio, time_words(texts, items, self.tail_s)), strict=True)
         kept = [(text, (start + span[0], start + span[1])) for text, span in timed if span]
@@ -210,8 +203,7 @@ class LiveTail:
         """Pass on new words, unless a sentence among them probably closes now."""
         closes = last_sentence_end(texts, len(texts) - 1)
         if self.on_hypothesis is not None and texts != self._tail.texts and not closes:
-            stable_only = self._config.stable_only
-            ready = probably_accessible(self._tail.texts, texts, stable_only)
+            ready = self._tail.probably_accessible(texts, self._config.stable_only)
             words = [Word(text, self.now, self.now) for text in texts]
             self.on_hypothesis(SourceView((*self._open, *words), len(self._open) + ready))
 

@@ -29,12 +29,8 @@ class RecognitionPrompt:
     """Serializes requests to Qwen3-ASR with the language forced.
 
     The published template always writes a system turn, empty or with the context; one that has
-    none without a context is left so, since its model was trained on it.
-
-    Args:
-        processor: Transformers' ``Qwen3ASRProcessor`` of the checkpoint.
-        tokenizer: of the engine that gets the ids.
-        name: of the checkpoint in error messages.
+    none without a context is left so, since its model was trained on it. ``processor`` is a
+    ``Qwen3ASRProcessor``, ``tokenizer`` of the engine that gets the ids; errors call it ``name``.
 
     Raises:
         ChatTemplateError: the checkpoint has no template, or one without a place for audio.
@@ -89,12 +85,9 @@ class RecognitionPrompt:
         return text
 
     def check_context(self, context: str, window: int, longest_s: float) -> None:
-        """Refuse a context that leaves no space for the audio and its transcript.
+        """Refuse a context that leaves no space for ``longest_s`` of audio and its transcript.
 
-        Args:
-            context: names and terms.
-            window: longest request with its answer, in tokens.
-            longest_s: longest audio of a request.
+        ``window`` is the longest request with its answer, in tokens.
         """
         empty = len(self.ids("English"))
         taken = len(self.ids("English", context)) - empty

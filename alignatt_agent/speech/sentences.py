@@ -54,12 +54,10 @@ def last_sentence_end(words: Sequence[str], limit: int) -> int:
 def split_sentences(
     words: Sequence[Word], following: str | None, pause_s: float = math.inf
 ) -> tuple[list[tuple[Word, ...]], list[Word]]:
-    """Split ``words`` into whole sentences and an unfinished rest.
+    """Split consecutive ``words`` into whole sentences and an unfinished rest.
 
-    Args:
-        words: consecutive words.
-        following: text of the word after the last one, if it is known.
-        pause_s: a pause between words that ends a sentence, too.
+    ``following`` is the text of the next word, if it is known. A pause of ``pause_s`` between words
+    ends a sentence, too.
     """
     sentences: list[tuple[Word, ...]] = []
     begin = 0

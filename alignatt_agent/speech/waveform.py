@@ -38,17 +38,6 @@ CLICKS = 0.001
 """This share of the samples, the loudest ones, does not set the level."""
 
 
-def mono(chunk: npt.NDArray[Any]) -> npt.NDArray[np.floating[Any]]:
-    """Return ``chunk`` as an array; refuse what is no mono waveform of floating-point samples."""
-    samples = np.asarray(chunk)
-    if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
-        raise ValueError(
-            "expected mono audio as floating-point samples of shape [samples] in [-1, 1] at "
-            f"{SAMPLE_RATE} Hz, got shape {list(samples.shape)} of {samples.dtype}"
-        )
-    return samples
-
-
 class Intake:
     """Turns a client's chunks into safe samples; warns once per stream and kind of damage."""
 
@@ -56,8 +45,17 @@ class Intake:
         self._warned: set[str] = set()
 
     def __call__(self, chunk: npt.NDArray[Any]) -> FloatArray:
-        """Return ``chunk`` as finite float32: NaN becomes 0, infinity becomes 1."""
-        samples = mono(chunk)
+        """Return ``chunk`` as finite float32: NaN becomes 0, infinity becomes 1.
+
+        Raises:
+            ValueError: it is no mono waveform of floating-point samples.
+        """
+        samples = np.asarray(chunk)
+        if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
+            raise ValueError(
+                "expected mono audio as floating-point samples of shape [samples] in [-1, 1] at "
+                f"{SAMPLE_RATE} Hz, got shape {list(samples.shape)} of {samples.dtype}"
+            )
         with np.errstate(over="ignore"):
             sound = np.array(samples, dtype=np.float32)
         if not np.isfinite(sound).all():

@@ -10,6 +10,7 @@ import math
 import unicodedata
 from collections.abc import Sequence
 from difflib import SequenceMatcher
+from itertools import accumulate, chain, pairwise
 
 from alignatt_agent.types.engines import AlignedItem
 
@@ -32,7 +33,9 @@ def time_words(words: Sequence[str], items: Sequence[AlignedItem], duration: flo
                 spans[i1:i2] = [(item.start, item.end) for item in items[j1:j2]]
             else:
                 spans[i1:i2] = _lay_over(ours[i1:i2], items[j1:j2])
-    return _in_order(fill_gaps(spans, words, duration))
+    filled = chain.from_iterable(fill_gaps(spans, words, duration))
+    _, *times = accumulate(filled, max, initial=0.0)
+    return list(zip(times[::2], times[1::2], strict=True))
 
 
 def bare(text: str) -> str:
@@ -46,13 +49,11 @@ def _lay_over(words: Sequence[str], items: Sequence[AlignedItem]) -> list[Span]:
     sizes = [max(1, len(bare(item.text))) for item in items]
     lengths = [max(1, len(word)) for word in words]
     scale = sum(sizes) / sum(lengths)
-    spans = []
-    begin = 0.0
-    for length in lengths:
-        end = begin + length * scale
-        spans.append((_time_at(items, sizes, begin, 1e-6), _time_at(items, sizes, end, -1e-6)))
-        begin = end
-    return spans
+    borders = accumulate((length * scale for length in lengths), initial=0.0)
+    return [
+        (_time_at(items, sizes, begin, 1e-6), _time_at(items, sizes, end, -1e-6))
+        for begin, end in pairwise(borders)
+    ]
 
 
 def _time_at(
@@ -82,13 +83,3 @@ def fill_gaps(
         share = max(1, len(words[i])) / sum(max(1, len(word)) for word in words[i:after])
         filled.append((left, left + share * (right - left)))
     return filled
-
-
-def _in_order(spans: Sequence[Span]) -> list[Span]:
-    ordered: list[Span] = []
-    latest = 0.0
-    for start, end in spans:
-        start = max(latest, start)
-        latest = max(start, end)
-        ordered.append((start, latest))
-    return ordered

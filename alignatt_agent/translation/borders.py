@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
 
 from alignatt_agent.translation.units import UnitDecoder, is_punctuation
+from alignatt_agent.types.running_text import common_prefix
 
 
 def first_of_next(
@@ -39,7 +39,6 @@ def repeated_of(
     units: UnitDecoder, kept: tuple[int, ...], rest: tuple[int, ...], finish: tuple[int, ...]
 ) -> int:
     """Return how many ``rest`` tokens after ``kept`` ``finish`` repeats, in whole units."""
-    pairs = zip(rest, finish, strict=False)
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    same = common_prefix(rest, finish)
     cuts = units.boundaries(kept + rest)
     return max((cut - len(kept) for cut in cuts if 0 <= cut - len(kept) <= same), default=0)

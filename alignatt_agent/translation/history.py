@@ -18,10 +18,7 @@ those without a history for a window of two that moves, 1.10 at 2 times, 1.06 an
 class History:
     """The beginning of prompts of one target; it only grows, until it is cut by whole sentences.
 
-    Args:
-        builder: serializes sentences.
-        sentences: that are kept at least, if they fit; 0 keeps none.
-        tokens: longest history.
+    At least so many ``sentences`` are kept, if they fit into so many ``tokens``; 0 keeps none.
     """
 
     def __init__(self, builder: PromptBuilder, sentences: int = 0, tokens: int = 0) -> None:
@@ -52,8 +49,7 @@ class History:
 
     def prompt(self, words: Sequence[str], accepted: Sequence[int]) -> Prompt:
         """Build the prompt of the open sentence, see ``PromptBuilder.build``."""
-        history = (self._ids,) if self._ids else ()
-        return self._builder.build(words, accepted, *history)
+        return self._builder.build(words, accepted, self._ids)
 
     def _serialized(self) -> tuple[int, ...]:
         found: tuple[int, ...] = ()

@@ -7,11 +7,12 @@ cannot drift from what the engine sees.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
-from itertools import takewhile
+from itertools import accumulate
 from typing import Any
 
 from jinja2 import Environment, TemplateError
@@ -21,7 +22,7 @@ from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.sections import PromptConfig, PromptWording
 from alignatt_agent.config.terms import read_terms
 from alignatt_agent.types import AlignAttError, Prompt
-from alignatt_agent.types.running_text import gaps, join_words
+from alignatt_agent.types.running_text import common_prefix, gaps, join_words
 
 DEFAULT = PromptWording()
 """The wording of a configuration that has none."""
@@ -84,9 +85,8 @@ class PromptBuilder:
         }
         before, after = (text.format(**names) for text in (wording.before, wording.after))
         self._turns: list[dict[str, Any]] = []
-        self._plain = before, after
+        self._plain = self._before, self._after = before, after
         if not wording.chat:
-            self._before, self._after = before, after
             return
         user = before + _MARKER + after
         content: Any = user
@@ -96,7 +96,7 @@ class PromptBuilder:
         turns = self._turns = [{"role": "user", "content": content}]
         if wording.system is not None:
             turns.insert(0, {"role": "system", "content": wording.system.format(**names)})
-        text = self._rendered(turns, wording, add_generation_prompt=True)
+        text = self._rendered(turns, add_generation_prompt=True)
         if text.count(_MARKER) != 1:
             raise PromptError(
                 f"the chat template of {model} does not reproduce the user turn; the source span "
@@ -104,17 +104,17 @@ class PromptBuilder:
             )
         finished = [*turns, {"role": "assistant", "content": _ANSWER}]
         ours = [user, *(turn["content"] for turn in turns[:-1])]
-        _refuse_reasoning(tokenizer, text, self._rendered(finished, wording), ours)
+        _refuse_reasoning(tokenizer, text, self._rendered(finished), ours)
         self._before, self._after = text.split(_MARKER)
 
-    def _rendered(self, turns: list[dict[str, Any]], wording: PromptWording, **options: Any) -> str:
+    def _rendered(self, turns: list[dict[str, Any]], **options: Any) -> str:
         dates = []
 
         def today(form: str) -> str:
             dates.append(datetime.now().strftime(form))
             return dates[-1]
 
-        options = {"enable_thinking": False, **wording.template_arguments, **options}
+        options = {"enable_thinking": False, **self._wording.template_arguments, **options}
         try:
             text: str = self._tokenizer.apply_chat_template(
                 turns, tokenize=False, strftime_now=today, **options
@@ -124,7 +124,7 @@ class PromptBuilder:
             raise PromptError(
                 f"the chat template of {self._tokenizer.name_or_path} refuses the turns "
                 f"{', '.join(turn['role'] for turn in turns)}: {error}"
-                + (hint if wording.system is not None else "")
+                + (hint if self._wording.system is not None else "")
             ) from error
         self.dated = any(date in text for date in dates)
         return text
@@ -165,7 +165,7 @@ class PromptBuilder:
             answer = {"role": "assistant", "content": _ANSWER}
             turns = [*self._turns, answer, self._turns[-1]]
             with suppress(PromptError):
-                text = self._rendered(turns, self._wording, add_generation_prompt=True)
+                text = self._rendered(turns, add_generation_prompt=True)
                 form = f"(.*){_MARKER}(.*){_ANSWER}(.*){_MARKER}(.*)"
                 found = re.fullmatch(form, text, re.DOTALL)
                 if found and (found[1], found[4]) == (self._before, self._after):
@@ -210,8 +210,7 @@ def _refuse_reasoning(tokenizer: Any, opened: str, finished: str, ours: Sequence
     """
     rest = opened = opened.rstrip()
     finished = finished.partition(_ANSWER)[0].rstrip()
-    pairs = zip(opened, finished, strict=False)
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    same = common_prefix(opened, finished)
     for text in filter(str.strip, ours):
         rest = rest.replace(text.strip(), "\n")
     problem = ""
@@ -251,15 +250,9 @@ def _locate(
     A token belongs to the word of its last source character: a leading space to the next word,
     punctuation to the previous one, a byte-fallback piece of an emoji to the word of the emoji.
     """
-    word_of_char: list[int] = []
-    for index, (gap, word) in enumerate(zip(gaps(words), words, strict=True)):
-        word_of_char.extend([index] * len(gap + word))
-    end = begin + len(word_of_char)
-    positions = [i for i, (a, b) in enumerate(offsets) if a < end and b > begin]
-    first, last = positions[0], positions[-1]
-    token_word: list[int] = []
-    for i in range(first, last + 1):
-        a, b = offsets[i]
-        char = min(max(b - 1, a), end - 1) - begin
-        token_word.append(word_of_char[max(char, 0)])
-    return first, tuple(token_word)
+    ends = list(accumulate(len(gap + word) for gap, word in zip(gaps(words), words, strict=True)))
+    end = begin + ends[-1]
+    inside = [i for i, (a, b) in enumerate(offsets) if a < end and b > begin]
+    first, last = inside[0], inside[-1]
+    chars = (min(max(b - 1, a), end - 1) - begin for a, b in offsets[first : last + 1])
+    return first, tuple(bisect_right(ends, max(char, 0)) for char in chars)

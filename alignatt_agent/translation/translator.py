@@ -37,16 +37,10 @@ class Translator:
     After an exception of the engine everything is as before the call, which may be repeated.
 
     Args:
-        engine: drafts continuations.
-        prompt_builder: serializes requests.
-        tokenizer: decodes token ids.
         readout: attention heads; without it a prefix has no source words and is never split.
-        policy: decides how much of a draft may be emitted.
         spaced: whether the target language separates words by white space.
-        max_draft_tokens: longest draft.
         early_stop: let the engine end a draft where the policy closes.
         verify: let the engine verify the previous draft, see ``Drafter``.
-        watch: measures drafts.
         history: gets closed sentences, and stands in front of the open one.
     """
 
@@ -117,7 +111,9 @@ class Translator:
         if accessible <= 0 or (self._drafted_for(source) and accessible == self._accessible):
             return Emission()
         drafted, decision = self._gate(source, accessible)
-        self._follow(source)
+        if source != self._source:  # revised: its words carry the alignment over
+            self._aligned = realigned(self._aligned, self._source, source)
+            self._source = source
         self._drafted, self._ahead, self._accessible = drafted, None, accessible
         emission = self._accept(drafted, decision, accessible == len(source), view.words)
         self.gated = self._trace(drafted, decision, accessible)
@@ -252,12 +248,6 @@ class Translator:
             return len(self._units.units((), drafted.prefix))
 
         return DraftContext(unit_ends, tuple(earlier), accessible, written)
-
-    def _follow(self, source: tuple[str, ...]) -> None:
-        """Carry the recorded alignment over to a revised source."""
-        if source != self._source:
-            self._aligned = realigned(self._aligned, self._source, source)
-            self._source = source
 
     def _accept(
         self, drafted: Drafted, decision: Decision, source_closed: bool, words: Sequence[Word]

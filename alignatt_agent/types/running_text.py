@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from itertools import takewhile
+from operator import eq
 
 
 def split_words(text: str) -> list[str]:
@@ -36,6 +38,11 @@ def gaps(words: Sequence[str]) -> list[str]:
 def join_words(words: Sequence[str]) -> str:
     """Write ``words`` as running text."""
     return "".join(gap + word for gap, word in zip(gaps(words), words, strict=True))
+
+
+def common_prefix(one: Sequence[object], two: Sequence[object]) -> int:
+    """Return how many leading words, or other items, two sequences share."""
+    return sum(1 for _ in takewhile(bool, map(eq, one, two)))
 
 
 def _parts(left: str, right: str) -> bool:

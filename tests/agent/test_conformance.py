@@ -6,14 +6,13 @@ import threading
 
 import numpy as np
 import pytest
-from simulstream.config import yaml_config
 from simulstream.server.message_processor import MessageProcessor
 
 from alignatt_agent.config.agent_config import ConfigError
 from alignatt_agent.config.head_sets import HeadSetError
 from alignatt_agent.config.languages import LanguageError
 from alignatt_agent.types import EngineError
-from tests.fakes.agent import FakeAgent, talk, translated, word, write_config
+from tests.fakes.agent import FakeAgent, loaded_agent, talk, translated, word
 
 CHUNK = 13_600
 
@@ -22,12 +21,19 @@ def pieces(samples, size=CHUNK):
     return [samples[i : i + size] for i in range(0, len(samples), size)]
 
 
-def heard(agent, samples):
-    """Return all tokens of one stream, whose languages are set."""
-    tokens = [token for piece in pieces(samples) for token in agent.process_chunk(piece).new_tokens]
-    tokens += agent.end_of_stream().new_tokens
+def outputs(agent, samples):
+    """Return every output of one stream, whose languages are set."""
+    found = [*map(agent.process_chunk, pieces(samples)), agent.end_of_stream()]
     agent.clear()
-    return tokens
+    return found
+
+
+def joined(outputs):
+    return [token for output in outputs for token in output.new_tokens]
+
+
+def heard(agent, samples):
+    return joined(outputs(agent, samples))
 
 
 def stream(agent, samples, target="de", source="en"):
@@ -67,37 +73,28 @@ def test_processors_share_engines_that_are_loaded_once(config):
     assert FakeAgent.starts == 1
 
 
-def test_clear_twice_and_between_streams(agent):
+def test_clear_twice_and_between_streams_and_the_clients_language_goes(agent):
     once = stream(agent, talk(10))
     agent.clear()
     agent.clear()
     assert stream(agent, talk(10)) == once == expected(10)
-
-
-def test_clear_forgets_the_clients_language(agent):
-    stream(agent, talk(4), "zh")
     with pytest.raises(ConfigError, match="no target language"):
         agent.process_chunk(talk(4))
 
 
-def test_configured_language_survives_clear(config):
-    config.target_language = "German"
-    FakeAgent.load_model(config)
-    agent = FakeAgent(config)
+def test_configured_language_survives_clear(tmp_path):
+    agent = loaded_agent(tmp_path, target_language="German")
     for _ in range(2):
         assert heard(agent, talk(10)) == expected(10)
 
 
 @pytest.mark.parametrize(("schedule", "delay"), [("sync", 0), ("overlap", 1), ("async", 0)])
 def test_every_schedule_emits_the_same(tmp_path, schedule, delay):
-    config = yaml_config(str(write_config(tmp_path, schedule=schedule)))
-    FakeAgent.load_model(config)
-    agent = FakeAgent(config)
+    agent = loaded_agent(tmp_path, schedule=schedule)
     agent.set_target_language("de")
-    steps = [agent.process_chunk(piece).new_tokens for piece in pieces(talk(20))]
-    assert steps[:delay] == [[]] * delay
-    steps.append(agent.end_of_stream().new_tokens)
-    assert [token for tokens in steps for token in tokens] == expected(20)
+    found = outputs(agent, talk(20))
+    assert joined(found[:delay]) == []
+    assert joined(found) == expected(20)
 
 
 def test_read_only_input_stays_untouched_and_may_end_with_one_sample(agent):
@@ -157,13 +154,9 @@ def test_clear_from_another_thread_waits_for_the_chunk(agent, fake_engines):
 def test_strings_and_tokens_agree(agent):
     for target, joiner in (("de", " "), ("zh", "")):
         agent.set_target_language(target)
-        outputs = [agent.process_chunk(piece) for piece in pieces(talk(16))]
-        outputs.append(agent.end_of_stream())
-        text = "".join(output.new_string for output in outputs)
-        tokens = [token for output in outputs for token in output.new_tokens]
-        assert text.strip() == joiner.join(tokens)
-        for output in outputs:
-            assert output.new_string == agent.tokens_to_string(output.new_tokens)
+        found = [*map(agent.process_chunk, pieces(talk(16))), agent.end_of_stream()]
+        assert "".join(o.new_string for o in found).strip() == joiner.join(joined(found))
+        assert all(o.new_string == agent.tokens_to_string(o.new_tokens) for o in found)
         agent.clear()
 
 
@@ -228,10 +221,9 @@ def test_direction_without_head_set(agent):
         agent.process_chunk(talk(4))
 
 
-def test_into_english_without_a_gate(tmp_path, monkeypatch):
-    config = write_config(tmp_path, head_sets={}, policy={"name": "local_agreement", "drafts": 2})
-    FakeAgent.load_model(yaml_config(str(config)))
-    agent = FakeAgent(yaml_config(str(config)))
+def test_into_english_without_a_gate(tmp_path):
+    policy = {"name": "local_agreement", "drafts": 2}
+    agent = loaded_agent(tmp_path, head_sets={}, policy=policy)
     for spoken in ("de", "Cantonese", "Czech"):
         assert stream(agent, talk(12), "English", spoken) == expected(12)
 

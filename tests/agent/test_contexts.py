@@ -9,7 +9,7 @@ from itertools import groupby
 import pytest
 import yaml
 from simulstream import inference
-from simulstream.config import _dict_to_object, yaml_config
+from simulstream.config import _dict_to_object
 from simulstream.metrics.logger import METRICS_LOGGER
 from simulstream.server.message_processor import MessageProcessor
 
@@ -81,10 +81,7 @@ def test_talks_without_a_context_and_contexts_without_a_talk_are_noted(call, hea
 def start(context, folder):
     """Return a processor whose talks have contexts."""
     METRICS_LOGGER.setLevel(logging.INFO)
-    speech = {"hold_back_ms": 0, "context": context}
-    namespace = yaml_config(str(fakes.write_config(folder, speech=speech)))
-    fakes.FakeAgent.load_model(namespace)
-    return fakes.FakeAgent(namespace)
+    return fakes.loaded_agent(folder, speech={"hold_back_ms": 0, "context": context})
 
 
 def announce(agent, talk):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from alignatt_agent.cascade.schedule import AsynchronousStream, OverlappedStream
 from alignatt_agent.cascade.stream import Stream
 from alignatt_agent.types import EngineError
+from tests.fakes.models import before_calls
 from tests.fakes.streams import (
     TRANSLATION,
     build,
@@ -22,19 +23,6 @@ from tests.fakes.streams import (
     speech_side,
     target_stream,
 )
-
-BOTH = pytest.mark.parametrize("kind", [OverlappedStream, AsynchronousStream])
-
-
-def late(call, seed, longest_s):
-    """Delay every call by a random time."""
-    rng = random.Random(seed)
-
-    def delayed(*given):
-        time.sleep(rng.random() * longest_s)
-        return call(*given)
-
-    return delayed
 
 
 @settings(max_examples=10, deadline=None)
@@ -52,7 +40,7 @@ def test_overlapped_emits_the_same_units_one_chunk_later(seed):
     assert later[-1] == [one + rest for one, rest in zip(plain[-2], plain[-1], strict=True)]
 
 
-@BOTH
+@pytest.mark.parametrize("kind", [OverlappedStream, AsynchronousStream])
 @settings(max_examples=10, deadline=None)
 @given(failing=st.integers(1, 20))
 def test_nothing_is_lost_when_an_engine_fails(kind, failing):
@@ -70,19 +58,13 @@ def test_nothing_is_lost_when_an_engine_fails(kind, failing):
 def test_overlapped_recognizes_while_it_translates():
     drafting, recognized = threading.Event(), threading.Event()
     stream, recognizer, engine = build(kind=OverlappedStream)
-    draft, transcribe = engine.draft, recognizer.transcribe
 
-    def patient(*given):
+    def wait():
         drafting.set()
         assert recognized.wait(30)
-        return draft(*given)
 
-    def transcribing(*given):
-        if drafting.is_set():
-            recognized.set()
-        return transcribe(*given)
-
-    engine.draft, recognizer.transcribe = patient, transcribing
+    before_calls(engine, "draft", wait)
+    before_calls(recognizer, "transcribe", lambda: drafting.is_set() and recognized.set())
     for chunk in chunks():
         assert not stream.step(chunk).failures
         while not (drafting.is_set() or stream._translating.done()):
@@ -94,9 +76,10 @@ def test_overlapped_recognizes_while_it_translates():
 @given(seed=st.integers(0, 2**32 - 1), longest_s=st.sampled_from([0.0, 0.002, 0.01]))
 def test_asynchronous_is_append_only_keeps_to_the_frontier_and_loses_nothing(seed, longest_s):
     tail, engines = speech_side(), {"a": monotone(), "b": monotone()}
-    for k, engine in enumerate(engines.values(), 1):
-        engine.draft = late(engine.draft, seed + k, longest_s)
-    tail._recognizer.transcribe = late(tail._recognizer.transcribe, seed, longest_s)
+    rng = random.Random(seed)
+    asked = [(tail._recognizer, "transcribe"), *((engine, "draft") for engine in engines.values())]
+    for engine, call in asked:
+        before_calls(engine, call, lambda: time.sleep(rng.random() * longest_s))
     stream = AsynchronousStream(tail, {code: target_stream(e) for code, e in engines.items()})
     found = [*(stream.step(chunk) for chunk in chunks()), stream.finish()]
     for code in engines:
@@ -109,19 +92,10 @@ def test_asynchronous_is_append_only_keeps_to_the_frontier_and_loses_nothing(see
 
 
 def test_asynchronous_skips_stale_states_but_no_sentence():
-    gate = threading.Event()
+    gate, updates = threading.Event(), []
     stream, _, engine = build(kind=AsynchronousStream)
-    draft, update, updates = engine.draft, stream.targets["a"].update, []
-
-    def waiting(*given):
-        gate.wait(30)
-        return draft(*given)
-
-    def counted(*given):
-        updates.append(given)
-        return update(*given)
-
-    engine.draft, stream.targets["a"].update = waiting, counted
+    before_calls(engine, "draft", lambda: gate.wait(30))
+    before_calls(stream.targets["a"], "update", lambda: updates.append(1))
     steps = [stream.step(chunk).only() for chunk in chunks()]
     assert not any(step.units for step in steps)  # recognition never waited for the translation
     gate.set()

@@ -12,7 +12,7 @@ from alignatt_agent.cascade.target_stream import TargetStream
 from alignatt_agent.translation.captions import Captions
 from alignatt_agent.types import Access, EngineError, StopReason, Word
 from alignatt_agent.types.stopwatch import Stopwatch
-from tests.fakes.models import MonotoneEngine, PieceTokenizer, RandomEngine, StoppingEngine
+from tests.fakes.models import RandomEngine, StoppingEngine, before_calls
 from tests.fakes.streams import (
     TALK,
     TRANSLATION,
@@ -61,20 +61,11 @@ def test_drafting_ahead_changes_nothing(seed, chunk, error_rate, stable_only, ea
 
 def test_a_draft_begins_while_words_are_timed():
     stream, _, engine = build(ahead=True, min_start_s=1.0)
-    drafted = threading.Event()
-    draft, align = engine.draft, stream._live_tail._aligner.align
-
-    def begun(*given):
-        drafted.set()
-        return draft(*given)
-
-    def waiting(*given):
-        assert drafted.wait(30)
-        return align(*given)
-
-    engine.draft, stream._live_tail._aligner.align = begun, waiting
+    drafted, waited = threading.Event(), []
+    before_calls(engine, "draft", drafted.set)
+    before_calls(stream._live_tail._aligner, "align", lambda: waited.append(drafted.wait(30)))
     assert stream.step(clock_audio(0, 24_000)).only().units == ("WE", "SHOW")
-    assert engine.calls == 1
+    assert (waited, engine.calls) == ([True], 1)
 
 
 def test_a_step_traces_recognition_draft_decision_and_seconds():
@@ -144,10 +135,10 @@ def test_a_sentence_that_fails_twice_is_given_up():
     stream, _, engine = build()
     build_prompt = engine.build
 
-    def refuse(words, accepted=()):
+    def refuse(words, *rest):
         if words[-1] == "it.":
             raise EngineError("this sentence cannot be translated")
-        return build_prompt(words, accepted)
+        return build_prompt(words, *rest)
 
     engine.build = refuse
     outputs = joined(emitted(stream, chunk=0.85))
@@ -190,22 +181,17 @@ def test_each_target_emits_what_it_emits_alone(seed, failure_rate, commit, hold_
 
 def test_targets_translate_in_parallel():
     """Every engine waits until all of them were asked."""
-    together = threading.Barrier(3, timeout=30)
-
-    class Waiting(MonotoneEngine):
-        def draft(self, *given):
-            if self.calls == 0:
-                together.wait()
-            return super().draft(*given)
-
-    stream = Stream(speech_side(), {c: target_stream(Waiting(PieceTokenizer())) for c in "abc"})
+    together, engines = threading.Barrier(3, timeout=30), {code: monotone() for code in "abc"}
+    for engine in engines.values():
+        before_calls(engine, "draft", lambda e=engine: e.calls or together.wait())
+    stream = Stream(speech_side(), {code: target_stream(e) for code, e in engines.items()})
     assert not any(stream.step(chunk).failures for chunk in chunks())
 
 
 def test_the_seconds_of_recognition_count_for_every_target():
     recognition, translation = (Stopwatch(map(float, itertools.count()).__next__) for _ in "ab")
     targets = {"de": target_stream(monotone(), watch=translation), "en": TargetStream(Captions())}
-    stream = Stream(speech_side(watch=recognition), targets, recognition)
+    stream = Stream(speech_side(watch=recognition), targets)
     found = stream.step(clock_audio(0, 32_000))
     for code, draft in (("de", 1.0), ("en", 0.0)):
         seconds = found.steps[code].seconds

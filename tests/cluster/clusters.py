@@ -20,7 +20,7 @@ from websockets.sync.client import connect
 
 from alignatt_agent import cli
 from tests.fakes import agent as fakes
-from tests.fakes.slowed import Slowed
+from tests.fakes.models import before_calls
 from tests.serve import live
 
 
@@ -41,7 +41,7 @@ class SlowLoader(live.FakeLoader):
 
     def load(self, resolved):
         engines = super().load(resolved)
-        engines.asr = Slowed(engines.asr, "transcribe", self.seconds)
+        before_calls(engines.asr, "transcribe", lambda: time.sleep(self.seconds))
         return engines
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-import wave
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import soundfile
 import yaml
+from simulstream.config import yaml_config
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -56,11 +57,8 @@ def talk(words: int, extra_samples: int = 0) -> np.ndarray:
 
 
 def write_talk(path: Path, samples: np.ndarray, rate: int = SAMPLE_RATE, channels: int = 1) -> None:
-    with wave.open(str(path), "wb") as stream:
-        stream.setnchannels(channels)
-        stream.setsampwidth(2)
-        stream.setframerate(rate)
-        stream.writeframes(np.round(samples * 32768).astype("<i2").tobytes())
+    frames = np.round(samples * 32768).astype(np.int16).reshape(-1, channels)
+    soundfile.write(path, frames, rate)
 
 
 def heard(audio: np.ndarray) -> list[tuple[int, float, float]]:
@@ -216,6 +214,13 @@ def write_config(folder: Path, **changes) -> Path:
     path = folder / "fake.yaml"
     path.write_text(yaml.safe_dump(content | changes))
     return path
+
+
+def loaded_agent(folder: Path, **changes) -> FakeAgent:
+    """Return an agent of such a configuration, whose engines are loaded."""
+    config = yaml_config(str(write_config(folder, **changes)))
+    FakeAgent.load_model(config)
+    return FakeAgent(config)
 
 
 def write_devset(root: Path, lengths: tuple[int, ...] = (13, 8)) -> Path:

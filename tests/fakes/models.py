@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import os
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 import numpy as np
+import pytest
 
 from alignatt_agent.calibration.translation_score import hits
 from alignatt_agent.config.sections import SpeechConfig
@@ -25,9 +30,27 @@ from alignatt_agent.types import (
 from alignatt_agent.types.engines import AlignedItem, Answer, Readout
 
 READOUT = Readout(heads=((0, 0), (1, 1)), row="predicting")
-
-
 Settings = partial(SpeechConfig, min_start_s=0.0)
+
+
+def before_calls(engine, method, action):
+    """Let ``action()`` precede every call of a method of an engine; returns the engine."""
+    inner = getattr(engine, method)
+
+    def called(*given, **named):
+        action()
+        return inner(*given, **named)
+
+    setattr(engine, method, called)
+    return engine
+
+
+def recorded(name: str):
+    """Return a recording of real models, in JSON; skip the test where it is not at hand."""
+    file = Path(os.environ.get("ALIGNATT_FIXTURES", "none"), name)
+    if not file.is_file():
+        pytest.skip(f"not run: ALIGNATT_FIXTURES names no folder with {name}")
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def make_rows(source: Sequence[Sequence[Sequence[float]]] | np.ndarray) -> AttentionRows:
@@ -67,12 +90,17 @@ class ByteTokenizer:
         return bytes(ids).decode("utf-8", errors="replace")
 
 
+def with_template(tokenizer, template: str):
+    """Return a copy of a tokenizer with another chat template."""
+    changed = copy.deepcopy(tokenizer)
+    changed.chat_template, changed.name_or_path = template, "some/model"
+    return changed
+
+
 class Prompts:
     """Prompts of 1-3 tokens per word (its length decides); no instruction."""
 
-    def build(
-        self, words: Sequence[str], accepted: Sequence[int] = (), history: Sequence[int] = ()
-    ) -> Prompt:
+    def build(self, words, accepted=(), history=()):
         assert words
         assert all(len(word.split()) == 1 for word in words)
         token_word = tuple(i for i, word in enumerate(words) for _ in range(len(word) % 3 + 1))
@@ -165,7 +193,7 @@ class MonotoneEngine:
     failing: set[int] = field(default_factory=set)
     words: dict[tuple[int, ...], list[str]] = field(default_factory=dict)
 
-    def build(self, words: Sequence[str], accepted: Sequence[int] = ()) -> Prompt:
+    def build(self, words, accepted=(), history=()):
         """Build a prompt and remember its words, so that ``draft`` can read them."""
         prompt = self.prompts.build(words, accepted)
         self.words[prompt.token_ids] = list(words)
@@ -193,7 +221,6 @@ class MonotoneEngine:
 
 BASE = 0.5
 """Audio samples carry their own position: ``BASE + n * 2**-24`` is exact in float32."""
-
 
 QUIET = 2.0**-6
 """Factor of samples in a pause."""
@@ -226,9 +253,7 @@ class Script:
     spans: list[tuple[float, float]] = field(default_factory=list)
     last: list[tuple[str, Word]] = field(default_factory=list)
 
-    def transcribe(
-        self, audio: FloatArray, language: str, context: str = "", expected: str = ""
-    ) -> Transcript:
+    def transcribe(self, audio, language, context="", expected=""):
         begin, end = heard_span(audio)
         self.spans.append((begin, end))
         if len(self.spans) in self.failing:
@@ -242,7 +267,7 @@ class Script:
             self.last.append((text, word))
         return Transcript(" ".join(text for text, _ in self.last))
 
-    def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
+    def align(self, audio, text, language):
         begin, _ = heard_span(audio)
         items = []
         for spoken, word in self.last:

@@ -60,7 +60,7 @@ def build(engine=None, kind=Stream, watch=None, ahead=False, **speech):
     """Return a stream with the one target ``a``, its recognizer and its engine."""
     engine = engine or monotone()
     tail = speech_side(watch=watch, **speech)
-    stream = kind(tail, {"a": target_stream(engine, watch=watch)}, watch)
+    stream = kind(tail, {"a": target_stream(engine, watch=watch)})
     if ahead:
         tail.on_hypothesis = stream.draft_ahead
     return stream, tail._recognizer, engine

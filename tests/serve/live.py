@@ -30,7 +30,7 @@ from alignatt_agent.serve.server import Server, listen
 from alignatt_agent.serve.service import Service
 from alignatt_agent.types import EngineError
 from tests.fakes import agent as fakes
-from tests.fakes.slowed import Slowed
+from tests.fakes.models import before_calls
 
 WAIT_S = 30
 
@@ -277,8 +277,8 @@ def main() -> None:
     service, taken = make_service(folder, token=token), listen("127.0.0.1", 0)
     fakes.write_talk(folder / "talk.wav", fakes.talk(120))
     if slower := sys.argv[2:]:
-        engines = service.engines.engines()
-        engines.asr = Slowed(engines.asr, "transcribe", float(slower[0]))
+        recognizer = service.engines.engines().asr
+        before_calls(recognizer, "transcribe", lambda: time.sleep(float(slower[0])))
     address = f"http://127.0.0.1:{taken.getsockname()[1]}/"
     Server(service, lambda: print(address, flush=True)).run(sockets=[taken])
     print("stopped")

@@ -53,14 +53,14 @@ def make_talk(rng: random.Random, sentences: int) -> list[Word]:
     return talk
 
 
-def recorded_talks(file: Path) -> list[list[Word]]:
+def recorded_talks(content: dict) -> list[list[Word]]:
     """Return the words of pieces of talks; each ends its last sentence."""
     return [
         [
             Word(f"w{i}e" + "." * (final or i + 1 == len(piece)), start + 0.3, end + 0.3)
             for i, (start, end, final) in enumerate(piece)
         ]
-        for piece in json.loads(file.read_text(encoding="utf-8"))["pieces"]
+        for piece in content["pieces"]
     ]
 
 
@@ -86,15 +86,10 @@ class ErrorModel:
     jitter_s: float = 0.04
     heard: list[Word] = field(default_factory=list)
 
-    def transcribe(
-        self, audio: FloatArray, language: str, context: str = "", expected: str = ""
-    ) -> Transcript:
+    def transcribe(self, audio, language, context="", expected=""):
         begin, end = heard_span(audio)
-        self.heard = [
-            word
-            for word in self.talk
-            if word.end > begin + REST_S and (word.start + word.end) / 2 < end
-        ]
+        reached = (word for word in self.talk if (word.start + word.end) / 2 < end)
+        self.heard = [word for word in reached if word.end > begin + REST_S]
         return Transcript(" ".join(self._texts(end)))
 
     def _texts(self, end: float) -> list[str]:
@@ -120,7 +115,7 @@ class ErrorModel:
     def _chance(self, kind: str, word: Word) -> float:
         return random.Random(f"{self.seed} {kind} {word.text}").random()
 
-    def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
+    def align(self, audio, text, language):
         begin, end = heard_span(audio)
         items = []
         for said, word in zip(text.split(), self.heard, strict=True):
@@ -147,14 +142,9 @@ class Outcome:
     delays: list[float] = field(default_factory=list)  # from true ends to commits
 
 
-def stream(
-    talk: Sequence[Word],
-    errors: ErrorModel,
-    chunk_ms: int,
-    aligned: bool = True,
-    **settings: object,
-) -> Outcome:
+def stream(errors: ErrorModel, chunk_ms: int, aligned: bool = True, **settings) -> Outcome:
     """Let a live tail hear a talk in chunks."""
+    talk = errors.talk
     config = SpeechConfig(**settings)
     tail = LiveTail(errors, errors if aligned else None, "en", config)
     found = Outcome(words=len(talk), sentences=sum(word.text.endswith(".") for word in talk))
@@ -200,20 +190,20 @@ def _number(word: Word) -> int:
     return int(match.group())
 
 
-def simulate(chunk_ms: int, seed: int, sentences: int, **settings: object) -> Outcome:
-    """Return what happens to a talk."""
+def simulate(seed: int, sentences: int, chunk_ms: int, rates=None, **settings) -> Outcome:
+    """Return what happens to a talk; ``rates`` are those of errors."""
     talk = make_talk(random.Random(seed), sentences)
-    return stream(talk, ErrorModel(talk, seed), chunk_ms, **settings)
+    return stream(ErrorModel(talk, seed, **(rates or {})), chunk_ms, **settings)
 
 
 def main(talks: int = 4, sentences: int = 90, recorded: str = "") -> None:
     """Print the table."""
     made = [make_talk(random.Random(seed), sentences) for seed in range(talks)]
-    heard = recorded_talks(Path(recorded)) if recorded else made
+    heard = recorded_talks(json.loads(Path(recorded).read_text("utf-8"))) if recorded else made
     rows = []
     for rule, chunk_ms in itertools.product(("agreed", "ended"), CHUNKS_MS):
         settings = {"commit": rule, "hold_back_ms": 100.0}
-        found = [stream(t, ErrorModel(t, i), chunk_ms, **settings) for i, t in enumerate(heard)]
+        found = [stream(ErrorModel(t, i), chunk_ms, **settings) for i, t in enumerate(heard)]
         names = ("words", "lost", "doubled", "early", "relied", "cuts")
         counts = [sum(getattr(one, name) for one in found) for name in names]
         ends = 100 * sum(one.false_ends for one in found) / sum(one.sentences for one in found)

@@ -93,16 +93,11 @@ def test_forced_commits_leave_the_word_that_may_go_on():
     chunk_ms=st.sampled_from(CHUNKS_MS),
     hold_back_ms=st.sampled_from([0, 100, 250, 1000]),
     stable_only=st.booleans(),
-    period=st.floats(0, 1),
-    guess=st.floats(0, 1),
-    capital=st.floats(0, 1),
+    rates=st.fixed_dictionaries(dict.fromkeys(("period", "guess", "capital"), st.floats(0, 1))),
 )
-def test_no_error_makes_ended_commits_wrong(
-    seed, chunk_ms, hold_back_ms, stable_only, period, guess, capital
-):
-    talk = make_talk(random.Random(seed), 4)
-    errors = ErrorModel(talk, seed, period, guess, capital)
-    found = stream(talk, errors, chunk_ms, hold_back_ms=hold_back_ms, stable_only=stable_only)
+def test_no_error_makes_ended_commits_wrong(seed, chunk_ms, hold_back_ms, stable_only, rates):
+    waits = {"hold_back_ms": hold_back_ms, "stable_only": stable_only}
+    found = simulate(seed, 4, chunk_ms, rates, **waits)
     assert (found.lost, found.doubled, found.early, found.cuts) == (0, 0, 0, 0)
 
 
@@ -118,14 +113,14 @@ def test_forced_commits_never_double_a_word(seed, chunk_ms, rule, guess):
     # Without a full stop every commit is forced.
     talk = [Word(w.text.rstrip("."), w.start, w.end) for w in make_talk(rng, 5)]
     errors = ErrorModel(talk, seed, period=0.0, guess=guess, capital=0.0)
-    found = stream(talk, errors, chunk_ms, commit=rule, max_tail_s=5.0)
+    found = stream(errors, chunk_ms, commit=rule, max_tail_s=5.0)
     assert (found.lost, found.doubled, found.cuts) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("chunk_ms", CHUNKS_MS)
 def test_commits_in_a_talk_with_all_errors(chunk_ms):
-    old = simulate(chunk_ms, 1, 15, commit="agreed", hold_back_ms=100)
-    new = simulate(chunk_ms, 1, 15, commit="ended", hold_back_ms=100)
+    old = simulate(1, 15, chunk_ms, commit="agreed", hold_back_ms=100)
+    new = simulate(1, 15, chunk_ms, commit="ended", hold_back_ms=100)
     assert (new.lost, new.doubled, new.early, new.cuts) == (0, 0, 0, 0)
     assert new.false_ends <= old.false_ends
     if chunk_ms <= 250:  # two hypotheses agree on a guess

@@ -1,7 +1,5 @@
 """Word times from when words were first heard."""
 
-import random
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +7,7 @@ from hypothesis import strategies as st
 from alignatt_agent.speech.first_heard import GUESSED_S, LETTER_S, first_heard
 from alignatt_agent.speech.hypothesis import Hypothesis
 from alignatt_agent.types import Word
-from tests.speech.recognizer_errors import CHUNKS_MS, ErrorModel, make_talk, stream
+from tests.speech.recognizer_errors import CHUNKS_MS, simulate
 
 
 def hear(*hypotheses):
@@ -58,13 +56,10 @@ def test_times_and_ends(hypotheses, times, ends):
     guess=st.floats(0, 1),
 )
 def test_nothing_is_relied_on_before_it_is_over(seed, chunk_ms, hold_back_ms, guess):
-    talk = make_talk(random.Random(seed), 4)
-    errors = ErrorModel(talk, seed, guess=guess)
-    found = stream(talk, errors, chunk_ms, aligned=False, hold_back_ms=hold_back_ms)
+    found = simulate(seed, 4, chunk_ms, {"guess": guess}, aligned=False, hold_back_ms=hold_back_ms)
     assert (found.relied, found.early) == (0, 0)
 
 
 def test_few_words_are_lost_or_doubled_where_cuts_are_not_exact():
-    talk = make_talk(random.Random(1), 25)
-    found = stream(talk, ErrorModel(talk), 500, aligned=False)
+    found = simulate(1, 25, 500, aligned=False)
     assert found.lost + found.doubled <= found.words / 100

@@ -73,11 +73,6 @@ class Scenario(scenarios.Scenario):
         self.tail = LiveTail(self.said, self.said, "en", self.config, verify=verify)
         self.samples, self.latest = 0, ""
 
-    def reset(self):
-        self.tail.reset()
-        self.samples = 0
-        assert self.tail.now == 0
-
     def hear(self, seconds, *hypotheses):
         self.said.hypotheses = list(hypotheses)
         if seconds == "end":
@@ -236,11 +231,6 @@ end | ->
 1 | FAIL@0-1 -> !
 1 | So.@0-0.5 yes@0.6-0.9 -> So. | yes | heard=0-4
 80 x 1 | ! -> !
-
-# a reset starts the clock again
-2 | a@0-0.5 -> | a
-reset
-1 | b@0.1-0.5 -> | b@0.1-0.5
 """
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -14,16 +11,8 @@ from alignatt_agent.speech import commits
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.types import SAMPLE_RATE, Transcript, Word
 from alignatt_agent.types.engines import AlignedItem
-from tests.fakes.models import clock_audio, heard_span
+from tests.fakes.models import clock_audio, heard_span, recorded
 from tests.speech.recognizer_errors import ErrorModel, recorded_talks, stream
-
-FOLDER = Path(os.environ.get("ALIGNATT_FIXTURES", "none"))
-
-
-def recording(name):
-    if not (FOLDER / name).is_file():
-        pytest.skip(f"not run: ALIGNATT_FIXTURES names no folder with {name}")
-    return FOLDER / name
 
 
 class RecordedModels:
@@ -46,7 +35,7 @@ class RecordedModels:
 
 @pytest.fixture(scope="module")
 def ticks():
-    return json.loads(recording("qwen3_ticks.json").read_text(encoding="utf-8"))["ticks"]
+    return recorded("qwen3_ticks.json")["ticks"]
 
 
 @pytest.mark.parametrize("rule", ["agreed", "ended"])
@@ -84,7 +73,7 @@ def test_periods_wherever_the_audio_ends(ticks, monkeypatch):
         monkeypatch.setattr(commits, "PAUSE_S", pause_s)
         for chunk_ms in (100, 250, 500):
             errors = ErrorModel(talk, period=1.0, guess=1.0, capital=1.0)
-            result = stream(talk, errors, chunk_ms, commit="ended")
+            result = stream(errors, chunk_ms, commit="ended")
             assert (result.lost, result.doubled, result.cuts) == (0, 0, 0)
             found.setdefault(pause_s, []).append(result.false_ends)
     assert min(found[0.25]) >= 1
@@ -94,13 +83,13 @@ def test_periods_wherever_the_audio_ends(ticks, monkeypatch):
 @pytest.mark.parametrize("chunk_ms", [250, 500])
 def test_one_false_end_in_a_hundred_sentences(chunk_ms):
     """Only pieces with a long pause inside a sentence can have one."""
-    talks = recorded_talks(recording("talk_pauses.json"))
+    talks = recorded_talks(recorded("talk_pauses.json"))
     sentences = sum(word.text.endswith(".") for talk in talks for word in talk)
     false_ends = heard = 0
     for number, talk in enumerate(talks):
         inside = (pair for pair in pairwise(talk) if not pair[0].text.endswith("."))
         if max(after.start - word.end for word, after in inside) >= 0.8:
-            found = stream(talk, ErrorModel(talk, number), chunk_ms, hold_back_ms=100)
+            found = stream(ErrorModel(talk, number), chunk_ms, hold_back_ms=100)
             assert (found.doubled, found.early, found.cuts) == (0, 0, 0)
             assert found.lost <= 1  # a whole word may be as short as the rest of one
             false_ends, heard = false_ends + found.false_ends, heard + 1

@@ -1,7 +1,5 @@
 """Closed sentences in front of the open one: as the template writes turns, cut by sentences."""
 
-import copy
-
 import pytest
 from transformers import AutoTokenizer
 
@@ -12,6 +10,7 @@ from alignatt_agent.config.sections import PromptConfig, PromptWording
 from alignatt_agent.translation.history import GROWTH, History
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab.stand_ins import templates
+from tests.fakes.models import with_template
 from tests.translation.test_templates import turns
 
 TALK = [("The cat saw it.", "Die Katze sah es."), ("It sleeps.", "Sie schläft."), ("Ah!", "Ach!")]
@@ -112,15 +111,14 @@ def test_templates_without_turns_get_text(gemma_like, byte_level):
     text = decoded(byte_level, remembering(builder, TALK[:1]).prompt(["Go"], ()))
     assert text == f"<bos>Say: {TALK[0][0]}\nDe: {TALK[0][1]}\n\nSay: Go\nDe: "
 
-    once = copy.deepcopy(gemma_like)  # a template that writes one exchange and no more
-    once.chat_template = (
+    once = with_template(  # that writes one exchange and no more
+        gemma_like,
         "{% if messages | length > 3 %}{{ raise_exception('one turn') }}{% endif %}"
         "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
-        "{% if add_generation_prompt %}<assistant>{% endif %}"
+        "{% if add_generation_prompt %}<assistant>{% endif %}",
     )
-    builder = PromptBuilder(
-        once, "English", "German", PromptWording(system="S", after=" -> German")
-    )
+    wording = PromptWording(system="S", after=" -> German")
+    builder = PromptBuilder(once, "English", "German", wording)
     prompt = remembering(builder, TALK[:1]).prompt(["Go"], ())
     text = f"<system>S<user>{TALK[0][0]} -> German\n{TALK[0][1]}\n\nGo -> German<assistant>"
     assert decoded(once, prompt) == text

@@ -1,14 +1,13 @@
 """The source span and its map to words, on real tokenizers."""
 
-import copy
-
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from alignatt_agent.config.sections import PromptConfig
 from alignatt_agent.translation.prompt import PromptBuilder, PromptError
 from alignatt_agent.types.running_text import gaps, join_words
+from tests.fakes.models import with_template
 
 TRICKY = """
 model, "quoted," it's 3.5 1,000,000 50% e.g. 🙂 👩‍🔬 naïve Zürich.
@@ -24,6 +23,7 @@ RELAXED = settings(
 
 
 @RELAXED
+@example(words=["model,", "policy."], accepted=[])
 @given(words=st.lists(WORD, min_size=1, max_size=12), accepted=st.lists(st.integers(10, 60)))
 def test_every_source_token_has_its_word(tokenizer, words, accepted):
     prompt = PromptBuilder(tokenizer, "English", "German").build(words, accepted)
@@ -54,24 +54,6 @@ def test_every_source_token_has_its_word(tokenizer, words, accepted):
             assert shown == heard or "" in gaps(words[index:])[1:], (index, word)
 
 
-def test_punctuation_belongs_to_the_word_before_it(gemma_like):
-    words = ["model,", "policy."]
-    prompt = PromptBuilder(gemma_like, "English", "German").build(words)
-    tokens = gemma_like.convert_ids_to_tokens(
-        prompt.token_ids[prompt.source_start : prompt.source_end]
-    )
-    comma = next(i for i, token in enumerate(tokens) if token.endswith(","))
-    assert prompt.token_word[comma] == 0
-    assert prompt.token_word[tokens.index("▁policy") if "▁policy" in tokens else -1] == 1
-
-
-def test_the_template_frames_the_source(tokenizer):
-    prompt = PromptBuilder(tokenizer, "English", "German").build(["model"])
-    text = tokenizer.decode(list(prompt.token_ids))
-    assert text.startswith("<bos><|turn>system\n")
-    assert text.endswith("\n\nTranslate into German.<turn|>\n<|turn>model\n")
-
-
 @pytest.mark.parametrize("words", [[], [""], ["a b"], ["a", " "], ["a\u3000b"], ["\n"]])
 def test_bad_words_are_refused(gemma_like, words):
     with pytest.raises(ValueError, match="non-blank words without spaces"):
@@ -79,14 +61,9 @@ def test_bad_words_are_refused(gemma_like, words):
 
 
 def test_a_template_that_rewrites_the_source_is_refused(gemma_like):
-    class Upper:
-        name_or_path = "upper-model"
-
-        def apply_chat_template(self, messages, **_):
-            return messages[1]["content"].upper().replace("\u2063", "")
-
-    with pytest.raises(ValueError, match="upper-model does not reproduce the user turn"):
-        PromptBuilder(Upper(), "English", "German")
+    upper = with_template(gemma_like, "{{ messages[1].content | upper | replace('\u2063', '') }}")
+    with pytest.raises(ValueError, match="some/model does not reproduce the user turn"):
+        PromptBuilder(upper, "English", "German")
 
 
 def test_the_wording_is_the_configurations(gemma_like):
@@ -115,11 +92,11 @@ def test_unknown_placeholders_are_refused(bad):
 
 
 def test_a_template_without_a_system_turn_says_what_to_do(gemma_like):
-    tokenizer = copy.deepcopy(gemma_like)
-    tokenizer.chat_template = (
+    tokenizer = with_template(
+        gemma_like,
         "{% for m in messages %}{% if m['role'] == 'system' %}"
         "{{ raise_exception('System role not supported') }}"
-        "{% endif %}{{ m['content'] }}{% endfor %}"
+        "{% endif %}{{ m['content'] }}{% endfor %}",
     )
     with pytest.raises(PromptError, match=r"System role not supported; set prompt.system to null"):
         PromptBuilder(tokenizer, "English", "German")

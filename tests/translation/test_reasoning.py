@@ -5,8 +5,8 @@ The templates are our own, in the style of each family.
 
 from __future__ import annotations
 
-import copy
 from datetime import datetime
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +14,7 @@ import pytest
 from alignatt_agent.cascade.contexts import prompt_date
 from alignatt_agent.config.sections import PromptConfig, PromptWording
 from alignatt_agent.translation.prompt import PromptBuilder, PromptError
+from tests.fakes.models import with_template
 
 USER_ONLY = PromptWording(system=None, after="\n\nDo not think.")
 
@@ -75,12 +76,7 @@ PLAIN = {
 
 @pytest.fixture
 def tokenizer(gemma_like):
-    def with_template(template):
-        changed = copy.deepcopy(gemma_like)
-        changed.chat_template, changed.name_or_path = template, "some/model"
-        return changed
-
-    return with_template
+    return partial(with_template, gemma_like)
 
 
 @pytest.mark.parametrize("family", REASONING)

@@ -53,10 +53,8 @@ def turns(wording: PromptWording, source: str, target: str, text: str) -> list[d
     user = wording.before.format(**names) + text + wording.after.format(**names)
     found = [{"role": "user", "content": user}]
     if wording.language_codes:
-        codes = {
-            "source_lang_code": language(source).code,
-            "target_lang_code": language(target).code,
-        }
+        sides = {"source_lang_code": source, "target_lang_code": target}
+        codes = {key: language(name).code for key, name in sides.items()}
         found = [{"role": "user", "content": [{"type": "text", **codes, "text": user}]}]
     if wording.system is not None:
         found.insert(0, {"role": "system", "content": wording.system.format(**names)})

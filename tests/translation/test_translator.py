@@ -293,6 +293,3 @@ def test_carry_over_keeps_the_order(old, new):
     assert places == sorted(places)
     beyond = [place for place in places if place >= len(new)]
     assert beyond == list(range(len(new), len(new) + len(beyond)))
-
-
-VOCABULARY = [" a", " b.", "c", ".", " ", "，", "你", "好", "3", "\n", " “d", "”", "\ufffd", "  e"]
