@@ -27,15 +27,13 @@ def remembering(builder, talk, sentences=2, tokens=512):
     return history
 
 
-CODES = PromptWording(system=None, after="", language_codes=True)
-
-
 @pytest.mark.parametrize(
     "family", ["gemma4", "gemma3", "qwen3", "llama", "hunyuan", "translategemma"]
 )
 def test_turns_of_the_chat_are_those_of_the_template(family):
     tokenizer = templates.tokenizer(family)
-    wording = CODES if family == "translategemma" else PromptWording()
+    codes = {"system": None, "after": "", "language_codes": True}
+    wording = PromptWording(**(codes if family == "translategemma" else {}))
     builder = PromptBuilder(tokenizer, "English", "German", wording)
     history = remembering(builder, TALK)
     told = turns(wording, "English", "German", "")[:-1]

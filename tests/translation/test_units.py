@@ -136,6 +136,7 @@ PIECES = st.text("ab.,'3你。“ \n\t\u00a0\u3000\u2028é\u0301🙂", max_size=
 @RELAXED
 @given(data=st.data(), spaced=st.booleans())
 def test_units_are_append_only(request, kind, data, spaced):
+    """Units only grow and always spell the text of the accepted ids."""
     if kind == "pieces":
         tokenizer = PieceTokenizer(data.draw(st.lists(PIECES, min_size=1, max_size=12)))
         vocabulary = len(tokenizer.pieces)
@@ -144,11 +145,7 @@ def test_units_are_append_only(request, kind, data, spaced):
     else:
         tokenizer = request.getfixturevalue(kind)
         vocabulary = tokenizer.vocab_size
-    run_drafts(data, UnitDecoder(tokenizer, spaced), tokenizer, vocabulary, spaced)
-
-
-def run_drafts(data, decoder, tokenizer, vocabulary, spaced):
-    """Accept random drafts: units only grow and always spell the text of the accepted ids."""
+    decoder = UnitDecoder(tokenizer, spaced)
     accepted, emitted = [], []
     for _ in range(data.draw(st.integers(1, 4))):
         draft = data.draw(st.lists(st.integers(0, vocabulary - 1), max_size=10))
