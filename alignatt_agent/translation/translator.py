@@ -111,9 +111,7 @@ class Translator:
         if accessible <= 0 or (self._drafted_for(source) and accessible == self._accessible):
             return Emission()
         drafted, decision = self._gate(source, accessible)
-        if source != self._source:  # revised: its words carry the alignment over
-            self._aligned = realigned(self._aligned, self._source, source)
-            self._source = source
+        self._follow(source)
         self._drafted, self._ahead, self._accessible = drafted, None, accessible
         emission = self._accept(drafted, decision, accessible == len(source), view.words)
         self.gated = self._trace(drafted, decision, accessible)
@@ -248,6 +246,12 @@ class Translator:
             return len(self._units.units((), drafted.prefix))
 
         return DraftContext(unit_ends, tuple(earlier), accessible, written)
+
+    def _follow(self, source: tuple[str, ...]) -> None:
+        """Carry the recorded alignment over to a revised source."""
+        if source != self._source:
+            self._aligned = realigned(self._aligned, self._source, source)
+            self._source = source
 
     def _accept(
         self, drafted: Drafted, decision: Decision, source_closed: bool, words: Sequence[Word]
