@@ -19,8 +19,9 @@ import numpy.typing as npt
 from alignatt_agent.calibration.cli import calibrated, run_options
 from alignatt_agent.calibration.head_scores import RowScores
 from alignatt_agent.calibration.translation_score import Head, Row
-from alignatt_agent.evaluation.plots import BLUE, GREY, ORANGE, VERMILION, pyplot, save
+from alignatt_agent.evaluation.plots import BLUE, GREY, ORANGE, VERMILION, pyplot
 from lab.commands import parser
+from lab.figures import save
 
 
 def figures_beside(

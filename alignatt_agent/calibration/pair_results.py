@@ -37,7 +37,6 @@ def get_or_compute_all(
     def keep() -> None:
         for place in waiting:
             cache.put(keys[place], found[place])
-        cache.commit()
         waiting.clear()
 
     with tqdm(total=len(keys), initial=len(found), desc=title, unit="pair") as bar:

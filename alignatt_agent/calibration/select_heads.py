@@ -88,7 +88,7 @@ def calibrate(plan: CalibrationPlan) -> Calibrated:
     """Align, score, choose, and write the head set; the same plan resumes where it stopped."""
     checkpoint = fingerprint(locate_one(plan.model))
     pairs = plan.all_pairs
-    with ResultCache(plan.cache, batch=1) as cache:
+    with ResultCache(plan.cache) as cache:
         if plan.restart:
             cache.clear()
         links = align(plan.aligner, pairs, cache)

@@ -21,6 +21,7 @@ from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.evaluation.devset import DevSet
+from alignatt_agent.evaluation.score import scorer_settings
 
 GROUP = "simulstream.agents"
 
@@ -50,8 +51,8 @@ class AgentChoice:
         """Return the complete YAML of one target language."""
         if self.config is not None:
             return self.config.for_target(target).to_yaml()
-        defaults = {"detokenizer_type": "simuleval", "latency_unit": language(target).latency_unit}
-        return yaml.safe_dump({**defaults, **self.raw}, sort_keys=False, allow_unicode=True)
+        settings = {**scorer_settings(target), **self.raw}
+        return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
 
     def sign(self, devset: DevSet, target: str, latency: str) -> dict[str, Any]:
         """Describe all that the scores of a run depend on, and how its latency is measured."""
@@ -138,17 +139,14 @@ def known_agents() -> list[str]:
 
 def _import_class(dotted: str, agent: str) -> type[Any]:
     module, _, name = dotted.replace(":", ".").rpartition(".")
-    if module:
-        try:
-            cls = getattr(importlib.import_module(module), name)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-                raise
-        except AttributeError:
-            pass
-        else:
-            if isinstance(cls, type):
-                return cls
+    try:
+        found = getattr(importlib.import_module(module), name, None) if module else None
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        found = None
+    if isinstance(found, type):
+        return found
     raise ConfigError(
         f"no agent {agent!r}: neither an entry point of {GROUP} ({', '.join(known_agents())}) "
         f"nor an importable class nor the path of a YAML file"

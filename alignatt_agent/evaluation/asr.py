@@ -31,14 +31,15 @@ from tabulate import tabulate
 
 from alignatt_agent.config.command_line import page, shared_options
 from alignatt_agent.config.languages import language
-from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
+from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.plots import FigureError, tail_error_plot
-from alignatt_agent.evaluation.run_files import RunFiles
+from alignatt_agent.evaluation.run_files import RunFiles, write_json
 from alignatt_agent.evaluation.score import (
     ScoringError,
     check_scorer,
     omnisteval_arguments,
     run_omnisteval,
+    scorer_settings,
 )
 from alignatt_agent.evaluation.trace import TalkStep, read_steps
 from alignatt_agent.evaluation.wer import (
@@ -87,10 +88,8 @@ def transcript_latency(
     files.clean()
     lines = transcript_log(records)
     files.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    settings = {"detokenizer_type": "simuleval", "latency_unit": language(source).latency_unit}
-    files.config.write_text(yaml.safe_dump(settings), encoding="utf-8")
-    arguments = omnisteval_arguments(files, devset, source, references=devset.transcript)
-    found = run_omnisteval(arguments, folder)
+    files.config.write_text(yaml.safe_dump(scorer_settings(source)), encoding="utf-8")
+    found = run_omnisteval(omnisteval_arguments(files, devset, source), folder)
     steps = [line for line in lines if "computation_time" in line]
     audio_s = {line["id"]: line["total_audio_processed"] for line in steps}
     return {
@@ -119,9 +118,7 @@ def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, An
     """Measure the speech side of a run and write ``asr.json`` and the plot."""
     code = language(source).code
     check_scorer([code])
-    checked = load_devset(devset, [], source=code, audio=False)
-    if checked.transcript is None:
-        raise DevSetError(f"{devset / 'ref' / code}.txt does not exist; one line per segment")
+    checked = load_devset(devset, [code], source=code, audio=False)
     path = RunFiles(run).records
     if not path.is_file():
         raise ScoringError(
@@ -135,8 +132,7 @@ def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, An
         **transcript_latency(records, checked, code, output),
         "tail": tail_report(errors),
     }
-    text = json.dumps(report, indent=2, allow_nan=False)
-    (output / "asr.json").write_text(text + "\n", encoding="utf-8")
+    write_json(output / "asr.json", report)
     try:
         (output / "tail_error.svg").write_text(tail_error_plot(errors), encoding="utf-8")
     except FigureError as error:

@@ -1,44 +1,29 @@
-"""Results on disk, each with the seconds that it took to compute."""
+"""Results on disk."""
 
 from __future__ import annotations
 
 import hashlib
 import pickle
 import sqlite3
-import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
-
-T = TypeVar("T")
+from typing import Any
 
 
 class ResultCache:
-    """Results under the hash of everything that they depend on; for any thread.
+    """Results under the hash of everything that they depend on; each is written at once.
 
     The file at ``path`` is of this machine's own results. They are pickled: do not open a file that
-    somebody else gave you. Results are written ``batch`` by batch; those not written are computed
-    again after a crash.
+    somebody else gave you.
     """
 
-    def __init__(
-        self, path: Path, clock: Callable[[], float] = time.perf_counter, batch: int = 100
-    ) -> None:
+    def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._base = sqlite3.connect(path, check_same_thread=False)
-        self._lock = threading.RLock()
+        self._base = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._base.execute("PRAGMA journal_mode=WAL")
         self._base.execute("PRAGMA synchronous=NORMAL")
         self._base.execute(
             "CREATE TABLE IF NOT EXISTS results (key BLOB PRIMARY KEY, value BLOB, seconds REAL)"
         )
-        self._base.commit()
-        self._clock = clock
-        self._batch = batch
-        self._pending = 0
-        self.spent = 0.0  # seconds that all results took to compute, cached ones included
-        self.computed = 0  # results that were not cached
 
     def __enter__(self) -> ResultCache:
         return self
@@ -46,52 +31,27 @@ class ResultCache:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def get_or_compute(self, key: bytes, compute: Callable[[], T]) -> T:
-        """Return what is stored under ``key``; compute, time and store it when nothing is."""
-        found: T | None = self.get(key)
-        if found is not None:
-            return found
-        begin = self._clock()
-        value = compute()
-        seconds = self._clock() - begin
-        with self._lock:
-            self.put(key, value, seconds)
-            self.computed += 1
-            self.spent += seconds
-        return value
-
     def get(self, key: bytes) -> Any:
         """Return what is stored under ``key``; ``None`` when nothing is."""
+        return self.timed(key)[0]
+
+    def timed(self, key: bytes) -> tuple[Any, float]:
+        """Return what is stored under ``key`` with the seconds that it took, or ``None`` and 0."""
         query = "SELECT value, seconds FROM results WHERE key=?"
-        with self._lock:
-            found = self._base.execute(query, (key,)).fetchone()
-            if found is None:
-                return None
-            self.spent += found[1]
-        return pickle.loads(found[0])
+        found = self._base.execute(query, (key,)).fetchone()
+        return (pickle.loads(found[0]), found[1]) if found else (None, 0.0)
 
     def put(self, key: bytes, value: object, seconds: float = 0.0) -> None:
         """Store a result, anything but ``None``, that took ``seconds``."""
         row = (key, pickle.dumps(value), seconds)
-        with self._lock:
-            self._base.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?)", row)
-            self._pending += 1
-            if self._pending >= self._batch:
-                self.commit()
+        self._base.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?)", row)
 
     def clear(self) -> None:
         """Delete all results."""
         self._base.execute("DELETE FROM results")
-        self.commit()
-
-    def commit(self) -> None:
-        """Write what was computed to the disk."""
-        self._base.commit()
-        self._pending = 0
 
     def close(self) -> None:
-        """Commit and close the file."""
-        self.commit()
+        """Close the file."""
         self._base.close()
 
 

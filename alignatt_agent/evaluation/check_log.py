@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from alignatt_agent.evaluation.devset import DevSet
 from alignatt_agent.evaluation.log import CLOCK_S, Log, LogError, TalkLog
@@ -75,7 +76,10 @@ def refuse(log: Log, devset: DevSet, unit: str, joined: Sequence[str] = ()) -> l
 
     Talks without output, which are scored but hardly intended, are returned as warnings.
     """
-    expected = {talk.name: talk.last_offset for talk in devset.talks}
+    expected = {
+        talk.name: max(span.offset_s for span in devset.segments if span.talk == talk.name)
+        for talk in devset.talks
+    }
     found = check_log(log, log.path.name, expected, unit, joined=joined)
     silent = [item.message for item in found if item.rule == "empty-talk"]
     problems = [
@@ -161,7 +165,7 @@ def _positions(
     talk: TalkLog, place: str, needed_s: float | None, chunk_ms: int | None
 ) -> Iterator[Finding]:
     """Audio positions rise, chunk by chunk, to the end of the recording."""
-    back = talk.returns()
+    back = [(a, b) for a, b in pairwise(talk.chunks) if b.audio_s < a.audio_s - CLOCK_S]
     if back:
         before, after = back[0]
         message = (

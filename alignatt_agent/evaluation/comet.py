@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 from alignatt_agent.types import AlignAttError
 
 if TYPE_CHECKING:
-    from alignatt_agent.evaluation.devset import DevSet
-    from alignatt_agent.evaluation.run_files import RunFiles
+    from alignatt_agent.evaluation.plan import EvalRun
 
 ENVIRONMENT = "ALIGNATT_COMET_PYTHON"
 MODELS = {"xcomet-xl": "Unbabel/XCOMET-XL", "wmt22-comet-da": "Unbabel/wmt22-comet-da"}
@@ -79,10 +78,10 @@ def comet_scores(
 
 
 def comet_sections(
-    runs: Sequence[tuple[RunFiles, DevSet, str, str]], model: str, python: Path | None
+    runs: Sequence[EvalRun], model: str, python: Path | None
 ) -> list[dict[str, Any]]:
-    """Score runs (files, dev set, source, target) in one process; return their JSON sections."""
-    triples = [_triples(*run) for run in runs]
+    """Score runs that OmniSTEval scored, in one process; return their JSON sections."""
+    triples = [_triples(run) for run in runs]
     values = iter(comet_scores([one for some in triples for one in some], model, python))
     found = [list(islice(values, len(some))) for some in triples]
     return [
@@ -95,17 +94,15 @@ def comet_sections(
     ]
 
 
-def _triples(
-    files: RunFiles, devset: DevSet, source: str, target: str
-) -> list[tuple[str, str, str]]:
+def _triples(run: EvalRun) -> list[tuple[str, str, str]]:
     """Return source, translation and reference of each segment of a scored run."""
-    transcript = devset.transcript
-    if transcript is None:
+    devset = run.devset
+    if devset.transcript is None:
         raise CometError(
             f"COMET needs the transcript of the speech, one line per segment, as "
-            f"ref/{source}.txt of the dev set"
+            f"ref/{run.source}.txt of the dev set"
         )
-    paths = (transcript, files.instances, devset.references[target])
+    paths = (devset.transcript, run.files.instances, devset.references[run.target])
     texts = (path.read_text(encoding="utf-8").removesuffix("\n").split("\n") for path in paths)
     return [
         (source.strip(), json.loads(segment)["prediction"], reference.strip())

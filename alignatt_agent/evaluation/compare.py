@@ -19,7 +19,6 @@ exit status: 0 compared; 2 the runs cannot be compared
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -35,7 +34,7 @@ from tabulate import tabulate
 from alignatt_agent.config.command_line import page
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.latency import read_instances, yaal_ms
-from alignatt_agent.evaluation.run_files import RunFiles
+from alignatt_agent.evaluation.run_files import RunFiles, write_json
 from alignatt_agent.evaluation.score import Result, ScoringError, bleu_tokenizer, read_result
 from alignatt_agent.evaluation.statistics import interval
 
@@ -53,8 +52,8 @@ class Difference:
     high: float | None = None
 
 
-def compare(a: Path, b: Path, samples: int = 1000, seed: int = 12345) -> list[Difference]:
-    """Compare two scored runs of a target, ``a`` the baseline; ``seed`` is that of latency."""
+def compare(a: Path, b: Path, samples: int = 1000) -> list[Difference]:
+    """Compare two scored runs of a target, ``a`` the baseline."""
     runs = (read_result(a), read_result(b))
     _check_same(runs, a, b)
     target = runs[0].target
@@ -64,7 +63,7 @@ def compare(a: Path, b: Path, samples: int = 1000, seed: int = 12345) -> list[Di
         raise ScoringError(f"{a} and {b} were scored against different references or segments")
     outputs = [[item.prediction for item in items] for items in segments]
     found = _quality(outputs, references, bleu_tokenizer(target), samples)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(12345)
     for metric, aware in (("LongYAAL CU", False), ("LongYAAL CA", True)):
         lags = [np.array([yaal_ms(item, aware) for item in items], float) for items in segments]
         if all(np.isfinite(values).any() for values in lags):
@@ -180,5 +179,5 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"\npaired bootstrap over segments, {arguments.samples} resamples; * p < 0.05")
     if arguments.json:
         content = {name: [asdict(item) for item in items] for name, items in found.items()}
-        arguments.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        write_json(arguments.json, content)
     return 0

@@ -8,8 +8,6 @@ Simulstream's own command with that one change.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 
@@ -20,21 +18,13 @@ def load_tokenizer(folder: str) -> Any:
     return AutoTokenizer.from_pretrained(folder, local_files_only=True)
 
 
-def _build(config: SimpleNamespace) -> Callable[[list[str]], str]:
-    join: Callable[[list[str]], str] = load_tokenizer(config.hf_model_name).convert_tokens_to_string
-    return join
-
-
-def take_any_tokenizer() -> None:
-    """Replace ``detokenizer_type: hf`` for the scorers of this process."""
-    from simulstream.metrics import detokenizers
-
-    detokenizers._DETOKENIZER_BUILDER_MAP["hf"] = _build
-
-
 def main() -> None:
     """Run the official command line that the first argument names."""
-    take_any_tokenizer()
+    from simulstream.metrics import detokenizers
+
+    detokenizers._DETOKENIZER_BUILDER_MAP["hf"] = lambda config: (
+        load_tokenizer(config.hf_model_name).convert_tokens_to_string
+    )
     if sys.argv.pop(1) == "omnisteval":
         from omnisteval import cli
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,8 +62,6 @@ class Talk:
 
     wav: Path
     seconds: float
-    last_offset: float = 0.0
-    """Start of the last segment, in seconds."""
 
     @property
     def name(self) -> str:
@@ -133,15 +131,19 @@ def load_devset(
     names: list[str] = []
     for name, group in itertools.groupby(spans, key=lambda span: span.wav):
         names.append(name)
+        end_s = max(span.end_s for span in group)
         try:
-            talks.append(_talk(root, name, list(group), converted_to, audio, notes))
+            if audio:
+                talks.append(_talk(root, name, end_s, converted_to, notes))
+            else:
+                talks.append(Talk(root / "wav" / Path(name).name, end_s))
         except (DevSetError, AudioError) as error:
             problems.append(str(error))
     problems.extend(_check_names(names))
     references = {target: root / "ref" / f"{target}.txt" for target in targets}
     transcript = root / "ref" / f"{source}.txt"
     known = transcript if transcript.is_file() else None
-    texts = [*references.values(), *([known] if known else [])]
+    texts = dict.fromkeys([*references.values(), *([known] if known else [])])
     problems.extend(_check_references(texts, len(spans), notes))
     if (root / CONTEXTS).is_dir():
         given = {path.stem for path in (root / CONTEXTS).glob("*.txt")}
@@ -154,18 +156,7 @@ def load_devset(
     return DevSet(segmentation, tuple(talks), references, tuple(spans), known, tuple(notes))
 
 
-def _talk(
-    root: Path,
-    name: str,
-    spans: Sequence[Span],
-    converted_to: Path | None,
-    audio: bool,
-    notes: list[str],
-) -> Talk:
-    end = max(span.end_s for span in spans)
-    last = max(span.offset_s for span in spans)
-    if not audio:
-        return Talk(root / "wav" / Path(name).name, end, last)
+def _talk(root: Path, name: str, end_s: float, converted_to: Path | None, notes: list[str]) -> Talk:
     wav = find_wav(root, name)
     try:
         seconds = wav_seconds(wav)
@@ -175,31 +166,29 @@ def _talk(
         wav, note = converted(wav, converted_to)
         seconds = wav_seconds(wav)
         notes.append(note)
-    if end > seconds + _TOLERANCE_S:
+    if end_s > seconds + _TOLERANCE_S:
         raise DevSetError(
-            f"{SEGMENTATION}: a segment of {name} ends at {end:.2f} s, "
+            f"{SEGMENTATION}: a segment of {name} ends at {end_s:.2f} s, "
             f"but {wav} is {seconds:.2f} s long"
         )
-    return Talk(wav.resolve(), seconds, last)
+    return Talk(wav.resolve(), seconds)
 
 
-def _check_names(names: Sequence[str]) -> list[str]:
+def _check_names(names: Sequence[str]) -> Iterator[str]:
     """Scorers match recordings by the stem of their name."""
-    problems = []
     stems = [Path(name).stem for name in names]
     for stem in sorted({stem for stem in stems if stems.count(stem) > 1}):
         alike = sorted({name for name in names if Path(name).stem == stem})
         if len(alike) > 1:
-            problems.append(
+            yield (
                 f"{SEGMENTATION}: {' and '.join(alike)} are both {stem} to the scorers, which "
                 f"match recordings by name; rename one"
             )
         else:
-            problems.append(
+            yield (
                 f"{SEGMENTATION}: the segments of {stem} are not in one block; scorers match "
                 f"recordings by name, so group them"
             )
-    return problems
 
 
 def find_wav(root: Path, name: str) -> Path:
@@ -260,16 +249,15 @@ def _read_segments(path: Path) -> list[Span]:
     return spans
 
 
-def _check_references(paths: Iterable[Path], segments: int, notes: list[str]) -> list[str]:
-    problems: list[str] = []
+def _check_references(paths: Iterable[Path], segments: int, notes: list[str]) -> Iterator[str]:
     for path in paths:
         if not path.is_file():
-            problems.append(f"{path} does not exist")
+            yield f"{path} does not exist"
             continue
         with path.open(encoding="utf-8") as stream:
             lines = [line.strip() for line in stream]
         if len(lines) != segments:
-            problems.append(
+            yield (
                 f"{path} has {len(lines)} lines, {SEGMENTATION} has {segments} segments; "
                 f"they must agree line by line"
             )
@@ -277,7 +265,6 @@ def _check_references(paths: Iterable[Path], segments: int, notes: list[str]) ->
             notes.append(f"{path.name}: {quoted} lines are quoted as in a CSV file; so they score")
         empty = [number for number, line in enumerate(lines, 1) if not line]
         if empty and len(empty) == len(lines):
-            problems.append(f"{path} holds nothing but empty lines")
+            yield f"{path} holds nothing but empty lines"
         elif empty:
             notes.append(f"{path.name}: {len(empty)} empty references (first in line {empty[0]})")
-    return problems

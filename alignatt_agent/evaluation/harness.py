@@ -13,11 +13,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from simulstream import inference
-from simulstream.client.wav_reader_client import read_wav_file
-from simulstream.config import yaml_config
-from simulstream.metrics.logger import METRICS_LOGGER, setup_metrics_logger
+from simulstream.metrics.logger import METRICS_LOGGER
 from simulstream.server.message_processor import MessageProcessor
-from simulstream.server.speech_processors import build_speech_processor
 from tqdm import tqdm
 
 from alignatt_agent.evaluation.plan import EvalRun
@@ -40,14 +37,16 @@ def run_stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None
     )
     with ExitStack() as stack:
         if hasattr(cls, "observer"):  # other agents than ours cannot be observed
-            recorder = cls.observer = stack.enter_context(Recorder(files.records))
+            records = stack.enter_context(files.records.open("w", encoding="utf-8"))
+            recorder = cls.observer = Recorder(records)
             stack.callback(setattr, cls, "observer", None)
-        stack.enter_context(_logged(_LogWatcher(run, recorder, progress)))
+        watcher = _LogWatcher(run, recorder, progress)
+        stack.enter_context(_logged(watcher))
         if paced:
-            clock = stack.enter_context(files.clock.open("w", encoding="utf-8"))
-            run_paced(arguments, [talk.wav for talk in run.devset.talks], clock)
-        else:
-            inference.main(arguments)
+            watcher.clock = stack.enter_context(files.clock.open("w", encoding="utf-8"))
+            stack.callback(setattr, inference, "MessageProcessor", MessageProcessor)
+            inference.MessageProcessor = _PacedMessages
+        inference.main(arguments)
     if len(failures) > before:
         raise EngineError(
             f"{len(failures) - before} error(s) while streaming, the output is not complete: "
@@ -55,39 +54,18 @@ def run_stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None
         )
 
 
-def run_paced(arguments: Namespace, wavs: list[Path], clock: TextIO) -> None:
-    """Do what ``simulstream.inference.main`` does in real time; ``clock`` gets a line per chunk."""
-    setup_metrics_logger(Namespace(enabled=True, filename=arguments.metrics_log_file))
-    begin = time.time()
-    processor = build_speech_processor(yaml_config(arguments.speech_processor_config))
-    METRICS_LOGGER.info(json.dumps({"model_loading_time": time.time() - begin}))
-    for number, wav in enumerate(wavs):
-        rate, samples = read_wav_file(str(wav))
-        messages = MessageProcessor(number, processor)
-        messages.process_metadata(
-            {
-                "sample_rate": rate,
-                "metrics_metadata": {"wav_name": str(wav)},
-                "target_lang": arguments.tgt_lang,
-                "source_lang": arguments.src_lang,
-            }
-        )
-        begin = time.monotonic()
-        size = int(rate * processor.speech_chunk_size)
-        for start in range(0, len(samples), size):
-            piece = samples[start : start + size]
-            arrived = (start + len(piece)) / rate
-            time.sleep(max(0.0, begin + arrived - time.monotonic()))
-            # A short last piece only fills the buffer; it is processed with the end of the stream.
-            if messages.process_speech(piece.tobytes()) is not None:
-                _write_done(clock, wav.stem, arrived, begin)
-        messages.end_of_stream()
-        _write_done(clock, wav.stem, len(samples) / rate, begin)
+class _PacedMessages(MessageProcessor):  # type: ignore[misc]  # simulstream is untyped
+    """Takes audio when it would have arrived in real time."""
 
+    def process_metadata(self, metadata: dict[str, Any]) -> None:
+        super().process_metadata(metadata)
+        self._begin, self._bytes = time.monotonic(), 0
 
-def _write_done(clock: TextIO, talk: str, arrived: float, begin: float) -> None:
-    line = {"talk": talk, "audio_s": arrived, "done_s": time.monotonic() - begin}
-    clock.write(json.dumps(line) + "\n")
+    def process_speech(self, speech_data: bytes) -> Any:
+        self._bytes += len(speech_data)
+        arrived = self._begin + self._bytes / 2 / self.sample_rate
+        time.sleep(max(0.0, arrived - time.monotonic()))
+        return super().process_speech(speech_data)
 
 
 @contextmanager
@@ -108,11 +86,10 @@ def _logged(watcher: _LogWatcher) -> Iterator[None]:
 
 
 class _LogWatcher(logging.Filter):
-    """Reads each line of the harness's log: names the talk to the recorder, moves a bar.
+    """Reads the harness's log: names the talk to the recorder, moves a bar, writes the clock.
 
     A filter, because ``simulstream.inference.main`` removes all handlers from its logger. It runs
-    after a chunk's computation time was taken, so bars do not count as computation. The lag is that
-    by the clock: the wait behind earlier chunks plus the computation of the latest one.
+    after a chunk's computation time was taken, so bars do not count as computation.
     """
 
     def __init__(self, run: EvalRun, recorder: Recorder | None, progress: bool) -> None:
@@ -120,6 +97,7 @@ class _LogWatcher(logging.Filter):
         self._lengths = {talk.name: talk.seconds for talk in run.devset.talks}
         self._label, self._recorder, self._progress = run.target, recorder, progress
         self._bar: Any = None
+        self.clock: TextIO | None = None
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Read one line, which passes unchanged."""
@@ -139,8 +117,9 @@ class _LogWatcher(logging.Filter):
         self.close()
         if self._recorder is not None:
             self._recorder.talk = talk
+        self._talk, self._started = talk, time.monotonic()
         self._computed = 0.0
-        self._free = 0.0  # when the latest chunk would be done, by the clock
+        self._free = 0.0  # when the latest chunk would be done, by the clock: earlier ones first
         self._bar = tqdm(
             total=self._lengths.get(talk, 0.0),
             desc=f"{self._label} {talk}",
@@ -152,6 +131,10 @@ class _LogWatcher(logging.Filter):
         )
 
     def _move(self, processed: float, spent: float) -> None:
+        if self.clock is not None:
+            done_s = time.monotonic() - self._started
+            line = {"talk": self._talk, "audio_s": processed, "done_s": done_s}
+            self.clock.write(json.dumps(line) + "\n")
         self._computed += spent
         self._free = max(self._free, processed) + spent
         rtf, lag = self._computed / max(processed, 1e-9), self._free - processed

@@ -113,11 +113,20 @@ def paced_latency(
     if not units:
         raise ValueError("no unit was emitted")
     times = times or {log.name: simulated_times(log.chunks) for log in logs}
-    by_name = {log.name: log for log in logs}
-    for name, log in by_name.items():
-        if len(times[name]) != len(log.chunks):
-            raise ValueError(f"{name}: {len(times[name])} times for {len(log.chunks)} chunks")
-    lags = [times[u.talk][_chunk_of(u, by_name[u.talk].chunks)] - u.ideal_s for u in units]
+    chunks = {log.name: log.chunks for log in logs}
+    silences: list[float] = []
+    waits: list[float] = []
+    for log in logs:
+        done = times[log.name]
+        if len(done) != len(log.chunks):
+            raise ValueError(f"{log.name}: {len(done)} times for {len(log.chunks)} chunks")
+        pairs = list(zip(log.chunks, done, strict=True))
+        emitted = [time for chunk, time in pairs if chunk.tokens]
+        silences += [b - a for a, b in pairwise([0.0, *emitted, *done[-1:]])]
+        waits += [time - chunk.computation_s - chunk.audio_s for chunk, time in pairs]
+    ideal = [unit.ideal_s for unit in units]
+    lags = [times[u.talk][_chunk_of(u, chunks[u.talk])] - u.ideal_s for u in units]
+    growth = linear_regression(ideal, lags).slope if len(set(ideal)) > 1 else 0.0
     segments: dict[int, list[float]] = {}
     for unit, lag in zip(units, lags, strict=True):
         if unit.counted:
@@ -127,9 +136,9 @@ def paced_latency(
         "longyaal_ms": 1000 * np.mean(means) if means else np.nan,
         "mean_ms": 1000 * np.mean(lags),
         **{f"p{q}_ms": 1000 * np.percentile(lags, q) for q in (50, 95, 99)},
-        "longest_silence_s": max(_silence(log, times[log.name]) for log in logs),
-        "backlog_s": max(_backlog(log, times[log.name]) for log in logs),
-        "growth_ms_per_min": 60_000 * _slope([unit.ideal_s for unit in units], lags),
+        "longest_silence_s": max(silences, default=0.0),
+        "backlog_s": max(waits, default=0.0),
+        "growth_ms_per_min": 60_000 * growth,
     }
     return {name: round(float(value), 4) for name, value in found.items()}
 
@@ -157,20 +166,6 @@ def _chunk_of(unit: EmittedUnit, chunks: Sequence[LoggedChunk]) -> int:
     return min(range(first, last), key=lambda k: abs(chunks[k].computation_s - wait))
 
 
-def _silence(log: TalkLog, done: Sequence[float]) -> float:
-    emitted = [time for chunk, time in zip(log.chunks, done, strict=True) if chunk.tokens]
-    return max((b - a for a, b in pairwise([0.0, *emitted, *done[-1:]])), default=0.0)
-
-
-def _backlog(log: TalkLog, done: Sequence[float]) -> float:
-    pairs = zip(log.chunks, done, strict=True)
-    return max((time - chunk.computation_s - chunk.audio_s for chunk, time in pairs), default=0.0)
-
-
-def _slope(x: Sequence[float], y: Sequence[float]) -> float:
-    return linear_regression(x, y).slope if len(set(x)) > 1 else 0.0
-
-
 @dataclass(frozen=True, slots=True)
 class Regime:
     """A range of computation-unaware LongYAAL in the IWSLT simultaneous task, ends included."""
@@ -187,21 +182,13 @@ class Regime:
         return f"{self.name} ({self.lowest_ms / 1000:g}-{self.highest_ms / 1000:g} s)"
 
 
-LOW, HIGH = Regime("low", 0.0, 2000.0), Regime("high", 2000.0, 4000.0)
-
-REGIMES = {regime.name: regime for regime in (LOW, HIGH)}
+REGIMES = {"low": Regime("low", 0.0, 2000.0), "high": Regime("high", 2000.0, 4000.0)}
 """IWSLT 2026: the same for all directions, decided on dev-set logs."""
 
 
-def regime_of(longyaal_cu_ms: float) -> Regime | None:
-    """Return the regime of a latency; ``None`` when it is in none."""
-    inside = (item for item in REGIMES.values() if item.margin_ms(longyaal_cu_ms) >= 0)
-    return next(inside, None)
-
-
-def to_spare_ms(longyaal_cu_ms: float) -> float:
-    """Return the distance to the upper end of the regime; negative outside all regimes."""
-    regime = regime_of(longyaal_cu_ms)
-    if regime is None:
-        return min(longyaal_cu_ms, HIGH.highest_ms - longyaal_cu_ms)
-    return regime.highest_ms - longyaal_cu_ms
+def regime_of(longyaal_cu_ms: float) -> tuple[str, float]:
+    """Return the regime of a latency, or ``"none"``, and the ms to its upper end (then below 0)."""
+    for name, regime in REGIMES.items():
+        if regime.margin_ms(longyaal_cu_ms) >= 0:
+            return name, regime.highest_ms - longyaal_cu_ms
+    return "none", min(longyaal_cu_ms, REGIMES["high"].highest_ms - longyaal_cu_ms)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -95,11 +94,6 @@ class TalkLog:
             return not self.instance["prediction"].strip()
         kept = sum(len(chunk.tokens) - len(chunk.deleted) for chunk in self.chunks)
         return not kept or not any(token.strip() for token in self.tokens)
-
-    def returns(self) -> list[tuple[LoggedChunk, LoggedChunk]]:
-        """Return the pairs of successive chunks whose audio goes back."""
-        pairs = pairwise(self.chunks)
-        return [(a, b) for a, b in pairs if b.audio_s < a.audio_s - CLOCK_S]
 
 
 @dataclass(slots=True)

@@ -15,7 +15,6 @@ from alignatt_agent.evaluation.latency import (
     paced_report,
     read_instances,
     regime_of,
-    to_spare_ms,
     yaal_ms,
 )
 from alignatt_agent.evaluation.log import Log
@@ -30,16 +29,11 @@ def measure(
     files: RunFiles, devset: DevSet, target: str, scores: Scores, log: Log
 ) -> dict[str, Any]:
     """Return further sections of ``scores.json``, as far as the logs of the run have them."""
-    found = regime_of(scores.longyaal_cu_ms)
+    regime, margin = regime_of(scores.longyaal_cu_ms)
     unit = language(target).latency_unit
     instances = read_instances(files.instances, unit, len(devset.segments))
     talks = talk_latencies(devset.segments, instances)
-    measured: dict[str, Any] = {
-        "regime": {
-            "name": found.name if found else "none",
-            "margin_ms": round(to_spare_ms(scores.longyaal_cu_ms), 1),
-        }
-    }
+    measured: dict[str, Any] = {"regime": {"name": regime, "margin_ms": round(margin, 1)}}
     if log.format == "simulstream":
         measured |= {**stream_laal(files, devset, target), "talks": talks}
         clock = files.clock if files.clock.is_file() else None

@@ -23,8 +23,7 @@ exit status: 0 scored; 1 the run failed; 2 nothing was started
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,14 +36,13 @@ from alignatt_agent.config.agent_config import parse_overrides
 from alignatt_agent.config.command_line import page, shared_options
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.config.sections import CONTEXTS
 from alignatt_agent.config.terms import spoken_terms
-from alignatt_agent.evaluation.agent_choice import MICRO_LABEL, AgentChoice, choose_agent
+from alignatt_agent.evaluation.agent_choice import MICRO_LABEL
 from alignatt_agent.evaluation.comet import comet_python, comet_sections
-from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.offline_audio import transcribe
-from alignatt_agent.evaluation.run_files import RunFiles
-from alignatt_agent.evaluation.score import check_scorer, omnisteval_arguments, run_omnisteval
+from alignatt_agent.evaluation.plan import EvalRun, plan
+from alignatt_agent.evaluation.run_files import write_json
+from alignatt_agent.evaluation.score import omnisteval_arguments, run_omnisteval
 from alignatt_agent.evaluation.wer import format_wer, word_error_rate
 from alignatt_agent.speech.sentences import split_sentences
 from alignatt_agent.types import AlignAttError, Word
@@ -54,6 +52,8 @@ if TYPE_CHECKING:
     from alignatt_agent.cascade.loading import Engines
 
 PIECE_S, MICRO_PIECE_S = 30.0, 8.0
+
+OUTPUT = "offline.json"
 
 
 def translate(
@@ -80,46 +80,36 @@ def translate(
 
 
 def run(
-    choice: AgentChoice,
-    engines: Engines,
-    devset: DevSet,
-    targets: Sequence[str],
-    output: Path,
-    longest_s: float,
+    runs: Sequence[EvalRun], resolved: Resolved, engines: Engines, output: Path, longest_s: float
 ) -> dict[str, dict[str, Any]]:
     """Run the cascade off-line on audio pieces of at most ``longest_s``, and write its scores."""
-    assert choice.resolved is not None
-    resolved, source = choice.resolved, choice.resolved.config.source_language
+    devset, source = runs[0].devset, runs[0].source
     output.mkdir(parents=True, exist_ok=True)
-    context_of = resolved.config.speech.context_of
-    transcripts = {
-        talk.name: transcribe(
-            engines, talk.wav, source, longest_s, spoken_terms(context_of(talk.name))
-        )
-        for talk in devset.talks
-    }
-    text = "".join(f"{transcripts[talk.name]}\n" for talk in devset.talks)
-    (output / "transcript.txt").write_text(text, encoding="utf-8")
+    transcripts: dict[str, str] = {}
+    for talk in devset.talks:
+        terms = spoken_terms(resolved.config.speech.context_of(talk.name))
+        transcripts[talk.name] = transcribe(engines, talk.wav, source, longest_s, terms)
+    _write_lines(output / "transcript.txt", transcripts)
     errors = word_error_rate(devset, transcripts) if devset.transcript is not None else {}
     rows: dict[str, dict[str, Any]] = {}
-    for target in targets:
-        translations = translate(resolved, engines, transcripts, target)
-        files, hypothesis = RunFiles(output / target), output / target / "hypothesis.txt"
-        files.clean()
-        text = "".join(f"{translations[talk.name]}\n" for talk in devset.talks)
-        hypothesis.write_text(text, encoding="utf-8")
-        given = omnisteval_arguments(files, devset, target, "text", hypothesis=hypothesis)
-        found = run_omnisteval(given, files.folder)
-        signature = {**choice.sign(devset, target, "off-line"), "piece_s": longest_s}
+    for one in runs:
+        translations = translate(resolved, engines, transcripts, one.target)
+        folder = one.files.folder
+        one.files.clean()
+        _write_lines(folder / "hypothesis.txt", translations)
+        given = omnisteval_arguments(
+            one.files, devset, one.target, "text", hypothesis=folder / "hypothesis.txt"
+        )
+        found = run_omnisteval(given, folder)
+        signature = {**one.signature, "latency": "off-line", "piece_s": longest_s}
         scores = {"bleu": float(found["BLEU"]), "chrf": float(found["chrF"]), **errors}
-        rows[target] = {**scores, "signature": signature}
-        _write(files.folder, rows[target])
+        rows[one.target] = {**scores, "signature": signature}
+        write_json(folder / OUTPUT, rows[one.target])
     return rows
 
 
-def _write(folder: Path, row: dict[str, Any]) -> None:
-    text = json.dumps(row, indent=2, ensure_ascii=False, allow_nan=False)
-    (folder / "offline.json").write_text(text + "\n", encoding="utf-8")
+def _write_lines(path: Path, texts: Mapping[str, str]) -> None:
+    path.write_text("".join(f"{text}\n" for text in texts.values()), encoding="utf-8")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -144,30 +134,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     from alignatt_agent.cascade.loading import load_resolved, shutdown
 
-    codes = [language(name).code for name in arguments.target]
-    overrides = parse_overrides(arguments.overrides)
-    contexts = arguments.devset / CONTEXTS
-    choice = choose_agent(
-        "alignatt4llm", arguments.config, overrides, None, codes, contexts, live=False
+    runs = plan(
+        "alignatt4llm",
+        [arguments.config],
+        parse_overrides(arguments.overrides),
+        None,
+        arguments.target,
+        arguments.devset,
+        arguments.output,
+        live=False,
     )
+    choice = runs[0].choice
+    assert choice is not None
     assert choice.resolved is not None
-    spoken, output = choice.resolved.config.source_language, arguments.output
-    devset = load_devset(arguments.devset, codes, output / "audio", spoken)
-    check_scorer(codes)
     if arguments.comet:
         comet_python(arguments.comet_python)
     longest = arguments.piece_s or (MICRO_PIECE_S if choice.micro else PIECE_S)
     check_requests(choice.resolved, longest)
     try:
         engines = load_resolved(choice.resolved)
-        rows = run(choice, engines, devset, codes, output, longest)
+        rows = run(runs, choice.resolved, engines, arguments.output, longest)
         shutdown()
         if arguments.comet:
-            scored = [(RunFiles(output / code), devset, spoken, code) for code in rows]
-            found = comet_sections(scored, arguments.comet, arguments.comet_python)
-            for (code, row), section in zip(rows.items(), found, strict=True):
-                row["comet"] = section
-                _write(output / code, row)
+            found = comet_sections(runs, arguments.comet, arguments.comet_python)
+            for one, section in zip(runs, found, strict=True):
+                rows[one.target]["comet"] = section
+                write_json(one.files.folder / OUTPUT, rows[one.target])
     except AlignAttError as error:
         error.exit_status = 1  # something was started
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from alignatt_agent.evaluation.agent_choice import AgentChoice, choose_agent
 from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.log import Log, LogError, parse_log
 from alignatt_agent.evaluation.run_files import RunFiles
-from alignatt_agent.evaluation.score import check_scorer, omnisteval_command
+from alignatt_agent.evaluation.score import check_scorer, omnisteval_arguments, scorer_settings
 from alignatt_agent.evaluation.subwords import check_vocabulary, locate_tokenizer
 
 DEVICES = "devices"
@@ -64,12 +65,19 @@ class EvalRun:
     @property
     def commands(self) -> list[str]:
         """The official commands that do the same without ours."""
-        form = "simulstream" if self.log is None else self.log.format
-        adds_up = self.log is not None and self.log.cumulative
-        scoring = omnisteval_command(self.files, self.devset, self.target, form, adds_up)
-        if self.choice is None:
-            return [scoring]
-        return [self.files.inference_command(self.target, self.source), scoring]
+        log, files = self.log or Log(self.files.metrics), self.files
+        given = omnisteval_arguments(
+            files, self.devset, self.target, log.format, cumulative=log.cumulative
+        )
+        inference = [
+            "simulstream_inference",
+            *("--speech-processor-config", str(files.config)),
+            *("--wav-list-file", str(files.wavs)),
+            *("--tgt-lang", self.target, "--src-lang", self.source),
+            *("--metrics-log-file", str(files.metrics)),
+        ]
+        commands = [inference, ["omnisteval", *given]] if self.choice else [["omnisteval", *given]]
+        return [shlex.join(command) for command in commands]
 
     @property
     def streamed(self) -> bool:
@@ -85,12 +93,6 @@ class EvalRun:
     def recorded(self) -> dict[str, Any]:
         """The signature of its stream, by this call or an earlier one."""
         return _read(self.files.finished) or self.signature
-
-    def scorer_settings(self) -> dict[str, Any]:
-        """Return the YAML that the scorers join units by; a default where the log holds text."""
-        if not self.files.config.is_file():
-            return {"detokenizer_type": "simuleval"}
-        return dict(yaml.safe_load(self.files.config.read_text(encoding="utf-8")))
 
     def signed(self, signature: Any) -> bool:
         """Whether a signature says the same, wherever its talks were streamed."""
@@ -109,6 +111,7 @@ def plan(
     devset: Path,
     output: Path,
     paced: bool = False,
+    live: bool = True,
 ) -> list[EvalRun]:
     """Check everything that needs no model; return a run for every target and configuration."""
     codes = tuple(dict.fromkeys(language(name).code for name in targets))
@@ -120,7 +123,7 @@ def plan(
     latency = f"CA as Simulstream defines it (backlog not counted); {clock}"
     runs = []
     for config, name in zip(configs, names, strict=True):
-        choice = choose_agent(agent, config, overrides, source, codes, devset / CONTEXTS)
+        choice = choose_agent(agent, config, overrides, source, codes, devset / CONTEXTS, live)
         spoken = choice.config.source_language if choice.config else language(source or "en").code
         if choice.config is None:
             locate_tokenizer(choice.raw, config or agent)
@@ -221,8 +224,7 @@ def _last_s(instance: Mapping[str, Any], key: str) -> float:
 
 def _scorer_settings(config: Path, target: str, log: Log) -> str:
     """Return the YAML that the scorers join the units of a log by."""
-    unit = language(target).latency_unit
-    settings: dict[str, Any] = {"detokenizer_type": "simuleval", "latency_unit": unit}
+    settings: dict[str, Any] = {**scorer_settings(target)}
     if config.is_file():
         settings = yaml.safe_load(config.read_text(encoding="utf-8"))
         if not isinstance(settings, dict):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import io
-import logging
 import re
 import warnings
 from collections.abc import Mapping, Sequence
 from itertools import cycle
-from pathlib import Path
 from typing import Any
 
 from alignatt_agent.evaluation.latency import REGIMES
@@ -18,14 +16,12 @@ from alignatt_agent.evaluation.wer import TailErrors
 from alignatt_agent.types import AlignAttError, Word
 from alignatt_agent.types.stopwatch import STAGES
 
-LOGGER = logging.getLogger(__name__)
-
 BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, YELLOW, GREY = COLORS = (
     "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#F0E442", "#555555",
 )  # fmt: skip
 """The colors of Okabe and Ito, distinct for color-blind readers, and a gray."""
 
-_FONTS = ["DejaVu Sans", "Noto Sans CJK SC", "Noto Sans SC", "WenQuanYi Zen Hei", "SimHei"]
+FONTS = ["DejaVu Sans", "Noto Sans CJK SC", "Noto Sans SC", "WenQuanYi Zen Hei", "SimHei"]
 """Fallbacks, in order, for glyphs that a font lacks."""
 
 _STYLE = {
@@ -53,29 +49,9 @@ def pyplot() -> Any:
     from matplotlib import font_manager, pyplot
 
     known = {font.name for font in font_manager.fontManager.ttflist}
-    pyplot.rcParams["font.family"] = [name for name in _FONTS if name in known] or ["sans-serif"]
+    pyplot.rcParams["font.family"] = [name for name in FONTS if name in known] or ["sans-serif"]
     pyplot.rcParams.update(_STYLE)
     return pyplot
-
-
-def save(plt: Any, figure: Any, stem: Path) -> list[Path]:
-    """Write a figure as PNG and SVG, close it, and return the files."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for path in paths:
-            # No date: equal figures must be equal files.
-            metadata = {"Date": None} if path.suffix == ".svg" else None
-            figure.savefig(path, metadata=metadata)
-    plt.close(figure)
-    if any("missing from font" in str(warning.message) for warning in caught):
-        LOGGER.warning(
-            "%s has boxes in place of some characters: no installed font has them; install one "
-            "of %s, or open the SVG where such a font is installed",
-            *(paths[0], ", ".join(_FONTS[1:])),
-        )
-    return paths
 
 
 def tail_error_plot(errors: TailErrors) -> str:

@@ -101,8 +101,8 @@ def score_run(run: EvalRun, only_official: bool = False) -> Result:
     if run.scored:
         return read_result(run.files.folder)
     log = run.log or parse_log(run.files.metrics)
-    unit, joined = language(run.target).latency_unit, joined_pieces(run.scorer_settings())
-    for warning in refuse(log, run.devset, unit, joined):
+    joined = joined_pieces(run.files.config)
+    for warning in refuse(log, run.devset, language(run.target).latency_unit, joined):
         print(f"simulstream-eval: {run.label}: warning: {warning}", file=sys.stderr)
     scores = score(run.files, run.devset, run.target, log)
     measured = {} if only_official else measure(run.files, run.devset, run.target, scores, log)
@@ -117,8 +117,7 @@ def add_comet(
     """Score runs that lack a score of the model, in one process, and write ``scores.json``."""
     name = checkpoint(model)
     waiting = [run for run, item in scored if item.measured.get("comet", {}).get("model") != name]
-    runs = [(run.files, run.devset, run.source, run.target) for run in waiting]
-    sections = iter(comet_sections(runs, model, python))
+    sections = iter(comet_sections(waiting, model, python))
     found = []
     for run, result in scored:
         if run in waiting:

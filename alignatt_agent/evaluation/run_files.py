@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
+import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 class InFolder:
@@ -50,14 +51,8 @@ class RunFiles:
             if isinstance(file, InFolder) and self.folder / file.name not in keep:
                 (self.folder / file.name).unlink(missing_ok=True)
 
-    def inference_command(self, target: str, source: str) -> str:
-        """Return the equivalent command of the official harness."""
-        return shlex.join(
-            [
-                "simulstream_inference",
-                *("--speech-processor-config", str(self.config)),
-                *("--wav-list-file", str(self.wavs)),
-                *("--tgt-lang", target, "--src-lang", source),
-                *("--metrics-log-file", str(self.metrics)),
-            ]
-        )
+
+def write_json(path: Path, content: Any) -> None:
+    """Write figures that are kept; a ``ValueError`` reports NaN."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    path.write_text(f"{text}\n", encoding="utf-8")

@@ -18,9 +18,9 @@ from typing import Any, Literal
 
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.evaluation.latency import regime_of, to_spare_ms
+from alignatt_agent.evaluation.latency import regime_of
 from alignatt_agent.evaluation.log import Format, Log
-from alignatt_agent.evaluation.run_files import RunFiles
+from alignatt_agent.evaluation.run_files import RunFiles, write_json
 from alignatt_agent.types import AlignAttError
 
 _TSV_NAMES = {
@@ -52,8 +52,8 @@ class Scores:
     bleu: float
     chrf: float
     longyaal_cu_ms: float
-    longyaal_ca_ms: float | None
-    rtf: float | None
+    longyaal_ca_ms: float | None = None
+    rtf: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +72,14 @@ class Result:
     @property
     def regime(self) -> str:
         """Latency regime of the shared task, and the distance to its end."""
-        cu_ms = self.scores.longyaal_cu_ms
-        found, margin = regime_of(cu_ms), to_spare_ms(cu_ms)
-        if found is None:
-            return f"outside by {-margin:.0f} ms"
-        return f"{found.name}, {margin:.0f} ms to spare"
+        name, margin = regime_of(self.scores.longyaal_cu_ms)
+        return f"outside by {-margin:.0f} ms" if margin < 0 else f"{name}, {margin:.0f} ms to spare"
 
 
 def write_result(result: Result, files: RunFiles) -> None:
     """Write ``scores.json``: scores, what else was measured, and the signature."""
     content = {**asdict(result.scores), **result.measured, "signature": dict(result.signature)}
-    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-    files.scores.write_text(text + "\n", encoding="utf-8")
+    write_json(files.scores, content)
 
 
 def read_result(folder: Path) -> Result:
@@ -93,7 +89,7 @@ def read_result(folder: Path) -> Result:
         scores = Scores(**{field.name: content.pop(field.name) for field in fields(Scores)})
         signature = content.pop("signature")
         return Result(signature["config"], signature["target"], scores, content, signature)
-    except KeyError as error:
+    except (KeyError, TypeError) as error:
         raise ScoringError(f"{RunFiles(folder).scores} is not complete: {error!r}") from None
 
 
@@ -141,6 +137,8 @@ def _read(path: Path, fix: str) -> dict[str, Any]:
         raise ScoringError(f"{path} does not exist: {fix}") from None
     except json.JSONDecodeError as error:
         raise ScoringError(f"{path} is not complete: {error!r}") from None
+    if not isinstance(content, dict):
+        raise ScoringError(f"{path} is not complete: it holds {type(content).__name__}")
     return content
 
 
@@ -149,7 +147,6 @@ def omnisteval_arguments(
     devset: DevSet,
     target: str,
     hypothesis_format: Format | Literal["text"] = "simulstream",
-    references: Path | None = None,
     hypothesis: Path | None = None,
     config: Path | None = None,
     cumulative: bool = False,
@@ -161,7 +158,7 @@ def omnisteval_arguments(
     return [
         "longform",
         *("--speech_segmentation", str(devset.segmentation)),
-        *("--ref_sentences_file", str(references or devset.references[target])),
+        *("--ref_sentences_file", str(devset.references[target])),
         *("--hypothesis_file", str(hypothesis or files.metrics)),
         *("--hypothesis_format", hypothesis_format),
         *(configured if hypothesis_format == "simulstream" else []),
@@ -170,14 +167,6 @@ def omnisteval_arguments(
         *("--bleu_tokenizer", bleu_tokenizer(target)),
         *("--output_folder", str(files.folder)),
     ]
-
-
-def omnisteval_command(
-    files: RunFiles, devset: DevSet, target: str, form: Format, cumulative: bool = False
-) -> str:
-    """Return the equivalent shell command."""
-    arguments = omnisteval_arguments(files, devset, target, form, cumulative=cumulative)
-    return shlex.join(["omnisteval", *arguments])
 
 
 def check_scorer(targets: Sequence[str]) -> None:
@@ -203,13 +192,8 @@ def score(files: RunFiles, devset: DevSet, target: str, log: Log) -> Scores:
         if not math.isfinite(value):
             raise ScoringError(f"{files.folder}: {name} is {value}: the output cannot be scored")
     audio_s = sum(talk.audio_s for talk in log.talks)
-    return Scores(
-        bleu=numbers["bleu"],
-        chrf=numbers["chrf"],
-        longyaal_cu_ms=numbers["longyaal_cu_ms"],
-        longyaal_ca_ms=numbers.get("longyaal_ca_ms"),
-        rtf=round(sum(talk.computation_s for talk in log.talks) / audio_s, 4) if audio_s else None,
-    )
+    rtf = round(sum(talk.computation_s for talk in log.talks) / audio_s, 4) if audio_s else None
+    return Scores(**numbers, rtf=rtf)
 
 
 def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
@@ -255,6 +239,11 @@ def stream_laal(files: RunFiles, devset: DevSet, target: str) -> dict[str, float
         raise ScoringError(f"StreamLAAL failed (exit status {result.returncode}):\n{tail}")
     ideal, aware = (1000 * float(text) for text in found.groups())
     return {"stream_laal_cu_ms": round(ideal, 4), "stream_laal_ca_ms": round(aware, 4)}
+
+
+def scorer_settings(target: str) -> dict[str, str]:
+    """Return the YAML by which scorers join units that are whole words or single characters."""
+    return {"detokenizer_type": "simuleval", "latency_unit": language(target).latency_unit}
 
 
 def bleu_tokenizer(target: str) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from alignatt_agent.evaluation.plan import EvalRun
+from alignatt_agent.evaluation.run_files import write_json
 
 LOGGER = logging.getLogger(__name__)
 
@@ -53,13 +52,7 @@ def stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None:
         except Exception:
             LOGGER.exception("the run of %s failed", run.label)
             raise
-    finish(run, run.signature)
-
-
-def finish(run: EvalRun, signature: Mapping[str, Any]) -> None:
-    """Write the signature of a run that was streamed to its end."""
-    text = json.dumps(signature, indent=2, ensure_ascii=False)
-    run.files.finished.write_text(text + "\n", encoding="utf-8")
+    write_json(run.files.finished, run.signature)
 
 
 def announce(runs: Sequence[EvalRun]) -> None:

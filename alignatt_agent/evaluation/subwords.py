@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import find_files
 from alignatt_agent.evaluation.detokenizer import load_tokenizer
@@ -46,8 +48,11 @@ def kind_of_pieces(units: Sequence[str]) -> tuple[str, str] | None:
     return None
 
 
-def joined_pieces(settings: Mapping[str, Any]) -> Sequence[str]:
-    """Return which kinds of pieces an evaluation YAML joins."""
+def joined_pieces(config: Path) -> Sequence[str]:
+    """Return which kinds of pieces an evaluation YAML joins; none where there is no such file."""
+    if not config.is_file():
+        return ()
+    settings = yaml.safe_load(config.read_text(encoding="utf-8"))
     if settings.get("detokenizer_type") != "simuleval":
         return tuple(MARKS)
     return (SENTENCEPIECE,) if settings.get("latency_unit") == "spm" else ()

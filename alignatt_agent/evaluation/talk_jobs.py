@@ -21,8 +21,8 @@ from alignatt_agent.config.machine import device
 from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.evaluation.devset import Talk
 from alignatt_agent.evaluation.plan import ASKED, DEVICES, EvalRun
-from alignatt_agent.evaluation.run_files import RunFiles
-from alignatt_agent.evaluation.stream import announce, finish, prepare, report_failure, stream
+from alignatt_agent.evaluation.run_files import RunFiles, write_json
+from alignatt_agent.evaluation.stream import announce, prepare, report_failure, stream
 
 LOGS = ("metrics", "records", "clock", "log")
 """Files of ``RunFiles`` that streaming writes."""
@@ -99,7 +99,9 @@ def stream_talks(
             for count, (job, result) in enumerate(runner.results(jobs), 1):
                 run, talk = missing[job.name]
                 done[run.label][talk.name] = result
-                _keep(run, result)
+                with run.files.parts.open("a", encoding="utf-8") as stream:
+                    line = {"signature": run.signature, **asdict(result)}
+                    stream.write(json.dumps(line, ensure_ascii=False) + "\n")
                 bar.set_postfix_str(f"{count}/{len(jobs)} talks, {job.name}", refresh=False)
                 bar.update(min(talk.seconds, seconds - bar.n))
         except JobFailedError as error:
@@ -112,12 +114,6 @@ def stream_talks(
             for run in runs:
                 if len(done[run.label]) == len(run.devset.talks):
                     _put_together(run, done[run.label])
-
-
-def _keep(run: EvalRun, result: TalkResult) -> None:
-    with run.files.parts.open("a", encoding="utf-8") as stream:
-        line = {"signature": run.signature, **asdict(result)}
-        stream.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 def _streamed_before(run: EvalRun) -> dict[str, TalkResult]:
@@ -150,7 +146,7 @@ def _put_together(run: EvalRun, results: Mapping[str, TalkResult]) -> None:
     models = {role: _joined(x.models.get(role, name) for x in done) for role, name in asked.items()}
     if models != asked:
         signature |= {"models": models, ASKED: {"models": asked}}
-    finish(run, signature)
+    write_json(run.files.finished, signature)
     run.files.parts.unlink(missing_ok=True)
 
 

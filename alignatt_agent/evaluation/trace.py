@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from alignatt_agent.types import (
     Decision,
@@ -30,16 +30,9 @@ class TalkStep(Step):
 class Recorder:
     """Observes an agent (``AlignAttAgent.observer``) and writes one line per chunk of ``talk``."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
         self.talk = ""
-
-    def __enter__(self) -> Recorder:
-        self._file = self._path.open("w", encoding="utf-8")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
 
     def __call__(self, step: Step) -> None:
         """Write one chunk."""

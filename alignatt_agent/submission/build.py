@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from alignatt_agent.config.agent_config import AgentConfig
+from alignatt_agent.config.agent_config import AgentConfig, load_config
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.sections import CONTEXTS
 from alignatt_agent.evaluation.agent_choice import load_with_contexts
@@ -72,7 +70,6 @@ def build_bundle(
     devset: Path | None,
     team: str,
     contact: str,
-    progress: bool = False,
 ) -> int:
     """Build a bundle and return its number of files; an earlier one in the folder is replaced.
 
@@ -118,7 +115,7 @@ def build_bundle(
     bundle.facts.write_text(facts.model_dump_json(indent=2) + "\n", encoding="utf-8")
     write_readmes(bundle, facts, scores, loaded)
     write_image(bundle, configs)
-    return write_checksums(bundle, progress)
+    return write_checksums(bundle)
 
 
 def _read_run(
@@ -126,8 +123,7 @@ def _read_run(
 ) -> tuple[AgentConfig, dict[str, Any]]:
     """Return the resolved configuration and the scores of one target of a run."""
     scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
-    raw = yaml.safe_load((folder / "agent.yaml").read_text(encoding="utf-8"))
-    used = AgentConfig.parse(raw, str(folder / "agent.yaml"))
+    used = load_config(str(folder / "agent.yaml"))
     signed = scores.get("signature", {}).get("config_sha256")
     if not used.digest() == config.digest() == signed:
         raise SubmissionError(

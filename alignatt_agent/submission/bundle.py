@@ -21,9 +21,9 @@ from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, Validat
 from tqdm import tqdm
 
 from alignatt_agent.config.agent_config import ConfigError
-from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.evaluation.run_files import InFolder, RunFiles
+from alignatt_agent.evaluation.score import scorer_settings
 from alignatt_agent.types import AlignAttError
 
 RUN_FILES = (
@@ -152,19 +152,19 @@ def read_facts(bundle: Bundle) -> Facts:
         raise SubmissionError(f"{bundle.facts} is not valid: {error}") from None
 
 
-def checksums(bundle: Bundle, progress: bool = False) -> dict[str, str]:
+def checksums(bundle: Bundle) -> dict[str, str]:
     """Return the SHA-256 of every file but ``SHA256SUMS`` itself, by its path in the bundle."""
     files = sorted(p for p in bundle.root.rglob("*") if p.is_file() and p != bundle.sums)
     found: dict[str, str] = {}
-    for path in tqdm(files, "checksums", disable=not progress, leave=False):
+    for path in tqdm(files, "checksums", leave=False):
         with path.open("rb") as stream:
             found[bundle.where(path)] = hashlib.file_digest(stream, "sha256").hexdigest()
     return found
 
 
-def write_checksums(bundle: Bundle, progress: bool = False) -> int:
+def write_checksums(bundle: Bundle) -> int:
     """Write the checksums as ``sha256sum -c`` reads them; returns how many there are."""
-    found = checksums(bundle, progress)
+    found = checksums(bundle)
     lines = [f"{digest}  {name}\n" for name, digest in found.items()]
     bundle.sums.write_text("".join(lines), encoding="utf-8")
     return len(lines)
@@ -172,23 +172,15 @@ def write_checksums(bundle: Bundle, progress: bool = False) -> int:
 
 def proxy_yaml(target: str, hostname: str = "localhost", port: int = PORT) -> str:
     """Return the configuration of the organizers' ``simulstream_inference``."""
-    content = {"type": PROXY_CLASS, "hostname": hostname, "port": port, **scorer_keys(target)}
-    return "# For simulstream_inference: sends the audio to the container.\n" + yaml.safe_dump(
-        content, sort_keys=False
-    )
+    content = {"type": PROXY_CLASS, "hostname": hostname, "port": port, **scorer_settings(target)}
+    note = "# For simulstream_inference: sends the audio to the container.\n"
+    return note + yaml.safe_dump(content, sort_keys=False)
 
 
 def evaluation_yaml(target: str) -> str:
     """Return the keys that the scorers read; Simulstream's proxy configuration lacks them."""
-    return (
-        "# For the scorers (omnisteval --simulstream_config_file): how units are joined.\n"
-        + yaml.safe_dump(scorer_keys(target), sort_keys=False)
-    )
-
-
-def scorer_keys(target: str) -> dict[str, str]:
-    """Keys that decide how a log is scored."""
-    return {"detokenizer_type": "simuleval", "latency_unit": language(target).latency_unit}
+    note = "# For the scorers (omnisteval --simulstream_config_file): how units are joined.\n"
+    return note + yaml.safe_dump(scorer_settings(target), sort_keys=False)
 
 
 def read_server(path: Path) -> dict[str, Any]:

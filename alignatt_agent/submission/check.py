@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import tempfile
@@ -10,20 +9,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import yaml
 from tabulate import tabulate
 from tqdm import tqdm
 
-from alignatt_agent.config.agent_config import AgentConfig, ConfigError
+from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.check_log import Finding, check_log, refuse
 from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
 from alignatt_agent.evaluation.latency import REGIMES, regime_of
 from alignatt_agent.evaluation.log import Log, LogError, parse_log
 from alignatt_agent.evaluation.run_files import RunFiles
-from alignatt_agent.evaluation.score import Scores, ScoringError, score
+from alignatt_agent.evaluation.score import Result, Scores, ScoringError, read_result, score
 from alignatt_agent.submission.bundle import (
     SYSTEM_FILES,
     Bundle,
@@ -33,7 +30,6 @@ from alignatt_agent.submission.bundle import (
     checksums,
     read_facts,
 )
-from alignatt_agent.submission.language_id import wrong_language
 from alignatt_agent.submission.versions import (
     AGAIN,
     BUILD_AGAIN,
@@ -82,13 +78,13 @@ class Report:
         return f"{table}\n\n{note}\n"
 
 
-def check_bundle(root: Path, rescoring: bool = True, progress: bool = False) -> Report:
+def check_bundle(root: Path, rescoring: bool = True) -> Report:
     """Check a bundle; to score its logs again (``rescoring``) takes most of the time."""
     bundle = Bundle(root)
     facts = read_facts(bundle)
     report = Report()
     found = report.findings
-    found += _check_sums(bundle, progress)
+    found += _check_sums(bundle)
     devset: DevSet | None = None
     try:
         targets = sorted({name.target for name in facts.systems})
@@ -96,11 +92,12 @@ def check_bundle(root: Path, rescoring: bool = True, progress: bool = False) -> 
     except DevSetError as error:
         fix = "build the bundle again from the dev set that was streamed"
         found.append(Finding("devset", bundle.where(bundle.devset), str(error), fix))
-    with tqdm(facts.systems, "systems", unit="system", disable=not progress, leave=False) as bar:
+    with tqdm(facts.systems, "systems", unit="system", leave=False) as bar:
         for name in bar:
             bar.set_postfix_str(str(name))
-            missing = list(_missing_files(bundle, name))
-            found += missing
+            files = [bundle.system(name).folder / item for item in SYSTEM_FILES]
+            missing = [bundle.where(path) for path in files if not path.is_file()]
+            found += [Finding("files", at, "the file is missing", BUILD_AGAIN) for at in missing]
             if not missing:
                 _check_system(report, bundle, name, facts, devset, rescoring)
     return report
@@ -117,20 +114,18 @@ def _check_system(
     files, found = bundle.system(name), report.findings
     where, scores_at = bundle.where(files.metrics), bundle.where(files.scores)
     config_at = bundle.where(files.config)
+    claimed: Result | None = None
     try:
-        claimed = json.loads(files.scores.read_text(encoding="utf-8"))
-        signature: Mapping[str, Any] = dict(claimed["signature"])
-    except (ValueError, TypeError, KeyError) as error:
-        message = f"no JSON object with a signature ({type(error).__name__}: {error})"
+        claimed = read_result(files.folder)
+    except ScoringError as error:
         fix = "hand in scores.json as simulstream-eval wrote it"
-        found.append(Finding("scores", scores_at, message, fix))
-        claimed, signature = {}, {}
+        found.append(Finding("scores", scores_at, str(error), fix))
+    signature = claimed.signature if claimed else {}
     config: AgentConfig | None = None
     try:
-        raw = yaml.safe_load(files.config.read_text(encoding="utf-8"))
-        config = AgentConfig.parse(raw if isinstance(raw, dict) else {}, config_at)
+        config = load_config(str(files.config))
         found += check_config(config_at, config, signature)
-    except (ConfigError, yaml.YAMLError) as error:
+    except ConfigError as error:
         found.append(Finding("config", config_at, str(error), AGAIN))
     if signature and devset is not None:
         found += check_versions(bundle, scores_at, signature, devset, name.target)
@@ -142,7 +137,7 @@ def _check_system(
     if devset is not None:
         found += _check_language(log, where, name.target, bundle)
     report.tokens[name] = sum(len(talk.tokens) for talk in log.talks)
-    latency = claimed.get("longyaal_cu_ms")
+    latency = claimed.scores.longyaal_cu_ms if claimed else None
     if rescoring and devset is not None:
         try:
             scores = report.scores[name] = _rescore(files, log, devset, name.target)
@@ -150,7 +145,7 @@ def _check_system(
             fix = "repair what is reported about the log; OmniSTEval has to read it"
             found.append(Finding("scores", where, f"the log cannot be scored: {error}", fix))
             return
-        found += _compare(where, claimed, scores)
+        found += _compare(where, claimed.scores if claimed else None, scores)
         latency = scores.longyaal_cu_ms
     if isinstance(latency, int | float):
         found += check_regime(where, name.regime, latency)
@@ -170,10 +165,10 @@ def _rescore(files: SystemFiles, log: Log, devset: DevSet, target: str) -> Score
             raise ScoringError(str(error).replace(f"{folder}/", "")) from None
 
 
-def _compare(where: str, claimed: Mapping[str, Any], scores: Scores) -> Iterator[Finding]:
+def _compare(where: str, claimed: Scores | None, scores: Scores) -> Iterator[Finding]:
     fix = "hand in the log that was scored, or score it again and build again"
     for key in COMPARED:
-        said, found = claimed.get(key), getattr(scores, key)
+        said, found = getattr(claimed, key, None), getattr(scores, key)
         if not isinstance(said, int | float) or not math.isclose(said, found, abs_tol=TOLERANCE):
             message = f"{key} is {said} in scores.json, but the log scores {found}"
             yield Finding("scores", where, message, fix)
@@ -187,11 +182,11 @@ def check_regime(where: str, regime: str, longyaal_cu_ms: float) -> Iterator[Fin
         return
     seconds = longyaal_cu_ms / 1000
     message = f"LongYAAL CU is {seconds:.3f} s, outside {declared} by {-margin / 1000:.3f} s"
-    actual = regime_of(longyaal_cu_ms)
+    actual, _ = regime_of(longyaal_cu_ms)
     if longyaal_cu_ms < 0:
         fix = "output precedes the speech: raise speech.hold_back_ms or speech.min_start_s"
-    elif actual is not None:
-        fix = f"submit it to the regime {actual.name}, or change chunk_ms and speech.hold_back_ms"
+    elif actual in REGIMES:
+        fix = f"submit it to the regime {actual}, or change chunk_ms and speech.hold_back_ms"
     else:
         fix = "lower chunk_ms, speech.hold_back_ms or speech.min_start_s and run the dev set again"
     yield Finding("regime", where, message, fix)
@@ -212,7 +207,40 @@ def _check_language(log: Log, where: str, target: str, bundle: Bundle) -> Iterat
         yield Finding("direction", where, f"the output is not {target}: {problem}", fix)
 
 
-def _check_sums(bundle: Bundle, progress: bool) -> Iterator[Finding]:
+def wrong_language(text: str, target: str, samples: Mapping[str, str]) -> str | None:
+    """Say why the output ``text`` cannot be in the language ``target``, or return ``None``.
+
+    ``samples`` are texts of known languages by code: the references of the dev set. Texts in
+    different scripts share no trigram.
+    """
+    if not any(map(str.isalpha, text)):
+        return "there is not a single letter in it"
+    if target not in samples:
+        return None
+    found = _trigrams(text)
+    scores = {code: _cosine(found, _trigrams(sample)) for code, sample in samples.items()}
+    nearest = max(scores, key=lambda code: scores[code])
+    name = language(target).name
+    if scores[nearest] > scores[target]:
+        return (
+            f"its letters resemble the {language(nearest).name} text of the dev set "
+            f"({scores[nearest]:.2f}), not the {name} one ({scores[target]:.2f})"
+        )
+    return None if scores[target] else f"it has no three letters of the dev set's {name} text"
+
+
+def _cosine(left: Counter[str], right: Counter[str]) -> float:
+    dot = sum(count * right[gram] for gram, count in left.items())
+    norm = math.hypot(*left.values()) * math.hypot(*right.values())
+    return dot / norm if norm else 0.0
+
+
+def _trigrams(text: str) -> Counter[str]:
+    padded = f" {' '.join(text.lower().split())} "
+    return Counter(padded[i : i + 3] for i in range(len(padded) - 2))
+
+
+def _check_sums(bundle: Bundle) -> Iterator[Finding]:
     fix = "restore the file from the bundle that was built, or build the bundle again"
     if not bundle.sums.is_file():
         yield Finding("checksum", bundle.sums.name, "the file is missing", fix)
@@ -225,7 +253,7 @@ def _check_sums(bundle: Bundle, progress: bool) -> Iterator[Finding]:
             yield Finding("checksum", bundle.sums.name, message, fix)
         else:
             expected[name] = digest
-    found = checksums(bundle, progress)
+    found = checksums(bundle)
     for name in sorted(expected.keys() | found.keys()):
         if name not in found:
             yield Finding("checksum", name, "listed in SHA256SUMS but missing", fix)
@@ -237,10 +265,3 @@ def _check_sums(bundle: Bundle, progress: bool) -> Iterator[Finding]:
                 f"changed: its SHA-256 is {found[name][:12]}…, expected {expected[name][:12]}…"
             )
             yield Finding("checksum", name, message, fix)
-
-
-def _missing_files(bundle: Bundle, name: SystemName) -> Iterator[Finding]:
-    folder = bundle.system(name).folder
-    for path in (folder / item for item in SYSTEM_FILES):
-        if not path.is_file():
-            yield Finding("files", bundle.where(path), "the file is missing", BUILD_AGAIN)

@@ -109,7 +109,6 @@ def _build(arguments: Namespace) -> int:
         arguments.devset,
         arguments.team,
         arguments.contact,
-        progress=True,
     )
     print(f"built {arguments.output}: {files} files", flush=True)
     return 0 if arguments.no_check else _report(arguments.output, rescoring=True)
@@ -118,7 +117,7 @@ def _build(arguments: Namespace) -> int:
 def _report(root: Path, rescoring: bool) -> int:
     from alignatt_agent.submission.check import check_bundle
 
-    report = check_bundle(root, rescoring, progress=True)
+    report = check_bundle(root, rescoring)
     print(report.text(root))
     return 1 if report.findings else 0
 

@@ -24,9 +24,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import yaml
-
-from alignatt_agent.config.agent_config import AgentConfig, ConfigError
+from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.checkpoints import CheckpointError
 from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.submission.bundle import SERVER_MODULE, read_server
@@ -52,8 +50,7 @@ def server_command(root: Path, system: str | None, server: Path | None = None) -
         asked = f"no system named {system!r}" if system else "which system?"
         raise ConfigError(f"{asked} {folder} has: {', '.join(known) or 'none'}")
     agent = folder / f"{system}.yaml"
-    raw = yaml.safe_load(agent.read_text(encoding="utf-8"))
-    config = AgentConfig.parse(raw if isinstance(raw, dict) else {}, str(agent))
+    config = load_config(str(agent))
     if config.target_language is None:
         raise ConfigError(
             f"{agent} has no target_language: set it, so that a session which the server cleared "
@@ -112,14 +109,14 @@ def _check_port(hostname: str, port: int, settings: Path) -> None:
             ) from None
 
 
-def check_health(hostname: str, port: int, timeout_s: float = 5.0) -> None:
+def check_health(hostname: str, port: int) -> None:
     """Ask the server for a sign of life, in a way that takes no processor from a client.
 
     Its port opens when the engines are loaded. There is no route for this; any request about a
     new session would take one of the processors until the ``ttl`` is over, except this one.
     """
     # http.client, unlike urllib, ignores the proxies of the environment.
-    connection = http.client.HTTPConnection(hostname, port, timeout=timeout_s)
+    connection = http.client.HTTPConnection(hostname, port, timeout=5.0)
     try:
         body = json.dumps({"session_id": PROBE})
         connection.request("POST", "/clear", body, {"Content-Type": "application/json"})

@@ -19,11 +19,11 @@ from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.machine import versions
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.engine.memory_plan import resolve
-from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.evaluation.plan import EvalRun
 from alignatt_agent.evaluation.talk_jobs import TalkResult, stream_talk
 from alignatt_agent.types.engines import Readout
 from lab.curves.engine_cache import cached
+from lab.curves.timed_cache import TimedCache
 
 StartEngines = Callable[[ModelsConfig, Sequence[tuple[int, int]]], Engines]
 
@@ -41,7 +41,7 @@ class EngineSetup:
 class CachedAgent(AlignAttAgent):
     """Streams on the engines that ``open`` put behind a cache, whatever a configuration names."""
 
-    cache: ClassVar[ResultCache | None] = None
+    cache: ClassVar[TimedCache | None] = None
     _cached: ClassVar[Engines | None] = None
     _folder: ClassVar[tempfile.TemporaryDirectory[str] | None] = None
 
@@ -53,7 +53,7 @@ class CachedAgent(AlignAttAgent):
             if path is None:
                 cls._folder = tempfile.TemporaryDirectory(prefix="alignatt-cache-")
                 path = Path(cls._folder.name) / "cache.sqlite"
-            cls.cache = ResultCache(path)
+            cls.cache = TimedCache(path)
         heads = sorted({head for readout in setup.readouts for head in readout.heads})
         resolved, known = resolve(setup.config), versions()
         models = resolved.checkpoints
@@ -92,7 +92,7 @@ def stream_cached(setup: EngineSetup, run: EvalRun, recording: bytes) -> TalkRes
 
 
 @contextmanager
-def _engine_seconds(cache: ResultCache) -> Iterator[None]:
+def _engine_seconds(cache: TimedCache) -> Iterator[None]:
     """Log as computation time what results took when they were computed; Python's is left out."""
     before = cache.spent
 

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from alignatt_agent.cascade.loading import Engines
-from alignatt_agent.evaluation.cache import ResultCache, key_of
+from alignatt_agent.evaluation.cache import key_of
 from alignatt_agent.types import AttentionRows, Draft, FloatArray, Prompt, Transcript
 from alignatt_agent.types.engines import AlignedItem, Gate, Readout, TranslationEngine
+from lab.curves.timed_cache import TimedCache
 
 # A pickle names its class, but not the fields: results of an older form must not be used.
 _SPEECH_FORM = repr([(kind, kind.__slots__) for kind in (AlignedItem, Transcript)])
@@ -24,7 +25,7 @@ _DRAFT_FORM = repr([(kind, kind.__slots__) for kind in (AttentionRows, Draft)])
 
 
 def cached(
-    engines: Engines, cache: ResultCache, names: Mapping[str, str], shared: Sequence[Readout] = ()
+    engines: Engines, cache: TimedCache, names: Mapping[str, str], shared: Sequence[Readout] = ()
 ) -> Engines:
     """Put ``engines`` behind ``cache``."""
     return replace(
@@ -38,7 +39,7 @@ def cached(
 class CachedSpeech:
     """A recognizer or aligner that does the same work once."""
 
-    def __init__(self, engine: Any, cache: ResultCache, name: str = "") -> None:
+    def __init__(self, engine: Any, cache: TimedCache, name: str = "") -> None:
         self._engine, self._cache, self._name = engine, cache, name
 
     def transcribe(
@@ -62,7 +63,7 @@ class CachedDrafts:
     def __init__(
         self,
         engine: TranslationEngine,
-        cache: ResultCache,
+        cache: TimedCache,
         name: str,
         shared: Sequence[Readout] = (),
     ) -> None:

@@ -21,11 +21,11 @@ from alignatt_agent.evaluation.plots import (
     VERMILION,
     YELLOW,
     pyplot,
-    save,
 )
 from alignatt_agent.evaluation.statistics import LEVEL
 from lab.curves.grid import curve_names
 from lab.curves.pareto import LATENCIES, QUALITIES, Resampled, front
+from lab.figures import save
 
 _COLORS = (BLUE, SKY, PURPLE, GREEN, VERMILION, ORANGE, YELLOW, GREY)
 _MARKERS = "os^DXPhv<>"

@@ -17,9 +17,9 @@ from alignatt_agent.evaluation.plots import (
     YELLOW,
     FigureError,
     pyplot,
-    save,
 )
 from lab.explain.reconstruction import PROVENANCE, Reconstruction
+from lab.figures import save
 
 _PALE = "#B8B8B8"
 _SOURCE_COLORS = (BLUE, ORANGE, _PALE, SKY)

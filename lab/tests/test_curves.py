@@ -11,7 +11,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, DebugConfig, load_config
 from alignatt_agent.config.head_sets import load_head_set
-from alignatt_agent.evaluation.cache import ResultCache, key_of
+from alignatt_agent.evaluation.cache import key_of
 from alignatt_agent.types import Draft, Prompt
 from alignatt_agent.types.engines import Gate, Readout
 from lab.curves.engine_cache import CachedDrafts
@@ -19,6 +19,7 @@ from lab.curves.grid import ablations, curve_names, derived_head_set, sweep
 from lab.curves.pareto import BLOCK, Resampled, at_latency, compare, front
 from lab.curves.report import tables
 from lab.curves.segment_scores import SegmentScores
+from lab.curves.timed_cache import TimedCache
 from tests.fakes.models import make_rows
 
 PROMPT = Prompt((7, 7, 1, 2, 3), 2, (0, 1, 1))
@@ -43,7 +44,7 @@ class CountingEngine:
 
 @pytest.fixture
 def disk(tmp_path):
-    return ResultCache(tmp_path / "results.sqlite", clock=itertools.count(0, 2).__next__)
+    return TimedCache(tmp_path / "results.sqlite", clock=itertools.count(0, 2).__next__)
 
 
 # ------------------------------------------------------------------ results on disk
@@ -57,7 +58,7 @@ def test_results_are_computed_once_and_charged_the_same_seconds_every_time(disk,
         assert disk.spent == 2.0
     assert len(calls) == disk.computed == 1
     disk.close()
-    again = ResultCache(tmp_path / "results.sqlite")
+    again = TimedCache(tmp_path / "results.sqlite")
     assert again.get_or_compute(key_of("a"), pytest.fail) == b"value"
     assert again.spent == 2.0
 

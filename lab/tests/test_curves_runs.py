@@ -20,7 +20,6 @@ from alignatt_agent.cascade.loading import Engines
 from alignatt_agent.cluster.jobs import JobFailedError, job_runner
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.checkpoints import ROLES
-from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.evaluation.devset import DevSetError
 from alignatt_agent.evaluation.plan import plan
 from alignatt_agent.evaluation.score import ScoringError
@@ -32,6 +31,7 @@ from lab.curves.experiment import Study, conduct
 from lab.curves.grid import SINGLE, Point, ablations
 from lab.curves.report import tables
 from lab.curves.runs import runs_of, score_all, stream
+from lab.curves.timed_cache import TimedCache
 from tests.fakes import agent as fakes
 
 HELD = {"policy.name": "hold_n", "policy.n": 2, "chunk_ms": 500}
@@ -199,7 +199,7 @@ def test_a_run_made_from_something_else_is_repeated(world, change, repeated):
 
 def test_computation_is_what_the_engines_took_when_they_computed(world, monkeypatch):
     ticks = itertools.count(0, 3)
-    monkeypatch.setattr(cached_agent, "ResultCache", lambda path: ResultCache(path, ticks.__next__))
+    monkeypatch.setattr(cached_agent, "TimedCache", lambda path: TimedCache(path, ticks.__next__))
     planned = runs_in(world, "sweep", ["de"], POINTS[:1])
     stream_in(world, "sweep", planned)
     [log] = map(log_of, planned)

@@ -128,7 +128,7 @@ def test_the_estimate_is_on_the_high_side():
 
 @pytest.fixture
 def cache(tmp_path):
-    with ResultCache(tmp_path / "calibration.sqlite", batch=1) as cache:
+    with ResultCache(tmp_path / "calibration.sqlite") as cache:
         yield cache
 
 

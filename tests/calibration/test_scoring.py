@@ -125,7 +125,7 @@ def test_cumulative_hits_are_those_of_the_mean(seed):
 def run(tmp_path, reader, calibration, held_out, name="scores.sqlite", model="a", **layers):
     shape = {"num_layers": LAYERS, "layers": tuple(range(LAYERS)), **layers}
     loaded = Loaded(reader, None, num_heads=HEADS, max_context=100, engine="fake 1", **shape)
-    with ResultCache(tmp_path / name, batch=1) as cache:
+    with ResultCache(tmp_path / name) as cache:
         return score(loaded, calibration, held_out, cache, model, top_k=1)
 
 

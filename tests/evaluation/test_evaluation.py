@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 import yaml
 from simulstream.config import yaml_config
 from simulstream.metrics.readers import LogReader
 
+from alignatt_agent.config.agent_config import ConfigError
+from alignatt_agent.evaluation.agent_choice import choose_agent
 from tests.fakes import agent as fakes
 
 LANGUAGES = pytest.mark.parametrize(("target", "unit"), [("de", "word"), ("zh", "char")])
-
-
-def test_a_run_prints_a_table_and_the_official_commands(finished):
-    status, text, _ = finished.result
-    assert status == 0
-    folder = finished.root / "out" / "low" / "de"
-    commands = (
-        f"simulstream_inference --speech-processor-config {folder}/agent.yaml",
-        "omnisteval longform",
-    )
-    assert all(shown in text for shown in ("BLEU", *commands))
 
 
 @LANGUAGES
@@ -41,7 +30,8 @@ def test_log_round_trip_has_equal_unit_counts(finished, target, unit):
         units = list(text) if unit == "char" else text.split()
         assert len(units) == len(output.ideal_delays) == len(output.computational_aware_delays) > 0
         assert output.ideal_delays == sorted(output.ideal_delays)
-    tokens = [token for line in emissions(out / "metrics.jsonl") for token in line or ()]
+    lines = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
+    tokens = [token for line in lines for token in line.get("generated_tokens", ())]
     assert not any(char.isspace() for char in "".join(tokens))
 
 
@@ -62,45 +52,11 @@ def test_scores_are_complete_and_signed(finished, target, unit):
     assert all("sha256:" in model for model in signature["models"].values())
 
 
-def emissions(path):
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    return [line.get("generated_tokens") for line in lines]
-
-
-def test_resolved_configuration_runs_as_it_is(finished, tmp_path):
-    out = finished.root / "out" / "low" / "de"
-    command = [
-        *(sys.executable, "-m", "simulstream.inference"),
-        *("--speech-processor-config", str(out / "agent.yaml")),
-        *("--wav-list-file", str(out / "wavs.txt"), "--tgt-lang", "de", "--src-lang", "en"),
-        *("--metrics-log-file", str(tmp_path / "log.jsonl")),
-    ]
-    subprocess.run(command, check=True, capture_output=True)
-    assert emissions(tmp_path / "log.jsonl") == emissions(out / "metrics.jsonl")
-
-
-@pytest.fixture
-def call(capsys, tmp_path):
-    """Returns status and printed texts of the command; ``changes`` replace its usual options."""
-    usual = {"--agent": fakes.write_config(tmp_path), "--target": "de"}
-    usual |= {"--devset": fakes.write_devset(tmp_path / "devset"), "--output": tmp_path / "out"}
-
-    def call(changes=(), *more):
-        given = usual | dict(changes)
-        if "--config" in given:
-            del given["--agent"]
-        status = fakes.evaluate([*(str(item) for pair in given.items() for item in pair), *more])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return call
-
-
-def test_dry_run_loads_nothing(call, tmp_path):
-    status, text, _ = call((), "--dry-run")
+def test_dry_run_loads_nothing(call):
+    status, text, _ = call("--dry-run")
     assert status == 0
     assert "no model was loaded" in text
-    assert not (tmp_path / "out").exists()
+    assert not (call.root / "out").exists()
     assert fakes.FakeAgent.starts == 0
 
 
@@ -108,7 +64,6 @@ def test_dry_run_loads_nothing(call, tmp_path):
     ("arguments", "message"),
     [
         (("--agent", "alignat"), "entry point of simulstream.agents (alignatt4llm"),
-        (("--agent", "alignatt4llm"), "--config is missing"),
         (("--config", "micro-lo"), "did you mean micro-low?"),
         (("--set", "policy.nam=none"), "nearest known one is 'name'"),
         (("--set", "policy"), "expects KEY=VALUE"),
@@ -122,24 +77,21 @@ def test_dry_run_loads_nothing(call, tmp_path):
     ],
 )
 def test_nothing_starts_on_a_mistake(call, arguments, message):
-    status, _, error = call([arguments])
+    status, _, error = call(*arguments)
     assert status == 2
     assert message in error
     assert fakes.FakeAgent.starts == 0
 
 
-def test_missing_checkpoints_are_all_named_with_the_command(call, monkeypatch, tmp_path):
+def test_missing_and_incomplete_checkpoints_are_named(call, monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hf" / "hub"))
-    status, _, error = call({"--config": "iwslt26-low"})
+    status, _, error = call("--config", "iwslt26-low")
     assert status == 2
     models = ("Qwen/Qwen3-ASR-1.7B", "Qwen/Qwen3-ForcedAligner-0.6B", "google/gemma-4-E4B-it")
     for name in models:
         assert re.search(rf"alignatt fetch {name}@[0-9a-f]{{40}}\b", error)
-
-
-def test_incomplete_checkpoint_is_named(call, tmp_path):
-    (tmp_path / "checkpoints" / "asr" / "model.safetensors").unlink()
+    (call.root / "checkpoints" / "asr" / "model.safetensors").unlink()
     status, _, error = call()
     assert status == 2
     assert "asr" in error
@@ -147,9 +99,9 @@ def test_incomplete_checkpoint_is_named(call, tmp_path):
 
 
 def test_agents_by_entry_point_class_and_yaml(tmp_path):
-    from alignatt_agent.evaluation.agent_choice import choose_agent
-
     config = fakes.write_config(tmp_path)
+    with pytest.raises(ConfigError, match="--config is missing"):
+        choose_agent("alignatt4llm", None, {})
     named = choose_agent("alignatt4llm", "micro-low", {})
     dotted = choose_agent("tests.fakes.agent.FakeAgent", "micro-low", {})
     path = choose_agent(str(config), None, {"policy.name": "none"})

@@ -11,33 +11,38 @@ import pytest
 
 from alignatt_agent.cascade.open_stream import open_stream
 from alignatt_agent.cli import main
-from alignatt_agent.evaluation.agent_choice import choose_agent
-from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.evaluation.offline import run
 from alignatt_agent.evaluation.offline_audio import Pieces, transcribe
+from alignatt_agent.evaluation.plan import plan
 from alignatt_agent.types import SAMPLE_RATE, Transcript
 from tests.fakes import agent as fakes
 
 
-def pieces(wav, longest_s):
+def sound(seconds, level=0.1):
+    """Noise that is as loud as speech."""
+    samples = np.random.default_rng(1).normal(0, level, seconds * SAMPLE_RATE)
+    return samples.astype(np.float32)
+
+
+def pieces(folder, audio, longest_s):
     """The pieces that hold speech, when nothing is transcribed again."""
-    recording = Pieces(wav, longest_s)
-    begin = 0
+    fakes.write_talk(folder / "a.wav", audio)
+    recording = Pieces(folder / "a.wav", longest_s)
+    found, begin = [], 0
     while begin < recording.frames:
         end, following = recording.piece(begin)
         if recording.speaks(begin, end):
-            yield recording.read(begin, end)
+            found.append(recording.read(begin, end))
         begin = following
+    return found
 
 
 def test_pieces_end_where_it_is_quiet(tmp_path):
-    chance = np.random.default_rng(1)
-    audio = chance.normal(0, 0.1, 25 * SAMPLE_RATE).astype(np.float32)
+    audio = sound(25)
     for second in (7.0, 13.5, 19.0):
         begin = int(second * SAMPLE_RATE)
         audio[begin : begin + SAMPLE_RATE // 2] = 0
-    fakes.write_talk(tmp_path / "a.wav", audio)
-    found = list(pieces(tmp_path / "a.wav", 9.0))
+    found = pieces(tmp_path, audio, 9.0)
     # Each of them holds the whole pause at either end.
     seconds = [(0, 7.5), (7, 14), (13.5, 19.5), (19, 25)]
     for piece, (begin, end) in zip(found, seconds, strict=True):
@@ -50,22 +55,18 @@ def test_pieces_end_where_it_is_quiet(tmp_path):
 
 
 def test_speech_without_a_pause_is_cut_where_it_is_quietest(tmp_path):
-    audio = np.random.default_rng(1).normal(0, 0.1, 20 * SAMPLE_RATE).astype(np.float32)
+    audio = sound(20)
     audio[int(6.5 * SAMPLE_RATE) : int(6.7 * SAMPLE_RATE)] *= 0.3
-    fakes.write_talk(tmp_path / "a.wav", audio)
-    sizes = [piece.size / SAMPLE_RATE for piece in pieces(tmp_path / "a.wav", 8.0)]
+    sizes = [piece.size / SAMPLE_RATE for piece in pieces(tmp_path, audio, 8.0)]
     assert sizes[0] == pytest.approx(6.6, abs=0.2)
     assert max(sizes) <= 8
     assert sum(sizes) == pytest.approx(20)
 
 
 def test_long_silence_is_not_transcribed(tmp_path):
-    chance = np.random.default_rng(1)
-    speech = chance.normal(0, 0.1, 5 * SAMPLE_RATE)
-    silence = chance.normal(0, 0.001, 40 * SAMPLE_RATE)
+    speech, silence = sound(5), sound(40, level=0.001)
     audio = np.concatenate([silence, speech, silence, speech, silence[:77]])
-    fakes.write_talk(tmp_path / "a.wav", audio.astype(np.float32))
-    found = list(pieces(tmp_path / "a.wav", 10.0))
+    found = pieces(tmp_path, audio, 10.0)
     assert sum(piece.size for piece in found) < 40 * SAMPLE_RATE
     loud = sum(np.count_nonzero(np.abs(piece) > 0.01) for piece in found)
     assert loud == pytest.approx(np.count_nonzero(np.abs(audio) > 0.01), rel=0.001)
@@ -75,8 +76,7 @@ def test_long_silence_is_not_transcribed(tmp_path):
     "audio", [*(np.full(samples, 0.5, np.float32) for samples in (1, 100, 161)), fakes.talk(3)]
 )
 def test_short_recordings_are_one_piece(tmp_path, audio):
-    fakes.write_talk(tmp_path / "a.wav", audio)
-    assert [piece.size for piece in pieces(tmp_path / "a.wav", 10.0)] == [audio.size]
+    assert [piece.size for piece in pieces(tmp_path, audio, 10.0)] == [audio.size]
 
 
 @pytest.mark.parametrize("invention", ["invented", "invented."])
@@ -133,9 +133,10 @@ def test_the_command_scores_on_the_segments_of_the_dev_set(call, monkeypatch, ca
 
 def test_rows_beside_the_streamed_ones(finished, tmp_path):
     """``--offline`` shows the ceiling of the same models on the same data, and of nothing else."""
-    choice = choose_agent(str(finished.root / "low.yaml"), None, {})
-    devset, offline, root = load_devset(finished.devset, ["de"]), tmp_path / "offline", "beside"
-    (row,) = run(choice, fakes.FakeEngines(), devset, ["de"], offline, 30.0).values()
+    agent, offline, root = str(finished.root / "low.yaml"), tmp_path / "offline", "beside"
+    (planned,) = runs = plan(agent, [None], {}, None, ["de"], finished.devset, offline)
+    resolved, engines = planned.choice.resolved, fakes.FakeEngines()
+    (row,) = run(runs, resolved, engines, offline, longest_s=30.0).values()
     shutil.copytree(finished.root / "out" / "low", finished.root / root)
 
     def call(target):

@@ -10,8 +10,6 @@ import sys
 import pytest
 import sentencepiece
 import yaml
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
 
 from alignatt_agent.evaluation.subwords import BYTE_LEVEL, SENTENCEPIECE
 from tests.evaluation import logs
@@ -67,20 +65,13 @@ def test_equal_to_omnisteval_to_the_last_digit(capsys, tmp_path, devset, target,
     status, scores = logs.rescore(path, devset, tmp_path / "out", target)
     assert status == 0
     assert 10 < scores["bleu"] < 99
-    assert {name: f"{scores[key]:.4f}" for key, name in SCORES.items()} == {
-        name: expected[name] for name in SCORES.values()
-    }
+    for key, name in SCORES.items():
+        assert f"{scores[key]:.4f}" == expected[name]
     assert scores["longyaal_ca_ms"] == pytest.approx(scores["longyaal_cu_ms"] + 100)
     assert "omnisteval longform" in capsys.readouterr().out
     if form == "simulstream":
         assert scores["stream_laal_ca_ms"] > scores["stream_laal_cu_ms"] > 0
         assert scores["rtf"] == pytest.approx(12 * 0.1 / 10.5, rel=0.01)
-
-
-def test_a_bad_log_gets_a_message_and_no_score(capsys, tmp_path, devset):
-    log = [line for line in logs.lines() if line.get("id") != 1]
-    assert score(tmp_path, devset, log) == (1, None)
-    assert "talks missing from the log: talk1 (1 of 2 are there)" in capsys.readouterr().err
 
 
 def test_jsonl_without_computation_times(tmp_path, devset):
@@ -177,18 +168,6 @@ def sentencepiece_pieces(texts):
     return lambda word: processor.encode(word, out_type=str)
 
 
-def byte_level(texts):
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=320, special_tokens=["[UNK]"], initial_alphabet=alphabet, show_progress=False
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]")
-
-
 @pytest.fixture(scope="module")
 def original():
     """A log of some errors and some umlauts."""
@@ -206,7 +185,7 @@ def expected(original, devset, tmp_path_factory):
 def tokenizers(original, tmp_path_factory):
     """By kind: what splits a word, and the option that joins its pieces."""
     texts = [word for line in original for word in line.get("generated_tokens", ())] * 3
-    bpe, folder = byte_level([f" {text}" for text in texts]), tmp_path_factory.mktemp("bpe")
+    bpe, folder = fakes.byte_tokenizer(), tmp_path_factory.mktemp("bpe")
     bpe.save_pretrained(folder)
     spm = {"detokenizer_type": "simuleval", "latency_unit": "spm"}
     hf = {"detokenizer_type": "hf", "hf_model_name": str(folder)}

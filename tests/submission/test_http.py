@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import shutil
 import socket
 import threading
-from argparse import Namespace
 from contextlib import contextmanager
 from functools import partial
 from http.server import ThreadingHTTPServer
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import yaml
-from simulstream import inference
 from simulstream.config import yaml_config
-from simulstream.metrics.logger import METRICS_LOGGER
 from simulstream.server.speech_processors.remote import http_speech_processor_server as server
 from simulstream.server.speech_processors.remote.http_proxy_speech_processor import (
     HttpProxySpeechProcessor,
@@ -26,9 +20,9 @@ from simulstream.server.speech_processors.remote.http_proxy_speech_processor imp
 
 from alignatt_agent.cli import run
 from alignatt_agent.config.agent_config import ConfigError, load_config
-from alignatt_agent.submission.bundle import PROXY_CLASS, evaluation_yaml, proxy_yaml, read_server
+from alignatt_agent.submission.bundle import read_server
 from alignatt_agent.submission.image import TEMPLATES
-from alignatt_agent.submission.server import UnhealthyError, check_health, server_command
+from alignatt_agent.submission.server import UnhealthyError, check_health
 from tests.fakes import agent as fakes
 from tests.serve.live import wait_until
 
@@ -73,42 +67,6 @@ def client(port):
     return HttpProxySpeechProcessor(SimpleNamespace(hostname="127.0.0.1", port=port))
 
 
-def infer(processor_yaml, wavs, target, log):
-    METRICS_LOGGER.setLevel(logging.INFO)
-    METRICS_LOGGER.disabled = False
-    inference.main(
-        Namespace(
-            speech_processor_config=str(processor_yaml),
-            wav_list_file=str(wavs),
-            tgt_lang=target,
-            src_lang="en",
-            metrics_log_file=str(log),
-        )
-    )
-    for handler in list(METRICS_LOGGER.handlers):
-        handler.close()
-        METRICS_LOGGER.removeHandler(handler)
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
-    times = ("model_loading_time", "computation_time")
-    return [{key: value for key, value in line.items() if key not in times} for line in lines]
-
-
-@pytest.mark.parametrize("target", ["de", "zh"])
-def test_same_log_as_the_direct_run(tmp_path, image, target):
-    fakes.write_devset(tmp_path / "devset")
-    wavs = tmp_path / "wavs.txt"
-    wavs.write_text("".join(f"{tmp_path}/devset/wav/talk{i}.wav\n" for i in range(2)))
-    agent = image / "systems" / "low" / f"en-{target}.yaml"
-    direct = infer(agent, wavs, target, tmp_path / "direct.jsonl")
-    with serving(agent) as (manager, port):
-        proxy = tmp_path / "proxy.yaml"
-        proxy.write_text(proxy_yaml(target, "127.0.0.1", port))
-        remote = infer(proxy, wavs, target, tmp_path / "remote.jsonl")
-        assert manager.available.qsize() == 2  # both talks gave their processor back
-    assert sum(len(line.get("generated_tokens", [])) for line in direct) >= 20
-    assert remote == direct
-
-
 def test_health_takes_no_processor(image, capsys):
     with serving(image / "systems" / "low" / "en-de.yaml", pool_size=1) as (manager, port):
         first = client(port)
@@ -122,7 +80,7 @@ def test_health_takes_no_processor(image, capsys):
         first.clear()
         assert manager.available.qsize() == 1
     with pytest.raises(UnhealthyError, match="no answer"):
-        check_health("127.0.0.1", port, timeout_s=2)
+        check_health("127.0.0.1", port)
     assert run("submission", ["health", "--port", str(port)]) == 1
     assert "engines load for minutes" in capsys.readouterr().err
 
@@ -153,35 +111,6 @@ def test_session_cleared_in_mid_call_keeps_its_output_and_its_direction(image):
     assert fakes.FakeAgent.failures == []
 
 
-def test_samples_are_read_only_and_come_from_another_thread_each_time(image, monkeypatch):
-    seen = []
-    original = fakes.FakeAgent.process_chunk
-
-    def spy(self, waveform):
-        seen.append((waveform.flags.writeable, threading.get_ident()))
-        return original(self, waveform)
-
-    monkeypatch.setattr(fakes.FakeAgent, "process_chunk", spy)
-    with serving(image / "systems" / "low" / "en-de.yaml") as (_, port):
-        remote = client(port)
-        remote.set_target_language("de")
-        for piece in np.array_split(fakes.talk(13), 4):
-            remote.process_chunk(piece)
-    assert [writable for writable, _ in seen] == [False] * 4
-    assert fakes.FakeAgent.failures == []
-
-
-def test_settings_of_the_route():
-    proxy = yaml.safe_load(proxy_yaml("zh"))
-    assert proxy["type"] == PROXY_CLASS
-    assert f"{HttpProxySpeechProcessor.__module__}.{HttpProxySpeechProcessor.__name__}" == (
-        PROXY_CLASS
-    )
-    scorers = {"detokenizer_type": "simuleval", "latency_unit": "char"}
-    assert yaml.safe_load(evaluation_yaml("zh")) == scorers
-    assert scorers.items() <= proxy.items()
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -198,18 +127,6 @@ def test_server_settings_are_checked(tmp_path, change, message):
         read_server(path)
 
 
-def test_entry_point_becomes_the_official_server(image, tmp_path):
-    free = tmp_path / "server.yaml"
-    free.write_text(yaml.safe_dump(read_server(image / "server.yaml") | {"port": _free_port()}))
-    command = server_command(image, "low/en-de", free)
-    assert command[1:3] == ["-m", server.__name__]
-    assert command[3:] == [
-        *("--server-config", str(free)),
-        *("--speech-processor-config", str(image / "systems" / "low" / "en-de.yaml")),
-    ]
-    assert fakes.FakeAgent.starts == 0
-
-
 def test_entry_point_refuses_before_a_model_is_loaded(image, tmp_path, capsys):
     def refusal(*arguments):
         assert run("submission", ["serve", *arguments, "--root", str(image)]) == 2
@@ -217,9 +134,7 @@ def test_entry_point_refuses_before_a_model_is_loaded(image, tmp_path, capsys):
 
     assert "which system? " in refusal()
     assert "has: low/en-de, low/en-zh" in refusal("low/en-it")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         busy = tmp_path / "busy.yaml"
         settings = {"hostname": "127.0.0.1", "port": taken.getsockname()[1]}
         busy.write_text(yaml.safe_dump(read_server(image / "server.yaml") | settings))
@@ -240,9 +155,3 @@ def test_missing_hub_weights_name_the_mount(image, monkeypatch, tmp_path, capsys
     error = capsys.readouterr().err
     assert "alignatt fetch google/gemma-4-E4B-it@" in error
     assert "-v FOLDER:/weights:ro" in error
-
-
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from alignatt_agent.evaluation.latency import REGIMES
-from alignatt_agent.submission.check import check_regime
-from alignatt_agent.submission.language_id import wrong_language
+from alignatt_agent.submission.check import check_regime, wrong_language
 
 
 def test_regime_violations_name_margin_and_fix():

@@ -80,6 +80,10 @@ def references(text):
     return lambda bundle: (bundle.devset / "ref" / "de.txt").write_text(text)
 
 
+def no_scores(bundle):
+    bundle.system(LOW_DE).scores.write_text("[]")
+
+
 def remove_the_proxy(bundle):
     bundle.system(LOW_DE).proxy.unlink()
 
@@ -113,6 +117,7 @@ def keep_only(bundle, name):
         (remove_the_proxy, {"files"}, "low/en-de/proxy.yaml: the file is missing"),
         (references("Wort2\n" * 2), {"devset"}, ""),
         (references("one line\n"), {"devset"}, ""),
+        (no_scores, {"scores", "config"}, "scores.json is not complete: it holds list"),
     ],
 )
 def test_a_spoiled_bundle(bundle, spoil, rules, message):
