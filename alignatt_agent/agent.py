@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from simulstream.metrics.logger import METRICS_LOGGER
 from simulstream.server.speech_processors import SpeechProcessor
 from simulstream.server.speech_processors.incremental_output import IncrementalOutput
 
 from alignatt_agent.cascade import loading
 from alignatt_agent.cascade.contexts import check_contexts, check_requests
 from alignatt_agent.cascade.open_stream import open_stream
+from alignatt_agent.cascade.stream import Stream, StreamStep
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.languages import Language, LanguageError, language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.engine.memory_plan import resolve
-from alignatt_agent.talk_names import TALK_NAMES
 from alignatt_agent.types import SAMPLE_RATE, EngineError, Step
-
-if TYPE_CHECKING:
-    from alignatt_agent.cascade.loading import Engines
-    from alignatt_agent.cascade.stream import Stream, StreamStep
 
 LOGGER = logging.getLogger(__name__)
 
@@ -63,8 +62,8 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         self.talk = ""  # stem of the name of the recording, if Simulstream logs it
         self._set_default_languages()
         if isinstance(self._config.speech.context, dict):
-            TALK_NAMES.follow()
-            TALK_NAMES.addressed = self
+            METRICS_LOGGER.addFilter(_TALK_NAMES)  # a second time changes nothing
+            _TALK_NAMES.addressed = self
 
     @property
     def speech_chunk_size(self) -> float:
@@ -88,7 +87,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
                 LOGGER.warning("%s", warning)
 
     @classmethod
-    def engines(cls, resolved: Resolved, load: bool = False) -> Engines | None:
+    def engines(cls, resolved: Resolved, load: bool = False) -> loading.Engines | None:
         """Return the engines of streams, or ``None`` if they are not loaded; may be overridden.
 
         With ``load`` it checks the requests to the models and loads them, which may take minutes.
@@ -178,7 +177,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     def _choose(self, name: str, spoken: bool = False) -> Language | None:
         with self._lock:
             self._stream = None
-            TALK_NAMES.addressed = self
+            _TALK_NAMES.addressed = self
             try:
                 aligned = self._config.models.aligner is not None
                 return language(name).check_spoken(aligned) if spoken else language(name)
@@ -189,16 +188,13 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
                 raise
 
     def _open_stream(self) -> Stream:
-        if self._stream is None:
-            if self._source is None or self._target is None:
-                raise ConfigError(
-                    "no target language: start the client with --tgt-lang, "
-                    "or set target_language in the configuration"
-                )
-            self._stream = self._new_stream(self._source, self._target)
-        return self._stream
-
-    def _new_stream(self, source: Language, target: Language) -> Stream:
+        if self._stream is not None:
+            return self._stream
+        if self._source is None or self._target is None:
+            raise ConfigError(
+                "no target language: start the client with --tgt-lang, "
+                "or set target_language in the configuration"
+            )
         engines = self.engines(self._resolved)
         if engines is None:
             raise EngineError(
@@ -208,7 +204,8 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         context = self._context
         if context is None:
             context = self._config.speech.context_of(self.talk)
-        return open_stream(self._resolved, engines, source, [target], context)
+        self._stream = open_stream(self._resolved, engines, self._source, [self._target], context)
+        return self._stream
 
     def _traced(self, found: StreamStep) -> tuple[str, ...]:
         step = found.only()
@@ -235,3 +232,23 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         LOGGER.error(
             "%s failed; what was emitted before stays. %s", *message.split(": ", 1), exc_info=error
         )
+
+
+class _TalkNames(logging.Filter):
+    """Reads the names of recordings, which Simulstream passes to its log only.
+
+    The line follows directly, in the same thread, on the client's choice of languages; without a
+    choice there is a single processor. ``addressed`` is the latest processor of a client.
+    """
+
+    addressed: AlignAttAgent | None = None
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Read one line of the log."""
+        line = json.loads(record.getMessage())
+        if "metadata" in line and self.addressed is not None:
+            self.addressed.talk = Path(str(line["metadata"].get("wav_name", ""))).stem
+        return True
+
+
+_TALK_NAMES = _TalkNames()

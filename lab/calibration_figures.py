@@ -18,8 +18,9 @@ import numpy.typing as npt
 
 from alignatt_agent.calibration.cli import calibrated, run_options
 from alignatt_agent.calibration.head_scores import RowScores
-from alignatt_agent.calibration.translation_score import Head, Row
+from alignatt_agent.calibration.row_reader import Head
 from alignatt_agent.evaluation.plots import BLUE, GREY, ORANGE, VERMILION, pyplot
+from alignatt_agent.types.engines import Row
 from lab.commands import parser
 from lab.figures import save
 

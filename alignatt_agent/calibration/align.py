@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 
-from alignatt_agent.calibration.chat_model import AlignerError, ChatAligner
+from alignatt_agent.calibration.chat_model import ChatAligner
 from alignatt_agent.calibration.pair_results import get_or_compute_all
-from alignatt_agent.calibration.pairs import PairError, SentencePair
+from alignatt_agent.calibration.pairs import CalibrationError, PairError, SentencePair
 from alignatt_agent.calibration.word_alignment import ErrorRate, Link, Links, format_pharaoh
+from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import Language
 from alignatt_agent.evaluation.cache import ResultCache, key_of
-
-ALIGNERS = ("gold", "openai")
 
 
 class Gold:
@@ -21,16 +20,15 @@ class Gold:
     name = "alignments of the pairs file"
     version = ""
 
-    def align(self, pairs: Sequence[SentencePair]) -> Iterator[tuple[int, Links | PairError]]:
-        """Yield the place of each pair and its links, or why there are none."""
+    def align(self, pairs: Sequence[SentencePair]) -> Iterator[Links | PairError]:
+        """Yield the links of each pair, or why there are none."""
         if not any(pair.gold for pair in pairs):
-            raise AlignerError(
+            raise CalibrationError(
                 "the pairs have no alignments; add a Pharaoh column to the file (see "
                 "docs/calibration.md), or ask a chat model with --aligner openai"
             )
-        for at, pair in enumerate(pairs):
-            missing = PairError("no_gold", f"pair {pair.number} has no alignment")
-            yield at, pair.gold or missing
+        for pair in pairs:
+            yield pair.gold or PairError("no_gold", f"pair {pair.number} has no alignment")
 
 
 WordAligner = Gold | ChatAligner
@@ -43,7 +41,7 @@ def add_options(group: argparse._ArgumentGroup) -> None:
         "gold: the alignments in the pairs file, made by any aligner; openai: a chat model at any "
         "OpenAI-compatible endpoint; default gold"
     )
-    add("--aligner", choices=ALIGNERS, default="gold", help=text)
+    add("--aligner", choices=("gold", "openai"), default="gold", help=text)
     add("--aligner-model", metavar="NAME", help="openai: model name")
     add("--endpoint", metavar="URL", help="openai: base address, e.g. .../v1")
     text = "openai: environment variable with the key; default %(default)s"
@@ -61,7 +59,7 @@ def build_aligner(arguments: argparse.Namespace, source: Language, target: Langu
     if arguments.aligner == "gold":
         return Gold()
     if not arguments.endpoint or not arguments.aligner_model:
-        raise AlignerError("--aligner openai needs --endpoint URL and --aligner-model NAME")
+        raise ConfigError("--aligner openai needs --endpoint URL and --aligner-model NAME")
     return ChatAligner(
         arguments.endpoint,
         arguments.aligner_model,
@@ -82,9 +80,7 @@ def align(
     return get_or_compute_all(
         cache,
         _keys(aligner, pairs),
-        lambda missing: (
-            (missing[at], result) for at, result in aligner.align([pairs[i] for i in missing])
-        ),
+        lambda missing: aligner.align([pairs[i] for i in missing]),
         "aligning words",
     )
 
@@ -114,7 +110,6 @@ def error_rate(
     compared: list[tuple[frozenset[Link], Links]] = []
     for pair, links in zip(pairs, found, strict=True):
         if pair.gold is not None:
-            words = {j for j in range(len(pair.spans)) if pair.is_word(j)}
-            mine = links.at(words).possible if isinstance(links, Links) else frozenset()
-            compared.append((mine, pair.gold.at(words)))
+            mine = links.at(pair.words).possible if isinstance(links, Links) else frozenset()
+            compared.append((mine, pair.gold.at(pair.words)))
     return ErrorRate.over(compared) if any(gold.sure for _, gold in compared) else None

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from alignatt_agent.calibration.pairs import PairError, SentencePair
+from alignatt_agent.calibration.pairs import CalibrationError, PairError, SentencePair
 from alignatt_agent.calibration.word_alignment import Links
-from alignatt_agent.types import AlignAttError
+from alignatt_agent.config.errors import ConfigError
 
 INSTRUCTIONS = """\
 You align words of {source} sentences with their {target} translations.
@@ -31,12 +31,6 @@ _CHARS_PER_TOKEN = 2.5
 _ANSWER_TOKENS_PER_LINK = 8
 _HOPELESS = 10
 """Failures in a row after which an endpoint is given up."""
-
-
-class AlignerError(AlignAttError, RuntimeError):
-    """An aligner cannot work at all; the message says what is missing and how to get it."""
-
-    exit_status = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +70,7 @@ class ChatAligner:
         import openai  # takes a second, and few calibrations need it
 
         if not url.startswith(("http://", "https://")):
-            raise AlignerError(f"--endpoint {url}: an address begins with http:// or https://")
+            raise ConfigError(f"--endpoint {url}: an address begins with http:// or https://")
         self._url, self._model, self._key_variable = url, model, key_variable
         self._retries, self._parallel, self._price = retries, parallel, price
         self._instructions = INSTRUCTIONS.format(source=source, target=target)
@@ -103,23 +97,22 @@ class ChatAligner:
         sent, received = (sum(answer[side] for answer in self._answers) for side in (0, 1))
         return Cost(len(self._answers), sent, received, self._price)
 
-    def align(self, pairs: Sequence[SentencePair]) -> Iterator[tuple[int, Links | PairError]]:
-        """Ask for each pair; yield its place and its links, or why there are none."""
+    def align(self, pairs: Sequence[SentencePair]) -> Iterator[Links | PairError]:
+        """Ask for each pair; yield its links, or why there are none."""
         failures = 0
         # In small batches, so that giving up leaves few requests paid.
         width = 4 * self._parallel
         with ThreadPoolExecutor(self._parallel) as pool:
             for begin in range(0, len(pairs), width):
-                answers = pool.map(self._ask, pairs[begin : begin + width])
-                for at, result in enumerate(answers, begin):
+                for result in pool.map(self._ask, pairs[begin : begin + width]):
                     failed = isinstance(result, PairError) and result.reason != "aligner_nonsense"
                     failures = failures + 1 if failed else 0
                     if failures == _HOPELESS:
-                        raise AlignerError(
+                        raise CalibrationError(
                             f"{self._url} failed {failures} times in a row, the last time with: "
                             f"{result}; the answers so far are kept: start again later"
                         )
-                    yield at, result
+                    yield result
 
     def _ask(self, pair: SentencePair) -> Links | PairError:
         problem = PairError("aligner_nonsense", "never asked")
@@ -154,7 +147,7 @@ class ChatAligner:
             if error.status_code in (408, 409, 429) or error.status_code >= 500:
                 raise PairError("aligner_error", f"{error}") from None
             # A wrong key, model, address or request, or no credit.
-            raise AlignerError(
+            raise CalibrationError(
                 f"{self._url} refused the request with status {error.status_code}: "
                 f"{error.response.text[:300]}; check --endpoint, --aligner-model and the key in "
                 f"${self._key_variable}"

@@ -13,7 +13,8 @@ from tabulate import tabulate
 
 from alignatt_agent.calibration import contamination, pairs_file
 from alignatt_agent.calibration.align import add_options, build_aligner, not_aligned
-from alignatt_agent.calibration.chat_model import AlignerError, ChatAligner
+from alignatt_agent.calibration.chat_model import ChatAligner
+from alignatt_agent.calibration.head_scores import ROWS
 from alignatt_agent.calibration.head_set_file import write
 from alignatt_agent.calibration.merge import load_scored, losses, merge
 from alignatt_agent.calibration.pairs import Pairs, PairsError, without_repeats
@@ -25,13 +26,7 @@ from alignatt_agent.calibration.select_heads import (
     calibrate,
     print_report,
 )
-from alignatt_agent.calibration.translation_score import ROWS
-from alignatt_agent.config.agent_config import (
-    AgentConfig,
-    ConfigError,
-    ModelConfig,
-    load_config,
-)
+from alignatt_agent.config.agent_config import AgentConfig, ConfigError, ModelConfig, load_config
 from alignatt_agent.config.command_line import page, refuse_renamed
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.sections import PromptConfig
@@ -43,10 +38,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("alignatt calibrate", **page(__doc__))
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     pairs_format = f"\n\n{page(pairs_file.__doc__)['epilog']}"
-    for run, options in (
-        (_run, run_options),
-        (_merge, _merge_options),
-    ):
+    for run, options in ((_run, run_options), (_merge, _merge_options)):
         shown = page(run.__doc__)
         shown["epilog"] += pairs_format * (run is _run)
         command = commands.add_parser(run.__name__[1:], help=shown["description"], **shown)
@@ -133,10 +125,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def calibrated(arguments: argparse.Namespace) -> tuple[CalibrationPlan, Calibrated] | None:
     """Calibrate and report; ``None`` if that needs ``--yes`` first."""
-    try:
-        plan = _plan(arguments)
-    except AlignerError as error:  # nothing was started yet
-        raise ConfigError(str(error)) from None
+    plan = _plan(arguments)
     asked = plan.aligner if isinstance(plan.aligner, ChatAligner) else None
     if asked and not arguments.yes:
         with ResultCache(plan.cache) as cache:

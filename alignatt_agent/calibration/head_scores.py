@@ -1,4 +1,9 @@
-"""One teacher-forced pass per pair: heads are chosen on some pairs and judged on the others."""
+"""Translation Score: how often a head's attention peak hits the aligned source word.
+
+The score is taken under the run-time prompt layout (Eq. 1): for each aligned target token, the
+head's argmax over the source span has to fall on a token of an aligned source word. One
+teacher-forced pass per pair: heads are chosen on some pairs and judged on the others.
+"""
 
 from __future__ import annotations
 
@@ -6,40 +11,42 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from alignatt_agent.calibration.pair_results import get_or_compute_all
-from alignatt_agent.calibration.pairs import PairError
-from alignatt_agent.calibration.row_reader import Loaded
-from alignatt_agent.calibration.translation_score import (
-    ROWS,
-    AlignedPair,
-    Counts,
-    Head,
-    Row,
-    both_rows,
-    cumulative_hits,
-    head_hits,
-    rank,
-)
+from alignatt_agent.calibration.pairs import CalibrationError, PairError
+from alignatt_agent.calibration.row_reader import Head, Loaded, Reader
 from alignatt_agent.evaluation.cache import ResultCache, key_of
 from alignatt_agent.evaluation.statistics import Estimate, macro, micro
-from alignatt_agent.types import AlignAttError
+from alignatt_agent.types import FloatArray, Prompt
+from alignatt_agent.types.engines import Readout, Row
+
+ROWS: tuple[Row, ...] = get_args(Row)
+Counts = npt.NDArray[np.int64]
 
 _ENGINE_FAILURES = 3
 """Failures in a row after which the engine is given up."""
 
 
-class CalibrationError(AlignAttError, RuntimeError):
-    """No scores can be computed; the message says why."""
-
-    exit_status = 1
-
-
 Hits = dict[Row, Counts]
 """For each row convention ``[heads]`` hits of every head, or of means over the 1, 2, ... best."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedPair:
+    """A prompt, the ids of its translation, and per target token the aligned source words."""
+
+    prompt: Prompt  # the request up to the translation
+    target_ids: tuple[int, ...]
+    source_words: tuple[tuple[int, ...], ...]  # empty where a target token is not aligned
+
+    @property
+    def aligned(self) -> int:
+        """Number of aligned tokens."""
+        return sum(1 for words in self.source_words if words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +109,7 @@ def score(
         found = get_or_compute_all(
             cache,
             keys,
-            lambda missing: _read(loaded, [(i, pairs[i]) for i in missing], rankings),
+            lambda missing: _read(loaded, [pairs[i] for i in missing], rankings),
             f"{part} pairs",
         )
         refused = [item for item in found if isinstance(item, PairError)]
@@ -143,12 +150,16 @@ def score(
 
 def _read(
     loaded: Loaded,
-    pairs: Sequence[tuple[int, AlignedPair]],
+    pairs: Sequence[AlignedPair],
     rankings: dict[Row, list[int]] | None,
-) -> Iterator[tuple[int, Hits | PairError]]:
-    """Yield the number of each pair with its hits, of every head or of means by ``rankings``."""
+) -> Iterator[Hits | PairError]:
+    """Yield the hits of each pair, of every head or of means by ``rankings``."""
+
+    def hits_of(row: Row, found: FloatArray, pair: AlignedPair) -> Counts:
+        return cumulative_hits(found, pair, rankings[row]) if rankings else head_hits(found, pair)
+
     failures = 0
-    for place, pair in pairs:
+    for pair in pairs:
         try:
             rows = both_rows(loaded.reader, pair, loaded.heads)
         except RuntimeError as error:  # EngineError, or torch's when memory runs out
@@ -158,15 +169,42 @@ def _read(
                     f"the engine failed on {failures} pairs in a row, the last time with: {error}; "
                     f"start the same command again to resume"
                 ) from error
-            yield place, PairError("engine_error", str(error))
+            yield PairError("engine_error", str(error))
         else:
             failures = 0
-            yield (
-                place,
-                {
-                    row: head_hits(found, pair)
-                    if rankings is None
-                    else cumulative_hits(found, pair, rankings[row])
-                    for row, found in rows.items()
-                },
-            )
+            yield {row: hits_of(row, found, pair) for row, found in rows.items()}
+
+
+def both_rows(reader: Reader, pair: AlignedPair, heads: Sequence[Head]) -> dict[Row, FloatArray]:
+    """Read the rows of both conventions in one pass, ``[target tokens, heads, source tokens]``.
+
+    The query that predicts a token sits at the token before it. So the predicting rows of the
+    translation and one more token, whichever it is, hold the rows of both conventions.
+    """
+    fed = (*pair.target_ids, pair.target_ids[-1])
+    rows = reader.rows(pair.prompt, fed, Readout(tuple(heads), "predicting")).source
+    return {"predicting": rows[:-1], "emitted": rows[1:]}
+
+
+def hits(rows: FloatArray, pair: AlignedPair) -> npt.NDArray[np.bool_]:
+    """Tell which peaks of the aligned target tokens, ``[tokens, ..., source]``, hit their words."""
+    words = np.asarray(pair.prompt.token_word)[rows.argmax(-1)]
+    return np.stack(
+        [np.isin(words[t], source) for t, source in enumerate(pair.source_words) if source]
+    )
+
+
+def head_hits(rows: FloatArray, pair: AlignedPair) -> Counts:
+    """Count the hits of every head: ``[heads]`` from ``[target tokens, heads, source tokens]``."""
+    return np.asarray(hits(rows, pair).sum(0, dtype=np.int64))
+
+
+def cumulative_hits(rows: FloatArray, pair: AlignedPair, ranking: Sequence[int]) -> Counts:
+    """Count the hits of the mean row over the first 1, 2, ... heads of a ranking, in that order."""
+    # The argmax of a sum is that of the mean.
+    return head_hits(np.cumsum(rows[:, list(ranking)], axis=1, dtype=np.float64), pair)
+
+
+def rank(counts: Counts) -> list[int]:
+    """Places of the heads from most to fewest hits; ties keep the model's order."""
+    return [int(i) for i in np.argsort(-counts, kind="stable")]

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from alignatt_agent.calibration.head_scores import Outcome, RowScores
-from alignatt_agent.calibration.translation_score import Row
 from alignatt_agent.evaluation.statistics import LEVEL, RESAMPLES
+from alignatt_agent.types.engines import Row
 
 
 def head_set(

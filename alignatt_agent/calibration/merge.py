@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from alignatt_agent.calibration.row_reader import Head
 from alignatt_agent.config.head_sets import HeadSet, HeadSetError, for_any, load_head_set
 from alignatt_agent.config.resources import find_resource
-
-Head = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,13 @@ _PASSING = ("aligner_error", "aligner_timeout", "engine_error")
 def get_or_compute_all(
     cache: ResultCache,
     keys: Sequence[bytes],
-    compute: Callable[[list[int]], Iterable[tuple[int, T | PairError]]],
+    compute: Callable[[list[int]], Iterable[T | PairError]],
     title: str,
 ) -> list[T | PairError]:
     """Return the results of all pairs; those whose key is not in ``cache`` are computed and kept.
 
-    ``compute`` yields the results of the pairs at the given places, with their places. Passing
-    failures are kept only once another result came, or the end: if they are the last results before
+    ``compute`` yields the results of the pairs at the given places, in that order. Passing failures
+    are kept only once another result came, or the end: if they are the last results before
     ``compute`` raises, they are tried again.
     """
     found: dict[int, T | PairError] = {
@@ -40,7 +40,7 @@ def get_or_compute_all(
         waiting.clear()
 
     with tqdm(total=len(keys), initial=len(found), desc=title, unit="pair") as bar:
-        for place, result in compute(missing) if missing else ():
+        for place, result in zip(missing, compute(missing) if missing else (), strict=True):
             found[place] = result
             waiting.append(place)
             bar.update()

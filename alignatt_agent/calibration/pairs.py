@@ -32,6 +32,12 @@ class PairsError(AlignAttError, ValueError):
     """A pairs file cannot be used at all; the message says why and what to do."""
 
 
+class CalibrationError(AlignAttError, RuntimeError):
+    """Words cannot be aligned or heads not scored; the message says why and what to do."""
+
+    exit_status = 1
+
+
 @dataclass(frozen=True, slots=True)
 class SentencePair:
     """A source sentence and its translation, as the recognizer and the model write them.
@@ -51,10 +57,10 @@ class SentencePair:
         """Text of every target unit."""
         return [self.target[begin:end] for begin, end in self.spans]
 
-    def is_word(self, unit: int) -> bool:
-        """Whether a target unit is more than punctuation."""
-        begin, end = self.spans[unit]
-        return any(char.isalnum() for char in self.target[begin:end])
+    @property
+    def words(self) -> frozenset[int]:
+        """Numbers of the target units that are more than punctuation."""
+        return frozenset(j for j, unit in enumerate(self.units) if any(map(str.isalnum, unit)))
 
 
 @dataclass(frozen=True, slots=True)

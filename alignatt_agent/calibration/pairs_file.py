@@ -15,6 +15,7 @@ micro:N[:SEED] stands for N generated pairs of the micro world with gold alignme
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections import Counter
@@ -27,13 +28,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from alignatt_agent.calibration.contamination import JSON_MARK, TSV_MARK, check_place, refuse
-from alignatt_agent.calibration.pairs import (
-    PairError,
-    Pairs,
-    PairsError,
-    SentencePair,
-    make_pair,
-)
+from alignatt_agent.calibration.pairs import PairError, Pairs, PairsError, SentencePair, make_pair
 from alignatt_agent.calibration.word_alignment import Links, parse_pharaoh
 from alignatt_agent.config.languages import Language
 
@@ -84,7 +79,9 @@ def _records(path: Path) -> Iterator[tuple[int, Any]]:
             if as_json is None:
                 as_json = text.lstrip().startswith("{")
             if as_json:
-                record = _parsed(text)
+                record: Any = text
+                with contextlib.suppress(ValueError):
+                    record = json.loads(text)
                 if isinstance(record, dict) and record.get(JSON_MARK):
                     raise refuse(path, f'line {number} has "{JSON_MARK}": true')
                 yield number, record
@@ -93,13 +90,6 @@ def _records(path: Path) -> Iterator[tuple[int, Any]]:
             elif not text.startswith("#"):
                 cells = zip(("source", "target", "alignment"), text.split("\t"), strict=False)
                 yield number, dict(cells)
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _pair(number: int, raw: Any, source: Language, target: Language) -> SentencePair:
@@ -120,7 +110,13 @@ def _pair(number: int, raw: Any, source: Language, target: Language) -> Sentence
 
 def micro_pairs(count: int, seed: int, source: Language, target: Language) -> Pairs:
     """Draw sentences of the micro world that its models were never trained on."""
-    corpus = _corpus()
+    try:  # by name: the generator imports this package and is not part of the wheel
+        corpus = import_module("lab.micro_world.corpus")
+    except ModuleNotFoundError:
+        raise PairsError(
+            "micro:N[:SEED] needs the generator in lab/micro_world/ of the repository: run from a "
+            "checkout of alignatt_agent, or give a JSONL or TSV file of pairs"
+        ) from None
     if source.code != "en" or target.code not in corpus.TARGETS:
         raise PairsError(
             f"the micro world has en-{'/'.join(corpus.TARGETS)}, not {source.code}-{target.code}"
@@ -141,14 +137,3 @@ def micro_pairs(count: int, seed: int, source: Language, target: Language) -> Pa
         )
         pairs.append(make_pair(number, drawn.words, side.text, words, links, spaced=target.spaced))
     return Pairs(f"micro:{count}:{seed}", tuple(pairs))
-
-
-def _corpus() -> Any:
-    # By name: the generator imports this package and is not part of the wheel.
-    try:
-        return import_module("lab.micro_world.corpus")
-    except ModuleNotFoundError:
-        raise PairsError(
-            "micro:N[:SEED] needs the generator in lab/micro_world/ of the repository: run from a "
-            "checkout of alignatt_agent, or give a JSONL or TSV file of pairs"
-        ) from None

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from alignatt_agent.calibration.head_scores import AlignedPair
 from alignatt_agent.calibration.pairs import PairError, SentencePair, digest_of
-from alignatt_agent.calibration.translation_score import AlignedPair
 from alignatt_agent.calibration.word_alignment import Links
 from alignatt_agent.translation.prompt import PromptBuilder
 
 
+@dataclass(frozen=True, slots=True)
 class PairPrompter:
     """Builds the request of a pair as the agent does, at most ``max_context`` tokens long."""
 
-    def __init__(self, tokenizer: Any, builder: PromptBuilder, max_context: int) -> None:
-        self._tokenizer = tokenizer
-        self._builder = builder
-        self._max_context = max_context
+    tokenizer: Any
+    builder: PromptBuilder
+    max_context: int
 
     def digest(self) -> str:
         """Hash of the prompt around a source of one word: system text, template, tokenizer."""
-        return digest_of([self._builder.build(["source"]).token_ids])
+        return digest_of([self.builder.build(["source"]).token_ids])
 
     def __call__(self, pair: SentencePair, links: Links | PairError) -> AlignedPair:
         """Return the prompt, the ids of the translation, and each token's source words."""
         if isinstance(links, PairError):
             raise links
-        encoding = self._tokenizer(
+        encoding = self.tokenizer(
             pair.target, add_special_tokens=False, return_offsets_mapping=True
         )
         ids = tuple(encoding["input_ids"])
@@ -35,15 +36,15 @@ class PairPrompter:
         words = tuple(() if unit is None else links.sources(unit) for unit in units)
         if not any(words):
             raise PairError("no_alignment", f"pair {pair.number} has no aligned target token")
-        prompt = self._builder.build(pair.source)
+        prompt = self.builder.build(pair.source)
         # One more token is fed to read the row of the last one, and one is sampled.
         length = len(prompt.token_ids) + len(ids) + 2
-        if length > self._max_context:
+        if length > self.max_context:
             raise PairError(
                 "too_long",
-                f"pair {pair.number} takes {length} tokens, the context holds {self._max_context}",
+                f"pair {pair.number} takes {length} tokens, the context holds {self.max_context}",
             )
-        return AlignedPair(prompt, ids, words, pair.number)
+        return AlignedPair(prompt, ids, words)
 
 
 def unit_of_tokens(pair: SentencePair, offsets: Sequence[tuple[int, int]]) -> list[int | None]:

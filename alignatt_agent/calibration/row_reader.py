@@ -8,15 +8,19 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal, Protocol
 
-from alignatt_agent.calibration.translation_score import Head, RowReader
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import locate_one
-from alignatt_agent.types import EngineError
-from alignatt_agent.types.engines import TranslationEngine
+from alignatt_agent.types import AttentionRows, EngineError, Prompt
+from alignatt_agent.types.engines import Readout, TranslationEngine
+
+Head = tuple[int, int]
 
 
-class Reader(TranslationEngine, RowReader, Protocol):
-    """Drafts, and reads the rows of given translations."""
+class Reader(TranslationEngine, Protocol):
+    """An engine that also returns the attention rows of a given translation."""
+
+    def rows(self, prompt: Prompt, token_ids: Sequence[int], readout: Readout) -> AttentionRows:
+        """Return one teacher-forced row per token of ``token_ids`` after ``prompt``."""
 
 
 Engine = Literal["vllm", "transformers"]

@@ -13,11 +13,10 @@ from tabulate import tabulate
 
 from alignatt_agent.calibration import head_set_file
 from alignatt_agent.calibration.align import WordAligner, align, error_rate
-from alignatt_agent.calibration.head_scores import CalibrationError, Outcome, score, split
-from alignatt_agent.calibration.pairs import PairError, Pairs, SentencePair
+from alignatt_agent.calibration.head_scores import AlignedPair, Outcome, score, split
+from alignatt_agent.calibration.pairs import CalibrationError, PairError, Pairs, SentencePair
 from alignatt_agent.calibration.prompted_pair import PairPrompter
 from alignatt_agent.calibration.row_reader import Engine, open_reader
-from alignatt_agent.calibration.translation_score import AlignedPair, Row
 from alignatt_agent.calibration.word_alignment import ErrorRate, Links
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import fingerprint, locate_one
@@ -26,9 +25,9 @@ from alignatt_agent.config.sections import PromptConfig
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.evaluation.statistics import LEVEL, Estimate
 from alignatt_agent.translation.prompt import PromptBuilder
+from alignatt_agent.types.engines import Row
 
 SPLIT_SEED = 1
-PROMPT_LAYOUT = "alignatt_agent.translation.prompt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ def calibrate(plan: CalibrationPlan) -> Calibrated:
             "model": plan.name,
             "revision": plan.model.revision,
             "direction": plan.direction,
-            "prompt_layout": PROMPT_LAYOUT,
+            "prompt_layout": PromptBuilder.__module__,
             # Pairs need not follow one another, so they are asked for without a history.
             "prompt_sha256": plan.prompt.model_copy(update={"history": 0}).digest(
                 plan.source.code, plan.target.code

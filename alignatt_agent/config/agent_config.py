@@ -217,9 +217,7 @@ class AgentConfig(Strict):
 def load_config(name_or_path: str, overrides: Mapping[str, Any] | None = None) -> AgentConfig:
     """Load ``agent_configs/NAME.yaml`` or a YAML file given by its path.
 
-    Args:
-        name_or_path: e.g. ``"micro-low"``.
-        overrides: dotted keys and their values, e.g. ``{"policy.name": "none"}``.
+    ``overrides`` are dotted keys and their values, e.g. ``{"policy.name": "none"}``.
     """
     raw = read_yaml(name_or_path)
     for key, value in sorted((overrides or {}).items(), key=lambda item: item[0] != "policy.name"):

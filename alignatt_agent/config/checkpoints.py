@@ -74,7 +74,16 @@ def find_files(model: ModelConfig) -> Path | None:
     """Return the local directory of a checkpoint, complete or not; ``None`` where there is none."""
     with contextlib.suppress(FileNotFoundError):
         return find_path(model.path)
-    return _cached_snapshot(model) if is_hub_id(model) else None
+    if not is_hub_id(model):
+        return None
+    from huggingface_hub import snapshot_download
+
+    with contextlib.suppress(FileNotFoundError):  # huggingface_hub's LocalEntryNotFoundError is one
+        found = snapshot_download(
+            model.path, revision=model.revision, local_files_only=True, ignore_patterns=NOT_FETCHED
+        )
+        return Path(found)
+    return None
 
 
 def require_tokenizer(role: str, model: ModelConfig) -> None:
@@ -105,7 +114,7 @@ def fingerprint(path: Path) -> str:
 def identity(model: ModelConfig, located: ModelConfig) -> str:
     """Name a checkpoint for a signature: ``id@revision``, or the path with a fingerprint."""
     if model.revision:
-        return f"{model.path}@{model.revision}"
+        return title(model)
     return f"{model.path}#sha256:{fingerprint(Path(located.path))}"
 
 
@@ -118,19 +127,6 @@ def is_hub_id(model: ModelConfig) -> bool:
 def title(model: ModelConfig) -> str:
     """Name a configured checkpoint: its path, with its revision where it is pinned."""
     return f"{model.path}@{model.revision}" if model.revision else model.path
-
-
-def _cached_snapshot(model: ModelConfig) -> Path | None:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
-
-    try:
-        found = snapshot_download(
-            model.path, revision=model.revision, local_files_only=True, ignore_patterns=NOT_FETCHED
-        )
-    except (LocalEntryNotFoundError, FileNotFoundError):
-        return None
-    return Path(found)
 
 
 def _require_complete(path: Path, model: ModelConfig) -> None:

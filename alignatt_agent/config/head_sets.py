@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from alignatt_agent.config.resources import find_resource
 from alignatt_agent.types import AlignAttError
-from alignatt_agent.types.engines import Readout
+from alignatt_agent.types.engines import Row
 
 ANY = "*"
 """In place of a target language: every target that has no head set of its own."""
@@ -28,7 +28,7 @@ class HeadSet:
         model: model the heads were calibrated on, as ``models.translation.path`` names it.
         revision: revision of that model; ``None`` for embedded checkpoints.
         direction: e.g. ``"en-de"``, or ``"en-*"`` of a set for any target.
-        row: which query the scores were measured at (see ``types.Readout``).
+        row: which query the scores were measured at.
         heads: ``(layer, head)`` pairs, best first.
         ts: Translation Score of each head.
         num_layers: decoder layers of the model.
@@ -43,7 +43,7 @@ class HeadSet:
     model: str
     revision: str | None
     direction: str
-    row: Literal["predicting", "emitted"]
+    row: Row
     heads: tuple[tuple[int, int], ...]
     ts: tuple[float, ...]
     num_layers: int
@@ -59,10 +59,6 @@ class HeadSet:
             )
         return self.heads[:k]
 
-    def readout(self, k: int) -> Readout:
-        """Return what a draft request has to read for the ``k`` best heads."""
-        return Readout(self.top(k), self.row)
-
     def check(
         self,
         model: str,
@@ -73,12 +69,7 @@ class HeadSet:
     ) -> None:
         """Refuse to serve another model, revision, shape or direction than the calibrated one.
 
-        Args:
-            model: configured path or id of the translation model.
-            num_layers: decoder layers of the loaded model; ``None`` before it is loaded.
-            num_heads: attention heads per layer; ``None`` before it is loaded.
-            direction: e.g. ``"en-de"``.
-            revision: configured revision; ``None`` for a local directory.
+        The shape is ``None`` before the model is loaded, the revision for a local directory.
         """
         # A local copy keeps the last part of its id: /data/gemma-4-E4B-it is google/gemma-4-E4B-it.
         same_model = Path(model).name.lower() == Path(self.model).name.lower()
@@ -107,14 +98,11 @@ def load_head_set(name: str) -> HeadSet:
     """Load ``head_sets/NAME.json`` or a JSON file given by its path."""
     try:
         path = find_resource("head_sets", name, (".json",))
+        head_set = _parse(path.stem, json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError as error:
         raise HeadSetError(str(error)) from None
-    try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise HeadSetError(f"{path} is not JSON: {error}") from None
-    try:
-        head_set = _parse(path.stem, raw)
     except (KeyError, TypeError, ValueError) as error:
         raise HeadSetError(f"{path} is malformed: {type(error).__name__} {error}") from None
     for layer, head in head_set.heads:

@@ -117,11 +117,7 @@ _BY_NAME = {key: item for item in LANGUAGES for key in (item.code, item.name.low
 
 
 def language(name: str) -> Language:
-    """Find a language by code or name, in any letter case.
-
-    Args:
-        name: e.g. ``"de"``, ``"German"``, ``"zh"`` or ``"Simplified Chinese"``; a region such as
-            in ``"de-DE"`` is accepted and ignored.
+    """Find a language by code or name, in any letter case; a region as in ``"de-DE"`` is ignored.
 
     Raises:
         LanguageError: the language is not known here.

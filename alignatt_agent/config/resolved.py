@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.checkpoints import identity, locate
@@ -32,23 +32,14 @@ class Resolved:
     @property
     def heads(self) -> tuple[tuple[int, int], ...]:
         """Every ``(layer, head)`` that a draft into any target reads, sorted."""
-        return tuple(
-            sorted(
-                {
-                    head
-                    for code, item in self.head_sets.items()
-                    for head in item.top(self.config.policy_for(code).top_k)
-                }
-            )
-        )
-
-    def head_set(self, source: Language, target: Language) -> HeadSet:
-        """Return the head set of a direction; raises ``HeadSetError`` where there is none."""
-        return _fitting(self.config, self.head_sets.get(target.code), source, target.code)
+        top_k = {code: self.config.policy_for(code).top_k for code in self.head_sets}
+        read = (item.top(top_k[code]) for code, item in self.head_sets.items())
+        return tuple(sorted({head for heads in read for head in heads}))
 
     def readout(self, source: Language, target: Language) -> Readout:
-        """Return what a draft of a direction reads; raises ``HeadSetError`` likewise."""
-        return readout_for(self.config, self.head_set(source, target), target)
+        """Return what a draft of a direction reads; ``HeadSetError`` where it has no head set."""
+        found = _fitting(self.config, self.head_sets.get(target.code), source, target.code)
+        return readout_for(self.config, found, target)
 
     def aligned(self, source: Language) -> bool:
         """Whether an aligner times the words of a spoken language."""
@@ -116,7 +107,7 @@ def head_set_for(config: AgentConfig, source: Language, target: str) -> HeadSet:
 def readout_for(config: AgentConfig, head_set: HeadSet, target: Language) -> Readout:
     """Return what a draft into ``target`` reads."""
     policy = config.policy_for(target.code)
-    return replace(head_set.readout(policy.top_k), probabilities=policy.reads == "probabilities")
+    return Readout(head_set.top(policy.top_k), head_set.row, policy.reads == "probabilities")
 
 
 def _fitting(

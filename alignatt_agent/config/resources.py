@@ -25,12 +25,9 @@ def known_resources(kind: str, suffix: str) -> list[str]:
 
 
 def find_resource(kind: str, name: str, suffixes: Sequence[str]) -> Path:
-    """Find a packaged file by name, or any file by path.
+    """Find a packaged file by its name without suffix, or any file by path.
 
-    Args:
-        kind: ``"agent_configs"`` or ``"head_sets"``.
-        name: name without suffix, e.g. ``"micro-low"``, or the path of a file.
-        suffixes: accepted suffixes; the first is the packaged one.
+    ``suffixes`` are the accepted ones, of which packaged files have the first.
     """
     path = Path(name).expanduser()
     if path.suffix in suffixes and path.is_file():

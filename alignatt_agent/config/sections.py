@@ -235,10 +235,10 @@ class PromptWording(Strict):
             raise ValueError(f"cannot be filled in: {error}; known are {names}") from None
         return value
 
-    @field_validator("names")
+    @field_validator("names", "languages", check_fields=False)
     @classmethod
-    def _codes(cls, value: dict[str, str]) -> dict[str, str]:
-        return {language(code).code: name for code, name in value.items()}
+    def _codes(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return {language(code).code: item for code, item in value.items()}
 
     @model_validator(mode="after")
     def _bare_text_has_no_turns(self) -> PromptWording:
@@ -273,11 +273,6 @@ class PromptConfig(PromptWording):
     history: int = Field(default=0, ge=0)
     history_tokens: int = Field(default=512, ge=1)
     languages: dict[str, PromptWording] = Field(default_factory=dict)
-
-    @field_validator("languages")
-    @classmethod
-    def _known(cls, value: dict[str, PromptWording]) -> dict[str, PromptWording]:
-        return {language(code).code: wording for code, wording in value.items()}
 
     def wording(self, source: str, target: str) -> PromptWording:
         """Return the wording of a direction, by its codes."""

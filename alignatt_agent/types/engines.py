@@ -41,13 +41,10 @@ class Recognizer(Protocol):
     def transcribe(
         self, audio: FloatArray, language: str, context: str = "", expected: str = ""
     ) -> Transcript:
-        """Return the transcript of ``audio``, ``[samples]``.
+        """Return the transcript of ``audio``, ``[samples]``, in a language given by its code.
 
-        Args:
-            audio: the speech.
-            language: code of the spoken language.
-            context: names and terms that may occur.
-            expected: the probable beginning of the transcript, only to save time.
+        ``context`` are names and terms that may occur, ``expected`` is the probable beginning of
+        the transcript, only to save time.
         """
 
 
@@ -58,19 +55,23 @@ class Aligner(Protocol):
         """Return the words of ``text`` with times; counts may differ from ``text.split()``."""
 
 
+Row = Literal["predicting", "emitted"]
+"""Whose attention stands for a draft token: that of the query that predicts it, one position before
+it, or that of the query at the token itself (the paper's rows)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Readout:
     """Which attention rows a draft request returns.
 
     Attributes:
         heads: ``(layer, head)`` pairs, in the order of ``AttentionRows``' head axis.
-        row: ``"predicting"`` reads the query that predicts a draft token (one position before
-            it), ``"emitted"`` the query at the token itself (the paper's rows).
+        row: which query's rows they are.
         probabilities: whether to return those of the tokens, too; then nothing is verified.
     """
 
     heads: tuple[tuple[int, int], ...]
-    row: Literal["predicting", "emitted"]
+    row: Row
     probabilities: bool = False
 
 

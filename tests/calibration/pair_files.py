@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,15 +35,10 @@ def pharaoh_column(pairs: Sequence[SentencePair], path: Path) -> str:
     """Write source, target and alignment as another aligner would: whole words, marks attached."""
     lines = []
     for pair in pairs:
-        word_of = [len(pair.target[:begin].split()) for begin, _ in pair.spans]
-        if len(pair.target.split()) == 1:  # Chinese: characters
-            word_of = list(range(len(pair.spans)))
-        else:  # a mark at the end of a word is no word of its own
-            word_of = [
-                word - (begin > 0 and not pair.target[begin - 1].isspace())
-                for word, (begin, _) in zip(word_of, pair.spans, strict=True)
-            ]
-        links = sorted((i, word_of[j]) for i, j in pair.gold.sure if pair.is_word(j))
+        word = r"\S+" if " " in pair.target else r"\S"  # Chinese: characters
+        starts = [match.start() for match in re.finditer(word, pair.target)]
+        word_of = [bisect_right(starts, begin) - 1 for begin, _ in pair.spans]
+        links = sorted((i, word_of[j]) for i, j in pair.gold.sure if j in pair.words)
         column = " ".join(f"{i}-{j}" for i, j in links)
         lines.append(f"{' '.join(pair.source)}\t{pair.target}\t{column}\n")
     path.write_text("".join(lines), encoding="utf-8")

@@ -1,26 +1,35 @@
-"""Aligners: the chat model against a server of our own, gold alignments, and error rates."""
+"""Word alignments: notation, error rates, and aligners, the chat model among them."""
 
 from __future__ import annotations
 
 import json
 import logging
-import threading
 from dataclasses import replace
 
+import httpx2
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from alignatt_agent.calibration import align
 from alignatt_agent.calibration.align import Gold
-from alignatt_agent.calibration.chat_model import AlignerError, ChatAligner
-from alignatt_agent.calibration.pairs import PairError, make_pair
+from alignatt_agent.calibration.chat_model import ChatAligner
+from alignatt_agent.calibration.head_scores import AlignedPair
+from alignatt_agent.calibration.pairs import CalibrationError, PairError, make_pair
 from alignatt_agent.calibration.pairs_file import micro_pairs
 from alignatt_agent.calibration.select_heads import usable_pairs
-from alignatt_agent.calibration.translation_score import AlignedPair
-from alignatt_agent.calibration.word_alignment import Links
+from alignatt_agent.calibration.word_alignment import (
+    ErrorRate,
+    Links,
+    format_pharaoh,
+    parse_pharaoh,
+)
+from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.types import Prompt
 from tests.calibration.chat_endpoint import answer, chat_endpoint
+from tests.calibration.pair_files import UNHURRIED
 
 GOOD = {"links": [[0, 0], [1, 1], [2, 2], [2, 3]]}
 GOOD_LINKS = Links.of({(0, 0), (1, 1), (2, 2), (2, 3)})
@@ -53,9 +62,11 @@ def test_links_from_an_endpoint(monkeypatch):
     monkeypatch.setenv("SOME_KEY", "secret")
     with server(lambda *_: answer(GOOD)) as (url, seen):
         asked = aligner(url, key_variable="SOME_KEY")
-        assert dict(asked.align(PAIRS)) == dict.fromkeys(range(6), GOOD_LINKS)
-    assert {item["path"] for item in seen} == {"/v1/chat/completions"}
-    assert {item["headers"]["Authorization"] for item in seen} == {"Bearer secret"}
+        assert list(asked.align(PAIRS)) == [GOOD_LINKS] * 6
+    requests = [item["request"] for item in seen]
+    assert {str(request.url) for request in requests} == {f"{url}/chat/completions"}
+    assert {request.headers["Authorization"] for request in requests} == {"Bearer secret"}
+    assert {request.extensions["timeout"]["read"] for request in requests} == {5.0}
     body = seen[0]["body"]
     assert body["model"] == "some-model"
     assert "English" in body["messages"][0]["content"]
@@ -74,18 +85,15 @@ LATE = "too late"
 
 @pytest.mark.parametrize("content", [*NONSENSE, LATE])
 def test_a_bad_answer_is_counted_and_does_not_end_the_run(content):
-    over = threading.Event()
-
     def reply(number, attempt):
         if number == 2 and content == LATE:
-            over.wait(60)
+            raise httpx2.ReadTimeout(LATE)
         return answer(content if number == 2 else GOOD)
 
     with server(reply) as (url, seen):
-        found = dict(aligner(url, timeout_s=2.0).align(PAIRS))
-        over.set()
+        found = list(aligner(url).align(PAIRS))
     assert found.pop(2).reason == f"aligner_{'timeout' if content == LATE else 'nonsense'}"
-    assert found == dict.fromkeys((0, 1, 3, 4, 5), GOOD_LINKS)
+    assert found == [GOOD_LINKS] * 5
     assert numbers(seen).count(2) == 2  # asked again, once
 
 
@@ -93,14 +101,14 @@ def test_a_local_server_needs_no_key_and_may_add_words(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     text = "Sure!\n```json\n" + json.dumps(GOOD, indent=1) + "\n```\nAnything else?"
     with server(lambda *_: answer(text)) as (url, seen):
-        assert dict(aligner(url).align(PAIRS[:1])) == {0: GOOD_LINKS}
-    assert seen[0]["headers"]["Authorization"] is None
+        assert list(aligner(url).align(PAIRS[:1])) == [GOOD_LINKS]
+    assert "Authorization" not in seen[0]["request"].headers
 
 
 @pytest.mark.parametrize("failure", [503, 429, b"<html>", b'{"choices": []}', b"[]"])
 def test_passing_failures_are_asked_again(failure):
     with server(lambda _, attempt: failure if attempt == 0 else answer(GOOD)) as (url, seen):
-        assert dict(aligner(url).align(PAIRS)) == dict.fromkeys(range(6), GOOD_LINKS)
+        assert list(aligner(url).align(PAIRS)) == [GOOD_LINKS] * 6
     assert len(seen) == 12
 
 
@@ -108,7 +116,9 @@ def test_passing_failures_are_asked_again(failure):
 def test_what_no_repetition_changes_ends_at_once(status):
     with (
         server(lambda *_: status) as (url, seen),
-        pytest.raises(AlignerError, match=rf"status {status}: .*check --endpoint, --aligner-model"),
+        pytest.raises(
+            CalibrationError, match=rf"status {status}: .*check --endpoint, --aligner-model"
+        ),
     ):
         list(aligner(url).align(PAIRS * 20))
     assert len(seen) < 20
@@ -122,7 +132,7 @@ def test_the_estimate_is_on_the_high_side():
     assert "US dollars" in str(cost)
     unknown = aligner(url, price=None).estimate(PAIRS)
     assert "price unknown (--price SENT RECEIVED" in str(unknown)
-    with pytest.raises(AlignerError, match="--endpoint nowhere: an address begins with http"):
+    with pytest.raises(ConfigError, match="--endpoint nowhere: an address begins with http"):
         aligner("nowhere")
 
 
@@ -133,16 +143,15 @@ def cache(tmp_path):
 
 
 def test_answers_are_paid_once(cache):
-    down = threading.Event()
+    refused = {3, 4, 5}
 
     def reply(number, attempt):
-        return 401 if down.is_set() and number > 2 else answer(GOOD if number != 1 else "no")
+        return 401 if number in refused else answer(GOOD if number != 1 else "no")
 
     with server(reply) as (url, seen):
-        down.set()
-        with pytest.raises(AlignerError):
+        with pytest.raises(CalibrationError):
             align.align(aligner(url, parallel=1), PAIRS, cache)
-        down.clear()
+        refused.clear()
         before = len(seen)
         missing = align.not_aligned(aligner(url), PAIRS, cache)
         found = align.align(aligner(url, parallel=1), PAIRS, cache)
@@ -159,13 +168,11 @@ def test_answers_are_paid_once(cache):
 
 
 def test_what_a_link_depends_on(cache):
-    links = [GOOD_LINKS, GOOD_LINKS]
-
     class Fixed:
         name, version = "fixed", "1"
 
         def align(self, pairs):
-            yield from enumerate(links[: len(pairs)])
+            yield from [GOOD_LINKS] * len(pairs)
 
     fixed = Fixed()
     align.align(fixed, PAIRS[:2], cache)
@@ -178,18 +185,20 @@ def test_what_a_link_depends_on(cache):
 
 def test_a_dead_endpoint_is_given_up_and_nothing_is_kept(cache):
     dead = aligner("http://127.0.0.1:9/v1", retries=0)
-    assert {error.reason for error in dict(dead.align(PAIRS)).values()} == {"aligner_error"}
-    with pytest.raises(AlignerError, match="failed 10 times in a row.*start again later"):
+    assert {error.reason for error in dead.align(PAIRS)} == {"aligner_error"}
+    with pytest.raises(CalibrationError, match="failed 10 times in a row.*start again later"):
         align.align(dead, PAIRS * 5, cache)
     assert align.not_aligned(dead, PAIRS, cache) == PAIRS
 
 
 def test_gold():
     pairs = [*PAIRS[:1], *micro_pairs(2, 3, language("en"), language("de")).pairs]
-    found = dict(Gold().align(pairs))
+    found = list(Gold().align(pairs))
     assert found[0].reason == "no_gold"
     assert [found[1], found[2]] == [pair.gold for pair in pairs[1:]]
-    with pytest.raises(AlignerError, match="add a Pharaoh column to the file .*--aligner openai"):
+    with pytest.raises(
+        CalibrationError, match="add a Pharaoh column to the file .*--aligner openai"
+    ):
         list(Gold().align(PAIRS))
 
 
@@ -204,7 +213,7 @@ def test_error_rate_leaves_punctuation_out():
 
 def test_pairs_have_to_be_there_for_choosing_and_judging():
     error = PairError("no_gold", "x")
-    laid = [AlignedPair(Prompt((1,), 0, (0,)), (1,), ((0,),), i) for i in range(6)]
+    laid = [AlignedPair(Prompt((1,), 0, (0,)), (i,), ((0,),)) for i in range(6)]
 
     def prompter(pair, links):
         if isinstance(links, PairError):
@@ -215,6 +224,48 @@ def test_pairs_have_to_be_there_for_choosing_and_judging():
     usable, skipped = usable_pairs(prompter, PAIRS[:3], links, [GOOD_LINKS, error, error])
     assert usable == {0: (laid[0], laid[0])}
     assert skipped == {"no_gold": 2}
+
+
+LINKS = st.frozensets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12)
+
+
+@UNHURRIED
+@given(LINKS, LINKS)
+def test_pharaoh_round_trip(sure, possible):
+    links = Links.of(sure, possible)
+    assert parse_pharaoh(format_pharaoh(links)) == links
+
+
+def test_pharaoh_notation():
+    links = parse_pharaoh("0-0 1p2 3?1")
+    assert links.sure == {(0, 0)}
+    assert links.possible == {(0, 0), (1, 2), (3, 1)}
+    assert links.sources(2) == (1,)
+    assert links.sources(5) == ()
+
+
+@pytest.mark.parametrize("text", ["1", "a-b", "0-0,1-1", "-1-0", "0--1", "0-1x"])
+def test_nonsense_is_not_a_link(text):
+    with pytest.raises(ValueError, match="is not a link such as 3-4"):
+        parse_pharaoh(text)
+
+
+def test_error_rate():
+    gold = Links.of({(0, 0), (1, 1)}, {(2, 1)})
+    all_links = frozenset({(0, 0), (1, 1), (2, 1)}), gold
+    few_links = frozenset({(0, 0), (5, 5)}), gold
+    perfect, poor = ErrorRate.over([all_links]), ErrorRate.over([few_links])
+    assert (perfect.aer, perfect.precision, perfect.recall) == (0, 1, 1)
+    assert poor.aer == pytest.approx(1 - (1 + 1) / (2 + 2))
+    assert (poor.precision, poor.recall) == (0.5, 0.5)
+    both = ErrorRate.over([all_links, few_links])
+    assert both.aer == pytest.approx(1 - (2 + 3 + 1 + 1) / (3 + 2 + 2 + 2))
+
+
+@UNHURRIED
+@given(LINKS, LINKS, LINKS)
+def test_error_rate_is_a_share(found, sure, possible):
+    assert 0 <= ErrorRate.over([(found, Links.of(sure, possible))]).aer <= 1
 
 
 @pytest.fixture(autouse=True)

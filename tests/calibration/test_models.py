@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from alignatt_agent.calibration.head_scores import score
+from alignatt_agent.calibration.head_scores import AlignedPair, both_rows, score
 from alignatt_agent.calibration.pairs_file import micro_pairs
 from alignatt_agent.calibration.prompted_pair import PairPrompter
 from alignatt_agent.calibration.row_reader import open_reader
-from alignatt_agent.calibration.translation_score import AlignedPair, both_rows
 from alignatt_agent.cli import main
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.head_sets import load_head_set

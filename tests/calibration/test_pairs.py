@@ -16,7 +16,9 @@ from alignatt_agent.calibration.pairs_file import micro_pairs, read_pairs
 from alignatt_agent.calibration.prompted_pair import PairPrompter, unit_of_tokens
 from alignatt_agent.calibration.word_alignment import Links, parse_pharaoh
 from alignatt_agent.config.languages import language
+from alignatt_agent.translation.prompt import PromptBuilder
 from tests.calibration.pair_files import UNHURRIED, json_lines, pharaoh_column
+from tests.fakes.agent import byte_tokenizer
 
 EN, DE, ZH = language("en"), language("de"), language("zh")
 
@@ -156,9 +158,8 @@ def test_generated_pairs_survive_a_file_and_alignments_made_elsewhere_fit(tmp_pa
     assert read_pairs("micro:20:5", EN, language(target)) == drawn
     found = read_pairs(pharaoh_column(drawn.pairs, tmp_path / "p.tsv"), EN, language(target))
     assert not found.skipped
-    for (_, links), pair in zip(Gold().align(found.pairs), drawn.pairs, strict=True):
-        words = {j for j in range(len(pair.spans)) if pair.is_word(j)}
-        assert links.at(words).sure == pair.gold.at(words).sure
+    for links, pair in zip(Gold().align(found.pairs), drawn.pairs, strict=True):
+        assert links.at(pair.words).sure == pair.gold.at(pair.words).sure
 
 
 def test_generated_pairs_need_a_checkout(monkeypatch):
@@ -193,38 +194,21 @@ def test_tokens_belong_to_the_unit_of_their_last_character():
         unit_of_tokens(pair, [(6, 9)])
 
 
-class Characters:
-    """A tokenizer of characters whose chat template only joins the turns."""
-
-    name_or_path = "characters"
-
-    def apply_chat_template(self, messages, **options):
-        return "".join(message["content"] + "|" for message in messages)
-
-    def __call__(self, text, **options):
-        return {
-            "input_ids": [ord(char) for char in text],
-            "offset_mapping": [(i, i + 1) for i in range(len(text))],
-        }
-
-
 def test_prompted_pairs():
-    from alignatt_agent.translation.prompt import PromptBuilder
-
-    builder = PromptBuilder(Characters(), "English", "German")
-    prompted = PairPrompter(Characters(), builder, 400)
+    tokenizer = byte_tokenizer()
+    builder = PromptBuilder(tokenizer, "English", "German")
+    prompted = PairPrompter(tokenizer, builder, 400)
     pair = make_pair(7, ["We", "go."], "Wir gehen.", None, parse_pharaoh("0-0"), spaced=True)
     laid = prompted(pair, pair.gold)
-    assert laid.number == 7
-    assert bytes(laid.target_ids).decode() == "Wir gehen."
+    assert tokenizer.decode(laid.target_ids) == "Wir gehen."
     assert laid.source_words == ((0,),) * 3 + ((),) * 7
     with pytest.raises(PairError, match="no aligned target token") as caught:
         prompted(pair, Links.of({(0, 5)}))
     assert caught.value.reason == "no_alignment"
     tight = len(laid.prompt.token_ids) + len(laid.target_ids) + 2
-    PairPrompter(Characters(), builder, tight)(pair, pair.gold)
+    PairPrompter(tokenizer, builder, tight)(pair, pair.gold)
     with pytest.raises(PairError, match=f"takes {tight} tokens") as caught:
-        PairPrompter(Characters(), builder, tight - 1)(pair, pair.gold)
+        PairPrompter(tokenizer, builder, tight - 1)(pair, pair.gold)
     assert caught.value.reason == "too_long"
-    other = PromptBuilder(Characters(), "English", "Italian")
-    assert prompted.digest() != PairPrompter(Characters(), other, 400).digest()
+    other = PromptBuilder(tokenizer, "English", "Italian")
+    assert prompted.digest() != PairPrompter(tokenizer, other, 400).digest()

@@ -13,15 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alignatt_agent.calibration import head_set_file
-from alignatt_agent.calibration.head_scores import CalibrationError, score, split
-from alignatt_agent.calibration.row_reader import Loaded
-from alignatt_agent.calibration.translation_score import (
+from alignatt_agent.calibration.head_scores import (
     AlignedPair,
-    both_rows,
     cumulative_hits,
     head_hits,
     rank,
+    score,
+    split,
 )
+from alignatt_agent.calibration.pairs import CalibrationError
+from alignatt_agent.calibration.row_reader import Loaded
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.evaluation.statistics import macro, micro
@@ -35,10 +36,10 @@ ALL = tuple((a, b) for a in range(LAYERS) for b in range(HEADS))
 WIDTH = 4
 
 
-def pair(number, targets):
+def pair(targets):
     """A pair of four one-token source words; ``targets`` lists the aligned words of each token."""
     prompt = Prompt((9, 9, 1, 2, 3, 4, 9), 2, (0, 1, 2, 3))
-    return AlignedPair(prompt, tuple(range(20, 20 + len(targets))), tuple(targets), number)
+    return AlignedPair(prompt, tuple(range(20, 20 + len(targets))), tuple(targets))
 
 
 class FakeReader:
@@ -49,7 +50,7 @@ class FakeReader:
     """
 
     def __init__(self, pairs, broken=()):
-        self._right = {id(p.prompt): p for p in pairs}
+        self._right = {id(p.prompt): (number, p) for number, p in enumerate(pairs)}
         self._broken = set(broken)
         self.asked = []
         self.dies_after = None
@@ -58,30 +59,25 @@ class FakeReader:
         self.asked.append(token_ids)
         if self.dies_after is not None and len(self.asked) > self.dies_after:
             raise EngineError("the engine was shut down")
-        aligned = self._right[id(prompt)]
-        if aligned.number in self._broken:
+        number, aligned = self._right[id(prompt)]
+        if number in self._broken:
             raise EngineError("too long for me")
-        count = len(aligned.target_ids)
-        first = -(readout.row == "predicting")
-        queries = range(first, first + len(token_ids))  # -1 is the last token of the prompt
-        source = np.zeros((len(token_ids), len(readout.heads), WIDTH), np.float32)
-        rng = np.random.default_rng(aligned.number)
-        noise = rng.random((count + 1, len(ALL), WIDTH)).astype(np.float32) * 0.05
-        for place, query in enumerate(queries):
-            for column, head in enumerate(readout.heads):
-                source[place, column] = noise[query + 1, ALL.index(head)]
-                wanted = query + 1 if head == (0, 0) else query if head == (1, 2) else None
-                if wanted is not None and 0 <= wanted < count and aligned.source_words[wanted]:
-                    source[place, column, aligned.source_words[wanted][0]] += 0.5
+        rng = np.random.default_rng(number)
+        shape = (len(aligned.target_ids) + 1, len(ALL), WIDTH)  # first the prompt's last query
+        every = rng.random(shape).astype(np.float32) * 0.05
+        for token, words in enumerate(aligned.source_words):
+            if words:
+                every[token, ALL.index((0, 0)), words[0]] += 0.5
+                every[token + 1, ALL.index((1, 2)), words[0]] += 0.5
+        first = int(readout.row == "emitted")
+        heads = [ALL.index(head) for head in readout.heads]
+        source = every[first : first + len(token_ids), heads]
         zero = np.zeros(source.shape[:2], np.float32)
         return AttentionRows(source, zero, zero)
 
 
 TARGETS = ([(1,), (0,), (), (3, 2)], [(2,), (2,), (1,)], [(0,), (3,)], [(), (1,)], [(3,), (2,)])
-
-
-def pairs():
-    return [pair(i, targets) for i, targets in enumerate(TARGETS)]
+PAIRS = [pair(targets) for targets in TARGETS]
 
 
 def peaks(*places):
@@ -91,28 +87,16 @@ def peaks(*places):
 
 def test_hits_leave_unaligned_tokens_out_and_count_by_word():
     rows = peaks([1, 1], [3, 3], [2, 3])
-    assert head_hits(rows, pair(0, [(1,), (), (0, 2)])).tolist() == [2, 1]
+    assert head_hits(rows, pair([(1,), (), (0, 2)])).tolist() == [2, 1]
     words = AlignedPair(Prompt((9, 1, 2, 3, 4, 9), 1, (0, 1, 1, 2)), (5,), ((1,),))
     assert head_hits(peaks([0, 1, 2, 3]), words).tolist() == [0, 1, 1, 0]
-
-
-def test_both_conventions_come_from_one_pass():
-    p = pairs()[0]
-    reader = FakeReader([p])
-    rows = both_rows(reader, p, ALL)
-    assert len(reader.asked) == 1
-    for row in ("predicting", "emitted"):
-        alone = reader.rows(p.prompt, p.target_ids, Readout(ALL, row)).source
-        np.testing.assert_array_equal(rows[row], alone)
-    assert head_hits(rows["predicting"], p)[ALL.index((0, 0))] == 3
-    assert head_hits(rows["emitted"], p)[ALL.index((1, 2))] == 3
 
 
 @UNHURRIED
 @given(st.integers(0, 2**32 - 1))
 def test_cumulative_hits_are_those_of_the_mean(seed):
     rng = np.random.default_rng(seed)
-    p = pair(0, [(int(rng.integers(WIDTH)),) for _ in range(5)])
+    p = pair([(int(rng.integers(WIDTH)),) for _ in range(5)])
     rows = rng.random((5, len(ALL), WIDTH)).astype(np.float32)
     ranking = rank(head_hits(rows, p))
     assert sorted(ranking) == list(range(len(ALL)))
@@ -122,7 +106,7 @@ def test_cumulative_hits_are_those_of_the_mean(seed):
         assert found[k - 1] == head_hits(mean[:, None], p)[0]
 
 
-def run(tmp_path, reader, calibration, held_out, name="scores.sqlite", model="a", **layers):
+def run(tmp_path, reader, calibration=PAIRS[:3], held_out=PAIRS[3:], name="a", model="a", **layers):
     shape = {"num_layers": LAYERS, "layers": tuple(range(LAYERS)), **layers}
     loaded = Loaded(reader, None, num_heads=HEADS, max_context=100, engine="fake 1", **shape)
     with ResultCache(tmp_path / name) as cache:
@@ -138,18 +122,17 @@ def made_head_set(path, outcome, **provenance):
 
 
 def test_the_right_heads_win(tmp_path):
-    everything = pairs()
-    reader = FakeReader(everything)
-    outcome = run(tmp_path, reader, everything[:3], everything[3:])
-    assert len(reader.asked) == len(everything)  # one pass per pair
+    reader = FakeReader(PAIRS)
+    outcome = run(tmp_path, reader)
+    assert len(reader.asked) == len(PAIRS)  # one pass per pair
     assert outcome.rows["predicting"].ranking[0] == (0, 0)
     assert outcome.rows["emitted"].ranking[0] == (1, 2)
     assert outcome.rows["predicting"].matrix.shape == (LAYERS, HEADS)
-    assert outcome.rows["predicting"].matrix[0, 0] == 1
+    assert outcome.rows["predicting"].matrix[0, 0] == outcome.rows["emitted"].matrix[1, 2] == 1
     assert (outcome.calibration, outcome.held_out) == ((3, 8), (2, 3))
     best = outcome.rows["predicting"]
     assert best.by_k[0].value == best.head_set[0].value == best.head_set[1].value == 1
-    alone = averaged_score(reader, everything[3:], "predicting", ALL)
+    alone = averaged_score(reader, PAIRS[3:], "predicting", ALL)
     assert best.all_heads[0].value == pytest.approx(alone)
     assert best.gain.value == pytest.approx(1 - alone)
     assert outcome.better_row() == "predicting"  # both are perfect
@@ -165,9 +148,7 @@ class HybridReader(FakeReader):
 
 
 def test_only_layers_with_attention_are_read(tmp_path):
-    everything = pairs()
-    hybrid = HybridReader(everything)
-    outcome = run(tmp_path, hybrid, everything[:3], everything[3:], num_layers=8, layers=(3, 7))
+    outcome = run(tmp_path, HybridReader(PAIRS), num_layers=8, layers=(3, 7))
     found = outcome.rows["predicting"]
     assert found.ranking[0] == (3, 0)
     assert len(found.ranking) == len(found.by_k) == 2 * HEADS
@@ -178,16 +159,16 @@ def test_only_layers_with_attention_are_read(tmp_path):
 
 
 def test_an_interrupted_run_ends_like_any_other(tmp_path):
-    targets = (*TARGETS, [(2,)], [(1,), (3,)], [(0,)], [(3,)])
-    everything = [pair(i, target) for i, target in enumerate(targets)]
-    whole = run(tmp_path, FakeReader(everything), everything[:7], everything[7:], "whole")
+    everything = [*PAIRS, *map(pair, ([(2,)], [(1,), (3,)], [(0,)], [(3,)]))]
+    parts = everything[:7], everything[7:]
+    whole = run(tmp_path, FakeReader(everything), *parts, "whole")
     for stop in range(1, 5):
         reader = FakeReader(everything)
         reader.dies_after = stop
         with pytest.raises(CalibrationError, match="in a row, the last time with: the engine was"):
-            run(tmp_path, reader, everything[:7], everything[7:], str(stop))
+            run(tmp_path, reader, *parts, str(stop))
         again = FakeReader(everything)
-        outcome = run(tmp_path, again, everything[:7], everything[7:], str(stop))
+        outcome = run(tmp_path, again, *parts, str(stop))
         assert len(again.asked) == len(everything) - stop
         assert not outcome.skipped
         for row, found in outcome.rows.items():
@@ -196,31 +177,28 @@ def test_an_interrupted_run_ends_like_any_other(tmp_path):
 
 
 def test_pairs_that_the_engine_refuses_are_counted(tmp_path):
-    everything = pairs()
     for _ in range(2):  # the second time from the cache
-        reader = FakeReader(everything, broken={1})
-        outcome = run(tmp_path, reader, everything[:3], everything[3:])
+        reader = FakeReader(PAIRS, broken={1})
+        outcome = run(tmp_path, reader)
         assert outcome.skipped == Counter(engine_error=1)
         assert outcome.calibration == (2, 5)
     assert not reader.asked
     with pytest.raises(CalibrationError, match="read none of the held-out pairs: .'too long for"):
-        run(tmp_path, FakeReader(everything, {3, 4}), everything[:3], everything[3:], "none")
+        run(tmp_path, FakeReader(PAIRS, {3, 4}), name="none")
 
 
 def test_results_are_taken_over_for_the_same_model_and_pair_only(tmp_path):
-    everything = pairs()
-
-    def asked(calibration, held_out, **options):
-        reader = FakeReader(everything)
-        run(tmp_path, reader, calibration, held_out, **options)
+    def asked(**options):
+        reader = FakeReader(PAIRS)
+        run(tmp_path, reader, **options)
         return len(reader.asked)
 
-    assert asked(everything[:3], everything[3:]) == 5
-    assert asked(everything[:3], everything[3:]) == 0
-    assert asked(everything[:3], everything[3:4]) == 0
-    assert asked(everything[:3], everything[3:], model="b") == 5
+    assert asked() == 5
+    assert asked() == 0
+    assert asked(held_out=PAIRS[3:4]) == 0
+    assert asked(model="b") == 5
     # One more pair to choose on: it is read, and the held-out ones once more if ranks change.
-    assert asked(everything[:4], everything[4:]) in (1, 2)
+    assert asked(calibration=PAIRS[:4], held_out=PAIRS[4:]) in (1, 2)
 
 
 def test_a_file_of_something_else_is_not_overwritten(tmp_path):
@@ -256,8 +234,7 @@ def test_intervals_hold_their_mean(cells):
 
 
 def test_the_file_is_a_head_set(tmp_path):
-    everything = pairs()
-    outcome = run(tmp_path, FakeReader(everything), everything[:3], everything[3:])
+    outcome = run(tmp_path, FakeReader(PAIRS))
     path = tmp_path / "sets" / "mine.json"
     made, found = made_head_set(path, outcome, tool="test")
     assert json.loads(path.read_text()) == made

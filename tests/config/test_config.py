@@ -9,8 +9,7 @@ from simulstream.config import yaml_config
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.resolved import resolve
-from alignatt_agent.config.resources import known_resources
-from alignatt_agent.config.sections import SpeechConfig
+from alignatt_agent.config.resources import find_resource, known_resources
 from alignatt_agent.policy import HoldN, WaitK
 from alignatt_agent.types import Access
 from tests.fakes.agent import write_config
@@ -33,6 +32,8 @@ def test_shipped_configurations():
 @pytest.mark.parametrize("name", CONFIGS)
 def test_shipped_configurations_are_valid_and_keep_their_hash_when_written(name, tmp_path):
     config = load_config(name)
+    path = find_resource("agent_configs", name, (".yaml",))
+    assert AgentConfig.from_namespace(yaml_config(str(path))) == config  # as Simulstream reads it
     for target, unit in (("German", "word"), ("it", "word"), ("Simplified Chinese", "char")):
         resolved = config.for_target(target)
         assert resolved.latency_unit == unit
@@ -187,20 +188,7 @@ def test_heads_are_those_that_any_target_reads():
 def test_few_knobs():
     """Fifteen, and two in which we differ from the paper (``policy.median``, ``speech.commit``)."""
     config = load_config("micro-low")
-    knobs = [
-        *config.policy.model_dump(),
-        # Which models transcribe and time, and the terms of the talk, are none.
-        *(config.speech.model_dump().keys() - {"recognizer", "context", "times"}),
-        "max_draft_tokens",
-        "chunk_ms",
-        "head_sets",
-    ]
-    assert len(knobs) <= 17
-
-
-def test_keys_of_the_last_minor_version_are_accepted_with_a_warning(monkeypatch):
-    monkeypatch.setattr(SpeechConfig, "deprecated", {"wait_ms": "hold_back_ms"})
-    with pytest.warns(UserWarning, match="wait_ms is called hold_back_ms now: write that"):
-        assert SpeechConfig(wait_ms=150).hold_back_ms == 150
-    with pytest.warns(UserWarning, match="wait_ms"):  # the new spelling wins
-        assert SpeechConfig(wait_ms=150, hold_back_ms=80).hold_back_ms == 80
+    # Which models transcribe and time, and the terms of the talk, are none.
+    speech = config.speech.model_dump().keys() - {"recognizer", "context", "times"}
+    own = ("max_draft_tokens", "chunk_ms", "head_sets")
+    assert len([*config.policy.model_dump(), *speech, *own]) <= 17

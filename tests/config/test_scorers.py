@@ -11,10 +11,8 @@ import sys
 
 import pytest
 from omnisteval.cli import main as omnisteval
-from simulstream.config import yaml_config
 from simulstream.metrics import score_latency, stats
 
-from alignatt_agent.config.agent_config import AgentConfig, load_config
 from alignatt_agent.config.resources import find_resource, known_resources
 from tests.evaluation import logs
 from tests.fakes.agent import write_devset
@@ -41,11 +39,8 @@ COMMANDS = {
 }
 
 
-NAMES = known_resources("agent_configs", ".yaml")
-
-
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", known_resources("agent_configs", ".yaml"))
 def test_a_scorer_takes_a_shipped_file(command, name, tmp_path, monkeypatch, capsys):
     run, arguments, printed = COMMANDS[command]
     paths = {
@@ -57,9 +52,3 @@ def test_a_scorer_takes_a_shipped_file(command, name, tmp_path, monkeypatch, cap
     monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
     run()
     assert printed in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_inference_and_server_take_a_shipped_file(name):
-    path = find_resource("agent_configs", name, (".yaml",))
-    assert AgentConfig.from_namespace(yaml_config(str(path))) == load_config(name)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from alignatt_agent.calibration.translation_score import hits
+from alignatt_agent.calibration.head_scores import hits
 from alignatt_agent.config.sections import SpeechConfig
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import (

@@ -142,16 +142,14 @@ def _ours(line):
     return (words[0], words[1:]) if program == "alignatt" else (None, words)
 
 
-def _needs_a_run(name, words):
-    """Whether it reads what an earlier command wrote."""
-    return name in ("compare", "asr", "submission") or "--score-only" in words
+def _runs_alone(line):
+    """Whether a line is ours and reads nothing that an earlier command wrote."""
+    name, words = _ours(line)
+    earlier = name in ("compare", "asr", "submission") or "--score-only" in words
+    return name in COMMANDS and not earlier
 
 
-ALONE = [
-    line
-    for line in dict.fromkeys(line for _, line in COMMAND_LINES)
-    if _ours(line)[0] in COMMANDS and not _needs_a_run(*_ours(line))
-]
+ALONE = [line for line in dict.fromkeys(line for _, line in COMMAND_LINES) if _runs_alone(line)]
 
 
 @pytest.mark.parametrize("line", ALONE)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-import types
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import pytest
 from pydantic import BaseModel
@@ -69,13 +68,8 @@ OPTIONS = {name: options(name) for name in COMMANDS}
 RENAMED = {option for name in COMMANDS for option in options(name, renamed=True)}
 
 
-def texts(path: Path) -> Iterator[tuple[int, str]]:
-    """Every string of a module but docstrings and refused old options; ``ANY`` for filled parts."""
-    yield from strings_of(path.read_text(encoding="utf-8"))
-
-
 def strings_of(code: str) -> Iterator[tuple[int, str]]:
-    """The strings of ``texts``, each with its line."""
+    """Every string but docstrings and refused old options, with its line; ``ANY`` where filled."""
     tree = ast.parse(code)
     strings = (ast.Constant, ast.JoinedStr)
     skipped = set()  # parents come first
@@ -92,44 +86,41 @@ def strings_of(code: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, "".join(value for value in values if isinstance(value, str))
 
 
-def _inside(annotation: Any) -> Iterator[Any]:
-    """The classes that an annotation stands for."""
-    if get_origin(annotation) is Annotated:
-        yield from _inside(get_args(annotation)[0])
-    elif get_origin(annotation) in (Union, types.UnionType):
-        for item in get_args(annotation):
-            yield from _inside(item)
-    else:
-        yield annotation
+def keys(kind: Any) -> Iterator[tuple[str, ...]]:
+    """The keys below an annotation, with the way to them; ``*`` is any key."""
+    fields: dict[str, Any] = {}
+    if get_origin(kind) is dict:
+        fields = {"*": get_args(kind)[1]}
+    elif isinstance(kind, type) and issubclass(kind, BaseModel):
+        fields = {name: field.annotation for name, field in kind.model_fields.items()}
+    for name, inside in fields.items():
+        yield from ((name, *rest) for rest in [(), *keys(inside)])
+    for item in () if fields else get_args(kind):  # of a union
+        yield from keys(item)
 
 
-def exists(annotation: Any, parts: list[str]) -> bool:
-    """Whether a dotted key exists; ``ANY`` and ``*`` are any key."""
-    if not parts or annotation is Any:
-        return True
-    (first, *rest), found = parts, []
-    for kind in _inside(annotation):
-        if get_origin(kind) is dict:
-            found.append(get_args(kind)[1])
-        elif isinstance(kind, type) and issubclass(kind, BaseModel):
-            fields = kind.model_fields
-            names = fields if ANY in first or first == "*" else [first] * (first in fields)
-            found += [fields[name].annotation for name in names]
-    return any(exists(kind, rest) for kind in found)
+KEYS = {*keys(AgentConfig)}
 
 
-SECTIONS = [
-    name
-    for name, field in AgentConfig.model_fields.items()
-    if any(kind not in (str, int, float, bool) for kind in _inside(field.annotation))
-]
-KEY = re.compile(rf"(?<![\w.]/)(?<![\w.])(?:{'|'.join(SECTIONS)})\.[\w{{}}*.]*[\w}}]")
+def exists(key: str) -> bool:
+    """Whether a dotted key exists; a part with ``ANY`` or ``*`` is any key."""
+    parts = key.split(".")
+    return any(
+        len(known) == len(parts)
+        and all(a == b or "*" in (a, b) or ANY in b for a, b in zip(known, parts, strict=True))
+        for known in KEYS
+    )
+
+
+KEY = re.compile(
+    rf"(?<![\w.]/)(?<![\w.])(?:{'|'.join(AgentConfig.model_fields)})\.[\w{{}}*.]*[\w}}]"
+)
 
 
 def wrong_keys(text: str) -> list[str]:
     """Keys of the configuration that a text names and that do not exist."""
     named = dict.fromkeys([*KEY.findall(text), *ADVICE.findall(text)])
-    return [key for key in named if not exists(AgentConfig, key.split("."))]
+    return [key for key in named if not exists(key)]
 
 
 def wrong_options(text: str) -> list[str]:
@@ -154,7 +145,7 @@ def wrong_commands(text: str) -> Iterator[str]:
 def test_messages_name_what_exists(path):
     wrong = [
         f"{line}: {item}"
-        for line, text in texts(path)
+        for line, text in strings_of(path.read_text(encoding="utf-8"))
         for item in (*wrong_keys(text), *wrong_options(text), *wrong_commands(text))
     ]
     assert not wrong, wrong
