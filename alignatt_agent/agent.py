@@ -37,9 +37,6 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     All processors of a process share its engines; an instance holds one stream. It may be called
     from any thread: Simulstream's servers change threads, and the HTTP server clears an expired
     session while a chunk is still running.
-
-    Args:
-        config: the namespace that Simulstream reads from the YAML file.
     """
 
     failures: ClassVar[list[str]] = []

@@ -75,10 +75,7 @@ class Resolved:
 def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True) -> Resolved:
     """Load and check head sets and find checkpoints, before a model is loaded.
 
-    Args:
-        config: what is to run.
-        targets: further target language codes that have to be served.
-        live: whether speech is transcribed chunk by chunk.
+    ``targets`` are codes of further target languages; ``live``: speech comes chunk by chunk.
 
     Raises:
         LanguageError: the spoken language cannot be transcribed so.
