@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import http.client
 import json
 import os
 import random
@@ -32,95 +31,13 @@ from typing import Any
 
 import jiwer
 import soundfile
-from websockets.exceptions import WebSocketException
-from websockets.sync.client import connect
 
+from alignatt_agent.types import SAMPLE_RATE
 from lab import commands
-from lab.bench.sound import RATE, TALKS, Samples
+from lab.bench.speakers import TALKS, Page, Viewer
 
-PIECE = RATE // 10
 ROLES = ("asr", "aligner", "translation", "server")
 SPACING_S, EDGE_S = 11.0, 6.0
-
-
-class Page(threading.Thread):
-    """A speaker like the page: keeps the audio, and continues its talk after a lost connection."""
-
-    def __init__(self, port: int, samples: Samples, paced: bool = True, **start: Any) -> None:
-        super().__init__(daemon=True)
-        self.came: list[tuple[float, dict[str, Any]]] = []
-        self.begin = time.monotonic()
-        self._port, self._samples, self._paced = port, samples, paced
-        self._start = {"type": "start", "targets": ["de", "en"], "room": "talk", **start}
-        self.start()
-
-    def run(self) -> None:
-        """Speak to the end of the recording, and listen to the end of the talk."""
-        while not (self.came and self.came[-1][1]["type"] == "end"):
-            with contextlib.suppress(OSError, WebSocketException), self._connected() as socket:
-                socket.send(json.dumps(self._start))
-                for text in socket:
-                    self._take(json.loads(text), socket)
-            time.sleep(0.2)
-
-    def messages(self) -> list[dict[str, Any]]:
-        """Return what came."""
-        return [message for _, message in self.came]
-
-    def _connected(self) -> Any:
-        address = f"ws://127.0.0.1:{self._port}/ws"
-        return connect(address, proxy=None, ping_interval=None)
-
-    def _take(self, message: dict[str, Any], socket: Any) -> None:
-        self.came.append((time.monotonic() - self.begin, message))
-        if message["type"] == "ready":
-            self._start |= {"session": message["session"], "kept_s": 0.0}
-            self._start.setdefault("since", "")
-            position = round(message["audio_s"] * RATE)
-            threading.Thread(target=self._feed, args=(socket, position), daemon=True).start()
-        if "id" in message:
-            self._start["since"] = message["id"]
-
-    def _feed(self, socket: Any, position: int) -> None:
-        with contextlib.suppress(OSError, WebSocketException):
-            for begin in range(position, self._samples.size, PIECE):
-                piece = self._samples[begin : begin + PIECE]
-                if self._paced:
-                    due = self.begin + (begin + piece.size) / RATE
-                    time.sleep(max(0.0, due - time.monotonic()))
-                socket.send(piece.astype("<i2").tobytes())
-            socket.send('{"type": "stop"}')
-
-
-class Viewer(threading.Thread):
-    """Follows the room, and comes back with the last id, as browsers do."""
-
-    def __init__(self, port: int) -> None:
-        super().__init__(daemon=True)
-        self.events: list[dict[str, Any]] = []
-        self.last = ""
-        self._port = port
-        self.start()
-
-    def run(self) -> None:
-        """Read to the end of the talk."""
-        while not (self.events and self.events[-1]["type"] == "end"):
-            connection = http.client.HTTPConnection("127.0.0.1", self._port)
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                headers = {"Last-Event-ID": self.last}
-                connection.request("GET", "/events?room=talk", headers=headers)
-                self._read(connection.getresponse())
-            time.sleep(0.2)
-
-    def _read(self, answer: http.client.HTTPResponse) -> None:
-        for line in answer:
-            name, _, value = line.decode().rstrip("\r\n").partition(": ")
-            if name == "id":
-                self.last = value
-            if name == "data":
-                self.events.append(json.loads(value))
-                if self.events[-1]["type"] == "end":
-                    return
 
 
 # ---------------------------------------------------------------------- servers
@@ -234,10 +151,12 @@ def killed(
     samples = soundfile.read(talk, dtype="int16")[0]
     spoken = json.loads((talk.parents[1] / "gold" / f"{talk.stem}.json").read_text())
     alone = Page(port, samples, paced=False, room="alone", live=False)
+    alone.speak()
     alone.join()
     viewer, page = Viewer(port), Page(port, samples, live=live)
+    page.speak()
     rows = []
-    for at in moments(samples.size / RATE, 1 if role == "server" else 5, seed):
+    for at in moments(samples.size / SAMPLE_RATE, 1 if role == "server" else 5, seed):
         time.sleep(max(0.0, page.begin + at - time.monotonic()))
         before = time.monotonic() - page.begin
         kill(role)

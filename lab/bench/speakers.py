@@ -1,4 +1,4 @@
-"""Speakers of a live server, and the server that they speak to."""
+"""A speaker and a viewer of a live server, and the server that they speak to."""
 
 from __future__ import annotations
 
@@ -10,23 +10,27 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-import psutil
-from websockets.exceptions import ConnectionClosed
+import numpy as np
+import numpy.typing as npt
+from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
-from lab.bench.sound import RATE, Samples
+from alignatt_agent.types import SAMPLE_RATE
 
-PIECE = RATE // 10
+PIECE = SAMPLE_RATE // 10
+
+TALKS = Path("micro_models/devset/wav")
+
+Samples = npt.NDArray[np.int16]
 
 
 @contextlib.contextmanager
-def serving(command: Sequence[str]) -> Iterator[tuple[psutil.Process, int]]:
-    """Start a server; yields its process and port."""
-    # In a session of its own: Ctrl-C ends what is fed, and what was measured is written.
+def serving(command: Sequence[str]) -> Iterator[int]:
+    """Start a server; yields its port."""
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert server.stdout is not None
     try:
@@ -36,94 +40,97 @@ def serving(command: Sequence[str]) -> Iterator[tuple[psutil.Process, int]]:
         else:
             sys.exit(f"{' '.join(command)} did not start")
         threading.Thread(target=server.stdout.read, daemon=True).start()
-        yield psutil.Process(server.pid), int(found.group(1))
+        yield int(found.group(1))
     finally:
         server.terminate()
         server.wait(120)
 
 
-def get(port: int, path: str) -> str:
-    """Return what stands at a path."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    with contextlib.closing(connection):
-        connection.request("GET", path)
-        return connection.getresponse().read().decode()
+class Page(threading.Thread):
+    """A speaker like the page: keeps the audio, and continues its talk after a lost connection.
 
+    ``came`` holds the messages of the server, each with its seconds after ``speak``.
+    """
 
-def feed(socket: ClientConnection, parts: Iterable[Samples], begin: float | None) -> None:
-    """Send everything and stop; by the clock from ``begin`` on."""
-    sent = 0
-    with contextlib.suppress(ConnectionClosed):
-        for samples in parts:
-            for start in range(0, samples.size, PIECE):
-                piece = samples[start : start + PIECE]
-                sent += piece.size
-                if begin is not None:
-                    time.sleep(max(0.0, begin + sent / RATE - time.monotonic()))
-                socket.send(piece.astype("<i2").tobytes())
-        socket.send('{"type": "stop"}')
-
-
-@dataclass(frozen=True, slots=True)
-class Came:
-    """A message of the server, and when it came."""
-
-    at: float
-    message: dict[str, Any]
-
-
-class Speaker(threading.Thread):
-    """Says something to a server, and takes down what comes back."""
-
-    def __init__(self, port: int, samples: Samples, clock: bool, **start: Any) -> None:
+    def __init__(self, port: int, samples: Samples, paced: bool = True, **start: Any) -> None:
         super().__init__(daemon=True)
-        self.came: list[Came] = []
-        self.begin = 0.0
-        self._samples, self._clock = samples, clock
+        self.came: list[tuple[float, dict[str, Any]]] = []
+        self.begin = time.monotonic()
+        self.ready, self._speaks = threading.Event(), threading.Event()
+        self._port, self._samples, self._paced = port, samples, paced
+        self._start = {"type": "start", "targets": ["de", "en"], "room": "talk", **start}
+        self.start()
+
+    def speak(self) -> None:
+        """Begin to speak, at the latest when the server is ready."""
+        self.begin = time.monotonic()
+        self._speaks.set()
+
+    def run(self) -> None:
+        """Speak to the end of the recording, and listen to the end of the talk."""
         # The answer to a ping would wait behind the audio.
-        self._socket = connect(f"ws://127.0.0.1:{port}/ws", proxy=None, ping_interval=None)
-        self._socket.send(json.dumps({"type": "start", "live": clock, **start}))
+        address, options = f"ws://127.0.0.1:{self._port}/ws", {"proxy": None, "ping_interval": None}
+        while not (self.came and self.came[-1][1]["type"] == "end"):
+            lost = contextlib.suppress(OSError, WebSocketException)
+            with lost, connect(address, **options) as socket:
+                socket.send(json.dumps(self._start))
+                for text in socket:
+                    self._take(json.loads(text), socket)
+            time.sleep(0.2)
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Return what came."""
+        return [message for _, message in self.came]
+
+    def _take(self, message: dict[str, Any], socket: ClientConnection) -> None:
+        self.came.append((time.monotonic() - self.begin, message))
+        if message["type"] == "ready":
+            self._start |= {"session": message["session"], "kept_s": 0.0}
+            self._start.setdefault("since", "")
+            position = round(message["audio_s"] * SAMPLE_RATE)
+            threading.Thread(target=self._feed, args=(socket, position), daemon=True).start()
+            self.ready.set()
+        if "id" in message:
+            self._start["since"] = message["id"]
+
+    def _feed(self, socket: ClientConnection, position: int) -> None:
+        self._speaks.wait()
+        with contextlib.suppress(OSError, WebSocketException):
+            for begin in range(position, self._samples.size, PIECE):
+                piece = self._samples[begin : begin + PIECE]
+                if self._paced:
+                    due = self.begin + (begin + piece.size) / SAMPLE_RATE
+                    time.sleep(max(0.0, due - time.monotonic()))
+                socket.send(piece.astype("<i2").tobytes())
+            socket.send('{"type": "stop"}')
+
+
+class Viewer(threading.Thread):
+    """Follows the room, and comes back with the last id, as browsers do."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(daemon=True)
+        self.events: list[dict[str, Any]] = []
+        self.last = ""
+        self._port = port
         self.start()
 
     def run(self) -> None:
-        """Listen until the server ends it."""
-        with contextlib.suppress(ConnectionClosed):
-            for text in self._socket:
-                self.came.append(Came(time.monotonic(), json.loads(text)))
+        """Read to the end of the talk."""
+        while not (self.events and self.events[-1]["type"] == "end"):
+            connection = http.client.HTTPConnection("127.0.0.1", self._port)
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                headers = {"Last-Event-ID": self.last}
+                connection.request("GET", "/events?room=talk", headers=headers)
+                self._read(connection.getresponse())
+            time.sleep(0.2)
 
-    def wait(self, kind: str, seconds: float) -> Came | None:
-        """Return the first message of a kind; ``None`` if none comes in time."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            if found := next((one for one in self.came if one.message["type"] == kind), None):
-                return found
-            time.sleep(0.01)
-        return None
-
-    def speak(self) -> None:
-        """Begin to speak."""
-        self.begin = time.monotonic()
-        begin = self.begin if self._clock else None
-        feeding = (self._socket, [self._samples], begin)
-        threading.Thread(target=feed, args=feeding, daemon=True).start()
-
-    def of(self, kind: str) -> list[dict[str, Any]]:
-        """Return the messages of a kind."""
-        return [one.message for one in self.came if one.message["type"] == kind]
-
-    def said(self) -> list[Any]:
-        """Return all that was said: when, what, and what it translates."""
-        return [(one["target"], one["audio_s"], one["units"]) for one in self.of("said")]
-
-    def text(self) -> str:
-        """Return all that was said, without spaces."""
-        return "".join(unit[0] for *_, units in self.said() for unit in units)
-
-    def lags(self, begin: float, end: float) -> list[float]:
-        """Return seconds from the last sound of each step to its answer, of answers in a span."""
-        seen = [(one.at - self.begin, one.message) for one in self.came]
-        return [
-            at - message["audio_s"]
-            for at, message in seen
-            if message["type"] == "status" and begin <= at < end
-        ]
+    def _read(self, answer: http.client.HTTPResponse) -> None:
+        for line in answer:
+            name, _, value = line.decode().rstrip("\r\n").partition(": ")
+            if name == "id":
+                self.last = value
+            if name == "data":
+                self.events.append(json.loads(value))
+                if self.events[-1]["type"] == "end":
+                    return

@@ -28,10 +28,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import soundfile
 
+from alignatt_agent.types import SAMPLE_RATE
 from lab import commands
-from lab.bench.sound import RATE, Samples, add_options, recordings
-from lab.bench.speakers import Speaker, serving
+from lab.bench.speakers import TALKS, Page, Samples, serving
 
 STAY_S = 2.0, 20.0
 """Shortest and longest visit."""
@@ -43,7 +44,7 @@ MOST_LAG = 1.05
 
 
 async def visit(port: int, room: str, seconds: float) -> tuple[list[Any], bool]:
-    """Look on for so long; returns what was emitted, as ``Speaker.said`` does, and if it ended."""
+    """Look on for so long; returns what was emitted, and if the talk ended."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"GET /events?room={room} HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
     came, piece = bytearray(), b" "
@@ -55,7 +56,12 @@ async def visit(port: int, room: str, seconds: float) -> tuple[list[Any], bool]:
     writer.close()
     lines = came[: came.rfind(b"\n")].splitlines()
     shown = [json.loads(line[6:]) for line in lines if line.startswith(b'data: {"type": "said"')]
-    return [(one["target"], one["audio_s"], one["units"]) for one in shown], END in piece
+    return list(map(emitted, shown)), END in piece
+
+
+def emitted(message: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what a message emits: into which language, when, what, and what it translates."""
+    return message["target"], message["audio_s"], message["units"]
 
 
 def crowd(port: int, room: str, number: int) -> list[list[Any]]:
@@ -76,20 +82,23 @@ def crowd(port: int, room: str, number: int) -> list[list[Any]]:
 
 def talk(port: int, samples: Samples, number: int, room: str, to: str) -> dict[str, Any]:
     """Speak before so many viewers; returns what was said, the lags, and what visits saw."""
-    speaker = Speaker(port, samples, True, live=False, room=room, targets=[to])
-    assert speaker.wait("ready", STAY_S[1])
+    page = Page(port, samples, live=False, room=room, targets=[to])
+    assert page.ready.wait(STAY_S[1])
     # Viewers have machines of their own: theirs give way.
     with ProcessPoolExecutor(1, get_context("spawn"), os.nice, (19,)) as pool:
         looking = pool.submit(crowd, port, room, number)
         if number:
             time.sleep(START_S)
-        speaker.speak()
-        speaker.join(samples.size / RATE + STAY_S[1])
+        page.speak()
+        page.join(samples.size / SAMPLE_RATE + STAY_S[1])
         saw = looking.result(2 * STAY_S[1])
-    said = [(one.at - speaker.begin, one.message) for one in speaker.came]
-    words = [at - end for at, one in said if one["type"] == "said" for _, _, end in one["units"]]
-    steps = speaker.lags(0, np.inf)
-    return {"said": speaker.said(), "steps": steps, "words": words, "saw": saw}
+    said = [(at, one) for at, one in page.came if one["type"] == "said"]
+    return {
+        "said": [emitted(one) for _, one in said],
+        "steps": [at - one["audio_s"] for at, one in page.came if one["type"] == "status"],
+        "words": [at - end for at, one in said for _, _, end in one["units"]],
+        "saw": saw,
+    }
 
 
 def figures(name: str, talks: Sequence[dict[str, Any]], said: list[Any]) -> dict[str, Any]:
@@ -118,7 +127,9 @@ def build_parser() -> argparse.ArgumentParser:
     add("--viewers", type=int, default=200, help="at a time; default %(default)s")
     add("--rounds", type=int, default=2, help="talks alone and before viewers; default %(default)s")
     add("--seconds", type=float, default=40.0, help="of each talk; default %(default)g")
-    add_options(parser)
+    text = "recordings that take turns, 16 kHz mono; default the embedded dev set"
+    add("--talks", type=Path, default=TALKS, metavar="FOLDER", help=text)
+    add("--target", default="de", metavar="LANGUAGE", help="default %(default)s")
     text = "command that starts a server and prints its address; default: alignatt serve, micro-low"
     add("command", nargs="*", metavar="COMMAND", help=text)
     return parser
@@ -127,13 +138,14 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     given = build_parser().parse_args(argv)
-    samples = recordings(given.talks)[0][: round(given.seconds * RATE)]
+    whole, _ = soundfile.read(min(given.talks.glob("*.wav")), dtype="int16")
+    samples = whole[: round(given.seconds * SAMPLE_RATE)]
     served = ["alignatt", "serve", "--config", "micro-low", "--port", "0"]
     # A place is free only once the server has noticed who left.
     command = given.command or [*served, "--max-viewers", str(2 * given.viewers)]
     crowds: dict[str, int] = {"alone": 0, "viewers": given.viewers}
     talks: dict[str, list[dict[str, Any]]] = {"alone": [], "viewers": []}
-    with serving(command) as (_, port):
+    with serving(command) as port:
         talk(port, samples, 0, "first", given.target)  # the first steps of a server are slower
         for k, (name, number) in product(range(given.rounds), crowds.items()):
             talks[name].append(talk(port, samples, number, f"{name}-{k}", given.target))

@@ -88,7 +88,9 @@ def _origin(table: Table) -> str:
         facts += [about[key] for key in ("device", "devset") if isinstance(about.get(key), str)]
         facts += [f"{key} {versions[key]}" for key in ("vllm", "torch") if key in versions]
         lines.append("* " + ", ".join(facts))
-    return "\n".join([*lines, "", "```sh", table["command"], "```"])
+    if "command" in table:
+        lines += ["", "```sh", table["command"], "```"]
+    return "\n".join(lines)
 
 
 def _path(name: str) -> Path:
