@@ -11,6 +11,7 @@ import ast
 import os
 import re
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -115,16 +116,16 @@ def troubleshooting() -> str:
 def checks(tree: ast.Module) -> Iterator[tuple[str, str, str]]:
     """Yield name, finding and fix of every check in a module that can fail or warn."""
     for function in (item for item in ast.walk(tree) if isinstance(item, ast.FunctionDef)):
-        known: dict[str, list[tuple[int, ast.expr]]] = {}
+        known: dict[str, list[tuple[int, ast.expr]]] = defaultdict(list)
         for item in ast.walk(function):
             if isinstance(item, ast.Assign):
-                for target in item.targets:
-                    names, values = [target], [item.value]
-                    if isinstance(target, ast.Tuple) and isinstance(item.value, ast.Tuple):
-                        names, values = target.elts, item.value.elts
-                    for name, value in zip(names, values, strict=False):
-                        if isinstance(name, ast.Name):
-                            known.setdefault(name.id, []).append((item.lineno, value))
+                (target,), value = item.targets, item.value
+                pairs = [(target, value)]
+                if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                    pairs = list(zip(target.elts, value.elts, strict=True))
+                for name, value in pairs:
+                    if isinstance(name, ast.Name):
+                        known[name.id].append((item.lineno, value))
         for call in ast.walk(function):
             if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Check":
                 cells = [said(argument, known, call.lineno) for argument in call.args]

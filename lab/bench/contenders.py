@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -159,27 +159,20 @@ def contenders(
     try:
         # On a GPU one after the other: there each measures free memory.
         with engine_environment(), ThreadPoolExecutor(len(engines) if on_cpu() else 1) as threads:
-            found = dict(zip(engines, threads.map(start, engines), strict=True))
-        yield list(_listed(size, found, seams))
+            found: dict[Any, Any] = dict(zip(engines, threads.map(start, engines), strict=True))
+        found |= {seam: (_reference(size, seam), None) for seam in seams}
+        rows = Readout(size.heads, "predicting")
+        listed = []
+        for name, source, wanted, gated in WAYS:
+            if source in found:
+                engine, served = found[source]
+                listed.append(Contender(name, engine, rows if wanted else None, gated, served))
+        yield listed
     finally:
-        for engine in started:  # side by side: each takes seconds
-            engine.stop()
-        for engine in started:
-            engine.shutdown()
-
-
-def _listed(
-    size: Size, found: Mapping[Any, tuple[DraftEngine, ServedModel]], seams: Sequence[Seam]
-) -> Iterator[Contender]:
-    """Yield the contenders of these engines and references."""
-    rows = Readout(size.heads, "predicting")
-    for name, source, wanted, gated in WAYS:
-        readout = rows if wanted else None
-        if source in found:
-            drafts, served = found[source]
-            yield Contender(name, drafts, readout, gated, served)
-        elif source in seams:
-            yield Contender(name, _reference(size, source), readout)
+        for served in started:  # side by side: each takes seconds
+            served.stop()
+        for served in started:
+            served.shutdown()
 
 
 def _reference(size: Size, seam: Seam) -> TransformersEngine:

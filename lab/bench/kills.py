@@ -53,11 +53,9 @@ def own_server(config: str) -> Iterator[tuple[int, Callable[[str], None]]]:
     from alignatt_agent.serve.server import Server, listen
     from alignatt_agent.serve.service import Service
 
-    engines, taken = (
-        SharedEngines(resolve(load_config(config)), EngineLoader()),
-        listen("127.0.0.1", 0),
-    )
+    engines = SharedEngines(resolve(load_config(config)), EngineLoader())
     engines.load()
+    taken = listen("127.0.0.1", 0)
     server = Server(Service(engines, Limits()))
     thread = threading.Thread(target=lambda: server.run(sockets=[taken]), daemon=True)
     thread.start()
@@ -75,35 +73,33 @@ def own_server(config: str) -> Iterator[tuple[int, Callable[[str], None]]]:
 
 
 @contextlib.contextmanager
-def journaled_server(config: str) -> Iterator[tuple[int, Callable[[str], None]]]:
-    """Serve with a journal in a process of its own; yields the port, and what restarts it."""
+def journaled_server(command: Sequence[str]) -> Iterator[tuple[int, Callable[[str], None]]]:
+    """Run a server with a port and a journal; yields the port, and what kills and restarts it."""
     from alignatt_agent.serve.server import listen
 
     with contextlib.closing(listen("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    running: list[subprocess.Popen[str]] = []
 
-    def start() -> None:
-        command = [str(Path(sys.executable).with_name("alignatt")), "serve", "--config", config]
-        command += ["--port", str(port), "--journal", folder]
-        server = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, start_new_session=True
-        )
-        running[:] = [server]
+    def start() -> subprocess.Popen[str]:
+        own = [*command, "--port", str(port), "--journal", folder]
+        server = subprocess.Popen(own, stdout=subprocess.PIPE, text=True, start_new_session=True)
         assert server.stdout is not None
         next(line for line in server.stdout if "http://" in line)
+        return server
 
     def kill(_: str) -> None:
-        os.killpg(running[0].pid, signal.SIGKILL)
-        start()
+        nonlocal running
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+        running = start()
 
     with tempfile.TemporaryDirectory() as folder:
-        start()
+        running = start()
         try:
             yield port, kill
         finally:
-            running[0].terminate()
-            running[0].wait(60)
+            running.terminate()
+            running.wait(60)
 
 
 # ---------------------------------------------------------------------- what it compares
@@ -204,8 +200,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--grid", action="store_true", help="steps of exactly chunk_ms")
     parser.add_argument("--seed", type=int, default=1, help="of the moments")
     given: argparse.Namespace = parser.parse_args(argv)
-    serving = journaled_server if given.kill == "server" else own_server
-    with serving(given.config) as (port, kill):
+    alignatt = str(Path(sys.executable).with_name("alignatt"))
+    command = [alignatt, "serve", "--config", given.config]
+    server = journaled_server(command) if given.kill == "server" else own_server(given.config)
+    with server as (port, kill):
         talk = TALKS / f"{given.talk}.wav"
         found = killed(port, kill, given.kill, talk, given.seed, not given.grid)
     print(json.dumps(found, indent=1))

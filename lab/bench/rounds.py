@@ -7,11 +7,12 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, count
+from itertools import chain, count, product
 from statistics import geometric_mean, mean
 from typing import Any, TypeVar
 
 import numpy as np
+from scipy import stats
 from tqdm import tqdm
 
 from alignatt_agent.config.resources import find_path
@@ -27,22 +28,17 @@ COLD, WARM = "cold", "warm"
 """Nothing of the prompt in the prefix cache, or all its whole blocks."""
 
 SPLITS = {
-    "rows against plain": (f"{CAPTURE}, compiled", f"{PLAIN}, compiled", f"{AGAIN}, compiled"),
-    "idle capture against plain": (
-        f"{IDLE}, compiled", f"{PLAIN}, compiled", f"{AGAIN}, compiled",
-    ),
-    "rows against idle capture": (f"{CAPTURE}, compiled", f"{IDLE}, compiled"),
-    "plain against another plain": (f"{AGAIN}, compiled", f"{PLAIN}, compiled"),
-}  # fmt: skip
-"""Who is compared with whom; the last is the noise floor of the first two."""
+    "rows against plain": (CAPTURE, PLAIN, AGAIN),
+    "idle capture against plain": (IDLE, PLAIN, AGAIN),
+    "rows against idle capture": (CAPTURE, IDLE),
+    "plain against another plain": (AGAIN, PLAIN),
+}
+"""Which compiled engines are compared; the last is the noise floor of the first two."""
 
 DEVSET = "micro_models/devset"
 
 LENGTHS = {"short": 60, "medium": 180, "long": 420}
 """Tokens of a prompt, accepted prefix included."""
-
-_T_95 = (12.706, 4.303, 3.182, 2.776)
-"""97.5 % points of Student's t with 1, 2, ... degrees of freedom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +94,15 @@ def turn_order(contenders: Sequence[T], turn: int, prompts: int) -> list[T]:
 def _one_turn(found: Race, order: Sequence[Contender], item: BenchPrompt, nonces: Nonces) -> None:
     # A cold draft gets a prompt that its engine never saw, the same one for all contenders;
     # those that share an engine get one each. A warm draft repeats it.
-    variants = [nonces.fresh(item.prompt)]
+    variants: dict[int, Prompt] = defaultdict(lambda: nonces.fresh(item.prompt))
     used: Counter[int] = Counter()
     for contender in order:
-        place = used[id(contender.served)] if contender.served else 0
-        used[id(contender.served)] += 1
-        if place == len(variants):
-            variants.append(nonces.fresh(item.prompt))
+        engine = id(contender.served or contender)
+        prompt = variants[used[engine]]
+        used[engine] += 1
         for state in (COLD, WARM) if contender.served else (COLD,):
             before = contender.cpu_seconds()
-            figure = contender.milliseconds(variants[place], item.tokens)
+            figure = contender.milliseconds(prompt, item.tokens)
             spent = 1000 * (contender.cpu_seconds() - before) / item.tokens
             found.milliseconds[contender.name, state].append(figure)
             found.cpu[contender.name, state].append(spent)
@@ -133,9 +128,8 @@ def slower(races: Sequence[Race], ours: Key, baselines: Sequence[Key]) -> dict[s
         pairs = [paired_ratio(times[ours], times[baseline])["median"] for baseline in baselines]
         ratios.append(geometric_mean(pairs))
     logs = np.log(ratios)
-    half = _T_95[len(ratios) - 2] * float(logs.std(ddof=1)) / math.sqrt(len(ratios))
-    middle = float(logs.mean())
-    percent, low, high = (100 * math.expm1(x) for x in (middle, middle - half, middle + half))
+    around = stats.ttest_1samp(logs, 0).confidence_interval(0.95)
+    percent, low, high = (100 * math.expm1(x) for x in (logs.mean(), *around))
     by_start = [100 * (ratio - 1) for ratio in ratios]
     return {"percent": percent, "low": low, "high": high, "by_start": by_start}
 
@@ -159,11 +153,11 @@ def race_figures(races: Sequence[Race]) -> dict[str, Any]:
 
 def percentages(races: Sequence[Race]) -> dict[str, Any]:
     """Compare as ``SPLITS`` says, cold and warm."""
-    return {
-        f"{name}, {state}": slower(races, (ours, state), [(x, state) for x in baselines])
-        for name, (ours, *baselines) in SPLITS.items()
-        for state in (COLD, WARM)
-    }
+    found = {}
+    for (name, engines), state in product(SPLITS.items(), (COLD, WARM)):
+        ours, *baselines = ((f"{engine}, compiled", state) for engine in engines)
+        found[f"{name}, {state}"] = slower(races, ours, baselines)
+    return found
 
 
 # ------------------------------------------------------------------ prompts

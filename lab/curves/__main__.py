@@ -38,16 +38,15 @@ from pathlib import Path
 
 from alignatt_agent.cli import report_errors
 from alignatt_agent.cluster.connection import add_options, options_of
-from alignatt_agent.config.agent_config import AgentConfig, ConfigError
+from alignatt_agent.config.agent_config import ConfigError
 from alignatt_agent.config.command_line import shared_options
-from alignatt_agent.evaluation.plan import EvalRun, plan
+from alignatt_agent.evaluation.plan import plan
 from alignatt_agent.evaluation.plots import pyplot
 from alignatt_agent.types import AlignAttError
 from lab import commands
-from lab.curves.experiment import Study, conduct
+from lab.curves.experiment import Study, conduct, tables
 from lab.curves.grid import OPERATING, SIZES, sweep
 from lab.curves.pareto import RESAMPLES
-from lab.curves.report import tables
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -103,19 +102,13 @@ def study_from(arguments: argparse.Namespace) -> Study:
     }
     return Study(
         plans=plans["low"],
-        bases={name: _config(runs[0]) for name, runs in plans.items()},
+        bases={name: runs[0].choice.config for name, runs in plans.items()},
         output=arguments.output,
         size=arguments.points,
         resamples=arguments.resamples,
         only=arguments.only,
         streams=arguments.streams,
     )
-
-
-def _config(run: EvalRun) -> AgentConfig:
-    assert run.choice is not None
-    assert run.choice.config is not None
-    return run.choice.config
 
 
 def main(argv: Sequence[str] | None = None) -> int:

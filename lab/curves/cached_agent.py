@@ -7,10 +7,11 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 from simulstream.metrics.logger import METRICS_LOGGER
 
 from alignatt_agent.agent import AlignAttAgent
@@ -19,13 +20,102 @@ from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.machine import versions
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.engine.memory_plan import resolve
+from alignatt_agent.evaluation.cache import key_of
 from alignatt_agent.evaluation.plan import EvalRun
 from alignatt_agent.evaluation.talk_jobs import TalkResult, stream_talk
-from alignatt_agent.types.engines import Readout
-from lab.curves.engine_cache import cached
+from alignatt_agent.types import AttentionRows, Draft, FloatArray, Prompt, Transcript
+from alignatt_agent.types.engines import AlignedItem, Gate, Readout, TranslationEngine
 from lab.curves.timed_cache import TimedCache
 
 StartEngines = Callable[[ModelsConfig, Sequence[tuple[int, int]]], Engines]
+
+# A pickle names its class, but not the fields: results of an older form must not be used.
+_SPEECH_FORM = repr([(kind, kind.__slots__) for kind in (AlignedItem, Transcript)])
+_DRAFT_FORM = repr([(kind, kind.__slots__) for kind in (AttentionRows, Draft)])
+
+
+class CachedSpeech:
+    """A recognizer or aligner that does the same work once.
+
+    ``name`` identifies a checkpoint and how it runs.
+    """
+
+    def __init__(self, engine: Any, cache: TimedCache, name: str = "") -> None:
+        self._engine, self._cache, self._name = engine, cache, name
+
+    def transcribe(
+        self, audio: FloatArray, language: str, context: str = "", expected: str = ""
+    ) -> Transcript:
+        """Return the transcript of ``audio``, ``[samples]``, whatever was expected of it."""
+        key = key_of("transcribe", _SPEECH_FORM, self._name, audio.tobytes(), language, context)
+        return self._cache.get_or_compute(
+            key, lambda: self._engine.transcribe(audio, language, context, expected)
+        )
+
+    def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
+        """Return the timed words of ``text``."""
+        key = key_of("align", _SPEECH_FORM, self._name, audio.tobytes(), text, language)
+        return self._cache.get_or_compute(key, lambda: self._engine.align(audio, text, language))
+
+
+class CachedDrafts:
+    """A translation engine that drafts the same prompt once.
+
+    Only whole drafts are cached. They depend on nothing but the prompt, so every policy, frontier
+    and hold-back shares them. ``shared`` readouts serve every request for some of their heads.
+    """
+
+    def __init__(
+        self,
+        engine: TranslationEngine,
+        cache: TimedCache,
+        name: str,
+        shared: Sequence[Readout] = (),
+    ) -> None:
+        self._engine, self._cache, self._name = engine, cache, name
+        self._shared = sorted(shared, key=lambda readout: len(readout.heads))
+
+    def draft(
+        self,
+        prompt: Prompt,
+        max_tokens: int,
+        readout: Readout | None = None,
+        gate: Gate | None = None,
+        resumed: Draft | None = None,
+        expected: Sequence[int] = (),
+    ) -> Draft:
+        """Return the whole draft of ``prompt``, see ``types.TranslationEngine``."""
+        if gate is not None or resumed is not None:
+            raise ValueError("only whole drafts are cached: run with early_stop: false")
+        asked = self._serving(readout)
+        key = key_of(
+            "draft",
+            _DRAFT_FORM,
+            self._name,
+            np.asarray(prompt.token_ids, np.int64).tobytes(),
+            prompt.source_start,
+            prompt.source_end,
+            max_tokens,
+            repr(asked),
+        )
+        whole = self._cache.get_or_compute(
+            key, lambda: self._engine.draft(prompt, max_tokens, asked, expected=expected)
+        )
+        if readout is None or asked is None or readout.heads == asked.heads:
+            return whole
+        assert whole.rows is not None
+        places = [asked.heads.index(head) for head in readout.heads]
+        rows = (whole.rows.source, whole.rows.prompt, whole.rows.suffix)
+        return replace(whole, rows=AttentionRows(*(part[:, places] for part in rows)))
+
+    def _serving(self, readout: Readout | None) -> Readout | None:
+        if readout is None:
+            return None
+        for shared in self._shared:
+            same = (shared.row, shared.probabilities) == (readout.row, readout.probabilities)
+            if same and set(readout.heads) <= set(shared.heads):
+                return shared
+        return readout
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +152,14 @@ class CachedAgent(AlignAttAgent):
             for role, name in resolved.identities().items()
         }
         engines = setup.start(models, heads)
-        cls._cached = cached(engines, cls.cache, names, setup.readouts)
+        cls._cached = replace(
+            engines,
+            asr=CachedSpeech(engines.asr, cls.cache, names["asr"]),
+            aligner=engines.aligner and CachedSpeech(engines.aligner, cls.cache, names["aligner"]),
+            translation=CachedDrafts(
+                engines.translation, cls.cache, names["translation"], setup.readouts
+            ),
+        )
         return cls._cached
 
     @classmethod

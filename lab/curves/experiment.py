@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,20 @@ from alignatt_agent.cluster.jobs import job_runner
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.plan import EvalRun
-from lab.commands import write_json
+from alignatt_agent.evaluation.statistics import LEVEL
+from lab.commands import table, write_json
 from lab.curves.cached_agent import CachedAgent, StartEngines
-from lab.curves.grid import ALIGNATT, Size, ablations, curve_names, sweep
-from lab.curves.pareto import BLOCK, RESAMPLES, Resampled, compare
+from lab.curves.grid import ALIGNATT, Point, Size, ablations, curve_names, sweep
+from lab.curves.pareto import BLOCK, LATENCIES, QUALITIES, RESAMPLES, Resampled, compare
 from lab.curves.plots import Panel, draw_all
-from lab.curves.report import METHOD, ablation_entry, curve_entry
-from lab.curves.runs import runs_of, score_all, stream
+from lab.curves.runs import curve_of, runs_of, score_all, stream
 
-CACHE = "cache.sqlite"
+METHOD = (
+    "rivals interpolated on their Pareto front at the latency of the operating point; paired "
+    f"bootstrap over blocks of {BLOCK} segments, {{resamples}} resamples, {LEVEL} %; the front is "
+    "computed in every resample"
+)
+"""How operating points are compared with rivals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,34 +56,39 @@ def conduct(
     targets = [plan.target for plan in study.plans]
     derived = folder / "ablation" / "head_sets"
     variants = [] if study.only else ablations(study.bases["low"], targets, derived)
-    main = runs_of(sweep(study.size, study.only), study.plans, study.bases, folder / "runs")
+    points = sweep(study.size, study.only)
+    main = runs_of(points, study.plans, study.bases, folder / "runs")
     changed = runs_of(variants, study.plans, study.bases, folder / "ablation" / "runs")
-    cache = None if cluster else folder / CACHE
+    cache = None if cluster else folder / "cache.sqlite"
     with job_runner(cluster, len(study.plans[0].devset.talks), CachedAgent.shutdown) as runner:
         for runs in (main, changed):
             stream(runner, runs, start_engines, cache, study.streams)
     segments = score_all([*main, *changed])
 
+    known = {point.name: point for point in points}
     entries, rows = {}, {}
     comparisons: list[dict[str, Any]] = []
     panels = []
     for target in targets:
-        mine = [run for run in main if run.target == target]
+        mine = [(known[run.name], run) for run in main if run.target == target]
         scores = Resampled(
             {run.name: found for run, found in segments if run.target == target}, study.resamples
         )
-        names = {curve: [r.name for r in mine if r.curve == curve] for curve in curve_names()}
-        curves = {curve: runs for curve, runs in names.items() if runs}
-        operating = [run for run in mine if not run.point.settings]
-        for run in operating:
-            ours = (ALIGNATT, run.curve)
+        own = {point.name: curve_of(point, run) for point, run in mine}
+        members = {curve: [name for name in own if own[name] == curve] for curve in curve_names()}
+        curves = {curve: names for curve, names in members.items() if names}
+        operating = {point.label: point.name for point, _ in mine if not point.settings}
+        for label, name in operating.items():
+            ours = (ALIGNATT, own[name])
             rivals = {curve: names for curve, names in curves.items() if curve not in ours}
-            comparisons += compare(target, scores, run.point.label, run.name, rivals)
+            comparisons += compare(target, scores, label, name, rivals)
         entries[target] = curve_entry(mine, scores, curves)
         if variants:
-            rows[target] = ablation_entry(variants, scores)
-        points = {run.point.label: run.name for run in operating}
-        panels.append(Panel(f"English to {language(target).name}", scores, curves, points))
+            rows[target] = [
+                {"name": point.name, "label": point.label, **_intervals(scores, point.name)}
+                for point in variants
+            ]
+        panels.append(Panel(f"English to {language(target).name}", scores, curves, operating))
     method = METHOD.format(resamples=study.resamples)
     content = {
         "signature": study.plans[0].signature,
@@ -103,3 +113,64 @@ def note(study: Study) -> str:
         f"{label}{talks}; bands: 95 % paired bootstrap over blocks of {BLOCK} segments; "
         f"CA: seconds of engines with whole drafts, no early stop{shared}"
     )
+
+
+def curve_entry(
+    runs: Sequence[tuple[Point, EvalRun]], scores: Resampled, curves: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    """Return the runs of one target with intervals, and which of them are on which front."""
+    return {
+        "runs": [
+            {
+                "name": point.name,
+                "curve": point.curve,
+                "label": point.label,
+                "settings": {"base": point.base, **point.settings},
+                "chunk_ms": run.signature["chunk_ms"],
+                **_intervals(scores, point.name),
+            }
+            for point, run in runs
+        ],
+        "fronts": {
+            latency: {
+                quality: {
+                    curve: scores.front(names, latency, quality) for curve, names in curves.items()
+                }
+                for quality in QUALITIES
+            }
+            for latency in LATENCIES
+        },
+    }
+
+
+def _intervals(scores: Resampled, run: str) -> dict[str, Any]:
+    return {score: scores.interval(run, score).as_json() for score in (*QUALITIES, *LATENCIES)}
+
+
+def tables(content: Mapping[str, Any]) -> Iterator[str]:
+    """Format the comparisons of BLEU at equal LongYAAL-CU, and the ablations of each target."""
+    yield "the operating points against each rival's front at the same LongYAAL-CU"
+    compared = content["dominance"]["comparisons"]
+    chosen = [x for x in compared if (x["latency"], x["quality"]) == ("cu_ms", "bleu")]
+    headers = ("target", "point", "CU s", "BLEU", "rival", "margin", "interval", "dominates")
+    yield table([_against(item) for item in chosen], headers)
+    for target, variants in content["ablation"].items():
+        yield f"\n{target}: the gate at the low point, one setting changed at a time"
+        rows = [
+            [
+                row["label"],
+                *(f"{row[score]['value']:.1f}" for score in QUALITIES),
+                *(f"{row[score]['value'] / 1000:.2f}" for score in LATENCIES),
+            ]
+            for row in variants
+        ]
+        yield table(rows, ("variant", "BLEU", "chrF", "CU s", "CA s"))
+
+
+def _against(item: Mapping[str, Any]) -> list[str]:
+    latency, margin = f"{item['latency_ms'] / 1000:.2f}", item["margin"]
+    row = [item["target"], item["point"], latency, f"{item['ours']:.2f}", item["rival"]]
+    if margin["value"] is None:
+        return [*row, "", "never that fast", "yes"]
+    ahead = "{value:+.2f},[{low:+.1f}; {high:+.1f}]".format(**margin).split(",")
+    return [*row, *ahead, item["dominates"]]

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import soundfile
+from tqdm import tqdm
+
+from alignatt_agent.cascade.loading import Engines
+from alignatt_agent.cascade.open_stream import chunks, open_stream
 from alignatt_agent.cluster.jobs import JobRunner
 from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.head_sets import HeadSet
@@ -16,6 +23,7 @@ from alignatt_agent.config.resolved import Resolved, readout_for
 from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.evaluation import run as evaluation
 from alignatt_agent.evaluation.cache import key_of
+from alignatt_agent.evaluation.devset import Talk
 from alignatt_agent.evaluation.latency import read_instances, yaal_ms
 from alignatt_agent.evaluation.plan import EvalRun
 from alignatt_agent.evaluation.run_files import RunFiles
@@ -25,42 +33,17 @@ from alignatt_agent.evaluation.talk_jobs import stream_talks
 from alignatt_agent.types.engines import Readout
 from lab.curves.cached_agent import CachedAgent, EngineSetup, StartEngines, stream_cached
 from lab.curves.grid import ALIGNATT, SINGLE, Point
-from lab.curves.segment_scores import SegmentScores
-from lab.curves.side_by_side import fill_cache
+from lab.curves.pareto import SegmentScores
 
 _AGENT = f"{CachedAgent.__module__}.{CachedAgent.__qualname__}"
 
 
-@dataclass(frozen=True, slots=True)
-class PointRun:
-    """One point on one target language."""
-
-    point: Point
-    run: EvalRun
-    resolved: Resolved
-
-    @property
-    def name(self) -> str:
-        """Name of the point."""
-        return self.point.name
-
-    @property
-    def target(self) -> str:
-        """Code of the language of the output."""
-        return self.run.target
-
-    @property
-    def config(self) -> AgentConfig:
-        """The configuration."""
-        return self.resolved.config
-
-    @property
-    def curve(self) -> str:
-        """The curve of the point; an operating point is on that of its policy."""
-        policy = self.config.policy_for(self.target)
-        if self.point.settings:
-            return self.point.curve
-        return SINGLE if policy.name == ALIGNATT and policy == policy.alone() else policy.name
+def curve_of(point: Point, run: EvalRun) -> str:
+    """Return the curve of a point; an operating point is on that of its policy."""
+    if point.settings:
+        return point.curve
+    policy = run.choice.resolved.config.policy_for(run.target)
+    return SINGLE if policy.name == ALIGNATT and policy == policy.alone() else policy.name
 
 
 def runs_of(
@@ -68,23 +51,18 @@ def runs_of(
     plans: Sequence[EvalRun],
     bases: Mapping[str, AgentConfig],
     folder: Path,
-) -> list[PointRun]:
+) -> list[EvalRun]:
     """Plan one run for every target and point, target by target."""
     targets = [plan.target for plan in plans]
-    configs = [(point, point.config(bases)) for point in points]
-    chosen = [
-        (point, resolve(config.model_copy(update={"type": _AGENT}), targets), config.digest())
-        for point, config in configs
-    ]
-    return [
-        PointRun(point, _planned(point.name, resolved, digest, plan, folder), resolved)
-        for plan in plans
-        for point, resolved, digest in chosen
-    ]
+    chosen = []
+    for point in points:
+        config = point.config(bases)
+        resolved = resolve(config.model_copy(update={"type": _AGENT}), targets)
+        chosen.append((point.name, resolved, config.digest()))
+    return [_planned(*one, plan, folder) for plan in plans for one in chosen]
 
 
 def _planned(name: str, resolved: Resolved, digest: str, plan: EvalRun, folder: Path) -> EvalRun:
-    assert plan.choice is not None
     config = resolved.config
     signature = plan.signature | {
         "agent": _AGENT,
@@ -106,35 +84,25 @@ def _planned(name: str, resolved: Resolved, digest: str, plan: EvalRun, folder: 
 
 def stream(
     runner: JobRunner,
-    runs: Sequence[PointRun],
+    runs: Sequence[EvalRun],
     start_engines: StartEngines,
     cache: Path | None,
     streams: int = 1,
 ) -> int:
     """Stream the runs whose log is missing or made from something else; return their number."""
-    missing = [item.run for item in runs if not item.run.streamed]
+    missing = [run for run in runs if not run.streamed]
     if missing:
-        setup = setup_of(runs, start_engines, cache, streams)
+        config = runs[0].choice.resolved.config
+        if streams > 1:
+            models = side_by_side(config.models, streams)
+            config = config.model_copy(update={"models": models})
+        setup = EngineSetup(start_engines, config, tuple(shared_readouts(runs)), cache)
         for run in missing:
             prepare(run, keep_talks=True)
         if streams > 1:
             fill_cache(missing, CachedAgent.open(setup), streams)
         stream_talks(runner, missing, partial(stream_cached, setup), by_talk=True)
     return len(missing)
-
-
-def setup_of(
-    runs: Sequence[PointRun],
-    start_engines: StartEngines,
-    cache: Path | None = None,
-    streams: int = 1,
-) -> EngineSetup:
-    """Return engines that read every head that a run asks for, for so many talks at a time."""
-    config = runs[0].config
-    if streams > 1:
-        models = side_by_side(config.models, streams)
-        config = config.model_copy(update={"models": models})
-    return EngineSetup(start_engines, config, tuple(shared_readouts(runs)), cache)
 
 
 def side_by_side(models: ModelsConfig, streams: int) -> ModelsConfig:
@@ -145,28 +113,63 @@ def side_by_side(models: ModelsConfig, streams: int) -> ModelsConfig:
     return ModelsConfig(**raw)
 
 
-def shared_readouts(runs: Sequence[PointRun]) -> list[Readout]:
+def fill_cache(runs: Sequence[EvalRun], engines: Engines, streams: int) -> None:
+    """Stream every talk of every run, so many at a time that engines batch; no output is kept.
+
+    The targets of a configuration share the recognition.
+    """
+    talks = runs[0].devset.talks
+    points: dict[str, list[EvalRun]] = defaultdict(list)
+    for run in runs:
+        points[run.name].append(run)
+    streams = min(streams, len(talks))
+    with ThreadPoolExecutor(streams, "stream") as pool:
+        asked = [
+            pool.submit(_stream, same, talk, engines) for same in points.values() for talk in talks
+        ]
+        try:
+            for one in tqdm(asked, f"{streams} streams at once", unit="talk"):
+                one.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _stream(runs: Sequence[EvalRun], talk: Talk, engines: Engines) -> None:
+    resolved = runs[0].choice.resolved  # the same for every target
+    stream = open_stream(
+        resolved,
+        engines,
+        language(runs[0].source),
+        [language(run.target) for run in runs],
+        context=resolved.config.speech.context_of(talk.name),
+    )
+    samples, _ = soundfile.read(talk.wav, dtype="float32")
+    for step in (*map(stream.step, chunks(resolved, samples)), stream.finish()):
+        for failure in step.failures.values():
+            raise failure
+
+
+def shared_readouts(runs: Sequence[EvalRun]) -> list[Readout]:
     """Return the widest readout of every head set, by which all its runs share drafts."""
     widest: dict[tuple[HeadSet, bool], Readout] = {}
     for run in runs:
-        head_set = run.resolved.head_sets.get(run.target)
+        resolved = run.choice.resolved
+        head_set = resolved.head_sets.get(run.target)
         if head_set is not None:
-            readout = readout_for(run.config, head_set, language(run.target))
+            readout = readout_for(resolved.config, head_set, language(run.target))
             key = head_set, readout.probabilities
             widest[key] = max(widest.get(key, readout), readout, key=lambda item: len(item.heads))
     return list(widest.values())
 
 
-def score_all(runs: Sequence[PointRun]) -> list[tuple[PointRun, SegmentScores]]:
+def score_all(runs: Sequence[EvalRun]) -> list[tuple[EvalRun, SegmentScores]]:
     """Score runs, several at a time; scores of an earlier call are kept."""
-    found = evaluation.score_all([item.run for item in runs], os.cpu_count() or 1, True)
+    found = evaluation.score_all(runs, os.cpu_count() or 1, True)
     if len(found) < len(runs):
         missing = len(runs) - len(found)
         raise ScoringError(f"{missing} of {len(runs)} runs could not be scored, see above")
-    return [
-        (item, segment_scores(run, result.scores))
-        for item, (run, result) in zip(runs, found, strict=True)
-    ]
+    return [(run, segment_scores(run, result.scores)) for run, result in found]
 
 
 def segment_scores(run: EvalRun, scores: Scores) -> SegmentScores:
@@ -180,14 +183,8 @@ def segment_scores(run: EvalRun, scores: Scores) -> SegmentScores:
         [yaal_ms(item, aware=True) for item in instances],
         bleu_tokenizer(run.target),
     )
-    official = {
-        "bleu": scores.bleu,
-        "chrf": scores.chrf,
-        "cu_ms": scores.longyaal_cu_ms,
-        "ca_ms": scores.longyaal_ca_ms,
-    }
-    for name, ours in found.corpus().items():
-        value = official[name]
+    official = (scores.bleu, scores.chrf, scores.longyaal_cu_ms, scores.longyaal_ca_ms)
+    for (name, ours), value in zip(found.corpus().items(), official, strict=True):
         if value is None or abs(ours - value) > 1e-2:
             raise ScoringError(
                 f"{run.files.folder}: {name} is {value} by OmniSTEval and {ours} by segments"

@@ -76,14 +76,16 @@ def _draw_tokens(plt: Any, axes: Any, found: Reconstruction) -> None:
         (True, False): (YELLOW, "accepted, unit unfinished: dropped"),
         (False, False): (VERMILION, "rejected, or after the first rejected"),
     }
-    lengths = [max(len(_shown(token.text)), 1) * 1.0 + 1.6 for token in found.tokens]
+    texts = [_shown(text) for text in found.tokens]
+    lengths = [len(text) + 1.6 for text in texts]
     total = max(sum(lengths), 70.0)
     at = 0.0
-    for token, wide in zip(found.tokens, lengths, strict=True):
-        color = looks[token.accepted, token.emitted][0]
+    passed, emitted = found.gated.decision.accepted, found.gated.emitted
+    for place, (text, wide) in enumerate(zip(texts, lengths, strict=True)):
+        color, _ = looks[place < passed, place < emitted]
         box = plt.Rectangle((at + 0.15, 0), wide - 0.3, 1, fc=color, alpha=0.45, ec=color, lw=1)
         axes.add_patch(box)
-        axes.text(at + wide / 2, 0.5, _shown(token.text), ha="center", va="center", fontsize=8.5)
+        axes.text(at + wide / 2, 0.5, text, ha="center", va="center", fontsize=8.5)
         at += wide
     axes.set(xlim=(0, total), ylim=(-1.1, 1.1))
     axes.axis("off")
@@ -95,10 +97,10 @@ def _draw_tokens(plt: Any, axes: Any, found: Reconstruction) -> None:
         handles=handles, ncols=3, fontsize=8, loc="lower left",
         bbox_to_anchor=(0, -0.12), borderpad=0, handlelength=1.2,
     )  # fmt: skip
-    before = f"after “{found.accepted_text}”" if found.accepted_text else "at the beginning"
-    axes.set_title(
-        f"draft {before}; the scan ended with: {found.reason}", fontsize=9, loc="left", pad=2
-    )
+    accepted, reason = found.gated.accepted, found.gated.decision.reason
+    before = f"after “{accepted}”" if accepted else "at the beginning"
+    title = f"draft {before}; the scan ended with: {reason}"
+    axes.set_title(title, fontsize=9, loc="left", pad=2)
 
 
 def _draw_rows(figure: Any, axes: Any, found: Reconstruction) -> None:
@@ -109,8 +111,8 @@ def _draw_rows(figure: Any, axes: Any, found: Reconstruction) -> None:
         if word.peak is not None:
             axes.plot(word.peak, at, "x", color=VERMILION, ms=8, mew=2)
     axes.axvline(found.accessible - 0.5, color="black", lw=1.6, ls="--")
-    if found.limit != found.accessible:
-        axes.axvline(found.limit - 0.5, color=VERMILION, lw=1.6, ls=":")
+    if found.gated.edge != found.accessible:
+        axes.axvline(found.gated.edge - 0.5, color=VERMILION, lw=1.6, ls=":")
     axes.set_xticks(range(len(found.source)), found.source, rotation=45, ha="right", fontsize=8.5)
     axes.set_yticks(range(len(found.words)), [word.text for word in found.words], fontsize=9)
     for label, word in zip(axes.get_yticklabels(), found.words, strict=True):
@@ -120,7 +122,7 @@ def _draw_rows(figure: Any, axes: Any, found: Reconstruction) -> None:
     axes.set_title(
         f"attention of the mean of {found.heads} heads, %\n"
         "x: peak that the gate reads   dashed: end of the accessible source"
-        + ("" if found.limit == found.accessible else "   dotted: with the margin"),
+        + ("" if found.gated.edge == found.accessible else "   dotted: with the margin"),
         fontsize=9,
         loc="left",
     )

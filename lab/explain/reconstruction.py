@@ -9,25 +9,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tabulate import tabulate
 
 from alignatt_agent.policy import Policy
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.translation.units import BROKEN, UnitDecoder
-from alignatt_agent.types import Draft, Prompt, SourceView, Word
+from alignatt_agent.types import Draft, GatedDraft, Prompt, SourceView, Word
 from alignatt_agent.types.engines import Readout, TranslationEngine
+from lab.commands import table
 
 PROVENANCE = ("accessible source", "inaccessible source", "other prompt", "suffix")
-
-
-@dataclass(frozen=True, slots=True)
-class DraftedToken:
-    """A drafted token: whether it passed the gate, and is left after rounding to whole units."""
-
-    text: str
-    accepted: bool
-    emitted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +38,17 @@ class Reconstruction:
 
     source: tuple[str, ...]
     accessible: int  # leading words that the policy may rely on
-    limit: int  # leading words whose peaks pass the frontier test, margin included
     partition: tuple[tuple[str, int], ...]  # parts of the request with their numbers of tokens
-    accepted_text: str
-    tokens: tuple[DraftedToken, ...]
+    gated: GatedDraft
+    tokens: tuple[str, ...]  # what each drafted token adds to the text
     words: tuple[DraftedWord, ...]
-    reason: str
     heads: int  # that were averaged
 
     def __str__(self) -> str:
         """Source, draft and a table of the drafted words, for the terminal."""
         heard, rest = self.source[: self.accessible], self.source[self.accessible :]
-        shown, dropped = (
-            "".join(token.text for token in self.tokens if token.emitted is emitted).strip()
-            for emitted in (True, False)
-        )
+        gated, emitted = self.gated, self.gated.emitted
+        shown, dropped = "".join(self.tokens[:emitted]), "".join(self.tokens[emitted:])
         rows = [
             (
                 word.text,
@@ -70,11 +57,10 @@ class Reconstruction:
             )
             for word in self.words
         ]
-        header = ("word", "peak", *PROVENANCE)
-        table = tabulate(rows, header, tablefmt="plain", disable_numparse=True)
         return (
             f"source  {' '.join(heard)} | {' '.join(rest)}\n"
-            f"draft   {self.accepted_text} > {shown} | {dropped}   ({self.reason})\n{table}"
+            f"draft   {gated.accepted} > {shown.strip()} | {dropped.strip()}   "
+            f"({gated.decision.reason})\n{table(rows, ('word', 'peak', *PROVENANCE))}"
         )
 
 
@@ -105,13 +91,9 @@ def explain(
 ) -> Reconstruction:
     """Have a ``Translator`` draft once, and split its decision into tokens and words.
 
-    The first ``accessible`` words of ``source`` are reliable; ``accepted`` is already emitted.
+    The first ``accessible`` words of ``source``, at least one, are reliable; ``accepted`` is
+    already emitted.
     """
-    if not 1 <= accessible <= len(source):
-        raise ValueError(
-            f"{accessible} of {len(source)} source words cannot be accessible: nothing is drafted "
-            f"before the first one is, and no more than all are"
-        )
     prefix = tuple(tokenizer(accepted, add_special_tokens=False)["input_ids"]) if accepted else ()
     recorder = _Recorder(engine)
     translator = Translator(
@@ -119,8 +101,8 @@ def explain(
     )
     translator.resume(prefix)
     translator.update(SourceView(tuple(Word(text, 0.0, 0.0) for text in source), accessible))
-    judged, prompt, draft = translator.gated, recorder.prompt, recorder.last
-    assert judged is not None
+    gated, prompt, draft = translator.gated, recorder.prompt, recorder.last
+    assert gated is not None
     frontier = sum(word < accessible for word in prompt.token_word)
     units = UnitDecoder(tokenizer, spaced)
     texts = _texts(units, prefix, draft.token_ids)
@@ -141,23 +123,14 @@ def explain(
         words.append(
             DraftedWord(
                 "".join(texts[at]).strip(),
-                at.stop <= judged.emitted,
+                at.stop <= gated.emitted,
                 np.asarray(np.bincount(prompt.token_word, row), np.float64),
                 np.asarray([row[:frontier].sum(), row[frontier:].sum(), other, suffix]),
-                judged.words[at][-1] if judged.words[at] else None,
+                gated.words[at][-1] if gated.words[at] else None,
             )
         )
-    passed = judged.decision.accepted
     return Reconstruction(
-        tuple(source),
-        accessible,
-        judged.edge,
-        partition,
-        accepted,
-        tuple(DraftedToken(text, i < passed, i < judged.emitted) for i, text in enumerate(texts)),
-        tuple(words),
-        judged.decision.reason,
-        len(readout.heads),
+        tuple(source), accessible, partition, gated, tuple(texts), tuple(words), len(readout.heads)
     )
 
 

@@ -35,8 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from lab import commands
-from lab.gpu.context import Context
-from lab.gpu.parts import PARTS, Part
+from lab.gpu.parts import PARTS, Context, Part
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -145,11 +144,9 @@ def _wait(command: list[str], variables: dict[str, str], log: Any, limit: float)
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    with contextlib.suppress(OSError, ValueError):
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    return {}
 
 
 def _pack(output: Path) -> None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import hashlib
-import lzma
 import re
 import shutil
 import subprocess
@@ -129,9 +128,8 @@ def add_metadata(output: Path, site: Path) -> None:
 def pack(site: Path, output: Path, size: int) -> list[Path]:
     """Compress a folder and cut the stream into parts of ``size`` bytes at most."""
     whole = output / "bundle.tar.xz"
-    with lzma.open(whole, "wb", preset=3) as stream, tarfile.open(fileobj=stream, mode="w|") as tar:
-        for path in sorted(site.iterdir()):
-            tar.add(path, path.name)
+    with tarfile.open(whole, "w:xz", preset=3) as tar:
+        tar.add(site, ".")
     for old in output.glob("bundle.[0-9][0-9]"):
         old.unlink()
     parts = []

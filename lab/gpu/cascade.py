@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
+from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,12 @@ import psutil
 import torch
 from transformers import AutoTokenizer
 
+from alignatt_agent.cascade.loading import Engines
 from alignatt_agent.cascade.open_stream import chunks as cut
 from alignatt_agent.cascade.open_stream import open_stream
 from alignatt_agent.config.agent_config import ModelConfig, load_config
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.doctor import speakers
 from alignatt_agent.engine import pool
@@ -27,8 +30,8 @@ from alignatt_agent.engine.memory_plan import plan
 from alignatt_agent.types import SAMPLE_RATE
 from lab.bench.streams import opened
 from lab.gpu import dimensions
-from lab.gpu.context import Context, Result, gpu_memory_used
 from lab.gpu.forced import Machines, Tape, record
+from lab.gpu.parts import Context, Result, gpu_memory_used
 from lab.stand_ins import random_models
 from lab.stand_ins import speech as published_speech
 
@@ -40,24 +43,18 @@ STREAMS = (1, 2, 4, 8, 16, 32, 64)
 REAL = "default-low"
 """Configuration of the real models, whose shares of the GPU's memory are taken."""
 
-ROLES = ("asr", "aligner", "translation")
-
 
 def chunks(context: Context) -> Result:
     """Real-time factor and stage times at chunks of several lengths, a talk after the other."""
-    seconds, lengths = (8.0, CHUNKS_MS[:2]) if context.self_test else (60.0, CHUNKS_MS)
-    jobs, tapes, engines, resolved = _recorded(lengths, 1 if context.self_test else 3, seconds)
+    lengths, count, seconds = (CHUNKS_MS[:2], 1, 8.0) if context.self_test else (CHUNKS_MS, 3, 60.0)
+    jobs, tapes, engines, resolved = _recorded(lengths, count, seconds)
     rows = []
     with machines(context, 4) as (served, memory):
         for chunk_ms in lengths:
-            at = _with_chunks(resolved, chunk_ms)
-            warm = served.play(engines, tapes[chunk_ms][0].copy())
-            _stages(at, warm, jobs[0])
-            found = [
-                _stages(at, served.play(engines, tape.copy(), number), job)
-                for number, (job, tape) in enumerate(zip(jobs, tapes[chunk_ms], strict=True), 1)
-            ]
-            rows.append({"chunk_ms": chunk_ms, **_summed(found, chunk_ms)})
+            at, listed = _with_chunks(resolved, chunk_ms), tapes[chunk_ms]
+            _measured(at, [served.play(engines, listed[0])], jobs[:1])  # warms up
+            played = [served.play(engines, tape, i) for i, tape in enumerate(listed, 1)]
+            rows.append({"chunk_ms": chunk_ms, **_measured(at, played, jobs)})
     rtf = {row["chunk_ms"]: row["rtf"] for row in rows}
     tight = [role for role, taken in memory.items() if taken.get("over")]
     return {
@@ -70,19 +67,16 @@ def chunks(context: Context) -> Result:
 
 def streams(context: Context) -> Result:
     """Lag of many streams at once, heard by the clock, at the chunk of the configuration."""
-    counts = STREAMS[:2] if context.self_test else STREAMS
-    chunk_ms = 500
-    jobs, tapes, engines, resolved = _recorded(
-        (chunk_ms,), counts[-1], 4.0 if context.self_test else 20.0
-    )
-    at, chunk_s, rows = _with_chunks(resolved, chunk_ms), chunk_ms / 1000, []
-    listed = tapes[chunk_ms]
+    counts, seconds = (STREAMS[:2], 4.0) if context.self_test else (STREAMS, 20.0)
+    chunk_ms, rows = 500, []
+    recorded, tapes, engines, resolved = _recorded((chunk_ms,), min(12, counts[-1]), seconds)
+    at, chunk_s = _with_chunks(resolved, chunk_ms), chunk_ms / 1000
+    jobs = list(islice(cycle(recorded), counts[-1]))
+    listed = list(islice(cycle(tapes[chunk_ms]), counts[-1]))
     with machines(context, counts[-1]) as (served, _):
-        speakers.speak(at, served.play(engines, listed[0].copy()), jobs[0])  # warms up
+        speakers.speak(at, served.play(engines, listed[0]), jobs[0])  # warms up
         for count in counts:
-            players = [
-                served.play(engines, tape.copy(), i) for i, tape in enumerate(listed[:count], 1)
-            ]
+            players = [served.play(engines, tape, i) for i, tape in enumerate(listed[:count], 1)]
             begin = time.perf_counter()
             starts = [begin + chunk_s * place / count for place in range(count)]
             speak = partial(speakers.speak, at)
@@ -106,7 +100,7 @@ def machines(context: Context, sequences: int) -> Iterator[tuple[Machines, dict[
     served: dict[str, Any] = {}
     taken = {}
     try:
-        for role in ROLES:
+        for role in dimensions.MODELS:
             before = gpu_memory_used()
             options = {"max_num_seqs": max(4, sequences), "max_model_len": 2048}
             share = context.engine(shares[role], **options)
@@ -127,7 +121,7 @@ def machines(context: Context, sequences: int) -> Iterator[tuple[Machines, dict[
 def _models(context: Context) -> tuple[dict[str, Any], Any]:
     folder = context.models
     if not context.self_test:
-        models = {role: getattr(dimensions, _NAMES[role])(folder / role) for role in ROLES}
+        models = {role: write(folder / role) for role, write in dimensions.MODELS.items()}
         return models, dimensions.HEADS
     sizes = {"vocab_size": 16384, "vocab_size_per_layer_input": 16384}
     paths = {
@@ -136,12 +130,8 @@ def _models(context: Context) -> tuple[dict[str, Any], Any]:
         "translation": random_models.write("gemma4", folder / "translation", **sizes),
     }
     heads = ((0, 1), (1, 2), (2, 0), (2, 3), (3, 1), (4, 0), (4, 7), (5, 2))
-    return {
-        role: ModelConfig(path=str(path), dtype="float32") for role, path in paths.items()
-    }, heads
-
-
-_NAMES = {"asr": "recognizer", "aligner": "aligner", "translation": "translation"}
+    tiny = {role: ModelConfig(path=str(path), dtype="float32") for role, path in paths.items()}
+    return tiny, heads
 
 
 def _card_bytes() -> float:
@@ -170,10 +160,8 @@ def _recorded(
 ) -> tuple[list[Any], dict[int, list[Tape]], Any, Any]:
     """Stream the embedded models once."""
     targets = ("de", "it", "zh")
-    devset = find_path("micro_models/devset")
-    distinct = min(count, 12)
-    jobs = speakers.excerpts(devset, targets, distinct, seconds)
-    tapes: dict[int, list[Tape]] = {}
+    jobs = speakers.excerpts(find_path("micro_models/devset"), targets, count, seconds)
+    tapes: dict[int, list[Tape]] = defaultdict(list)
     with opened(CONFIG, targets) as (resolved, engines):
         tokenizer = AutoTokenizer.from_pretrained(resolved.checkpoints.asr.path)
 
@@ -182,48 +170,40 @@ def _recorded(
             return len(tokenizer.encode(text, add_special_tokens=False))
 
         for chunk_ms in lengths:
-            tapes[chunk_ms] = []
             for job in jobs:
-                tape = Tape.blank()
+                tape = Tape()
                 recorder = record(engines, tape, tokens)
                 speakers.speak(_with_chunks(resolved, chunk_ms), recorder, job)
                 tapes[chunk_ms].append(tape)
-    times = -(-count // distinct)
-    again = {length: (listed * times)[:count] for length, listed in tapes.items()}
-    return (jobs * times)[:count], again, engines, resolved
+    return jobs, tapes, engines, resolved
 
 
-def _with_chunks(resolved: Any, chunk_ms: int) -> Any:
+def _with_chunks(resolved: Resolved, chunk_ms: int) -> Resolved:
     return replace(resolved, config=resolved.config.model_copy(update={"chunk_ms": chunk_ms}))
 
 
-def _stages(resolved: Any, engines: Any, job: Any) -> dict[str, Any]:
-    """Return the seconds of each stage of a stream, and of each of its steps."""
-    audio, target = job
+def _measured(
+    resolved: Resolved, engines: Sequence[Engines], jobs: Sequence[speakers.Excerpt]
+) -> dict[str, Any]:
+    """Stream excerpts one after the other; return the times of stages and steps."""
     source = language(resolved.config.source_language)
-    stream = open_stream(resolved, engines, source, [language(target)])
     stages: Counter[str] = Counter()
     steps = []
-    for chunk in [*cut(resolved, audio), None]:
-        begin = time.perf_counter()
-        step = (stream.finish() if chunk is None else stream.step(chunk)).only()
-        steps.append(time.perf_counter() - begin)
-        stages.update(step.seconds)
-    return {"audio_s": len(audio) / SAMPLE_RATE, "stages": stages, "steps": steps}
-
-
-def _summed(found: Sequence[dict[str, Any]], chunk_ms: int) -> dict[str, Any]:
-    audio = sum(entry["audio_s"] for entry in found)
-    steps = [step for entry in found for step in entry["steps"]]
-    stages: Counter[str] = Counter()
-    for entry in found:
-        stages.update(entry["stages"])
+    for own, (audio, target) in zip(engines, jobs, strict=True):
+        stream = open_stream(resolved, own, source, [language(target)])
+        for chunk in [*cut(resolved, audio), None]:
+            begin = time.perf_counter()
+            step = (stream.finish() if chunk is None else stream.step(chunk)).only()
+            steps.append(time.perf_counter() - begin)
+            stages.update(step.seconds)
+    audio_s = sum(len(audio) for audio, _ in jobs) / SAMPLE_RATE
     p50, p95 = (float(value) for value in np.percentile(steps, [50, 95]))
+    late = sum(step > resolved.config.chunk_ms / 1000 for step in steps)
     return {
-        "audio_s": round(audio, 1),
-        "rtf": round(sum(steps) / audio, 4),
-        "rtf_by_stage": {stage: round(seconds / audio, 4) for stage, seconds in stages.items()},
+        "audio_s": round(audio_s, 1),
+        "rtf": round(sum(steps) / audio_s, 4),
+        "rtf_by_stage": {stage: round(spent / audio_s, 4) for stage, spent in stages.items()},
         "step_p50_ms": round(1000 * p50, 1),
         "step_p95_ms": round(1000 * p95, 1),
-        "late_steps": sum(step > chunk_ms / 1000 for step in steps) / len(steps),
+        "late_steps": late / len(steps),
     }

@@ -71,3 +71,7 @@ def _speech_config(model: str, ids: Mapping[str, int]) -> Any:
 
 def _random(folder: Path) -> ModelConfig:
     return ModelConfig(path=str(folder), dtype="bfloat16", engine={"load_format": "dummy"})
+
+
+MODELS = {"asr": recognizer, "aligner": aligner, "translation": translation}
+"""What writes the model of each role into a folder, in the order in which engines start."""

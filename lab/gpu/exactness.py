@@ -7,7 +7,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lab.gpu.context import Context, Result, gpu_memory_used
+from lab.gpu.parts import Context, Result, gpu_memory_used
 
 IMPORTS = (
     "vllm.v1.engine.async_llm", "vllm.model_executor.models.gemma4",

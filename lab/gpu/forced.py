@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,18 +33,9 @@ Heads = tuple[tuple[int, int], ...]
 class Tape:
     """Answers of one stream in the order of its calls."""
 
-    transcripts: deque[tuple[Transcript, int]]
-    times: deque[list[AlignedItem]]
-    drafts: deque[Draft]
-
-    @classmethod
-    def blank(cls) -> Tape:
-        """Return an empty one."""
-        return cls(deque(), deque(), deque())
-
-    def copy(self) -> Tape:
-        """Return one that is played apart from this one."""
-        return Tape(self.transcripts.copy(), self.times.copy(), self.drafts.copy())
+    transcripts: deque[tuple[Transcript, int]] = field(default_factory=deque)
+    times: deque[list[AlignedItem]] = field(default_factory=deque)
+    drafts: deque[Draft] = field(default_factory=deque)
 
 
 # ------------------------------------------------------------------ recording
@@ -85,24 +76,26 @@ class Machines:
 
     def play(self, engines: Engines, tape: Tape, stream: int = 0) -> Engines:
         """Return engines that work here and answer what is on ``tape``."""
-        return replace(
-            engines,
-            asr=_PlayedRecognizer(self.asr, tape),
-            aligner=_PlayedAligner(self.aligner, tape),
-            translation=_PlayedDrafts(self.translation, self.heads, tape, stream),
-        )
+        player = Player(self, tape, stream)
+        return replace(engines, asr=player, aligner=player, translation=player)
 
 
-class _PlayedRecognizer:
-    def __init__(self, served: ServedModel, tape: Tape) -> None:
-        model = SpeechModel(served)
-        self._served, self._tape = served, tape
+class Player:
+    """The engines of one stream: each call works as much as the recorded one, and answers that."""
+
+    def __init__(self, machines: Machines, tape: Tape, stream: int) -> None:
+        model = SpeechModel(machines.asr)
         self._prompt = RecognitionPrompt(model.processor, model.tokenizer, model.name)
+        self._aligner = QwenAligner(TimingModel(machines.aligner))
+        self._drafts = DraftEngine(machines.translation, machines.heads, frozenset())
+        self._machines, self._stream = machines, stream
+        self.tape = Tape(tape.transcripts.copy(), tape.times.copy(), tape.drafts.copy())
 
     def transcribe(
         self, audio: FloatArray, language: str, context: str = "", expected: str = ""
     ) -> Transcript:
-        heard, tokens = self._tape.transcripts.popleft()
+        """Recognize the audio for as many steps as the recorded transcript took."""
+        heard, tokens = self.tape.transcripts.popleft()
         if len(audio) / SAMPLE_RATE >= SHORTEST_S:
             ids = self._prompt.ids(find_language(language).name, context)
             steps = max(1, heard.steps)
@@ -111,23 +104,13 @@ class _PlayedRecognizer:
                 "prompt_token_ids": [*ids, *ids[-1:] * max(0, tokens - steps)],
                 "multi_modal_data": {"audio": padded(audio)},
             }
-            self._served.generate(request, greedy(steps, frozenset()))
+            self._machines.asr.generate(request, greedy(steps, frozenset()))
         return heard
 
-
-class _PlayedAligner:
-    def __init__(self, served: ServedModel, tape: Tape) -> None:
-        self._aligner, self._tape = QwenAligner(TimingModel(served)), tape
-
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
+        """Align the text with the audio."""
         self._aligner.align(audio, text, language)
-        return self._tape.times.popleft()
-
-
-class _PlayedDrafts:
-    def __init__(self, served: ServedModel, heads: Heads, tape: Tape, stream: int) -> None:
-        self._drafts = DraftEngine(served, heads, frozenset())
-        self._heads, self._tape, self._stream = heads, tape, stream
+        return self.tape.times.popleft()
 
     def draft(
         self,
@@ -138,7 +121,8 @@ class _PlayedDrafts:
         resumed: Draft | None = None,
         expected: Sequence[int] = (),
     ) -> Draft:
-        recorded = self._tape.drafts.popleft()
+        """Draft for as many steps as the recorded draft took, with the rows of ``heads``."""
+        recorded = self.tape.drafts.popleft()
         begun: Sequence[int] = resumed.token_ids if resumed else ()
         steps = recorded.steps - (resumed.steps if resumed else 0)
         own = (prompt.token_ids[0], 10 + self._stream)
@@ -149,7 +133,7 @@ class _PlayedDrafts:
             return recorded
         # A row at an emitted token takes a step more, which the recorded ones had, too.
         spare = 1 if readout.row == "emitted" else 0
-        wanted = Readout(self._heads, readout.row)
+        wanted = Readout(self._machines.heads, readout.row)
         open_gate = replace(gate, frontier=len(prompt.token_word) + max_tokens) if gate else None
         self._drafts.draft(asked, max(1, steps - spare), wanted, open_gate)
         return recorded

@@ -8,7 +8,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from lab.gpu.context import Context
+from lab.gpu.parts import Context
 
 
 def main(function: str, options: str, part: str, output: str, *self_test: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from torch.profiler import ProfilerActivity, profile
@@ -20,7 +21,7 @@ from lab.bench import contenders
 from lab.bench.contenders import Size, open_gate
 from lab.bench.rounds import Nonces, bench_prompts, race, race_figures
 from lab.gpu import dimensions
-from lab.gpu.context import Context, Result
+from lab.gpu.parts import Context, Result
 from lab.stand_ins import random_models
 
 SHARE = 0.13
@@ -56,11 +57,7 @@ def race_all(context: Context, engines: Sequence[int], seams: Sequence[Any]) -> 
     with contenders.contenders(chosen, started, seams) as listed:
         found = race(listed, prompts, nonces, chosen.seconds, chosen.name)
         figures = race_figures([found])
-    medians = {
-        key: round(entry["ms_per_token"]["median"], 3)
-        for key, entry in figures.items()
-        if entry.get("ms_per_token")
-    }
+    medians = {key: round(entry["ms_per_token"]["median"], 3) for key, entry in figures.items()}
     return {
         "model": chosen.name,
         "dtype": chosen.model.dtype,
@@ -72,24 +69,19 @@ def race_all(context: Context, engines: Sequence[int], seams: Sequence[Any]) -> 
     }
 
 
-class _InProcess:
-    """What ``DraftEngine`` needs of a served model, in this process, where a profiler sees it."""
+def _in_process(arguments: Mapping[str, Any]) -> Any:
+    """Return what ``DraftEngine`` needs of a served model, here, where a profiler sees it."""
+    from vllm import LLM
 
-    name = "the engine"
+    engine = LLM(**arguments, seed=0)
 
-    def __init__(self, arguments: Mapping[str, Any]) -> None:
-        from vllm import LLM
+    def generate(prompt: Any, sampling: Any) -> Any:
+        return engine.generate([prompt], [sampling], use_tqdm=False)[0]
 
-        self._engine = LLM(**arguments, seed=0)
+    def ask_workers(method: str, *given: Any) -> Any:
+        return engine.collective_rpc(method, args=given)
 
-    def generate(self, prompt: Any, sampling: Any) -> Any:
-        """Run one request, see ``ServedModel``."""
-        return self._engine.generate([prompt], [sampling], use_tqdm=False)[0]
-
-    def ask_workers(self, method: str, *arguments: Any) -> list[Any]:
-        """Call a method on every worker, see ``ServedModel``."""
-        found: list[Any] = self._engine.collective_rpc(method, args=arguments)
-        return found
+    return SimpleNamespace(name="the engine", generate=generate, ask_workers=ask_workers)
 
 
 def synchronisations(context: Context) -> Result:
@@ -110,7 +102,7 @@ def synchronisations(context: Context) -> Result:
         options = {"max_model_len": 1024, "enforce_eager": context.self_test}
         arguments |= context.engine(0.3, **options)
         second = bool(EngineArgs(**arguments).create_engine_config().use_v2_model_runner)
-        served: Any = _InProcess({**arguments, "logits_processors": [processor_name(second)]})
+        served = _in_process({**arguments, "logits_processors": [processor_name(second)]})
         drafts = DraftEngine(served, chosen.heads, frozenset())
         counted = {name: _count(drafts, prompt, *way) for name, way in ways.items()}
     extra = {

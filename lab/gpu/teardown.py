@@ -12,7 +12,7 @@ import psutil
 
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.engine import pool
-from lab.gpu.context import Context, Result, gpu_memory_used
+from lab.gpu.parts import Context, Result, gpu_memory_used
 from lab.stand_ins import random_models
 
 BAR_S = 3.0

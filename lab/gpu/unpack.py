@@ -5,28 +5,9 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import lzma
 import sys
 import tarfile
 from pathlib import Path
-
-
-class Joined:
-    """Several files, read as one."""
-
-    def __init__(self, paths: list[Path]) -> None:
-        self._paths = paths
-        self._stream = None
-
-    def read(self, size: int = -1) -> bytes:
-        """Return the next bytes; none at the end."""
-        while self._stream or self._paths:
-            self._stream = self._stream or self._paths.pop(0).open("rb")
-            data = self._stream.read(size)
-            if data:
-                return data
-            self._stream = self._stream.close()
-        return b""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -51,9 +32,13 @@ def main() -> int:
         print(f"unpack: missing or damaged in {folder}: {', '.join(wrong)}", file=sys.stderr)
         return 1
     target.mkdir(parents=True, exist_ok=True)
-    joined = Joined([folder / name for name in sorted(manifest["parts"])])
-    with lzma.LZMAFile(joined) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+    whole = target / "bundle.tar.xz"
+    with whole.open("wb") as stream:
+        for name in sorted(manifest["parts"]):
+            stream.write((folder / name).read_bytes())
+    with tarfile.open(whole) as archive:
         archive.extractall(target, filter="data")
+    whole.unlink()
     print(f"unpacked to {target}: export PYTHONPATH={target}")
     return 0
 

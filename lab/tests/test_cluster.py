@@ -124,11 +124,8 @@ def _speak(port, cluster):
 
 def lines(path):
     """Return a log without what is measured."""
-    found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    for line in found:
-        for key in ("computation_time", "model_loading_time", "seconds"):
-            line.pop(key, None)
-    return found
+    measured = ("computation_time", "model_loading_time", "seconds")
+    return test_curves_runs.lines(path, measured)
 
 
 def start_fakes(models, heads):
@@ -150,9 +147,9 @@ def test_a_sweep_is_that_of_one_machine(cluster, tmp_path):
     assert not list(caches.glob("alignatt-cache-*"))
     assert not semaphore.exists()
     for one, two in zip(here, there, strict=True):
-        assert lines(one.run.files.metrics) == lines(two.run.files.metrics)
-        assert two.run.streamed
-        assert not two.run.files.records.exists()
+        assert lines(one.files.metrics) == lines(two.files.metrics)
+        assert two.streamed
+        assert not two.files.records.exists()
 
 
 def _killed_child():

@@ -27,9 +27,8 @@ from alignatt_agent.types import EngineError
 from lab.curves import __main__ as cli
 from lab.curves import cached_agent, experiment, runs
 from lab.curves.cached_agent import CachedAgent
-from lab.curves.experiment import Study, conduct
+from lab.curves.experiment import Study, conduct, tables
 from lab.curves.grid import SINGLE, Point, ablations
-from lab.curves.report import tables
 from lab.curves.runs import runs_of, score_all, stream
 from lab.curves.timed_cache import TimedCache
 from tests.fakes import agent as fakes
@@ -115,7 +114,7 @@ def lines(path: Path, without=("computation_time", "model_loading_time")):
 
 
 def log_of(item):
-    return item.run.files.metrics
+    return item.files.metrics
 
 
 def emitted(path: Path):
@@ -131,7 +130,7 @@ def test_a_run_emits_what_simulstream_makes_of_the_agent(world):
         wavs = world / "wavs.txt"
         wavs.write_text("".join(f"{path}\n" for path in sorted((world / "devset/wav").iterdir())))
         config = world / "product.yaml"
-        content = run.config.for_target(run.target).model_dump()
+        content = run.choice.config.for_target(run.target).model_dump()
         content |= {"type": "tests.fakes.agent.FakeAgent", "debug": {"early_stop": True}}
         config.write_text(yaml.safe_dump(content))
         log = world / "product.jsonl"
@@ -158,7 +157,7 @@ def test_an_interrupted_sweep_ends_like_an_uninterrupted_one(world):
     with pytest.raises(JobFailedError, match="out of memory"):
         stream_in(world, "cut", runs_in(world, "cut"), engines(dying))
     cut = runs_in(world, "cut")
-    complete = [log_of(item) for item in cut if item.run.streamed]
+    complete = [log_of(item) for item in cut if item.streamed]
     assert 0 < len(complete) < len(cut)
     times = {log: log.stat().st_mtime_ns for log in complete}
     rest = Drafts()
@@ -249,7 +248,7 @@ def test_scores_by_segment_are_those_of_simulstream_eval(world):
         assert ours["bleu"] == pytest.approx(theirs["bleu"], abs=1e-3)
         assert ours["chrf"] == pytest.approx(theirs["chrf"], abs=1e-3)
         assert ours["cu_ms"] == pytest.approx(theirs["longyaal_cu_ms"], abs=1e-2)
-    path = planned[0].run.files.instances  # segments that are not what was scored
+    path = planned[0].files.instances  # segments that are not what was scored
     path.write_text(path.read_text().replace('"prediction": "', '"prediction": "so '))
     with pytest.raises(ScoringError, match="by OmniSTEval and"):
         score_all(planned)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from alignatt_agent.config.agent_config import ConfigError
 from alignatt_agent.policy import AlignAtt, HoldN
 from alignatt_agent.types import AttentionRows, Draft, Prompt, StopReason
 from alignatt_agent.types.engines import Readout
 from lab.explain.__main__ import main
 from lab.explain.reconstruction import explain
-from tests.fakes.models import PieceTokenizer
+from tests.fakes.models import PieceTokenizer, ScriptedEngine
 
 SOURCE = ["We", "train", "large", "models."]
 PIECES = ("Wir", " große", " Mo", "delle", " trainieren", ".")
@@ -34,39 +35,29 @@ class Builder:
         return Prompt((50, 51, 1, 2, 3, 4, 5, 52, *accepted), 2, (0, 1, 2, 3, 3))
 
 
-class Engine:
+def explained(accepted="", policy=None, **gate):
     """Two heads with a peak of .6 and .2 elsewhere on the source; the rest is prompt and suffix."""
-
-    def __init__(self, ids):
-        self._ids = ids
-
-    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
-        source = np.zeros((len(PEAKS), 2, 5), np.float32)
-        for token, peak in enumerate(PEAKS):
-            source[token, :, peak] = 0.6
-            source[token, :, (peak + 1) % 5] = 0.2
-        other = np.full((len(PEAKS), 2), 0.15, np.float32)
-        return Draft(self._ids, True, AttentionRows(source, other, other / 3))
-
-
-def explained(accessible=3, accepted="", spaced=True, policy=None, **gate):
     tokenizer = Tokenizer()
-    ids = tokenizer.ids(*PIECES)
+    source = np.zeros((len(PEAKS), 2, 5), np.float32)
+    for token, peak in enumerate(PEAKS):
+        source[token, :, peak] = 0.6
+        source[token, :, (peak + 1) % 5] = 0.2
+    other = np.full((len(PEAKS), 2), 0.15, np.float32)
+    rows = AttentionRows(source, other, other / 3)
+    engine = ScriptedEngine([Draft(tokenizer.ids(*PIECES), True, rows)])
     plain = {"border_margin": 0, "normalize": "none", "median_width": 1}
     asked = Readout(((0, 0), (1, 1)), "predicting"), policy or AlignAtt(**{**plain, **gate})
-    draft = Engine(ids), tokenizer, Builder(), *asked
-    return explain(*draft, SOURCE, accessible, accepted, spaced=spaced)
+    return explain(engine, tokenizer, Builder(), *asked, SOURCE, 3, accepted)
 
 
 def test_a_draft_is_taken_apart():
     found = explained()
-    assert tuple(token.text for token in found.tokens) == PIECES
-    assert [token.accepted for token in found.tokens] == [True] * 2 + [False] * 4
-    assert [token.emitted for token in found.tokens] == [True] * 2 + [False] * 4
-    assert found.reason is StopReason.SOURCE_FRONTIER
+    assert found.tokens == PIECES
+    assert (found.gated.decision.accepted, found.gated.emitted) == (2, 2)
+    assert found.gated.decision.reason is StopReason.SOURCE_FRONTIER
     assert [word.text for word in found.words] == ["Wir", "große", "Modelle", "trainieren."]
     assert [word.peak for word in found.words] == [0, 2, 3, None]
-    assert (found.accessible, found.limit) == (3, 3)
+    assert (found.accessible, found.gated.edge) == (3, 3)
     assert found.partition == (*PARTS, ("accepted translation", 0), ("draft", 6))
     assert [word.provenance.sum() for word in found.words] == pytest.approx([1] * 4)
     assert [word.attention.sum() for word in found.words] == pytest.approx([0.8] * 4)
@@ -79,31 +70,31 @@ def test_a_draft_is_taken_apart():
 
 def test_an_unfinished_word_is_accepted_and_not_emitted():
     found = explained(border_margin=1, tau_argmax=0.1)
-    assert [token.accepted for token in found.tokens] == [True] * len(PIECES)
-    found = explained(policy=HoldN())
-    assert not found.tokens[-1].accepted
-    assert found.tokens[3].emitted
+    assert found.gated.decision.accepted == len(PIECES)
+    gated = explained(policy=HoldN()).gated
+    assert 3 < gated.emitted <= gated.decision.accepted < len(PIECES)
 
 
 def test_a_margin_moves_the_limit():
     # With 1, the second token of "models" is still closed.
-    assert [explained(border_margin=margin).limit for margin in (-1, 1, 2)] == [2, 3, 4]
+    assert [explained(border_margin=margin).gated.edge for margin in (-1, 1, 2)] == [2, 3, 4]
 
 
 def test_the_accepted_translation_is_part_of_the_request():
     found = explained(accepted="Ja,")
     assert dict(found.partition)["accepted translation"] == 1
-    assert found.accepted_text == "Ja,"
-    assert found.tokens[0].text == "Wir"
+    assert found.gated.accepted == "Ja,"
+    assert found.tokens[0] == "Wir"
 
 
-@pytest.mark.parametrize("accessible", [0, 5])
+@pytest.mark.parametrize("accessible", ["0", "5"])
 def test_as_many_accessible_words_as_a_draft_needs(accessible):
-    with pytest.raises(ValueError, match=f"{accessible} of 4 source words cannot be accessible"):
-        explained(accessible=accessible)
+    command = [" ".join(SOURCE), "--config", "micro-low", "--target", "de"]
+    with pytest.raises(ConfigError, match=f"--accessible {accessible}: expected 1 to 4 words"):
+        main([*command, "--accessible", accessible])
 
 
-def test_one_draft_is_explained(capsys, tmp_path):
+def test_one_draft_is_explained(capsys):
     text = "We have trained the large model that our students should compare."
     command = [text, "--config", "micro-low", "--target", "de"]
     command += ["--accessible", "7", "--set", "policy.border_margin=0", "--prefix", "Wir haben"]

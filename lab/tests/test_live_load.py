@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
-import subprocess
 import sys
 import time
 import types
 
 import numpy as np
 
-from alignatt_agent.serve.server import listen
 from lab.bench import kills, viewers
 from tests.fakes import agent as fakes
 from tests.serve import live
@@ -55,36 +52,24 @@ import sys
 from pathlib import Path
 from alignatt_agent.serve.server import Server, listen
 from tests.serve.live import make_service
-service = make_service(Path(sys.argv[1]), journal=Path(sys.argv[1]) / "journal")
-taken = listen("127.0.0.1", int(sys.argv[2]))
-Server(service, lambda: print("ready", flush=True)).run(sockets=[taken])
+folder, _, port, _, journal = sys.argv[1:]
+service = make_service(Path(folder), journal=Path(journal))
+taken = listen("127.0.0.1", int(port))
+Server(service, lambda: print("http://", flush=True)).run(sockets=[taken])
 """
 
 
-def start(folder, port):
-    command = [sys.executable, "-c", SERVE, str(folder), str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert server.stdout.readline() == "ready\n"
-    return server
-
-
 def test_a_server_that_is_killed_twice_loses_and_doubles_nothing(tmp_path):
-    with contextlib.closing(listen("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    server, words = start(tmp_path, port), 40
+    words = 40
     samples = np.round(fakes.talk(words) * 32768).astype(np.int16)
-    viewer, page = kills.Viewer(port), kills.Page(port, samples, targets=["de", "zh"])
-    page.speak()
-    try:
+    with kills.journaled_server([sys.executable, "-c", SERVE, str(tmp_path)]) as (port, kill):
+        viewer, page = kills.Viewer(port), kills.Page(port, samples, targets=["de", "zh"])
+        page.speak()
         for at in (3.7, 13.1):
             time.sleep(max(0.0, page.begin + at - time.monotonic()))
-            server.kill()
-            server.wait()
-            server = start(tmp_path, port)
+            kill("server")
         page.join(live.WAIT_S)
         viewer.join(live.WAIT_S)
-    finally:
-        server.kill()
     for events in (page.messages(), viewer.events):
         assert " ".join(kills.words(events, "de")) == live.german(words)
         chinese = (fakes.translated(fakes.word(k), True) for k in range(words))

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import os
-import re
 import resource
 import select
 import socket
-import subprocess
 import sys
 import time
 
@@ -17,6 +14,7 @@ import pytest
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
+from lab.bench.speakers import serving
 from tests.serve import live
 
 TOKEN = "sixteen-characters-or-more"
@@ -24,17 +22,11 @@ SECONDS = 25  # longer than both time limits
 
 
 @pytest.fixture
-def port(tmp_path):
-    command = [
-        "sh",
-        "-c",
-        f"ulimit -S -n 1024; exec {sys.executable} -m tests.serve.live {tmp_path}",
-    ]
-    given = os.environ | {"ALIGNATT_TOKEN": TOKEN}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=given)
-    yield int(re.search(r":(\d+)/", process.stdout.readline())[1])
-    process.terminate()
-    process.wait(live.WAIT_S)
+def port(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALIGNATT_TOKEN", TOKEN)
+    fakes = f"ulimit -S -n 1024; exec {sys.executable} -m tests.serve.live {tmp_path}"
+    with serving(["sh", "-c", fakes]) as found:
+        yield found
 
 
 def silent(port):

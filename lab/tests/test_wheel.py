@@ -1,10 +1,12 @@
-"""The wheel beside the locked dependencies, without a checkout: what it holds and what runs."""
+"""The wheel: what it holds, and what runs without a checkout; the site of the documentation."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -12,6 +14,9 @@ import pytest
 import soundfile
 
 ROOT = Path(__file__).resolve().parents[2]
+MOST_S = 180
+"""From the wheel to the end of the demo, once everything is downloaded."""
+
 BY_NAME = """
 import alignatt_agent
 from alignatt_agent.cli import run
@@ -28,38 +33,46 @@ print(run("calibrate", ["run", "--model", "any", "--target", "de", "--pairs", "m
 """
 
 
-def run(*command, cwd, **environment):
+def run(*command, cwd, check=True, **environment):
+    """Run outside this checkout; returns the output."""
+    kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     result = subprocess.run(
         list(map(str, command)),
         cwd=cwd,
-        env={**os.environ, **environment},
+        env={**kept, **{key: str(value) for key, value in environment.items()}},
         capture_output=True,
         text=True,
         check=False,
     )
-    return result.returncode, result.stdout + result.stderr
+    text = result.stdout + result.stderr
+    assert result.returncode == 0 or not check, text
+    return text
+
+
+def build(folder):
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-qq", "wheel", "--no-deps")
+    run(*pip, "--no-build-isolation", "--wheel-dir", folder, ROOT, cwd=folder)
+    (built,) = folder.glob("*.whl")
+    return built
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
+    built = build(folder)
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-qq")
-    options = ("--no-deps", "--no-build-isolation", "--wheel-dir", folder)
-    status, text = run(*pip, "wheel", *options, ROOT, cwd=folder)
-    assert status == 0, text
-    (built,) = folder.glob("*.whl")
-    status, text = run(*pip, "install", "--no-deps", "--target", folder / "site", built, cwd=folder)
-    assert status == 0, text
+    run(*pip, "install", "--no-deps", "--target", folder / "site", built, cwd=folder)
     # The checkout is installed in this environment, too: the maker of the micro world is not.
     (folder / "site" / "lab.py").write_text("raise ModuleNotFoundError(__name__)\n")
     (folder / "empty").mkdir()
     return built
 
 
-def installed(wheel, *command):
+def installed(wheel, *command, check=True):
     """Run from an empty directory with the wheel before everything else."""
     site, empty = wheel.parent / "site", wheel.parent / "empty"
-    return run(sys.executable, *command, cwd=empty, PYTHONPATH=str(site), COLUMNS="100")
+    command = (sys.executable, *command)
+    return run(*command, cwd=empty, check=check, PYTHONPATH=site, COLUMNS="100")
 
 
 def test_the_wheel_holds_the_package_with_its_data_and_nothing_else(wheel):
@@ -91,18 +104,48 @@ def test_the_talks_of_the_wheel_are_those_of_the_dev_set():
 
 def test_the_installed_wheel_runs_without_a_checkout(wheel):
     alignatt = wheel.parent / "site" / "bin" / "alignatt"
-    status, text = installed(wheel, alignatt, "--help")
-    assert status == 0, text
-    assert "submission" in text
-    status, text = installed(wheel, "-c", BY_NAME)
-    assert status == 0, text
+    assert "submission" in installed(wheel, alignatt, "--help")
+    text = installed(wheel, "-c", BY_NAME)
     assert text.startswith(str(wheel.parent / "site"))
     assert "micro-low en-de en-it en-zh" in text
     assert "site/alignatt_agent/data/micro_models/talks/talk-b.flac" in text
     # The generator of micro:N pairs is not in a wheel either.
     assert "run from a checkout" in text
     assert "\n2\n" in text
-    status, text = installed(wheel, alignatt, "doctor", "--no-engines")
+    text = installed(wheel, alignatt, "doctor", "--no-engines", check=False)
     assert "Traceback" not in text
     assert "ok    asr checkpoint           micro_models/qwen3-asr#sha256:" in text
     assert "FAIL  asr" not in text
+
+
+def test_the_wheel_runs_in_an_empty_environment(tmp_path):
+    uv = Path(sys.executable).with_name("uv")
+    site, python = tmp_path / "site", tmp_path / "site" / "bin" / "python"
+    run(sys.executable, "-m", "venv", "--without-pip", site, cwd=tmp_path)
+    install = (uv, "pip", "install", "--no-config", "--python", python, "--no-deps")
+    find = [f"--find-links={place}" for place in os.environ.get("PIP_FIND_LINKS", "").split()]
+    try:  # what is downloaded, which is not timed
+        run(*install, *find, "-r", ROOT / "requirements" / "torch-cpu.txt", cwd=tmp_path)
+    except AssertionError as error:
+        pytest.skip(f"no PyTorch for the CPU: {error}")
+    run(*install, "-r", ROOT / "requirements" / "cpu.txt", cwd=tmp_path)
+    begin = time.monotonic()
+    run(*install, build(tmp_path), cwd=tmp_path)
+    (tmp_path / "empty").mkdir()
+    text = run(site / "bin" / "alignatt", "demo", "--once", cwd=tmp_path / "empty", HOME=tmp_path)
+    seconds = time.monotonic() - begin
+    print(f"wheel to the end of the demo: {seconds:.0f} s")
+    for code in ("de", "it", "zh"):
+        assert len(re.findall(rf"(?m)^{code}: \S", text)) > 5, text
+    assert seconds < MOST_S
+
+
+def test_the_site_builds_without_a_warning():
+    made = subprocess.run(["make", "docs"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if re.search("No matching distribution|Could not find a version", made.stderr):
+        pytest.skip("the package index cannot be reached")
+    assert made.returncode == 0, made.stdout + made.stderr
+    assert "No issues found" in made.stdout + made.stderr
+    front = (ROOT / "build" / "site" / "index.html").read_text(encoding="utf-8")
+    pattern = r"""<(?:script|link|img)[^>]*(?:src|href)=["']?(https?://[^"' >]+)"""
+    assert re.findall(pattern, front) == []  # nothing is loaded from another server
