@@ -25,7 +25,6 @@ POLICIES: dict[str, type[Policy]] = {
 }
 """Every policy by its name."""
 
-
 DEFAULT = AlignAtt()
 """The policy of a configuration that names none."""
 

@@ -154,7 +154,10 @@ class LiveTail:
         level = loudness(audio)
         if self.tail_s >= SHORTEST_S and level >= SILENCE_RMS:
             with self.watch.stage("asr"):
-                text = self._transcript(audio)
+                expected = join_words(self._tail.texts) if self._verify else ""
+                heard = self._recognizer.transcribe(audio, self._language, self._context, expected)
+            self._transcripts += heard
+            text = heard.text
         if text is None:  # the last hypothesis stays, as without this chunk
             if not self._doubted:
                 LOGGER.warning(
@@ -206,12 +209,6 @@ class LiveTail:
             ready = self._tail.probably_accessible(texts, self._config.stable_only)
             words = [Word(text, self.now, self.now) for text in texts]
             self.on_hypothesis(SourceView((*self._open, *words), len(self._open) + ready))
-
-    def _transcript(self, audio: FloatArray) -> str | None:
-        expected = join_words(self._tail.texts) if self._verify else ""
-        heard = self._recognizer.transcribe(audio, self._language, self._context, expected)
-        self._transcripts += heard
-        return heard.text
 
     def _drop_silence(self, level: float) -> None:
         """Drop silence; one empty transcript of audible audio does not take back its words."""

@@ -33,14 +33,12 @@ class History:
         if not (self._least and words and translation):
             return
         self._closed.append((tuple(words), tuple(translation)))
-        found = self._serialized()
-        if len(self._closed) > GROWTH * self._least or len(found) > self._most_tokens:
+        too_many = len(self._closed) > GROWTH * self._least
+        if too_many or len(self._serialized()) > self._most_tokens:
             del self._closed[: -self._least]
-            found = self._serialized()
-        while len(found) > self._most_tokens:
+        while len(ids := self._serialized()) > self._most_tokens:
             del self._closed[0]
-            found = self._serialized()
-        self._ids = found
+        self._ids = ids
 
     def remember(self, sentences: Sequence[tuple[str, str]]) -> None:
         """Append sentences that were translated elsewhere, with their translations."""

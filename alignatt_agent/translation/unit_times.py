@@ -27,11 +27,8 @@ def spans(
 
     ``owners`` has the tokens of each unit, ``places`` the source word of each token.
     """
-    mine = [[words[places[token]] for token in tokens] for tokens in owners]
-    return tuple(
-        SourceSpan(min(word.start for word in found), max(word.end for word in found))
-        for found in mine
-    )
+    found = ([words[places[token]] for token in tokens] for tokens in owners)
+    return tuple(SourceSpan(min(w.start for w in mine), max(w.end for w in mine)) for mine in found)
 
 
 def spread(count: int, begin: float, end: float) -> tuple[SourceSpan, ...]:
