@@ -22,7 +22,6 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Sequence
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +49,7 @@ from alignatt_agent.evaluation.wer import (
     tail_errors,
     word_error_rate,
 )
+from alignatt_agent.types.running_text import common_prefix
 
 
 def transcript_log(records: Iterable[TalkStep]) -> list[dict[str, Any]]:
@@ -65,8 +65,7 @@ def transcript_log(records: Iterable[TalkStep]) -> list[dict[str, Any]]:
         live = record.heard.live
         settled = settled + [word.text for sentence in record.heard.sentences for word in sentence]
         wanted = settled + [word.text for word in live.words[: live.accessible]]
-        pairs = zip(shown, wanted, strict=False)
-        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        same = common_prefix(shown, wanted)
         lines.append(
             {
                 "id": number,

@@ -99,9 +99,9 @@ def stream_talks(
             for count, (job, result) in enumerate(runner.results(jobs), 1):
                 run, talk = missing[job.name]
                 done[run.label][talk.name] = result
-                with run.files.parts.open("a", encoding="utf-8") as stream:
+                with run.files.parts.open("a", encoding="utf-8") as file:
                     line = {"signature": run.signature, **asdict(result)}
-                    stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+                    file.write(json.dumps(line, ensure_ascii=False) + "\n")
                 bar.set_postfix_str(f"{count}/{len(jobs)} talks, {job.name}", refresh=False)
                 bar.update(min(talk.seconds, seconds - bar.n))
         except JobFailedError as error:

@@ -52,7 +52,10 @@ class Recorder:
             "steps": step.passes,
             "accepted": step.accepted,
             "units": list(step.units),
-            "times": [_span(time) for time in step.times],
+            "times": [
+                [round(time.start, 3), round(time.end, 3), *([True] if time.interpolated else [])]
+                for time in step.times
+            ],
         }
         self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
@@ -108,11 +111,6 @@ def _gated(draft: dict[str, Any], reason: str) -> GatedDraft:
         draft["edge"],
         draft["emitted"],
     )
-
-
-def _span(time: SourceSpan) -> list[float | bool]:
-    span: list[float | bool] = [round(time.start, 3), round(time.end, 3)]
-    return [*span, True] if time.interpolated else span
 
 
 def _plain(words: tuple[Word, ...]) -> list[list[Any]]:
