@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from simulstream.metrics.logger import METRICS_LOGGER
@@ -20,18 +22,47 @@ from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.machine import versions
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.engine.memory_plan import resolve
-from alignatt_agent.evaluation.cache import key_of
+from alignatt_agent.evaluation.cache import ResultCache, key_of
 from alignatt_agent.evaluation.plan import EvalRun
 from alignatt_agent.evaluation.talk_jobs import TalkResult, stream_talk
 from alignatt_agent.types import AttentionRows, Draft, FloatArray, Prompt, Transcript
 from alignatt_agent.types.engines import AlignedItem, Gate, Readout, TranslationEngine
-from lab.curves.timed_cache import TimedCache
+
+T = TypeVar("T")
 
 StartEngines = Callable[[ModelsConfig, Sequence[tuple[int, int]]], Engines]
 
 # A pickle names its class, but not the fields: results of an older form must not be used.
 _SPEECH_FORM = repr([(kind, kind.__slots__) for kind in (AlignedItem, Transcript)])
 _DRAFT_FORM = repr([(kind, kind.__slots__) for kind in (AttentionRows, Draft)])
+
+
+class TimedCache(ResultCache):
+    """Results with their seconds; for any thread."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.perf_counter) -> None:
+        super().__init__(path)
+        self._lock = threading.Lock()
+        self._clock = clock
+        self.spent = 0.0  # seconds that all results took to compute, cached ones included
+        self.computed = 0  # results that were not cached
+
+    def get_or_compute(self, key: bytes, compute: Callable[[], T]) -> T:
+        """Return what is stored under ``key``; compute, time and store it when nothing is."""
+        found: T | None
+        with self._lock:
+            found, seconds = self.timed(key)
+            self.spent += seconds
+        if found is not None:
+            return found
+        begin = self._clock()
+        value = compute()
+        seconds = self._clock() - begin
+        with self._lock:
+            self.put(key, value, seconds)
+            self.computed += 1
+            self.spent += seconds
+        return value
 
 
 class CachedSpeech:

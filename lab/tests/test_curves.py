@@ -14,11 +14,10 @@ from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.evaluation.cache import key_of
 from alignatt_agent.types import Draft, Prompt
 from alignatt_agent.types.engines import Gate, Readout
-from lab.curves.cached_agent import CachedDrafts
+from lab.curves.cached_agent import CachedDrafts, TimedCache
 from lab.curves.experiment import tables
 from lab.curves.grid import ablations, curve_names, derived_head_set, sweep
 from lab.curves.pareto import BLOCK, Resampled, SegmentScores, at_latency, compare, front
-from lab.curves.timed_cache import TimedCache
 from tests.fakes.models import make_rows
 
 PROMPT = Prompt((7, 7, 1, 2, 3), 2, (0, 1, 1))

@@ -26,11 +26,10 @@ from alignatt_agent.evaluation.score import ScoringError
 from alignatt_agent.types import EngineError
 from lab.curves import __main__ as cli
 from lab.curves import cached_agent, experiment, runs
-from lab.curves.cached_agent import CachedAgent
+from lab.curves.cached_agent import CachedAgent, TimedCache
 from lab.curves.experiment import Study, conduct, tables
 from lab.curves.grid import SINGLE, Point, ablations
 from lab.curves.runs import runs_of, score_all, stream
-from lab.curves.timed_cache import TimedCache
 from tests.fakes import agent as fakes
 
 HELD = {"policy.name": "hold_n", "policy.n": 2, "chunk_ms": 500}
