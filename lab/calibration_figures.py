@@ -25,16 +25,6 @@ from lab.commands import parser
 from lab.figures import save
 
 
-def figures_beside(
-    output: Path, title: str, rows: dict[Row, RowScores], row: Row, top_k: int
-) -> list[Path]:
-    """Draw ``heat_map`` and ``score_by_k`` beside the head-set file ``output``."""
-    found, stem = rows[row], output.with_suffix("")
-    heads = stem.with_name(f"{stem.name}-heads")
-    drawn = heat_map(found.matrix, found.ranking[:top_k], f"{title}, {row} row", heads)
-    return drawn + score_by_k(rows, top_k, title, stem.with_name(f"{stem.name}-top-k"), row)
-
-
 def heat_map(
     matrix: npt.NDArray[np.float64], retained: Sequence[Head], title: str, stem: Path
 ) -> list[Path]:
@@ -63,7 +53,7 @@ def heat_map(
 
 
 def score_by_k(
-    rows: dict[Row, RowScores], top_k: int, title: str, stem: Path, chosen: Row | None = None
+    rows: dict[Row, RowScores], top_k: int, title: str, stem: Path, chosen: Row
 ) -> list[Path]:
     """Draw the held-out score of the mean of 1, 2, ... heads, ``chosen`` in full strength."""
     plt = pyplot()
@@ -74,8 +64,8 @@ def score_by_k(
         values, low, high = 100 * np.asarray([(x.value, x.low, x.high) for x in found.by_k]).T
         best = values[top_k - 1]
         k = np.arange(1, total + 1)
-        strong = chosen in (None, name)
-        label = f"{name} row" + (" (chosen)" if chosen == name else "")
+        strong = name == chosen
+        label = f"{name} row (chosen)" if strong else f"{name} row"
         axes.plot(k, values, color=color, lw=2 if strong else 1.2, label=label)
         axes.fill_between(k, low, high, color=color, alpha=0.18, lw=0)
         axes.plot(top_k, best, "o", color=color, ms=7)
@@ -105,11 +95,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     run_options(options := parser("lab.calibration_figures", __doc__))
     arguments = options.parse_args(argv)
     pyplot()  # refuses now, not at the end of a long run
-    if (found := calibrated(arguments)) is None:
+    if (calibration := calibrated(arguments)) is None:
         return 2
-    plan, done = found
-    title, row = f"{plan.name}, {plan.direction}", done.content["row"]
-    drawn = figures_beside(plan.output, title, done.outcome.rows, row, plan.top_k)
+    plan, done = calibration
+    title, rows, row = f"{plan.name}, {plan.direction}", done.outcome.rows, done.content["row"]
+    heads, by_k = (plan.output.with_name(f"{plan.output.stem}-{end}") for end in ("heads", "top-k"))
+    found = rows[row]
+    drawn = heat_map(found.matrix, found.ranking[: plan.top_k], f"{title}, {row} row", heads)
+    drawn += score_by_k(rows, plan.top_k, title, by_k, row)
     print("\n".join(f"figure    {path}" for path in drawn))
     return 0
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Literal
@@ -14,11 +14,12 @@ from transformers import AutoConfig, AutoTokenizer
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import find_path
+from alignatt_agent.engine.proof import CPU_MODES, GPU_MODES
 from alignatt_agent.translation.history import History
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types import Prompt
 from alignatt_agent.types.engines import Readout
-from lab.parity.cells import Ask, GatedPrompt, Head
+from lab.parity.cells import Ask, Head
 from lab.stand_ins import random_models
 
 TRAINED = "gemma4"
@@ -45,15 +46,11 @@ ENGINE: Mapping[str, Any] = {
     "max_model_len": 1024,
     "max_num_seqs": 16,
 }
-MODES: Mapping[str, Mapping[str, Any]] = {
-    "eager": {"enforce_eager": True},
-    "compiled": {"enforce_eager": False},
-}
+MODES = CPU_MODES
 """vLLM arguments of each engine mode."""
 
 CUDA_MODES: Mapping[str, Mapping[str, Any]] = {
-    "eager": {"enforce_eager": True},
-    "piecewise": {"enforce_eager": False, "compilation_config": {"cudagraph_mode": "PIECEWISE"}},
+    **{name: GPU_MODES[name] for name in ("eager", "piecewise")},
     "full": {"enforce_eager": False, "compilation_config": {"cudagraph_mode": "FULL"}},
 }
 """The same where there are CUDA graphs."""
@@ -74,6 +71,9 @@ class Call:
 
 Situations = dict[str, list[Call]]
 
+Case = tuple[Prompt, tuple[Head, ...]]
+"""A prompt to draft from, and the heads whose rows the gate reads."""
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -82,7 +82,7 @@ class Subject:
     name: str
     path: Path
     heads: tuple[Head, ...]
-    cases: tuple[GatedPrompt, ...]
+    cases: Sequence[Case]
 
     @property
     def trained(self) -> bool:
@@ -91,18 +91,19 @@ class Subject:
 
     def situations(self) -> Situations:
         """Build the requests of each situation, always the same and in this order."""
-        listed: tuple[list[Ask], list[Ask]] = ([], [])
-        for case in self.cases:
-            asks = listed[len(case.prompt.token_ids) > BUDGET]
+        short: list[Ask] = []
+        long: list[Ask] = []
+        for prompt, gate_heads in self.cases:
+            asks = long if len(prompt.token_ids) > BUDGET else short
             number = len(asks)
             readout = Readout(self.heads, ROWS[number % 2])
-            asks.append(Ask(case, 10 + 3 * (number % 3), readout))
-        short, long = listed
-        plain = [Ask(ask.case, 8, None) for ask in short[:2]]
-        shared = [ask for ask in short + long if len(ask.case.prompt.token_ids) > 2 * BLOCK]
+            asks.append(Ask(prompt, gate_heads, 10 + 3 * (number % 3), readout))
+        plain = [replace(ask, max_tokens=8, readout=None) for ask in short[:2]]
         hits = []
-        for ask in shared:
-            hits += [Call((Ask(ask.case, 1, None),)), Call((ask,), cold=False)]
+        for ask in short + long:
+            if len(ask.prompt.token_ids) > 2 * BLOCK:
+                first = replace(ask, max_tokens=1, readout=None)
+                hits += [Call((first,)), Call((ask,), cold=False)]
         return {
             "alone": [Call((ask,)) for ask in short],
             "batched": [Call((*short[:3], *plain, *long, *short[3:]))],
@@ -113,15 +114,13 @@ class Subject:
 
 def subject(name: str, folder: Path) -> Subject:
     """Prepare a model of the matrix; random ones are written to ``folder``."""
-    if name not in SUBJECTS + OTHERS:
-        raise ValueError(f"unknown model {name!r}; known: {[*SUBJECTS, *OTHERS]}")
     if name == TRAINED:
         path = find_path("micro_models/gemma4")
         cases = _sentences(path)
     else:
         path = random_models.write(name.removesuffix("-random"), folder / name)
         cases = _random_prompts(_heads(path)[::3][:8])
-    return Subject(name, path, _heads(path), tuple(cases))
+    return Subject(name, path, _heads(path), cases)
 
 
 def _heads(path: Path) -> tuple[Head, ...]:
@@ -130,7 +129,7 @@ def _heads(path: Path) -> tuple[Head, ...]:
     return tuple((layer, head) for layer in range(layers) for head in range(heads))
 
 
-def _sentences(path: Path) -> list[GatedPrompt]:
+def _sentences(path: Path) -> list[Case]:
     """Sentences of the embedded dev set, some in part translated, some after another sentence."""
     tokenizer = AutoTokenizer.from_pretrained(path)
     english, *translations = (
@@ -149,15 +148,15 @@ def _sentences(path: Path) -> list[GatedPrompt]:
             target = tokenizer.encode(translated[chosen[0]], add_special_tokens=False)
             history = History(builder, number % 2, BUDGET)  # of every other case
             history.remember([(english[chosen[0] - 1], translated[chosen[0] - 1])])
-            cases.append(GatedPrompt(history.prompt(words, target[: number % 4]), heads))
+            cases.append((history.prompt(words, target[: number % 4]), heads))
     return cases
 
 
-def _random_prompts(gate_heads: tuple[Head, ...]) -> list[GatedPrompt]:
+def _random_prompts(gate_heads: tuple[Head, ...]) -> list[Case]:
     """Random ids; the source is somewhere in the middle."""
     rng, cases = np.random.default_rng(7), []
     for length in (20, 45, 70, 100, 127, 128, 130, 200, 333):
         ids = rng.integers(random_models.FIRST_PLAIN_ID, random_models.VOCABULARY, length)
         source = tuple(range(length // 2))
-        cases.append(GatedPrompt(Prompt(tuple(map(int, ids)), length // 5, source), gate_heads))
+        cases.append((Prompt(tuple(ids.tolist()), length // 5, source), gate_heads))
     return cases

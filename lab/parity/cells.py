@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,18 +31,11 @@ GATES: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class GatedPrompt:
-    """A prompt to draft from, and the heads whose rows the gate reads."""
-
-    prompt: Prompt
-    gate_heads: tuple[Head, ...]
-
-
-@dataclass(frozen=True)
 class Ask:
     """One request; without a readout it only keeps the engine busy."""
 
-    case: GatedPrompt
+    prompt: Prompt
+    gate_heads: tuple[Head, ...]  # whose rows the gate reads
     max_tokens: int
     readout: Readout | None
 
@@ -54,9 +47,7 @@ class RequestResult:
     sampled: tuple[int, ...]  # with the one that ended the turn
     logprobs: tuple[tuple[tuple[int, float], ...], ...]  # the most likely ids of every sampled one
     cached: int  # prompt tokens out of the prefix cache
-    token_ids: tuple[int, ...]  # of the draft, those with a row
-    ended: bool
-    rows: AttentionRows | None
+    draft: Draft
 
 
 @dataclass
@@ -82,15 +73,12 @@ class Verdicts:
             self.same_settled += settled and mine == reference
 
 
-def decide(ask: Ask, answer: RequestResult, rows: AttentionRows) -> Decisions:
+def decide(ask: Ask, draft: Draft, rows: AttentionRows) -> Decisions:
     """Let every gate decide on a draft with these rows, at several frontiers."""
     assert ask.readout is not None
-    places = [ask.readout.heads.index(head) for head in ask.case.gate_heads]
-    draft = Draft(
-        answer.token_ids,
-        answer.ended,
-        AttentionRows(rows.source[:, places], rows.prompt[:, places], rows.suffix[:, places]),
-    )
+    places = [ask.readout.heads.index(head) for head in ask.gate_heads]
+    gated = (part[:, places] for part in (rows.source, rows.prompt, rows.suffix))
+    draft = replace(draft, rows=AttentionRows(*gated))
     width = rows.source.shape[-1]
     frontiers = {max(1, width * part // FRONTIERS) for part in range(1, FRONTIERS + 1)}
     decisions = [

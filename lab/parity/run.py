@@ -69,17 +69,16 @@ class _Batch:
     def __init__(self, engine: Any, size: int) -> None:
         self.engine = engine
         self.lock = threading.Lock()
-        self._requests: list[tuple[Any, Any] | None] = [None] * size
+        self._arrived = threading.Barrier(size)
+        self._requests: list[tuple[Any, ...]] = [()] * size
         self._outputs: Future[list[Any]] = Future()
 
     def output(self, number: int, prompt: Any, sampling: Any) -> Any:
         """Return vLLM's answer to the request of one thread."""
-        with self.lock:
-            self._requests[number] = (prompt, sampling)
-            complete = [request for request in self._requests if request is not None]
-        if len(complete) == len(self._requests):
+        self._requests[number] = prompt, sampling
+        if self._arrived.wait() == 0:  # in one of the threads
             try:
-                prompts, samplings = map(list, zip(*complete, strict=True))
+                prompts, samplings = map(list, zip(*self._requests, strict=True))
                 self._outputs.set_result(self.engine.generate(prompts, samplings, use_tqdm=False))
             except Exception as error:  # every thread waits for it
                 self._outputs.set_exception(error)
@@ -98,10 +97,10 @@ class _Member:
     def answer(self, heads: Sequence[Head], stops: frozenset[int], ask: Ask) -> RequestResult:
         """Draft; an engine without capture gets the same request without asking for rows."""
         served: Any = self
-        prompt, tokens, readout = ask.case.prompt, ask.max_tokens, ask.readout
+        tokens, readout = ask.max_tokens, ask.readout
         if readout is not None and not heads:
             tokens, readout = tokens + (readout.row == "emitted"), None
-        draft = DraftEngine(served, heads, stops).draft(prompt, tokens, readout)
+        draft = DraftEngine(served, heads, stops).draft(ask.prompt, tokens, readout)
         completion = self._output.outputs[0]
         return RequestResult(
             sampled=tuple(completion.token_ids),
@@ -110,9 +109,7 @@ class _Member:
                 for step in completion.logprobs
             ),
             cached=self._output.num_cached_tokens or 0,
-            token_ids=draft.token_ids,
-            ended=draft.ended,
-            rows=draft.rows,
+            draft=draft,
         )
 
     def generate(self, prompt: Mapping[str, Any], sampling: Any) -> Any:
@@ -164,9 +161,6 @@ def measure(
     """
     for item in subjects:
         references, situations = References(item.path, device), item.situations()
-        asks = {
-            name: [ask for call in calls for ask in call.asks] for name, calls in situations.items()
-        }
         stops = references.engine("float32", "eager").stops
         for dtype in dtypes:
             seam = Cell(item.name, item.trained, SEAM, dtype, "sdpa")
@@ -186,8 +180,9 @@ def measure(
                 else:
                     unseen = None if seam.tokens else seam
                     for cell in cells:
+                        asks = [ask for call in situations[cell.situation] for ask in call.asks]
                         captured, plain = (found[cell.situation] for found in answers)
-                        fill(cell, asks[cell.situation], captured, plain, references, unseen)
+                        fill(cell, asks, captured, plain, references, unseen)
                 yield from cells
             if dtype == "float32":
                 seam.problems += seam.same_dtype.missed_exactness()
@@ -204,21 +199,23 @@ def fill(
 ) -> None:
     """Compare what came back with the references and judge the cell; compare the seams, too."""
     for ask, answer in zip(asks, captured, strict=True):
-        if answer.rows is None or ask.readout is None or not answer.token_ids:
+        ids, captured_rows = answer.draft.token_ids, answer.draft.rows
+        if captured_rows is None or ask.readout is None or not ids:
             continue
-        cell.add_logprobs(answer, references.logprobs(ask.case.prompt, answer.sampled))
-        asked = (ask.case.prompt, answer.token_ids, ask.readout)
+        cell.add_logprobs(answer, references.logprobs(ask.prompt, answer.sampled))
+        asked = (ask.prompt, ids, ask.readout)
         same = references.rows(*asked, cell.dtype, "eager")
         fused = references.rows(*asked, cell.dtype, "sdpa")
         exact = references.rows(*asked, "float32", "eager")
-        ours, *theirs = (decide(ask, answer, rows) for rows in (answer.rows, same, fused, exact))
-        cell.tokens += len(answer.token_ids)
-        cell.same_dtype.add(answer.rows, same)
-        cell.fp32.add(answer.rows, exact)
+        each = (captured_rows, same, fused, exact)
+        ours, *theirs = (decide(ask, answer.draft, rows) for rows in each)
+        cell.tokens += len(ids)
+        cell.same_dtype.add(captured_rows, same)
+        cell.fp32.add(captured_rows, exact)
         cell.floor.add(same, exact)
         cell.verdicts.add(ours, *theirs)
         if seam is not None:
-            seam.tokens += len(answer.token_ids)
+            seam.tokens += len(ids)
             seam.same_dtype.add(fused, same)
             seam.verdicts.add(theirs[1], theirs[0], theirs[2])
     cell.judge(asks, captured, plain)

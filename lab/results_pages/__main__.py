@@ -20,6 +20,7 @@ import json
 import re
 import subprocess
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +65,10 @@ def pages() -> dict[Path, str]:
 def markdown(table: Table, *files: rows.Row) -> str:
     """Format a table from the content of its files."""
     columns, cells = table["columns"], rows.Cells()
+    select = getattr(rows, table["rows"]) if "rows" in table else itemgetter("rows")
     found = [
         [cells.vformat(template, (), row) for template in columns.values()]
-        for row in getattr(rows, table.get("rows", "rows"))(*files)
+        for row in select(*files)
     ]
     if not found:
         return "*Not measured with these models yet.*"

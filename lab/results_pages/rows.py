@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import groupby
+from operator import itemgetter
 from string import Formatter
 from typing import Any
 
@@ -46,18 +47,12 @@ def _text(value: Any, form: str, scale: float) -> str:
 
 
 # ------------------------------------------------------------------ what makes the rows
-def rows(data: Row) -> Iterable[Row]:
-    """Return those of a file that has them."""
-    found: list[Row] = data["rows"]
-    return found
-
-
 def readme(data: Row) -> Iterator[Row]:
     """Yield one row per run of the completing translator, with lists over the targets."""
     off = {"longyaal_cu_ms": "off-line", "longyaal_ca_ms": "", "rtf": ""}
     for key, command, more in (("rows", "make ", {}), ("offline", "alignatt ", off)):
         listed = [row for row in data[key] if "follows" not in row["run"]]
-        for run, group in groupby(listed, lambda row: row["run"]):
+        for run, group in groupby(listed, itemgetter("run")):
             by_target = {row["target"]: row for row in group}
             found = [by_target[code] for code in TARGETS if code in by_target]
             lists = {name: [row.get(name) for row in found] for name in found[0]}
@@ -138,7 +133,7 @@ def cost(data: Row) -> Iterator[Row]:
 
 def parity(data: Row) -> Iterator[Row]:
     """Yield one row per model and precision."""
-    key = lambda cell: (cell["subject"], cell["dtype"])  # noqa: E731
+    key = itemgetter("subject", "dtype")
     for (subject, dtype), group in groupby(sorted(data["cells"], key=key), key):
         cells = list(group)
         gaps = [cell["same_dtype"] for cell in cells]

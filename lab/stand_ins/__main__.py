@@ -24,7 +24,6 @@ exit status: 0 all passed; 1 a check failed, it is named; 2 nothing was started
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -37,9 +36,9 @@ from tabulate import tabulate
 from alignatt_agent.cli import report_errors
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.checkpoints import EMBEDDED
-from alignatt_agent.config.command_line import page
 from alignatt_agent.config.resources import find_path, known_resources
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
+from lab import commands
 from lab.stand_ins.layouts import SHAPES
 from lab.stand_ins.rehearsal import Rehearsal, rehearse
 
@@ -48,7 +47,7 @@ TALK = "micro_models/devset/wav/talk-a.wav"
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = argparse.ArgumentParser("python -m lab.stand_ins", **page(__doc__))
+    parser = commands.parser("lab.stand_ins", __doc__)
     add = parser.add_argument
     add("--config", nargs="+", metavar="NAME", help="configurations; default: all of real models")
     add("--seconds", type=float, default=8.0, help="of the talk; default %(default)s")
@@ -68,11 +67,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         for rehearsal in run(arguments.config or real_configurations(), audio, Path(folder)):
             found.append(rehearsal)
             for line in rehearsal.problems or ["ok"]:
-                print(f"{rehearsal.name} {rehearsal.direction}: {line}", flush=True)
+                languages = f"{rehearsal.source}-{rehearsal.target}"
+                print(f"{rehearsal.name} {languages}: {line}", flush=True)
     rows = [asdict(rehearsal) for rehearsal in found]
     print("\n" + tabulate(rows, "keys", "plain"))
     if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        commands.write_json(arguments.json, rows)
     return int(any(rehearsal.problems for rehearsal in found))
 
 
@@ -87,11 +87,8 @@ def real_configurations() -> list[str]:
 
 def talk(seconds: float) -> FloatArray:
     """Return the beginning of an embedded talk, ``[samples]``."""
-    try:
-        path = find_path(TALK)
-    except FileNotFoundError as error:
-        raise ConfigError(f"{error}; a rehearsal needs a checkout, for its talk") from None
-    audio, _ = soundfile.read(path, frames=round(seconds * SAMPLE_RATE), dtype="float32")
+    frames = round(seconds * SAMPLE_RATE)
+    audio, _ = soundfile.read(find_path(TALK), frames=frames, dtype="float32")
     return audio  # type: ignore[no-any-return]
 
 

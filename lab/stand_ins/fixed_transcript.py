@@ -60,7 +60,7 @@ def teach_whisper(folder: Path) -> None:
     processor = WhisperProcessor.from_pretrained(folder)
     tokenizer = processor.tokenizer
     request = WhisperPrompt(tokenizer, str(folder)).ids("English")
-    said = _said(tokenizer, " " + SENTENCE, tokenizer.eos_token_id)
+    said = [*tokenizer.encode(" " + SENTENCE, add_special_tokens=False), tokenizer.eos_token_id]
 
     def ask(audio: FloatArray) -> dict[str, Any]:
         heard = processor(audio=audio, sampling_rate=SAMPLE_RATE, return_tensors="pt")
@@ -79,7 +79,7 @@ def teach_gemma4(folder: Path) -> None:
     model: Any = Gemma4ForConditionalGeneration.from_pretrained(folder).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
     request = GemmaPrompt(tokenizer, str(folder), 4096).ids("English")
-    said = _said(tokenizer, SENTENCE, tokenizer.convert_tokens_to_ids("<turn|>"))
+    said = tokenizer.encode(SENTENCE + "<turn|>", add_special_tokens=False)
 
     def ask(audio: FloatArray) -> dict[str, Any]:
         asked = gemma4_inputs(model, request, audio)
@@ -107,10 +107,6 @@ def gemma4_inputs(model: Any, ids: Sequence[int], audio: FloatArray) -> dict[str
         "input_features": found["input_features"],
         "input_features_mask": mask,
     }
-
-
-def _said(tokenizer: Any, text: str, end: int) -> list[int]:
-    return [*tokenizer.encode(text, add_special_tokens=False), end]
 
 
 def _teach(

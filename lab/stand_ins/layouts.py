@@ -17,8 +17,8 @@ from transformers.models.gemma3 import Gemma3Config, Gemma3ForConditionalGenerat
 from transformers.models.gemma4 import Gemma4Config, Gemma4ForConditionalGeneration
 
 from alignatt_agent.engine.model_sizes import PUBLISHED
-from lab.stand_ins import random_models, templates
-from lab.stand_ins.random_models import TABLE
+from lab.stand_ins import random_models
+from lab.stand_ins.random_models import FAMILIES, TABLE
 from lab.stand_ins.speech_layout import write_json
 
 MEDIA: Mapping[str, str] = TABLE["media"]
@@ -54,38 +54,28 @@ SHAPES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 """Architecture, layers and heads of published translation models, by their ids."""
 
 
-def write(model: str, folder: Path, seed: int = 0) -> Path:
-    """Write a stand-in for one of ``SHAPES``, with its class, files, layers and heads."""
-    architecture, sizes = SHAPES[model]
-    return write_shape(architecture, folder, seed, chat_of(model), **sizes)
-
-
 def chat_of(model: str) -> str:
-    """Return the chat format of a published model, see ``templates.FAMILIES``."""
+    """Return the chat format of a published model, see ``random_models.FAMILIES``."""
     own = Path(model).name.partition("-")[0]
-    return own if own in templates.FAMILIES else SHAPES[model][0]
+    return own if own in FAMILIES else SHAPES[model][0]
 
 
-def write_gemma4(folder: Path, seed: int = 0, **sizes: Any) -> Path:
-    """Write a Gemma-4 of any size."""
-    return write_shape("gemma4", folder, seed, **sizes)
+def write(model: str, folder: Path) -> Path:
+    """Write a stand-in with all ids that end its turns, and its encoders.
 
-
-def write_shape(
-    architecture: str, folder: Path, seed: int = 0, chat: str = "", **sizes: Any
-) -> Path:
-    """Write a model with all ids that end its turns, and its encoders.
-
-    ``chat`` is the family of its template, by default the architecture. Gemma-4 comes with text,
-    vision and audio, as E4B is published; Gemma-3 with text and vision, as MiLMMT-46-4B.
+    ``model`` is one of ``SHAPES``, with its class, files, layers and heads, or an architecture.
+    Gemma-4 comes with text, vision and audio, as E4B is published; Gemma-3 with text and vision,
+    as MiLMMT-46-4B.
     """
-    tokenizer = templates.tokenizer(chat or architecture)
+    architecture, sizes = SHAPES.get(model, (model, {}))
+    chat = chat_of(model)
+    tokenizer = random_models.tokenizer(chat)
     make, config = _configuration(architecture, tokenizer, sizes)
-    ends = tokenizer.convert_tokens_to_ids(templates.FAMILIES[chat or architecture].stops)
+    ends = tokenizer.convert_tokens_to_ids(FAMILIES[chat]["stops"])
     ids = {"bos_token_id": tokenizer.bos_token_id, "pad_token_id": tokenizer.pad_token_id}
     text = config.get_text_config()
     vars(text).update(ids, eos_token_id=ends[0])
-    model = random_models.drawn(lambda: make(config), seed)
+    model = random_models.drawn(lambda: make(config), seed=0)
     random_models.season(model, architecture)
     if architecture == "gemma4" and text.num_hidden_layers > _SHALLOW:
         for name, weight in model.named_parameters():

@@ -5,7 +5,7 @@ All share one byte-level tokenizer with a chat template, so that ``PromptBuilder
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ TABLE: Mapping[str, Any] = yaml.safe_load(
     Path(__file__).with_name("architectures.yaml").read_text(encoding="utf-8")
 )
 ARCHITECTURES = tuple(TABLE["architectures"])
+FAMILIES: Mapping[str, Mapping[str, list[str]]] = TABLE["families"]
+"""Chat formats: ``specials`` are pad, end, begin, unknown, marks, by id; ``stops`` end turns."""
 GEMMA4_200M: Mapping[str, Any] = TABLE["gemma4_200m"]
 _TINY: Mapping[str, Any] = TABLE["tiny"]
 
@@ -103,17 +105,15 @@ def byte_level(specials: list[str]) -> Tokenizer:
     return tokenizer
 
 
-def tokenizer(
-    specials: Sequence[str] = TABLE["families"]["gemma4"]["specials"], template: str = "random"
-) -> PreTrainedTokenizerFast:
-    """Return a byte-level tokenizer; ``specials`` are pad, end, begin, unknown, and marks."""
-    pad, end, begin, unknown, *marks = specials
+def tokenizer(family: str = "random") -> PreTrainedTokenizerFast:
+    """Return a byte-level tokenizer with the chat format of one of ``FAMILIES``."""
+    pad, end, begin, unknown, *marks = specials = FAMILIES[family]["specials"]
     return PreTrainedTokenizerFast(
-        tokenizer_object=byte_level(list(specials)),
+        tokenizer_object=byte_level(specials),
         bos_token=begin,
         eos_token=end,
         pad_token=pad,
         unk_token=unknown,
         extra_special_tokens=marks,
-        chat_template=chat_template(template),
+        chat_template=chat_template(family),
     )

@@ -32,8 +32,8 @@ from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.speech.front_ends import WHISPER
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError, AttentionRows, FloatArray, Step
 from lab.stand_ins import fixed_transcript, layouts
+from lab.stand_ins.speech import write_whisper
 from lab.stand_ins.speech_layout import write_json
-from lab.stand_ins.whisper import write_whisper
 
 SPEECH = {"asr": "micro_models/qwen3-asr", "aligner": "micro_models/qwen3-aligner"}
 """Embedded models. The recognizers of other front ends always transcribe one sentence, see
@@ -63,11 +63,6 @@ class Rehearsal:
     largest: float | None = None
     seconds: float = 0.0
     problems: list[str] = field(default_factory=list)
-
-    @property
-    def direction(self) -> str:
-        """Its languages, e.g. ``"en-de"``."""
-        return f"{self.source}-{self.target}"
 
 
 def as_written(config: AgentConfig) -> tuple[str, list[str]]:

@@ -7,12 +7,9 @@ import pytest
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.doctor.cli import PREDICTIONS
 from alignatt_agent.engine.model_sizes import sizes_of
-from lab.cost.__main__ import main
-from lab.cost.prediction import CHUNKS_MS, DEVICES, KEEPS_UP, demands, rtf, seconds, smallest_chunk
-from lab.cost.workload import stored
+from lab.cost import CHUNKS_MS, DEVICES, KEEPS_UP, WORK, demands, main, rtf, seconds, smallest_chunk
 
 CONFIG = load_config("default-low")
-WORK = stored()
 
 
 def test_longer_chunks_emit_more_of_a_draft():

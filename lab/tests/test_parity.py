@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from alignatt_agent.config.resources import find_path
-from alignatt_agent.types import AttentionRows, Prompt
+from alignatt_agent.types import AttentionRows, Draft, Prompt
 from alignatt_agent.types.engines import Readout
 from lab.parity import __main__ as parity
 from lab.parity import run as parity_run
 from lab.parity.cases import BUDGET, MODES, SUBJECTS, subject
-from lab.parity.cells import Ask, Cell, GatedPrompt, RequestResult
+from lab.parity.cells import Ask, Cell, RequestResult
 from lab.stand_ins import random_models
 
 HEADS = ((0, 0), (0, 1), (1, 0))
 TOKENS, WIDTH = 6, 12
-ASK = Ask(
-    GatedPrompt(Prompt(tuple(range(20)), 4, tuple(range(WIDTH))), HEADS[:2]),
-    TOKENS,
-    Readout(HEADS, "predicting"),
-)
+PROMPT = Prompt(tuple(range(20)), 4, tuple(range(WIDTH)))
+ASK = Ask(PROMPT, HEADS[:2], TOKENS, Readout(HEADS, "predicting"))
 
 
-def some_rows(seed: int = 0) -> AttentionRows:
-    rng = np.random.default_rng(seed)
+def some_rows() -> AttentionRows:
+    rng = np.random.default_rng(0)
     source = rng.dirichlet(np.full(WIDTH, 0.3), (TOKENS, len(HEADS))).astype(np.float32) * 0.7
     return AttentionRows(source, 0.9 - source.sum(-1), np.full(source.shape[:2], 0.1, np.float32))
 
 
 def answer(rows: AttentionRows | None, **changes) -> RequestResult:
-    logprobs = tuple(((token, -0.5),) for token in range(TOKENS))
-    plain = RequestResult(tuple(range(TOKENS)), logprobs, 0, tuple(range(TOKENS)), False, rows)
-    return dataclasses.replace(plain, **changes)
+    ids = tuple(range(TOKENS))
+    logprobs = tuple(((token, -0.5),) for token in ids)
+    return replace(RequestResult(ids, logprobs, 0, Draft(ids, False, rows)), **changes)
 
 
 class FakeReferences(parity_run.References):
@@ -44,14 +41,13 @@ class FakeReferences(parity_run.References):
 
     path = str(find_path("micro_models/gemma4"))
 
-    def __init__(self, same, fused=None, exact=None) -> None:
-        self._found = (same, fused or same, exact or same)
+    def __init__(self, fused=None, exact=None) -> None:
+        self._fused, self._exact = fused or ROWS, exact or ROWS
 
     def rows(self, prompt, ids, readout, dtype, seam) -> AttentionRows:
-        same, fused, exact = self._found
         if seam == "sdpa":
-            return fused
-        return exact if dtype == "float32" else same
+            return self._fused
+        return self._exact if dtype == "float32" else ROWS
 
     def logprobs(self, prompt, ids) -> np.ndarray:
         return np.full((len(ids), 32), -0.5)
@@ -60,7 +56,7 @@ class FakeReferences(parity_run.References):
 def judged(captured, plain=None, references=None, **changes) -> list[str]:
     options = {"trained": True, "dtype": "float32", "situation": "alone", **changes}
     cell = Cell(subject="model", mode="eager", **options)
-    references = references or FakeReferences(ROWS)
+    references = references or FakeReferences()
     parity_run.fill(cell, [ASK], [captured], [plain or captured], references)
     json.dumps(cell.summary())
     return cell.problems
@@ -68,14 +64,14 @@ def judged(captured, plain=None, references=None, **changes) -> list[str]:
 
 def shifted(rows: AttentionRows, by: float) -> AttentionRows:
     """The same peaks and decisions, every weight a little larger."""
-    return dataclasses.replace(rows, source=rows.source + np.float32(by))
+    return replace(rows, source=rows.source + np.float32(by))
 
 
 ROWS = some_rows()
-OTHER = dataclasses.replace(ROWS, source=ROWS.source[..., ::-1].copy())  # other decisions
+OTHER = replace(ROWS, source=ROWS.source[..., ::-1].copy())  # other decisions
 RIGHT, FAR = answer(ROWS), answer(shifted(ROWS, 1e-3))
 BF16, PREFIX = {"dtype": "bfloat16"}, {"situation": "prefix"}
-NOISY = FakeReferences(ROWS, exact=shifted(ROWS, 2e-3))  # bfloat16 in Transformers itself
+NOISY = FakeReferences(exact=shifted(ROWS, 2e-3))  # bfloat16 in Transformers itself
 
 
 def first_logprob(value, rows=ROWS):
@@ -88,9 +84,9 @@ def first_logprob(value, rows=ROWS):
     [
         (shifted(ROWS, 2e-4), r"max \|dA\| 2\.0e-04 > 1e-04"),
         (shifted(ROWS, np.nan), r"max \|dA\| nan"),
-        (dataclasses.replace(ROWS, prompt=ROWS.prompt + 0.01), "mass"),
-        (dataclasses.replace(ROWS, suffix=ROWS.suffix * np.nan), "mass"),
-        (dataclasses.replace(ROWS, source=ROWS.source[::-1]), "argmax: "),
+        (replace(ROWS, prompt=ROWS.prompt + 0.01), "mass"),
+        (replace(ROWS, suffix=ROWS.suffix * np.nan), "mass"),
+        (replace(ROWS, source=ROWS.source[::-1]), "argmax: "),
         (OTHER, "decisions: "),
     ],
 )
@@ -103,16 +99,8 @@ def test_wrong_rows_are_flagged(rows, problem):
     [
         (RIGHT, {}, None),
         (answer(shifted(ROWS, 5e-5)), {}, None),
-        (
-            RIGHT,
-            {"plain": answer(None, sampled=(9,) * TOKENS)},
-            "token ids with .* 0 of 1 the same",
-        ),
-        (
-            RIGHT,
-            {"plain": first_logprob(np.nextafter(-0.5, 0))},
-            "logprobs with .* 0 of 1 the same",
-        ),
+        (RIGHT, {"plain": answer(None, sampled=(9,) * TOKENS)}, "token ids with .* 0 of 1 the "),
+        (RIGHT, {"plain": first_logprob(np.nextafter(-0.5, 0))}, "logprobs with .* 0 of 1 the "),
         # Log-probabilities are compared first: other models are named, and rows not blamed.
         (first_logprob(-0.6, OTHER), {}, r"different models: .* differ by 1\.0e-01 > 1e-02"),
         (first_logprob(np.nan), {}, "different models: .* differ by nan"),
@@ -124,7 +112,7 @@ def test_wrong_rows_are_flagged(rows, problem):
         (RIGHT, PREFIX, "a prompt did not hit the prefix cache"),
         (answer(ROWS, cached=32), PREFIX, None),
         (answer(ROWS, cached=32), {"situation": "chunked"}, "a prompt hit the prefix cache"),
-        (answer(ROWS, token_ids=()), {}, "no row was compared"),
+        (answer(ROWS, draft=Draft((), False, ROWS)), {}, "no row was compared"),
     ],
 )
 def test_bars_are_met_or_named(captured, options, problem):
@@ -136,9 +124,9 @@ def test_bars_are_met_or_named(captured, options, problem):
 @pytest.mark.parametrize(
     ("references", "held"),
     [
-        (FakeReferences(ROWS), True),
-        (FakeReferences(ROWS, fused=OTHER), False),
-        (FakeReferences(ROWS, exact=OTHER), False),
+        (FakeReferences(), True),
+        (FakeReferences(fused=OTHER), False),
+        (FakeReferences(exact=OTHER), False),
     ],
 )
 def test_decisions_that_hang_on_rounding_are_not_held_against_bfloat16(references, held):
@@ -148,11 +136,9 @@ def test_decisions_that_hang_on_rounding_are_not_held_against_bfloat16(reference
 
 def test_constants_that_vllm_rounds_are_named(tmp_path, monkeypatch):
     monkeypatch.setattr(FakeReferences, "path", str(random_models.write("apertus", tmp_path)))
-    *_, reason = judged(answer(shifted(some_rows(), 6e-4)))
-    assert re.search(
-        "constants of this model's activation .xIELU. in bfloat16.*not at fault", reason
-    )
-    assert not any("xIELU" in problem for problem in judged(answer(shifted(some_rows(), 0.05))))
+    *_, reason = judged(answer(shifted(ROWS, 6e-4)))
+    assert re.search("constants of this model's activation .xIELU.*not at fault", reason)
+    assert not any("xIELU" in problem for problem in judged(answer(shifted(ROWS, 0.05))))
 
 
 def test_an_engine_that_fails_is_named(tmp_path, monkeypatch, capsys):
@@ -174,12 +160,12 @@ def test_subjects_are_served_in_every_situation(tmp_path):
         item = subject(name, tmp_path)
         for situation, calls in item.situations().items():
             assert calls
-            lengths = [len(ask.case.prompt.token_ids) for call in calls for ask in call.asks]
+            lengths = [len(ask.prompt.token_ids) for call in calls for ask in call.asks]
             if situation in ("alone", "chunked"):
                 assert all((length > BUDGET) == (situation == "chunked") for length in lengths)
         rows = {ask.readout.row for call in item.situations()["chunked"] for ask in call.asks}
         assert rows == {"predicting", "emitted"}
-    with pytest.raises(ValueError, match="unknown model"):
+    with pytest.raises(ValueError, match="unknown architecture"):
         subject("gpt", tmp_path)
 
 

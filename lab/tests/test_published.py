@@ -19,8 +19,8 @@ from alignatt_agent.engine.speech_models import AudioModel, EncoderDecoderModel
 from alignatt_agent.speech.front_ends import GemmaPrompt, WhisperPrompt
 from alignatt_agent.types.engines import Readout
 from lab.stand_ins.fixed_transcript import gemma4_inputs
-from lab.stand_ins.layouts import MEDIA, write_gemma4
-from lab.stand_ins.whisper import write_whisper
+from lab.stand_ins.layouts import MEDIA, write
+from lab.stand_ins.speech import write_whisper
 from tests.engine.batches import Case, check_rows
 from tests.fixtures.engines import HEADS, make_prompt, rows_of
 from tests.speech.test_front_ends import noise
@@ -29,7 +29,7 @@ PREDICTING = Readout(HEADS, "predicting")
 
 
 def test_gemma4_hears_and_translates_on_one_engine(tmp_path):
-    path = write_gemma4(tmp_path)
+    path = write("gemma4", tmp_path)
     model = ModelConfig(path=str(path), dtype="float32")
     served = pool.start("translation", model, HEADS, transcribes=True)
     try:

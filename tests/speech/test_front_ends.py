@@ -16,8 +16,8 @@ from alignatt_agent.speech.front_ends import (
 )
 from alignatt_agent.speech.prompt import ChatTemplateError, ContextError
 from alignatt_agent.types import Transcript
-from lab.stand_ins.layouts import write_gemma4
-from lab.stand_ins.whisper import whisper_tokenizer
+from lab.stand_ins.layouts import write
+from lab.stand_ins.speech import whisper_tokenizer
 from tests.fakes.models import SpeechModel
 
 SECOND = np.zeros(16_000, dtype=np.float32)
@@ -96,7 +96,7 @@ def test_checkpoints_that_cannot_ask(checkpoints, tmp_path):
         front_end_prompt("whisper", path, 448).ids("English")
     with pytest.raises(ChatTemplateError, match="its tokenizer has no token for audio"):
         front_end_prompt("gemma4-audio", path, 4096)
-    broken = write_gemma4(tmp_path / "gemma-4")
+    broken = write("gemma4", tmp_path / "gemma-4")
     (broken / "chat_template.jinja").write_text("{{ messages[0].content + 1 }}")
     with pytest.raises(ChatTemplateError, match="chat template refuses the user turn: .*concat"):
         front_end_prompt("gemma4-audio", str(broken), 4096)
@@ -141,7 +141,7 @@ def test_one_checkpoint_one_engine(monkeypatch, checkpoints):
 
 
 def test_what_gemma_is_asked(tmp_path):
-    path = write_gemma4(tmp_path / "gemma-4")
+    path = write("gemma4", tmp_path / "gemma-4")
     prompt = front_end_prompt("gemma4-audio", str(path), 4096)
     text = prompt._tokenizer.decode(prompt.ids("German", "AlignAtt\nvLLM"))
     assert text.startswith("<bos><|turn>user\nWrite down what is said, in German")

@@ -9,7 +9,7 @@ from alignatt_agent.config.resources import find_path
 from alignatt_agent.config.sections import PromptConfig, PromptWording
 from alignatt_agent.translation.history import GROWTH, History
 from alignatt_agent.translation.prompt import PromptBuilder
-from lab.stand_ins import templates
+from lab.stand_ins import random_models
 from tests.fakes.models import with_template
 from tests.translation.test_templates import turns
 
@@ -31,7 +31,7 @@ def remembering(builder, talk, sentences=2, tokens=512):
     "family", ["gemma4", "gemma3", "qwen3", "llama", "hunyuan", "translategemma"]
 )
 def test_turns_of_the_chat_are_those_of_the_template(family):
-    tokenizer = templates.tokenizer(family)
+    tokenizer = random_models.tokenizer(family)
     codes = {"system": None, "after": "", "language_codes": True}
     wording = PromptWording(**(codes if family == "translategemma" else {}))
     builder = PromptBuilder(tokenizer, "English", "German", wording)

@@ -8,7 +8,7 @@ from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.sections import PromptConfig, PromptWording
 from alignatt_agent.translation.prompt import PromptBuilder
-from lab.stand_ins import templates as published_templates
+from lab.stand_ins import random_models
 from lab.stand_ins.layouts import chat_of
 
 TEXTS = (
@@ -68,11 +68,11 @@ def template_ids(tokenizer, messages) -> list[int]:
 
 
 def test_templates_have_the_published_forms(family):
-    tokenizer = published_templates.tokenizer(family)
+    tokenizer = random_models.tokenizer(family)
     messages = [{"role": "system", "content": "S"}, {"role": "user", "content": "U"}]
     ids = template_ids(tokenizer, messages)
     assert tokenizer.decode(ids) == FORMS[family]
-    stops = published_templates.FAMILIES[family].stops
+    stops = random_models.FAMILIES[family]["stops"]
     assert len({tokenizer.convert_tokens_to_ids(token) for token in stops}) == len(stops) >= 2
 
 
@@ -88,7 +88,7 @@ WORDINGS = {
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("wording", WORDINGS.values(), ids=WORDINGS)
 def test_ids_are_those_of_the_template(family, text, wording):
-    tokenizer = published_templates.tokenizer(family)
+    tokenizer = random_models.tokenizer(family)
     prompt = PromptBuilder(tokenizer, "English", "German", wording).build(text.split())
     expected = template_ids(tokenizer, turns(wording, "English", "German", text))
     assert list(prompt.token_ids) == expected
@@ -100,7 +100,7 @@ def test_ids_are_those_of_the_template(family, text, wording):
 @pytest.mark.parametrize(("name", "family_of"), BACKBONES.items())
 @pytest.mark.parametrize("target", ["de", "zh"])
 def test_backbones_ask_as_their_authors_do(name, family_of, target):
-    config, tokenizer = load_config(name), published_templates.tokenizer(family_of)
+    config, tokenizer = load_config(name), random_models.tokenizer(family_of)
     assert chat_of(config.models.translation.path) == family_of
     source, spoken = language("en"), language(target)
     wording = config.prompt.wording("en", target)
@@ -120,9 +120,9 @@ def test_backbones_ask_as_their_authors_do(name, family_of, target):
 
 def test_chinese_as_the_source_is_asked_for_in_chinese():
     wording = load_config("hy-mt-1.8b-low").prompt.wording("zh", "de")
-    builder = PromptBuilder(published_templates.tokenizer("hunyuan"), "Chinese", "German", wording)
+    builder = PromptBuilder(random_models.tokenizer("hunyuan"), "Chinese", "German", wording)
     prompt = builder.build(["模型"])
-    text = published_templates.tokenizer("hunyuan").decode(list(prompt.token_ids))
+    text = random_models.tokenizer("hunyuan").decode(list(prompt.token_ids))
     assert "将以下文本翻译为德语，" in text
 
 

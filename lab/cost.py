@@ -1,20 +1,35 @@
-"""What a chunk costs on a device, computed from a recorded run and the sizes of the models.
+"""Compute the table of `alignatt doctor --predict`: what a chunk costs on devices not at hand.
 
-A request costs ``request + steps x (step + layers x layer + bytes / bandwidth) + work / rate``,
-audio its features on top. Bandwidth and rate of a GPU are its maker's figures, taken at half; its
-host times are assumed and were measured on no GPU.
+Example:
+    python -m lab.cost > alignatt_agent/doctor/predictions.yaml
 """
+
+# A request costs ``request + steps x (step + layers x layer + bytes / bandwidth) + work / rate``,
+# audio its features on top. Bandwidth and rate of a GPU are its maker's figures, taken at half; its
+# host times are assumed and were measured on no GPU.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
-from alignatt_agent.engine.model_sizes import Sizes, sizes_of
+import yaml
+
+from alignatt_agent.cli import report_errors
+from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, load_config
+from alignatt_agent.engine.model_sizes import sizes_of
 from alignatt_agent.engine.options import PROVED_ON_CUDA
-from lab.cost.workload import Workload
+from lab import commands
+from lab.stand_ins.__main__ import real_configurations
+
+HEADER = """\
+# Written by `python -m lab.cost`: computed, and confirmed by no GPU. For speech as in the
+# embedded dev set: the real-time factor of a stream into one language, and the shortest chunk in
+# milliseconds that keeps it at 0.5 or below (null: none up to 3000).
+"""
 
 KEEPS_UP = 0.5
 """Highest real-time factor of a configuration that is to keep up with speech."""
@@ -26,9 +41,40 @@ AUDIO_TOKENS_PER_S = 13
 TOKENS_PER_WORD = 1.5
 """Of a transcript: assumed. The embedded tokenizer, with which runs are counted, has 1.3."""
 
-_COUNTED_PER_WORD = 1.3
+_WORK_PER_WORD = 1.3
 _PROMPT = 24
 """Tokens of a recognizer's request without audio and answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What a chunk asks of each model; averages over chunks of the run's own length."""
+
+    chunk_s: float
+    heard: float  # share of chunks whose live tail was transcribed and timed
+    tail_s: float  # audio of such a tail
+    tail_words: float  # of its transcript
+    open_words: float  # of the open utterance
+    requests: float  # how often the recognizer was asked for a transcript
+    asr_steps: float  # tokens that it sampled for it
+    drafted: float  # share of chunks that asked the translation model
+    draft_steps: float  # tokens that it sampled in such a chunk
+    accepted: float  # tokens of them that were emitted
+    seconds: dict[str, float]  # measured, of every stage of a chunk
+
+    def at(self, chunk_s: float) -> Workload:
+        """Return the workload of another length of chunks.
+
+        Tails stay as long as they are, since their sentences do. The longer a chunk, the more of
+        its draft is emitted; what is sampled in vain stays the same.
+        """
+        more = self.accepted * (chunk_s / self.chunk_s - 1)
+        drafted = self.draft_steps + more
+        return replace(self, chunk_s=chunk_s, draft_steps=drafted, accepted=self.accepted + more)
+
+
+WORK = Workload(**json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8")))
+"""That of the run into German of `make dev-low`; the counting code is at commit 0dc597f."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +114,7 @@ class Demand:
 def demands(work: Workload) -> dict[str, Demand]:
     """Return what a chunk asks of every model, by role."""
     heard, tail = AUDIO_TOKENS_PER_S * work.tail_s, TOKENS_PER_WORD * work.tail_words
-    sampled = (work.asr_steps - work.requests) * TOKENS_PER_WORD / _COUNTED_PER_WORD
+    sampled = (work.asr_steps - work.requests) * TOKENS_PER_WORD / _WORK_PER_WORD
     return {
         # A transcript that is verified is a prompt, too.
         "asr": Demand(
@@ -84,7 +130,7 @@ def demands(work: Workload) -> dict[str, Demand]:
 
 def seconds(model: ModelConfig, eager: bool, demand: Demand, device: Device) -> float:
     """Compute what a chunk that reaches a model costs."""
-    found = _sizes(model.path, model.revision, model.dtype)
+    found = sizes_of(model)
     decoder = found.weights - found.tower - found.tables
     launch = device.step_s + found.layers * (device.layer_s if eager else device.graph_s)
     prefill, audio = (demand.requests * each for each in (demand.prefill, demand.audio_s))
@@ -97,14 +143,9 @@ def seconds(model: ModelConfig, eager: bool, demand: Demand, device: Device) -> 
     )
 
 
-@cache
-def _sizes(path: str, revision: str | None, dtype: str) -> Sizes:
-    return sizes_of(ModelConfig(path=path, revision=revision, dtype=dtype))
-
-
 def rtf(config: AgentConfig, work: Workload, device: Device) -> float:
     """Compute the real-time factor of a configuration on a device."""
-    asked, spent = demands(work), work.rest
+    asked, spent = demands(work), work.seconds["emission"]
     for role in config.models.roles:
         model: ModelConfig = getattr(config.models, role)
         eager = bool(model.engine.get("enforce_eager", role in PROVED_ON_CUDA))
@@ -117,3 +158,23 @@ def smallest_chunk(config: AgentConfig, work: Workload, device: Device) -> int |
     return next(
         (ms for ms in CHUNKS_MS if rtf(config, work.at(ms / 1000), device) <= KEEPS_UP), None
     )
+
+
+def _figures(config: AgentConfig) -> dict[str, dict[str, float | int | None]]:
+    chunk, found = WORK.at(config.chunk_ms / 1000), {}
+    for name, device in DEVICES.items():
+        factor = round(rtf(config, chunk, device), 2)
+        found[name] = {"rtf": factor, "chunk_ms": smallest_chunk(config, WORK, device)}
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the table of the doctor as YAML: configuration, device, figures."""
+    commands.parser("lab.cost", __doc__).parse_args(argv)
+    rows = {name: _figures(load_config(name)) for name in real_configurations()}
+    print(HEADER + yaml.safe_dump(rows, sort_keys=False, default_flow_style=None), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(report_errors("python -m lab.cost", main))
