@@ -6,15 +6,13 @@ are not available, never for what the weights know.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
-from transformers.models.gemma3 import Gemma3Config, Gemma3ForConditionalGeneration
-from transformers.models.gemma4 import Gemma4Config, Gemma4ForConditionalGeneration
+from transformers import AutoConfig, GenerationConfig
 
 from alignatt_agent.engine.model_sizes import PUBLISHED
 from lab.stand_ins import random_models
@@ -33,10 +31,6 @@ _KEPT = (
     *("layer_types", "num_kv_shared_layers"),
 )
 """Published dimensions that a stand-in keeps."""
-_WITH_TOWERS = {
-    "gemma3": (Gemma3Config, Gemma3ForConditionalGeneration),
-    "gemma4": (Gemma4Config, Gemma4ForConditionalGeneration),
-}
 
 
 def _shape(config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
@@ -70,19 +64,18 @@ def write(model: str, folder: Path) -> Path:
     architecture, sizes = SHAPES.get(model, (model, {}))
     chat = chat_of(model)
     tokenizer = random_models.tokenizer(chat)
-    make, config = _configuration(architecture, tokenizer, sizes)
+    config = _configuration(architecture, tokenizer, sizes)
     ends = tokenizer.convert_tokens_to_ids(FAMILIES[chat]["stops"])
     ids = {"bos_token_id": tokenizer.bos_token_id, "pad_token_id": tokenizer.pad_token_id}
     text = config.get_text_config()
     vars(text).update(ids, eos_token_id=ends[0])
-    model = random_models.drawn(lambda: make(config), seed=0)
-    random_models.season(model, architecture)
+    made = random_models.decoder(config, architecture, seed=0)
     if architecture == "gemma4" and text.num_hidden_layers > _SHALLOW:
-        for name, weight in model.named_parameters():
+        for name, weight in made.named_parameters():
             if name.endswith("q_norm.weight"):
                 weight.data.mul_(_CALM)
-    model.generation_config = GenerationConfig(**ids, eos_token_id=ends, do_sample=True, top_k=64)
-    model.save_pretrained(folder)
+    made.generation_config = GenerationConfig(**ids, eos_token_id=ends, do_sample=True, top_k=64)
+    made.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     if architecture == "gemma4":
         write_json(folder / "processor_config.json", TABLE["processor"])
@@ -91,16 +84,13 @@ def write(model: str, folder: Path) -> Path:
     return folder
 
 
-def _configuration(
-    architecture: str, tokenizer: Any, sizes: Mapping[str, Any]
-) -> tuple[Callable[[Any], Any], Any]:
-    """Return what makes a model, and the configuration that it takes."""
+def _configuration(architecture: str, tokenizer: Any, sizes: Mapping[str, Any]) -> Any:
     text = {**random_models.tiny(architecture), **sizes, "max_position_embeddings": 8192}
-    if architecture not in _WITH_TOWERS:
-        return AutoModelForCausalLM.from_config, AutoConfig.for_model(**text)
-    configuration, make = _WITH_TOWERS[architecture]
+    towers = TABLE["towers"].get(architecture)
+    if towers is None:
+        return AutoConfig.for_model(**text)
     media = _add_media(tokenizer) if architecture == "gemma4" else {}
-    return make, configuration(text_config=text, **TABLE["towers"][architecture], **media)
+    return AutoConfig.for_model(architecture, text_config=text, **towers, **media)
 
 
 def _add_media(tokenizer: Any) -> dict[str, int]:

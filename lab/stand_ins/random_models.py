@@ -46,11 +46,8 @@ def write(architecture: str, folder: Path, *, seed: int = 0, **sizes: Any) -> Pa
     if architecture not in ARCHITECTURES:
         raise ValueError(f"unknown architecture {architecture!r}; known: {list(ARCHITECTURES)}")
     config = AutoConfig.for_model(**{**tiny(architecture), **sizes})
-    model = drawn(
-        lambda: AutoModelForCausalLM.from_config(config, dtype=torch.float32),
-        seed * len(ARCHITECTURES) + ARCHITECTURES.index(architecture),
-    )
-    season(model, architecture)
+    own = seed * len(ARCHITECTURES) + ARCHITECTURES.index(architecture)
+    model = decoder(config, architecture, own)
     ids = {name: _TINY[name] for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
     model.generation_config = GenerationConfig(**ids)
     model.save_pretrained(folder)
@@ -65,8 +62,9 @@ def drawn(make: Callable[[], Any], seed: int) -> Any:
         return make().eval()
 
 
-def season(model: Any, architecture: str) -> None:
-    """Change random weights so that drafts wander and attention has peaks."""
+def decoder(config: Any, architecture: str, seed: int) -> Any:
+    """Return a random model, changed so that drafts wander and attention has peaks."""
+    model = drawn(lambda: AutoModelForCausalLM.from_config(config, dtype=torch.float32), seed)
     if model.config.get_text_config().tie_word_embeddings:
         # Otherwise a token is most similar to itself and every draft repeats one.
         model.get_input_embeddings().weight.data.mul_(TIED_EMBEDDINGS)
@@ -75,6 +73,7 @@ def season(model: Any, architecture: str) -> None:
             weight.data.add_(_SINK)
         if name.endswith(("q_norm.weight", "query_layernorm.weight")):
             weight.data.add_(_SHARPENED.get(architecture, 0.0))
+    return model
 
 
 def tiny(architecture: str) -> dict[str, Any]:

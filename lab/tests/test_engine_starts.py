@@ -1,16 +1,12 @@
 """Starts of engines that take too long for the tests of the product.
 
-Two ranks take a minute to start, and add up their heads (`tests/engine/test_drafts.py`). Engines
-are spawned where vLLM would fork only with CUDA.
+Two ranks take a minute to start, and add up their heads (`tests/engine/test_drafts.py`).
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-import subprocess
-import sys
 
 import psutil
 import pytest
@@ -35,6 +31,8 @@ if __name__ == "__main__":
     time.sleep(120)
 """
 
+# vLLM's platform for CUDA leaves the start method at "fork", the one for CPUs forces "spawn". A
+# forked engine never runs our plug-in, and so outlives its owner.
 FORKING = """
 import os, sys, time
 
@@ -55,7 +53,7 @@ if __name__ == "__main__":
     from alignatt_agent.engine import fork_server, pool
     fork_server.begin = fork_server.use = lambda: None
     model = ModelConfig(path=sys.argv[1], dtype="float32")
-    print(*pool.start("translation", model, [(0, 1)]).pids, flush=True)
+    print(os.getpid(), *pool.start("translation", model, [(0, 1)]).pids, flush=True)
     time.sleep(120)
 """
 
@@ -84,26 +82,6 @@ def test_tensor_parallel_workers(models, checkpoints, reference):
         assert not served.alive
 
 
-def test_engines_are_spawned_where_vllm_would_fork(checkpoints, tmp_path):
-    """vLLM's platform for CUDA leaves the start method at "fork", the one for CPUs forces "spawn".
-
-    A forked engine never runs our plug-in, and so outlives its owner.
-    """
-    script = tmp_path / "owner.py"
-    script.write_text(FORKING)
-    command = [sys.executable, str(script), str(checkpoints / "gemma4")]
-    owner = subprocess.Popen(command, stdout=subprocess.PIPE)
-    assert owner.stdout is not None
-    (engine,) = map(int, owner.stdout.readline().split())
-    try:
-        owner.kill()
-        owner.wait()
-        # The engine holds the pipe of our reader until it ends.
-        owner.communicate(timeout=45)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(engine, signal.SIGKILL)
-
-
-def test_an_engine_and_its_server_end_with_their_owner(checkpoints, tmp_path):
-    assert not outcome(OWNER, tmp_path / "owner.py", "owner", str(checkpoints / "gemma4"))
+@pytest.mark.parametrize("owner", [OWNER, FORKING], ids=["forked", "spawned"])
+def test_an_engine_ends_with_its_owner_and_so_does_its_server(owner, checkpoints, tmp_path):
+    assert not outcome(owner, tmp_path / "owner.py", "owner", str(checkpoints / "gemma4"))

@@ -16,6 +16,7 @@ from tests.project.test_requirements import ARM, PROJECT, PYTHONS, REQUIREMENTS,
 
 # Pure Python without a wheel on the index: built when they are installed.
 UNBUILT = ("docopt", "mosestokenizer", "toolwrapper", "uctools")
+WHEELS = ["--only-binary", ":all:", *(f"--no-binary={name}" for name in UNBUILT)]
 
 
 def resolve(lines, folder, *options):
@@ -45,16 +46,6 @@ def test_the_cuda_lock_resolves_from_nothing(tmp_path):
     assert found == {line.partition(" ")[0] for line in lock if not line.startswith("#")}
 
 
-def test_a_conflict_is_found(tmp_path):
-    """A lock made where pip offered a torch without CUDA had this Triton."""
-    wanted = pins("cuda.txt", "3.11") | {"triton": "3.9.0"}
-    lines = [f"{name}=={wanted[name]}" for name in ("torch", "triton", "numpy")]
-    result = resolve(lines, tmp_path, "--universal", "--python-version", PYTHONS[0])
-    assert result.returncode != 0
-    assert "No solution found" in result.stderr
-    assert "you require triton==3.9.0" in " ".join(result.stderr.split())
-
-
 @pytest.mark.parametrize(
     ("name", "python", "platform"),
     [  # on x86_64, these tests run on the first Python, and the other lock was resolved above
@@ -64,10 +55,8 @@ def test_a_conflict_is_found(tmp_path):
 )
 def test_the_locks_have_wheels(name, python, platform, tmp_path):
     wanted = [f"{name}=={version}" for name, version in pins(name, python, platform).items()]
-    options = ["--no-deps", "--python-version", python, "--only-binary", ":all:"]
-    options += [option for name in UNBUILT for option in ("--no-binary", name)]
-    options += ["--python-platform", platform]
-    result = resolve(wanted, tmp_path, *options)
+    options = ["--python-version", python, "--python-platform", platform, *WHEELS]
+    result = resolve(wanted, tmp_path, "--no-deps", *options)
     assert result.returncode == 0, result.stderr
     assert sorted(result.stdout.split()) == sorted(wanted)
 
@@ -77,9 +66,7 @@ def test_the_locks_have_wheels(name, python, platform, tmp_path):
 def test_the_extra_for_cards_resolves_from_the_public_index(python, platform, tmp_path):
     extras = PROJECT["optional-dependencies"]
     wanted = [*PROJECT["dependencies"], *extras["cuda"], *extras["evaluation"]]
-    options = ["--python-version", python, "--python-platform", platform]
-    options += ["--only-binary", ":all:"]
-    options += [option for name in UNBUILT for option in ("--no-binary", name)]
+    options = ["--python-version", python, "--python-platform", platform, *WHEELS]
     found = resolve(wanted, tmp_path, *options)
     assert found.returncode == 0, found.stderr
     assert "vllm==0.32.0\n" in found.stdout

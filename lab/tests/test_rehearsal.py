@@ -1,4 +1,4 @@
-"""What a rehearsal takes for a failure, on fake engines; with real ones: tests/engine."""
+"""What a rehearsal takes for a failure, on fake engines; two that pass, on real ones."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from simulstream.config import yaml_config
 
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.head_sets import load_head_set
+from lab.stand_ins import __main__ as stand_ins
 from lab.stand_ins import rehearsal
-from lab.stand_ins.__main__ import main, real_configurations
 from lab.stand_ins.layouts import SHAPES
 from lab.stand_ins.rehearsal import Rehearsal, as_written, stream
 from tests.fakes.agent import FakeAgent, talk, write_config
@@ -44,7 +44,7 @@ def test_what_a_rehearsal_takes_for_a_failure(rehearsed, monkeypatch):
 
 def test_every_real_configuration_has_a_stand_in_of_its_shape(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    names = real_configurations()
+    names = stand_ins.real_configurations()
     assert {"iwslt26-high", "default-low", "whisper-low", "gemma4-audio-low"} < set(names)
     for name in names:
         config = load_config(name)
@@ -74,4 +74,23 @@ def test_front_ends_have_stand_ins_of_their_own(monkeypatch, tmp_path):
 
 def test_what_cannot_be_rehearsed_is_refused():
     with pytest.raises(ConfigError, match="there is no stand-in for micro_models/gemma4"):
-        main(["--config", "micro-low"])
+        stand_ins.main(["--config", "micro-low"])
+
+
+def test_two_configurations_run_on_published_shapes_and_rows_are_exact(tmp_path):
+    # The second one hears with Whisper: only its engine and the translation's start anew.
+    other = load_config("hy-mt-1.8b-low", {"speech.recognizer": "whisper"})
+    models = other.models.model_copy(update={"asr": load_config("whisper-low").models.asr})
+    path = tmp_path / "hy-mt-whisper.yaml"
+    path.write_text(other.model_copy(update={"models": models}).to_yaml(), encoding="utf-8")
+    found = list(stand_ins.run(["milmmt46-low", str(path)], stand_ins.talk(3.0), tmp_path))
+    assert [item.problems for item in found] == [[]] * len(found)
+    assert [(item.model, item.target) for item in found] == [
+        *(("MiLMMT-46-4B-v0.1", target) for target in ("de", "it", "zh", "fr")),
+        *(("HY-MT1.5-1.8B", target) for target in ("de", "zh")),
+    ]
+    for item in found:
+        assert item.tokens
+        gated = item.name == "milmmt46-low"
+        assert (item.drafts_with_rows > 0) == gated
+        assert (item.largest is not None and item.largest <= 1e-4) == gated
