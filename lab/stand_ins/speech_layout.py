@@ -83,7 +83,7 @@ def thinker_config(config: Any, ids: Mapping[str, int]) -> dict[str, Any]:
                     "rope_type": "default",
                     "type": "default",
                 },
-                "rope_theta": _rope_theta(text),
+                "rope_theta": float(text.rope_parameters["rope_theta"]),
                 "tie_word_embeddings": config.tie_word_embeddings,
             },
         },
@@ -126,8 +126,3 @@ def save_settings(config: dict[str, Any], dtype: str, ids: Mapping[str, int], fo
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
     """Write an indented JSON file."""
     path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _rope_theta(text: Any) -> float:
-    parameters = getattr(text, "rope_parameters", None) or {}
-    return float(parameters.get("rope_theta", getattr(text, "rope_theta", 1e6)))
