@@ -6,11 +6,11 @@ import argparse
 import contextlib
 import importlib.util
 import os
-import shutil
 import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from alignatt_agent.config.machine import versions
@@ -125,27 +125,21 @@ def joined(address: str) -> Iterator[None]:
     local = address == LOCAL
     if not local:
         _knock(address)
-    with environment(local or _alone(address)):
+    with environment(local or _alone(address)), contextlib.ExitStack() as stack:
         import ray
 
         given: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-        folder = tempfile.mkdtemp(prefix="alignatt-ray-") if local else None
         if local:
+            folder = tempfile.TemporaryDirectory(prefix="alignatt-ray-", ignore_cleanup_errors=True)
             given |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
-            given["_temp_dir"] = folder
+            given["_temp_dir"] = stack.enter_context(folder)
         try:
-            try:
-                ray.init(address, **given)
-            except Exception as error:  # Ray also raises plain ones
-                raise ClusterError(_unreachable(address, error)) from None
-            try:
-                check_nodes(versions())
-                yield
-            finally:
-                ray.shutdown()
-        finally:
-            if folder is not None:
-                shutil.rmtree(folder, ignore_errors=True)
+            ray.init(address, **given)
+        except Exception as error:  # Ray also raises plain ones
+            raise ClusterError(_unreachable(address, error)) from None
+        stack.callback(ray.shutdown)
+        check_nodes(versions())
+        yield
 
 
 def check_nodes(here: Mapping[str, str]) -> None:
@@ -154,7 +148,7 @@ def check_nodes(here: Mapping[str, str]) -> None:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
 
     asked = []
-    for node in _nodes():
+    for node in filter(itemgetter("Alive"), ray.nodes()):
         task = ray.remote(versions).options(
             num_cpus=0, max_retries=0, scheduling_strategy=On(node["NodeID"], soft=False)
         )
@@ -240,14 +234,10 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:400] or type(error).__name__
 
 
-def _nodes() -> list[dict[str, Any]]:
+def _resources() -> list[dict[str, float]]:
     import ray
 
-    return [node for node in ray.nodes() if node["Alive"]]
-
-
-def _resources() -> list[dict[str, float]]:
-    return [node["Resources"] for node in _nodes()]
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
 
 def _room(nodes: Sequence[Mapping[str, float]], share: Mapping[str, float]) -> int:

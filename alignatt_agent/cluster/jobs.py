@@ -6,7 +6,7 @@ import contextlib
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from alignatt_agent.cluster.connection import ClusterOptions, joined
 from alignatt_agent.types import AlignAttError
@@ -39,17 +39,25 @@ class JobFailedError(AlignAttError):
         self.job, self.cause, self.details = job, cause, details
 
 
-class JobRunner(Protocol):
-    """Does jobs: this process, or the workers of a cluster."""
+class JobRunner:
+    """Does jobs in this process, in order."""
 
     def __len__(self) -> int:
         """Return how many jobs run at a time."""
+        return 1
 
     def share(self, value: Any) -> Any:
         """Return what stands for ``value`` among the arguments of several jobs."""
+        return value
 
     def results(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
         """Do jobs; yield each with its result when it is done, or raise ``JobFailedError``."""
+        for job in jobs:
+            try:
+                result = job.function(*job.arguments)
+            except Exception as error:
+                raise JobFailedError(job, error, traceback.format_exc()) from error
+            yield job, result
 
 
 @contextlib.contextmanager
@@ -65,7 +73,7 @@ def job_runner(
     """
     if cluster is None:
         try:
-            yield _Here()
+            yield JobRunner()
         finally:
             last()
     else:
@@ -74,21 +82,3 @@ def job_runner(
 
             with Workers(cluster, jobs, last) as workers:
                 yield workers
-
-
-class _Here:
-    """Does jobs in this process, in order."""
-
-    def __len__(self) -> int:
-        return 1
-
-    def share(self, value: Any) -> Any:
-        return value
-
-    def results(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
-        for job in jobs:
-            try:
-                result = job.function(*job.arguments)
-            except Exception as error:
-                raise JobFailedError(job, error, traceback.format_exc()) from error
-            yield job, result

@@ -13,7 +13,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from alignatt_agent.cluster.connection import ClusterOptions, check_versions
-from alignatt_agent.cluster.jobs import Job, JobFailedError
+from alignatt_agent.cluster.jobs import Job, JobFailedError, JobRunner
 from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.quiet import quieten
 from alignatt_agent.types import EngineError
@@ -59,21 +59,14 @@ def tidy() -> None:
     resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]
 
 
-class Workers:
+class Workers(JobRunner):
     """The workers of one command; a context.
 
     Ray restarts a worker whose process or node is lost, on any node with room; the first free
-    worker takes its job.
-
-    Args:
-        options: share of each worker, and their number.
-        jobs: number of jobs; there are no more workers than that.
-        last: every worker does it at the end.
+    worker takes its job. See ``job_runner`` for ``jobs`` and ``last``.
     """
 
-    def __init__(
-        self, options: ClusterOptions, jobs: int, last: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, options: ClusterOptions, jobs: int, last: Callable[[], None]) -> None:
         share = options.share()
         count = max(1, min(jobs, options.room(share)))
         remote = ray.remote(Worker).options(max_restarts=-1, max_task_retries=0, **share)

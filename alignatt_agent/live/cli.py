@@ -41,7 +41,8 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import closing
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -149,9 +150,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         clock = time.monotonic if live or given.paced else None
         run = LiveTranslation(stream, outputs, clock)
         size = SAMPLE_RATE * resolved.config.chunk_ms // 1000
-        with ExitStack() as stack:
-            stack.callback(run.close)
-            pieces = stack.enter_context(sources.opened(given.input, given.raw))
+        with closing(run), sources.opened(given.input, given.raw) as pieces:
             chunks = (sources.as_it_comes if live else sources.on_grid)(pieces, size)
             shown = stem is not None and not live
             chunks = sources.paced(chunks) if given.paced else chunks
@@ -227,32 +226,27 @@ def _resolved(config: AgentConfig, targets: Sequence[Language]) -> Resolved:
     return resolve(config, [target.code for target in targets if target.code != spoken.code])
 
 
+@dataclass
 class LiveTranslation:
-    """One stream and the outputs of its languages.
+    """One stream and the outputs of its languages, by code; ``status``: exit status so far.
 
-    Args:
-        outputs: by code of the language.
-        clock: of the emission times; ``None`` to count the audio.
-
-    Attributes:
-        status: exit status so far.
+    Times of emission are those of the ``clock``; ``None``: the audio so far.
     """
 
-    def __init__(
-        self, stream: Stream, outputs: Mapping[str, Output], clock: Callable[[], float] | None
-    ) -> None:
-        self._stream, self._outputs, self._clock = stream, outputs, clock
-        self._said: set[str] = set()
-        self.status = 0
+    stream: Stream
+    outputs: Mapping[str, Output]
+    clock: Callable[[], float] | None
+    status: int = 0
+    _told: set[str] = field(default_factory=set)
 
     def follow(self, chunks: Iterable[FloatArray]) -> None:
         """Translate everything to its end; errors are reported."""
-        self._begin = self._clock() if self._clock else 0.0
+        self._begin = self.clock() if self.clock else 0.0
         failed = 0
         try:
             chunk = None
             for chunk in chunks:
-                failed = 0 if self._call(partial(self._stream.step, chunk)) else failed + 1
+                failed = 0 if self._call(partial(self.stream.step, chunk)) else failed + 1
                 if failed == ATTEMPTS:
                     self._fail(f"given up after {ATTEMPTS} errors in a row")
                     return
@@ -261,12 +255,12 @@ class LiveTranslation:
         except AudioError as error:
             self._fail(str(error))
         for _ in range(ATTEMPTS):
-            if self._call(self._stream.finish):
+            if self._call(self.stream.finish):
                 break
 
     def close(self) -> None:
         """Write the rest."""
-        for output in self._outputs.values():
+        for output in self.outputs.values():
             if line := output.close():
                 print(line, file=sys.stderr)
 
@@ -279,15 +273,15 @@ class LiveTranslation:
             return False
         for code, failure in step.failures.items():
             self._fail(f"{code}: {failure}")
-        at = self._clock() - self._begin if self._clock else step.audio_s
+        at = self.clock() - self._begin if self.clock else step.audio_s
         for code, found in step.steps.items():
             pairs = zip(found.units, found.times, strict=True)
-            self._outputs[code].say([Said(text, spoken, at) for text, spoken in pairs])
+            self.outputs[code].say([Said(text, spoken, at) for text, spoken in pairs])
         return not step.failures
 
     def _fail(self, message: str) -> None:
         """Report an error, once."""
         self.status = EngineError.exit_status
-        if message not in self._said:
-            self._said.add(message)
+        if message not in self._told:
+            self._told.add(message)
             print(f"alignatt translate: {message}", file=sys.stderr)

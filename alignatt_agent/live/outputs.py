@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
 
 from alignatt_agent.config.languages import Language
 from alignatt_agent.live import subtitles
@@ -41,19 +40,33 @@ def build_output(
     """
     path = output_path(stem, target, form) if stem is not None else None
     if path is not None and form in WRITERS:
-        return Subtitles(path, target, times, WRITERS[form], aligned)
-    stream: TextIO = path.open("w", encoding="utf-8") if path is not None else sys.stdout
-    name, label = str(path or ""), f"{target.code}: " if labelled and path is None else ""
+        return Subtitles(path, target, times, aligned)
     if form == "jsonl":
-        return JsonLines(stream, target, name, aligned)
-    return Text(stream, target, name, label)
+        return JsonLines(path, target, aligned)
+    return Text(path, target, f"{target.code}: " if labelled and path is None else "")
 
 
-class Text:
+class _Written:
+    """What is written at once: to a file, or to the terminal, which stays open."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._stream = path.open("w", encoding="utf-8") if path is not None else sys.stdout
+
+    def close(self) -> str:
+        """Close the file; returns its name."""
+        if self._path is None:
+            return ""
+        self._stream.close()
+        return str(self._path)
+
+
+class Text(_Written):
     """Running text, a sentence on each line; lines with a label are written whole."""
 
-    def __init__(self, stream: TextIO, target: Language, name: str, label: str) -> None:
-        self._stream, self._name, self._label = stream, name, label
+    def __init__(self, path: Path | None, target: Language, label: str) -> None:
+        super().__init__(path)
+        self._label = label
         self._glue = " " if target.spaced else ""
         self._line: list[str] = []
         self._last = ""
@@ -74,7 +87,7 @@ class Text:
         """End the last line."""
         if self._last:
             self._end()
-        return _close(self._stream, self._name)
+        return super().close()
 
     def _end(self) -> None:
         self._line.append("\n")
@@ -95,11 +108,12 @@ def json_line(target: str, unit: Said, **more: bool) -> str:
     return json.dumps(line | more, ensure_ascii=False) + "\n"
 
 
-class JsonLines:
+class JsonLines(_Written):
     """One line per unit."""
 
-    def __init__(self, stream: TextIO, target: Language, name: str, aligned: bool) -> None:
-        self._stream, self._target, self._name = stream, target, name
+    def __init__(self, path: Path | None, target: Language, aligned: bool) -> None:
+        super().__init__(path)
+        self._target = target
         self._more = {} if aligned else {"approximate": True}
 
     def say(self, units: Sequence[Said]) -> None:
@@ -108,23 +122,12 @@ class JsonLines:
             self._stream.write(json_line(self._target.code, unit, **self._more))
         self._stream.flush()
 
-    def close(self) -> str:
-        """Close the file."""
-        return _close(self._stream, self._name)
-
 
 class Subtitles:
     """Cues; the file is written every ``WRITE_S`` seconds: until the end each may still grow."""
 
-    def __init__(
-        self,
-        path: Path,
-        target: Language,
-        times: str,
-        write: Callable[[Iterable[Cue]], str],
-        aligned: bool,
-    ) -> None:
-        self._path, self._write = path, write
+    def __init__(self, path: Path, target: Language, times: str, aligned: bool) -> None:
+        self._path, self._write = path, WRITERS[path.suffix[1:]]
         # Times of emission are exact.
         self._note = "" if aligned or times != "spoken" else APPROXIMATE
         self._cut = subtitles.spoken_cues if times == "spoken" else subtitles.said_cues
@@ -153,13 +156,6 @@ class Subtitles:
         more = f"; times of {guessed} of {len(self._units)} units are interpolated"
         more = (more if guessed else "") + (f"; {self._note}" if self._note else "")
         return f"{self._path}: {len(cues)} cues{fast}{more}"
-
-
-def _close(stream: TextIO, name: str) -> str:
-    """Close a file, but not the terminal."""
-    if name:
-        stream.close()
-    return name
 
 
 Output = Text | JsonLines | Subtitles

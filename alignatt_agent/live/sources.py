@@ -34,8 +34,8 @@ RECORDERS = (
 
 def name_of(source: str) -> str:
     """Return the stem of files that are written for a source."""
-    if source in (MICROPHONE, STDIN):
-        return {MICROPHONE: MICROPHONE, STDIN: "stdin"}[source]
+    if source == STDIN:
+        return "stdin"
     return Path(source.partition("?")[0]).stem or "stream"
 
 
@@ -108,25 +108,23 @@ def as_it_comes(pieces: Pieces, size: int) -> Iterator[FloatArray]:
         try:
             for piece in pieces:
                 box.put(piece)
+            box.put(None)
         except Exception as error:
             box.put(error)
-        else:
-            box.put(None)
 
     threading.Thread(target=listen, daemon=True).start()
     kept: list[Samples] = []
     while True:
         found = box.get()
-        if isinstance(found, np.ndarray):
+        if goes_on := isinstance(found, np.ndarray):
             kept.append(found)
         waiting = sum(piece.size for piece in kept)
-        ended = not isinstance(found, np.ndarray)
-        if waiting and (ended or (waiting >= size and box.empty())):
+        if waiting and (not goes_on or (waiting >= size and box.empty())):
             yield to_float(np.concatenate(kept))
             kept = []
         if isinstance(found, Exception):
             raise found
-        if ended:
+        if not goes_on:
             return
 
 

@@ -248,7 +248,8 @@ def _fitting(atoms: Sequence[Said], end: int, form: Layout) -> Iterator[tuple[in
 
 def _starts(groups: Sequence[Sequence[Said]], form: Layout) -> list[float]:
     """Return when cues begin: as few as possible too fast, then all as near as they can be."""
-    read = [max(SHORTEST_S, _total(group, form) / form.speed) for group in groups]
+    texts = [form.glue.join(unit.text for unit in group) for group in groups]
+    read = [max(SHORTEST_S, width(text) / form.speed) for text in texts]
     heard = [min(unit.spoken.start for unit in group) for group in groups]
     heard = list(accumulate(heard, lambda before, own: max(before + SHORTEST_S + GAP_S, own)))
     found = [{inf: (0.0, inf)}]  # by start, from the last cue on: the cost, and the next start
@@ -271,10 +272,6 @@ def _haste(given_s: float, needed_s: float) -> float:
     if shown_s < SHORTEST_S:
         return inf
     return (shown_s < needed_s) + 100 * max(0.0, needed_s / shown_s - FASTEST)
-
-
-def _total(group: Sequence[Said], form: Layout) -> int:
-    return width(form.glue.join(unit.text for unit in group))
 
 
 def _wrap(group: Sequence[Said], form: Layout) -> tuple[str, ...]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
 import logging
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import partial
+from hmac import compare_digest
 from pathlib import Path
 from urllib.parse import SplitResult, urlencode, urlsplit
 
@@ -122,7 +122,7 @@ class Limits:
         wait = len(wrong) >= MOST_GUESSES
         accepted = [*(self.token or "").splitlines(), viewing and self.viewer_token]
         open_to = [item for item in accepted if item and (not wait or len(item) >= STRONG)]
-        if not self.token or any(_same(given, item) for item in open_to):
+        if not self.token or any(compare_digest(given.encode(), item.encode()) for item in open_to):
             return given
         if wait:
             raise RefusedError("guesses", "too many wrong tokens: wait a minute", status=429)
@@ -146,10 +146,6 @@ def _shown(connection: HTTPConnection) -> str:
     scheme, _, value = connection.headers.get("authorization", "").partition(" ")
     given = value if scheme.lower() == "bearer" else ""
     return connection.query_params.get("token") or given.strip()
-
-
-def _same(given: str, wanted: str) -> bool:
-    return hmac.compare_digest(given.encode(), wanted.encode())
 
 
 def _host(url: str) -> str:

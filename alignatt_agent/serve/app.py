@@ -95,8 +95,8 @@ def create_app(service: Service) -> Starlette:
 
         async def stream() -> AsyncIterator[ServerSentEvent]:
             with service.viewer(name) as room:
-                async for event in room.follow(since):
-                    yield ServerSentEvent(event.text, id=event.id)
+                async for number, text in room.follow(since):
+                    yield ServerSentEvent(text, id=number)
 
         return EventSourceResponse(
             stream(), ping=HEARTBEAT_S, send_timeout=2 * HEARTBEAT_S, shutdown_grace_period=STOP_S

@@ -48,7 +48,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from alignatt_agent.cluster.connection import ClusterOptions, add_options, options_of
+from alignatt_agent.cluster import connection
 from alignatt_agent.config.agent_config import load_config, parse_overrides
 from alignatt_agent.config.command_line import page, shared_options
 from alignatt_agent.config.errors import ConfigError
@@ -87,7 +87,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--publish", action="append", default=[], metavar="ROOM:LANGUAGE=URL", help=text)
     text = "keep text, no audio, in this folder: talks and links outlive a restart"
     add("--journal", type=Path, metavar="DIR", help=text)
-    add_options(parser, "serve")
+    connection.add_options(parser, "serve")
     text = "replicas of the engines: number, or minimum and maximum; needs --ray; default 1"
     add("--replicas", type=int, nargs="+", metavar="N", help=text)
     return parser
@@ -100,24 +100,24 @@ def main(argv: Sequence[str] | None = None, begin: Callable[[str], None] | None 
     """
     arguments = build_parser().parse_args(argv)
     limits = read_limits(arguments)
-    cluster = options_of(arguments)
-    least, most = read_replicas(arguments)
+    cluster = connection.options_of(arguments)
+    replicas = read_replicas(arguments)
     config = load_config(arguments.config, parse_overrides(arguments.overrides))
     resolved = resolve(config)
     for item in limits.publish:
         destination(item, [*resolved.head_sets, config.source_language])
     if cluster is not None:
-        return serve_on_ray(arguments, resolved, limits, cluster, least, most)
+        return serve_on_ray(arguments, resolved, limits, cluster, replicas)
     # These imports take seconds; an error in the command line comes first.
     from alignatt_agent.cascade import loading
-    from alignatt_agent.serve.engines import EngineLoader, SharedEngines
+    from alignatt_agent.serve.engines import SharedEngines
     from alignatt_agent.serve.server import Server, listen
     from alignatt_agent.serve.service import Service
 
     taken = listen(arguments.host, arguments.port)
     try:
         print(f"loading the engines of {arguments.config} ...", flush=True)
-        engines = SharedEngines(resolved, EngineLoader())
+        engines = SharedEngines(resolved)
         engines.load()
         for warning in resolved.other_prompts():
             print(f"warning: {warning}", flush=True)
@@ -139,19 +139,16 @@ def serve_on_ray(
     arguments: Namespace,
     resolved: Resolved,
     limits: Limits,
-    cluster: ClusterOptions,
-    least: int,
-    most: int,
+    cluster: connection.ClusterOptions,
+    replicas: tuple[int, int],
 ) -> int:
     """Serve on a cluster until a signal; returns the exit status."""
-    from alignatt_agent.cluster.connection import joined
-
-    with joined(cluster.address):
+    with connection.joined(cluster.address):
         from alignatt_agent.serve.on_ray import deployed
         from alignatt_agent.serve.replicas import Scale
 
-        scale = Scale(least, most, limits.max_speakers, cluster.share())
-        print(f"starting {least} x the engines of {arguments.config} ...", flush=True)
+        scale = Scale(*replicas, limits.max_speakers, cluster.share())
+        print(f"starting {replicas[0]} x the engines of {arguments.config} ...", flush=True)
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())

@@ -28,6 +28,10 @@ LONGEST_PAUSE_S = 60.0
 """Longest pause between two attempts to restart the engines."""
 
 
+Failed = Callable[[EngineError], None]
+"""Called when one stream alone cannot go on."""
+
+
 class EnginePool(ABC):
     """The engines behind a service, in this process or on replicas.
 
@@ -44,25 +48,17 @@ class EnginePool(ABC):
         self.state: Literal["starting", "ok"] = "starting"
         self.error: str | None = None
 
-    @abstractmethod
     def healthy(self) -> bool:
         """Whether streams can be served now."""
+        return self.state == "ok"
 
     @abstractmethod
     def open_stream(
-        self,
-        source: Language,
-        targets: Sequence[Language],
-        context: str,
-        failed: Callable[[EngineError], None],
+        self, source: Language, targets: Sequence[Language], context: str, failed: Failed
     ) -> AbstractAsyncContextManager[Stream | RemoteStream]:
         """Open a stream on the engines, or raise ``RefusedError`` if none are available.
 
-        Args:
-            source: the spoken language.
-            targets: languages to translate into.
-            context: names and terms of the talk.
-            failed: called when this stream alone cannot go on.
+        ``context`` has the names and terms of the talk.
         """
 
     def restart_dead(self) -> None:  # noqa: B027 - replicas need none
@@ -80,19 +76,6 @@ class EnginePool(ABC):
         """Stop restarting."""
 
 
-class EngineLoader:
-    """The vLLM engines of this process."""
-
-    def load(self, resolved: Resolved) -> loading.Engines:
-        """Start the engines, or those of them that died."""
-        check_requests(resolved)
-        return loading.load_resolved(resolved)
-
-    def alive(self) -> bool:
-        """Whether all engines can serve requests."""
-        return pool.all_alive()
-
-
 class _Latest:
     """An engine by its role, the one that runs now: streams keep their state in a restart."""
 
@@ -106,33 +89,39 @@ class _Latest:
 
 
 class SharedEngines(EnginePool):
-    """Engines of this process, for all streams of a server."""
+    """The vLLM engines of this process, for all streams of a server."""
 
-    def __init__(self, resolved: Resolved, loader: EngineLoader) -> None:
+    def __init__(self, resolved: Resolved) -> None:
         super().__init__(resolved)
-        self._loader = loader
         self._engines: loading.Engines | None = None
         self._restarting: asyncio.Task[None] | None = None
 
     def load(self) -> None:
-        """Start the engines and check the head sets against them; takes up to minutes."""
+        """Start the engines, or those of them that died, and check the head sets against them.
+
+        It takes up to minutes.
+        """
         self.state = "starting"
-        engines = self._loader.load(self.resolved)
+        engines = self._start()
         self.resolved.check_shape(engines.num_layers, engines.num_heads)
         self._engines = engines
         self.state, self.error = "ok", None
 
+    def _start(self) -> loading.Engines:
+        check_requests(self.resolved)
+        return loading.load_resolved(self.resolved)
+
+    def alive(self) -> bool:
+        """Whether no engine died."""
+        return pool.all_alive()
+
     def healthy(self) -> bool:
         """Whether streams can be served now."""
-        return self.state == "ok" and self._loader.alive()
+        return super().healthy() and self.alive()
 
     @contextlib.asynccontextmanager
     async def open_stream(
-        self,
-        source: Language,
-        targets: Sequence[Language],
-        context: str,
-        failed: Callable[[EngineError], None],
+        self, source: Language, targets: Sequence[Language], context: str, failed: Failed
     ) -> AsyncIterator[Stream]:
         """Open a stream on the engines of this process; ``failed`` is not used."""
         engines = self.engines()
@@ -149,7 +138,7 @@ class SharedEngines(EnginePool):
 
     def restart_dead(self) -> None:
         """Restart dead engines in the background."""
-        if self.state == "ok" and not self._loader.alive():
+        if self.state == "ok" and not self.alive():
             LOGGER.error("an engine died; the engines are restarted")
             self.state, self._engines = "starting", None
             self._restarting = asyncio.create_task(self._restart())

@@ -35,12 +35,10 @@ def of_step(step: StreamStep, offset_s: float = 0.0) -> list[Message]:
             found.append(_draft(target, own.gated))
         if own.units:
             found.append(_said(target, own, round(own.audio_s + offset_s, 2), offset_s))
-    for target, error in step.failures.items():
-        found.append(warning(error, target))
     return found
 
 
-def warning(error: Exception, target: str | None = None) -> Message:
+def warning(error: Exception, target: str | None) -> Message:
     """Return the message of a step that failed and is tried again with the next audio."""
     message = f"{public(str(error))}; it is tried again"
     return {"type": "error", "code": "step", "message": message, "target": target, "final": False}

@@ -28,17 +28,9 @@ from alignatt_agent.config.quiet import quieten
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.serve.access import Limits
 from alignatt_agent.serve.app import create_app
-from alignatt_agent.serve.engines import EngineLoader
+from alignatt_agent.serve.engines import SharedEngines
 from alignatt_agent.serve.remote import RemoteCall
-from alignatt_agent.serve.replicas import (
-    APP,
-    ENGINES,
-    PAGES,
-    RemoteEngines,
-    Replica,
-    Scale,
-    resolved_here,
-)
+from alignatt_agent.serve.replicas import APP, ENGINES, PAGES, RemoteEngines, Replica, Scale
 from alignatt_agent.serve.service import STOP_S, Service
 
 LONGEST_TALK_S = 12 * 3600.0
@@ -46,6 +38,8 @@ LONGEST_TALK_S = 12 * 3600.0
 
 LOOK_BACK_S = 10.5
 """Serve counts the talks every ten seconds, and has to look back longer than that."""
+
+_QUIET = LoggingConfig(enable_access_log=False, log_level="WARNING")  # no tokens in logs
 
 _ASK_AT_ONCE = {
     "RAY_core_worker_rpc_server_reconnect_timeout_base_s": "0",
@@ -63,7 +57,7 @@ class Pages:
         self, engines: Any, config: Mapping[str, Any], limits: Limits, scale: Scale
     ) -> None:
         quieten()
-        self._engines = RemoteEngines(resolved_here(config), engines, scale)
+        self._engines = RemoteEngines(config, engines, scale)
         most = scale.most * scale.speakers
         self._service = Service(self._engines, replace(limits, max_speakers=most))
         self._gauges: dict[str, ray_metrics.Gauge] = {}
@@ -75,7 +69,7 @@ class Pages:
     async def next_call(self, key: int) -> RemoteCall | None:
         """Return the next call of a talk; ``None`` when it is over."""
         talk = self._engines.talks.get(key)
-        return await talk.next_call() if talk else None
+        return await talk.calls.get() if talk else None
 
     async def drain(self) -> None:
         """Translate the last words of all speakers and disconnect the viewers."""
@@ -99,19 +93,12 @@ def deployed(
     scale: Scale,
     host: str,
     port: int,
-    loader: Callable[[], EngineLoader] = EngineLoader,
+    engines: Callable[[Resolved], SharedEngines] = SharedEngines,
 ) -> Iterator[None]:
     """Run the application on the cluster; the last words of speakers are translated at the end.
 
-    Args:
-        resolved: the configuration.
-        limits: who may connect; ``max_speakers`` is that of each replica.
-        scale: of the replicas.
-        host: address to listen on, on the head.
-        port: port to listen on.
-        loader: makes the engines of each replica; importable.
+    ``max_speakers`` is that of each replica; ``engines``, importable, makes those of one.
     """
-    quiet = LoggingConfig(enable_access_log=False, log_level="WARNING")  # no tokens in logs
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
     before = serve.status().applications
     if APP in before:
@@ -122,9 +109,9 @@ def deployed(
         serve.start(
             proxy_location="HeadOnly",
             http_options={"host": host, "port": port},
-            logging_config=quiet,
+            logging_config=_QUIET,
         )
-        handle = serve.run(_application(resolved, limits, scale, loader, quiet), name=APP)
+        handle = serve.run(_application(resolved, limits, scale, engines), name=APP)
         try:
             yield
         finally:
@@ -144,11 +131,10 @@ def _application(
     resolved: Resolved,
     limits: Limits,
     scale: Scale,
-    loader: Callable[[], EngineLoader],
-    logging_config: LoggingConfig,
+    engines: Callable[[Resolved], SharedEngines],
 ) -> serve.Application:
     config = resolved.config.model_dump(mode="json")
-    engines = serve.deployment(
+    replica = serve.deployment(
         name=ENGINES,
         max_ongoing_requests=scale.speakers,
         autoscaling_config=AutoscalingConfig(
@@ -166,7 +152,7 @@ def _application(
         health_check_period_s=1.0,
         health_check_timeout_s=60.0,
         max_constructor_retry_count=2,
-        logging_config=logging_config,
+        logging_config=_QUIET,
     )(Replica)
     pages = serve.deployment(
         name=PAGES,
@@ -174,8 +160,7 @@ def _application(
         max_ongoing_requests=100_000,
         ray_actor_options={"num_cpus": 0, "runtime_env": {"env_vars": _ASK_AT_ONCE}},
         graceful_shutdown_timeout_s=STOP_S,
-        logging_config=logging_config,
+        logging_config=_QUIET,
     )(serve.ingress()(Pages))
-    return pages.bind(
-        engines.bind(config, versions(), scale.speakers, loader), config, limits, scale
-    )
+    bound = replica.bind(config, versions(), scale.speakers, engines)
+    return pages.bind(bound, config, limits, scale)

@@ -70,8 +70,8 @@ async def _captions(room: Room, target: str) -> AsyncIterator[tuple[float, str]]
     """Yield new text, a sentence or two lines, with the time by the clock when it was spoken."""
     form, line, spoken, begin = layout(language(target).spaced), "", 0.0, inf
     old = sum(1 for _ in room.messages())
-    async for event in room.follow():
-        message, old = json.loads(event.text), old - 1
+    async for _, event in room.follow():
+        message, old = json.loads(event), old - 1
         if message["type"] == "ready":
             begin = inf
         begin = min(begin, time.time() - message.get("audio_s", -inf))  # of the audio, by the clock

@@ -37,23 +37,20 @@ class RemoteCall:
 class RemoteStream:
     """A stream on a replica, with the calls of a ``Stream`` that a server makes.
 
-    Args:
-        targets: codes of the languages.
-        failed: called when the talk cannot go on.
-
     Attributes:
         targets: by code of the language, for clients that recognize speech themselves.
-        replica: its name, once the talk has one.
+        replica: its name, once the talk has one; then ``placed`` is set.
+        calls: the next calls for the replica; ``None`` when the talk is over.
     """
 
     def __init__(self, targets: Sequence[str], failed: Callable[[EngineError], None]) -> None:
         self.targets = {code: RemoteTarget(self, code) for code in targets}
         self.replica: str | None = None
+        self.placed = asyncio.Event()
+        self.calls: asyncio.Queue[RemoteCall | None] = asyncio.Queue()
         self._failed = failed
         self._loop = asyncio.get_running_loop()
-        self._calls: asyncio.Queue[RemoteCall | None] = asyncio.Queue()
         self._waiting: deque[Future[Any]] = deque()
-        self._placed = asyncio.Event()
         self._over = False
 
     def step(self, chunk: FloatArray) -> StreamStep:
@@ -72,10 +69,6 @@ class RemoteStream:
         self._loop.call_soon_threadsafe(self._send, call, result)
         return result.result()
 
-    async def next_call(self) -> RemoteCall | None:
-        """Return the next call for the replica; ``None`` when the talk is over."""
-        return await self._calls.get()
-
     async def listen(self, replies: AsyncIterator[Any]) -> None:
         """Receive the name of the replica, then the results of the calls, until they end."""
         error = EngineError("the replica of this talk has stopped")
@@ -83,7 +76,7 @@ class RemoteStream:
             async for reply in replies:
                 if self.replica is None:
                     self.replica = reply
-                    self._placed.set()
+                    self.placed.set()
                 else:
                     _settle(self._waiting.popleft(), reply)
         except asyncio.CancelledError:
@@ -98,21 +91,17 @@ class RemoteStream:
             while self._waiting:
                 _settle(self._waiting.popleft(), error)
 
-    async def placed(self) -> None:
-        """Wait until a replica has the talk."""
-        await self._placed.wait()
-
     def close(self) -> None:
         """Release the replica."""
         self._over = True
-        self._calls.put_nowait(None)
+        self.calls.put_nowait(None)
 
     def _send(self, call: RemoteCall, result: Future[Any]) -> None:
         if self._over:
             _settle(result, EngineError("the talk is over"))
         else:
             self._waiting.append(result)
-            self._calls.put_nowait(call)
+            self.calls.put_nowait(call)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from alignatt_agent.config.quiet import quieten
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.serve.access import LATER, RefusedError
-from alignatt_agent.serve.engines import EngineLoader, EnginePool, SharedEngines
+from alignatt_agent.serve.engines import EnginePool, Failed, SharedEngines
 from alignatt_agent.serve.remote import RemoteCall, RemoteStream
 from alignatt_agent.types import EngineError
 
@@ -61,28 +61,19 @@ class Scale:
 
 
 class Replica:
-    """The engines of one device, and their talks.
-
-    Args:
-        config: the configuration.
-        here: versions of the machine of the command.
-        speakers: talks at a time.
-        loader: makes the engines.
-    """
+    """The engines of one device, and so many talks at a time; ``here``: versions of the head."""
 
     def __init__(
         self,
         config: Mapping[str, Any],
         here: Mapping[str, str],
         speakers: int,
-        loader: Callable[[], EngineLoader],
+        engines: Callable[[Resolved], SharedEngines],
     ) -> None:
         quieten()
-        context = serve.get_replica_context()
-        check_versions(here, versions(), context.replica_id.unique_id)
-        self._name = context.replica_id.unique_id
-        self._loader = loader()
-        self._engines = SharedEngines(resolved_here(config), self._loader)
+        self._name = serve.get_replica_context().replica_id.unique_id
+        check_versions(here, versions(), self._name)
+        self._engines = engines(_resolved_here(config))
         with lowest_priority():
             self._engines.load()
         self._threads = ThreadPoolExecutor(speakers, "step")
@@ -103,14 +94,14 @@ class Replica:
                 try:
                     result = await loop.run_in_executor(self._threads, call.run, stream)
                 except Exception as error:
-                    if isinstance(error, EngineError) and not self._loader.alive():
+                    if isinstance(error, EngineError) and not self._engines.alive():
                         raise
                     result = error
                 yield result
 
     def check_health(self) -> None:
         """Raise if an engine died; Serve then replaces this replica."""
-        if not self._loader.alive():
+        if not self._engines.alive():
             raise EngineError("an engine died")
 
     def __del__(self) -> None:
@@ -125,25 +116,17 @@ class RemoteEngines(EnginePool):
         talks: under way, by key.
     """
 
-    def __init__(self, resolved: Resolved, handle: Any, scale: Scale) -> None:
-        super().__init__(resolved)
+    def __init__(self, config: Mapping[str, Any], handle: Any, scale: Scale) -> None:
+        super().__init__(_resolved_here(config))
         self.talks: dict[int, RemoteStream] = {}
         self._handle = handle.options(stream=True)
         self._scale = scale
         self._opened = self._running = 0
         self._lost_replicas: set[str] = set()
 
-    def healthy(self) -> bool:
-        """Whether any replica runs."""
-        return self.state == "ok"
-
     @contextlib.asynccontextmanager
     async def open_stream(
-        self,
-        source: Language,
-        targets: Sequence[Language],
-        context: str,
-        failed: Callable[[EngineError], None],
+        self, source: Language, targets: Sequence[Language], context: str, failed: Failed
     ) -> AsyncIterator[RemoteStream]:
         """Open a stream on a replica with a free place, or on one that starts in time."""
         codes = [target.code for target in targets]
@@ -153,7 +136,7 @@ class RemoteEngines(EnginePool):
         self.talks[key] = talk
         replies = self._handle.talk.remote(key, source.code, codes, context)
         listening = asyncio.ensure_future(talk.listen(replies))
-        placed = asyncio.ensure_future(talk.placed())
+        placed = asyncio.ensure_future(talk.placed.wait())
         try:
             await asyncio.wait(
                 {listening, placed}, timeout=PLACE_S, return_when=asyncio.FIRST_COMPLETED
@@ -194,9 +177,7 @@ class RemoteEngines(EnginePool):
             },
         }
 
-    def _lost(
-        self, talk: RemoteStream, error: EngineError, failed: Callable[[EngineError], None]
-    ) -> None:
+    def _lost(self, talk: RemoteStream, error: EngineError, failed: Failed) -> None:
         if talk.replica is not None and talk.replica not in self._lost_replicas:
             self._lost_replicas.add(talk.replica)
             self.restarts += 1
@@ -204,6 +185,6 @@ class RemoteEngines(EnginePool):
         failed(error)
 
 
-def resolved_here(config: Mapping[str, Any]) -> Resolved:
+def _resolved_here(config: Mapping[str, Any]) -> Resolved:
     """Find the configuration's checkpoints and head sets on this machine."""
     return resolve(AgentConfig.parse(dict(config), APP))

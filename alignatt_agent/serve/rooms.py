@@ -11,7 +11,6 @@ import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from alignatt_agent.serve.access import LATER, RefusedError
@@ -27,14 +26,6 @@ _NAME = re.compile(r"[\w-]{1,64}")
 
 Message = dict[str, Any]
 """A JSON message to clients; its kind is ``type``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """A message to viewers as JSON; ``id``, for ``Last-Event-ID``, is the talk and a number."""
-
-    id: str
-    text: str
 
 
 class Room:
@@ -121,8 +112,11 @@ class Room:
             if message["type"] in ("said", "gap"):
                 yield message | {"id": f"{self._talk}.{number}"}
 
-    async def follow(self, since: str = "") -> AsyncIterator[Event]:
-        """Yield the events after ``since``, as they come, until the room is closed."""
+    async def follow(self, since: str = "") -> AsyncIterator[tuple[str, str]]:
+        """Yield the events after ``since``, as they come, until the room is closed.
+
+        Each is the id for ``Last-Event-ID``, which is the talk and a number, and a message as JSON.
+        """
         talk, position = self._talk, self._position(since)
         while True:
             news = self._news
@@ -131,7 +125,7 @@ class Room:
             position = max(position, self._dropped)
             for text in self._texts[position - self._dropped :]:
                 position += 1
-                yield Event(f"{talk}.{position}", text)
+                yield f"{talk}.{position}", text
                 if talk != self._talk:
                     break
             else:

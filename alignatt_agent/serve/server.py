@@ -76,9 +76,7 @@ class FewPings(WebSocketsSansIOProtocol):
 class Server(uvicorn.Server):
     """uvicorn that translates the audio so far before it closes connections.
 
-    Args:
-        service: what all connections share.
-        ready: called when clients can connect.
+    ``ready`` is called when clients can connect.
     """
 
     def __init__(self, service: Service, ready: Callable[[], None] = lambda: None) -> None:

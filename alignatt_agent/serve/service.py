@@ -7,9 +7,12 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field
 
 from alignatt_agent.cascade.contexts import check_contexts
+from alignatt_agent.config.errors import Strict
 from alignatt_agent.config.languages import Language, LanguageError, language
 from alignatt_agent.serve import messages
 from alignatt_agent.serve.access import GOING, LATER, Limits, RefusedError, public
@@ -19,7 +22,7 @@ from alignatt_agent.serve.metrics import Metrics
 from alignatt_agent.serve.rooms import Message, Room, Rooms, check_name, nothing
 from alignatt_agent.serve.stream import SpeakerStream
 from alignatt_agent.serve.tail import after, resume
-from alignatt_agent.types import AlignAttError
+from alignatt_agent.types import SAMPLE_RATE, AlignAttError
 from alignatt_agent.types.audio import Resampler
 
 STOP_S = 10.0
@@ -32,31 +35,35 @@ LOWEST, HIGHEST = 8_000, 192_000
 """Sampling rates that clients may send, in Hz."""
 
 
-@dataclass(frozen=True, slots=True)
-class TalkRequest:
-    """What a speaker asks for.
+class TalkRequest(Strict):
+    """What a speaker asks for: our message ``start``, and what the other wires make of theirs.
 
     Attributes:
-        source: the spoken language, code or name; ``None`` for the configured one.
         targets: languages to translate into; the spoken one gives captions of the speech.
-        rate: sampling rate of the audio, in Hz.
-        live: take waiting audio in longer steps.
+        source: the spoken language, code or name; ``None`` for the configured one.
+        sample_rate: of the audio, in Hz.
+        detail: which messages the client gets.
         room: its name; ``None`` for an unguessable one.
         session: of a talk to resume.
         new: begin a new talk in the room of that one.
         kept_s: time of that talk from which on the client has its audio, and sends it again.
+        since: ``id`` of the last message of that talk that the client has.
+        live: take waiting audio in longer steps.
         context: names and terms of the talk; ``None`` for the configured ones.
     """
 
-    source: str | None
-    targets: Sequence[str]
-    rate: float
-    live: bool
+    type: Literal["start"] = "start"
+    targets: tuple[str, ...] = Field(max_length=16)
+    source: str | None = None
+    sample_rate: int | float = SAMPLE_RATE
+    detail: messages.Detail = "text"
     room: str | None = None
     session: str | None = None
     new: bool = False
-    kept_s: float | None = None
-    context: str | None = None
+    kept_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    since: str | None = None
+    live: bool = True
+    context: str | None = Field(default=None, max_length=20_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +82,6 @@ class OpenTalk:
 
 class Service:
     """What the connections of a server share.
-
-    Args:
-        engines: all speakers share them.
-        limits: who may connect, and how many.
 
     Attributes:
         rooms: with the text of each.
@@ -128,11 +131,7 @@ class Service:
     async def speech(
         self, request: TalkRequest, deliver: Callable[[list[Message]], Awaitable[None]]
     ) -> AsyncIterator[OpenTalk]:
-        """Open a stream for a speaker; it ends with the context.
-
-        Args:
-            request: of the speaker.
-            deliver: receives the messages to the speaker, after the viewers.
+        """Open a stream for a speaker, whom ``deliver`` tells; it ends with the context.
 
         Raises:
             RefusedError: the request cannot be granted; the message says why.
@@ -141,7 +140,7 @@ class Service:
         async with contextlib.AsyncExitStack() as opened:
             opened.enter_context(self.slot())
             source, targets = self.languages(request.source, request.targets)
-            resampler = Resampler(sampling_rate(request.rate))
+            resampler = Resampler(sampling_rate(request.sample_rate))
             context = await self.context(request.context, request.room or "")
             talk = await opened.enter_async_context(
                 self.engines.open_stream(source, targets, context, lambda error: stream.fail(error))
@@ -162,13 +161,12 @@ class Service:
             config = self.engines.resolved.config
             stream = SpeakerStream(
                 stream=talk,
+                engines=self.engines,
                 resampler=resampler,
                 chunk_ms=config.chunk_ms,
                 live=request.live,
                 offset_s=tail["start_s"],
                 deliver=everybody,
-                healthy=self.engines.healthy,
-                revive=self.engines.revive,
                 threads=self._threads,
             )
             policies = dict.fromkeys(config.policy_for(item.code).name for item in targets)

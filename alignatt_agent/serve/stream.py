@@ -6,8 +6,9 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from alignatt_agent.cascade.stream import Stream, StreamStep
 from alignatt_agent.serve import messages
 from alignatt_agent.serve.access import BROKEN, LATER, RefusedError
+from alignatt_agent.serve.engines import EnginePool
 from alignatt_agent.serve.remote import RemoteStream
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
@@ -37,45 +39,36 @@ ATTEMPTS = 3
 """Steps that may fail in a row before the stream is given up."""
 
 
+@dataclass(eq=False)
 class SpeakerStream:
-    """One speaker's audio on its way through the cascade; ``finished`` when all is translated.
+    """One speaker's audio on its way through the cascade.
 
-    Args:
+    Attributes:
         stream: recognizes and translates.
+        engines: behind the stream.
         resampler: makes the client's audio 16 kHz.
         chunk_ms: audio per step.
         live: take waiting audio in longer steps, so that a slow machine takes longer steps instead
             of falling behind; else every step takes exactly ``chunk_ms``.
         offset_s: seconds of the talk before this stream.
         deliver: receives the messages of each step.
-        healthy: whether the engines can serve requests.
-        revive: waits until dead engines work again; returns whether the stream can go on.
         threads: where steps run.
+        finished: whether all is translated.
     """
 
-    def __init__(
-        self,
-        stream: Stream | RemoteStream,
-        resampler: Resampler,
-        chunk_ms: int,
-        live: bool,
-        offset_s: float,
-        deliver: Callable[[list[Message]], Awaitable[None]],
-        healthy: Callable[[], bool],
-        revive: Callable[[], Awaitable[bool]],
-        threads: Executor,
-    ) -> None:
-        self._stream = stream
-        self._resampler = resampler
-        self._grid = chunk_ms * SAMPLE_RATE // 1000
-        self._live = live
-        self._offset_s = offset_s
-        self._deliver = deliver
-        self._healthy = healthy
-        self._revive = revive
+    stream: Stream | RemoteStream
+    engines: EnginePool
+    resampler: Resampler
+    chunk_ms: int
+    live: bool
+    offset_s: float
+    deliver: Callable[[list[Message]], Awaitable[None]]
+    threads: Executor
+
+    def __post_init__(self) -> None:
+        self._grid = self.chunk_ms * SAMPLE_RATE // 1000
         self._may_wait_s = MAX_WAITING_S
-        self._longest_s = CATCH_UP_S if offset_s else MAX_WAITING_S
-        self._threads = threads
+        self._longest_s = CATCH_UP_S if self.offset_s else MAX_WAITING_S
         self._queue: deque[FloatArray] = deque()
         self._waiting = 0  # samples in the queue
         self._heard = 0
@@ -89,14 +82,14 @@ class SpeakerStream:
     @property
     def audio_s(self) -> float:
         """Seconds of the talk so far."""
-        return self._offset_s + self._heard / SAMPLE_RATE
+        return self.offset_s + self._heard / SAMPLE_RATE
 
     async def feed(self, data: bytes) -> None:
         """Take audio of the client, and wait while too much of it waits; none after the end."""
         if len(data) % 2:
             expected = "audio has to be whole 16-bit samples"
             raise RefusedError("odd-bytes", f"{expected}, got {len(data)} bytes")
-        samples = self._resampler(np.frombuffer(data, "<i2"))
+        samples = self.resampler(np.frombuffer(data, "<i2"))
         self._put(samples[:0] if self._ended else samples)
         while self._waiting > self._may_wait_s * SAMPLE_RATE:
             self._taken.clear()
@@ -106,7 +99,7 @@ class SpeakerStream:
         """End the audio; the rest is translated to its end."""
         if not self._ended:
             self._ended = True
-            self._put(self._resampler.finish())
+            self._put(self.resampler.finish())
             self._arrived.set()
 
     def fail(self, error: Exception) -> None:
@@ -143,9 +136,9 @@ class SpeakerStream:
             if not self._waiting:
                 break
             chunk = self._take()
-            await self._attempt(partial(self._stream.step, chunk), chunk.size)
+            await self._attempt(partial(self.stream.step, chunk), chunk.size)
         for _ in range(ATTEMPTS):
-            if await self._attempt(self._stream.finish):
+            if await self._attempt(self.stream.finish):
                 self.finished = True
                 break
 
@@ -153,7 +146,7 @@ class SpeakerStream:
         """Return the audio of the next step."""
         audio = np.concatenate(self._queue)
         live_s = min(MAX_WAITING_S, max(self._longest_s, 2 * self._step_s))
-        longest = max(self._grid, round(live_s * SAMPLE_RATE)) if self._live else self._grid
+        longest = max(self._grid, round(live_s * SAMPLE_RATE)) if self.live else self._grid
         chunk, rest = audio[:longest], audio[longest:]
         self._queue.clear()
         if rest.size:
@@ -167,47 +160,41 @@ class SpeakerStream:
         begin = time.perf_counter()
         self._heard += samples
         step: StreamStep | None = None
-        failures: list[Exception] = []
+        failures: list[tuple[str | None, Exception]] = []  # with the target, if it is one
         try:
-            step = await self._loop.run_in_executor(self._threads, call)
-            failures += step.failures.values()
+            step = await self._loop.run_in_executor(self.threads, call)
+            failures += step.failures.items()
         except EngineError as error:
-            failures.append(error)
+            failures.append((None, error))
         except Exception as error:
             LOGGER.exception("a step failed")
             message = f"the step failed ({type(error).__name__}: {error})"
             raise RefusedError("internal", message, BROKEN) from error
         seconds = time.perf_counter() - begin
         self._busy_s, self._step_s = self._busy_s + seconds, seconds
-        gone = bool(failures) and not self._healthy()
-        alarm = [messages.interrupted()] if gone else []
-        found = [*self._messages(step, failures, gone), *alarm, self._status(seconds, step)]
-        await self._deliver(found)
+        gone = bool(failures) and not self.engines.healthy()
+        found = [] if step is None else messages.of_step(step, self.offset_s)
+        warnings = [messages.warning(error, target) for target, error in failures]
+        alarm = [messages.interrupted()] if gone else warnings
+        await self.deliver([*found, *alarm, self._status(seconds, step)])
         if gone:
-            await self._interrupt(failures[0])
+            await self._interrupt(failures[0][1])
             return False
         self._failures = 0 if step is not None and step.steps else self._failures + 1
         if failures:
-            LOGGER.warning("a step failed, it is tried again with the next audio: %s", failures[0])
+            (_, first), *_ = failures
+            LOGGER.warning("a step failed, it is tried again with the next audio: %s", first)
             if self._failures >= ATTEMPTS:
-                raise RefusedError("engine", f"{failures[0]}; the stream is given up", BROKEN)
+                raise RefusedError("engine", f"{first}; the stream is given up", BROKEN)
         return not failures
 
     async def _interrupt(self, error: Exception) -> None:
         """Wait for engines that are restarted; the stream and the audio meanwhile are kept."""
         LOGGER.warning("a stream waits for the engines: %s", error)
         self._may_wait_s, self._longest_s = MAX_KEPT_S, CATCH_UP_S
-        if not await self._revive():
+        if not await self.engines.revive():
             raise _gone(error)
         self._may_wait_s = MAX_WAITING_S
-
-    def _messages(
-        self, step: StreamStep | None, failures: Sequence[Exception], gone: bool
-    ) -> list[Message]:
-        if step is None:
-            return [] if gone else [messages.warning(failures[0])]
-        found = messages.of_step(step, self._offset_s)
-        return [message for message in found if not gone or message["type"] != "error"]
 
     def _status(self, seconds: float, step: StreamStep | None) -> Message:
         heard_s = self._heard / SAMPLE_RATE

@@ -49,11 +49,11 @@ def own_server(config: str) -> Iterator[tuple[int, Callable[[str], None]]]:
     from alignatt_agent.config.resolved import resolve
     from alignatt_agent.engine import pool
     from alignatt_agent.serve.access import Limits
-    from alignatt_agent.serve.engines import EngineLoader, SharedEngines
+    from alignatt_agent.serve.engines import SharedEngines
     from alignatt_agent.serve.server import Server, listen
     from alignatt_agent.serve.service import Service
 
-    engines = SharedEngines(resolve(load_config(config)), EngineLoader())
+    engines = SharedEngines(resolve(load_config(config)))
     engines.load()
     taken = listen("127.0.0.1", 0)
     server = Server(Service(engines, Limits()))

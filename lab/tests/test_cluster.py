@@ -64,11 +64,11 @@ class TestJoined:
         scale = Scale(2, 3, 2, {"num_cpus": 0.1, "num_gpus": 0}, shrink_s=1.0)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        with deployed(resolved, Limits(), scale, "127.0.0.1", port, live.FakeLoader):
+        with deployed(resolved, Limits(), scale, "127.0.0.1", port, live.FakePool):
             _speak(port, cluster)
         live.wait_until(lambda: not [t for t in clusters.workers(cluster).values() if "Serve" in t])
         with pytest.raises(ConnectionRefusedError):
-            clusters.answer(port, "/health")
+            live.get(port, "/health")
 
     def test_other_versions_are_named(self):
         with pytest.raises(ClusterError) as error:
@@ -111,12 +111,12 @@ def _speak(port, cluster):
         again = other.wait("ready")
         assert (again["resumed"], again["room"]) == (True, ready["room"])
         other.finish()
-        transcript = clusters.answer(port, f"/transcript?room={ready['room']}&target=de&format=txt")
-        assert transcript == (200, f"{begun} […] {other.text()}\n")
+        path = f"/transcript?room={ready['room']}&target=de&format=txt"
+        assert live.get(port, path)[::2] == (200, f"{begun} […] {other.text()}\n")
     for speaker in set(six) - set(told):
         assert speaker.finish().text() == live.german(WORDS)
         assert not speaker.of("error")
-    figures = clusters.answer(port, "/metrics")[1]
+    figures = live.get(port, "/metrics")[2]
     assert 'alignatt_refusals_total{reason="busy"} 1.0' in figures
     assert "alignatt_engine_restarts_total 1.0" in figures
     live.wait_until(lambda: clusters.replicas(port)["running"] == 2)  # and shrank again

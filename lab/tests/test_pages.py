@@ -11,14 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.serve.browser import PROGRAM, Tabs, chromium
+from tests.serve.browser import Tabs, chromium
 from tests.serve.live import Running, make_service, serving
 from tests.serve.pages import STAND_IN, until
 from tests.serve.shots import Photographer, photograph
-
-pytestmark = pytest.mark.skipif(
-    PROGRAM is None, reason="no Chromium here: sh requirements/install-chromium.sh"
-)
 
 MESSAGES_3_H = 9_000
 MOST_MS = 50

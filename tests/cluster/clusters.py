@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import shutil
-import sys
 import tempfile
 import threading
 import time
-from functools import partial
 from pathlib import Path
 
 import psutil
@@ -18,9 +15,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from alignatt_agent import cli
 from tests.fakes import agent as fakes
-from tests.fakes.models import before_calls
 from tests.serve import live
 
 
@@ -30,19 +25,6 @@ class SlowAgent(fakes.FakeAgent):
     def process_chunk(self, waveform):
         time.sleep(0.15)
         return super().process_chunk(waveform)
-
-
-class SlowLoader(live.FakeLoader):
-    """Fake engines whose transcripts take so many seconds longer."""
-
-    def __init__(self, seconds):
-        super().__init__()
-        self.seconds = seconds
-
-    def load(self, resolved):
-        engines = super().load(resolved)
-        before_calls(engines.asr, "transcribe", lambda: time.sleep(self.seconds))
-        return engines
 
 
 @contextlib.contextmanager
@@ -131,27 +113,15 @@ class Speaker(threading.Thread):
 
     def wait(self, kind, seconds=60):
         """Wait for a message of a kind; returns it."""
-        deadline = time.monotonic() + seconds
-        while not self.of(kind):
-            assert time.monotonic() < deadline, self.messages[-3:]
-            time.sleep(0.02)
+        live.wait_until(lambda: self.of(kind), seconds, pause_s=0.02)
         return self.of(kind)[0]
 
     def text(self):
         return live.text_of(message for _, message in self.messages)
 
 
-def answer(port, path):
-    """Return status and body."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=live.WAIT_S)
-    with contextlib.closing(connection):
-        connection.request("GET", path)
-        found = connection.getresponse()
-        return found.status, found.read().decode()
-
-
 def replicas(port):
-    return json.loads(answer(port, "/health")[1])["replicas"]
+    return json.loads(live.get(port, "/health")[2])["replicas"]
 
 
 def workers(cluster):
@@ -164,24 +134,3 @@ def workers(cluster):
             with contextlib.suppress(psutil.Error):
                 found[process.pid] = " ".join(process.cmdline()).strip()
     return found
-
-
-def main() -> None:
-    """``alignatt serve`` on fake engines: ``clusters.py FOLDER SECONDS [OPTION ...]``.
-
-    Each transcript takes so many seconds. The folder gets a configuration, and a recording of which
-    the engines hear every word.
-    """
-    from alignatt_agent.serve import on_ray
-    from tests.cluster import clusters  # workers import it by this name
-
-    folder, seconds, *options = sys.argv[1:]
-    config = fakes.write_config(Path(folder), chunk_ms=500)
-    fakes.write_talk(Path(folder) / "talk.wav", fakes.talk(240))
-    loader = partial(clusters.SlowLoader, float(seconds))
-    on_ray.deployed = partial(on_ray.deployed, loader=loader)
-    sys.exit(cli.run("serve", ["--config", str(config), "--ray-cpus", "0.1", *options]))
-
-
-if __name__ == "__main__":
-    main()

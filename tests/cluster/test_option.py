@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from alignatt_agent.cluster import connection
-from tests.cluster import clusters
 from tests.fakes import agent as fakes
 from tests.serve import live
 
@@ -23,7 +22,7 @@ from alignatt_agent import cli
 from alignatt_agent.serve import engines
 from lab.curves import __main__ as _
 from tests.serve import live
-engines.EngineLoader = live.FakeLoader
+engines.SharedEngines = live.FakePool
 name, *arguments = sys.argv[1:]
 sys.exit(cli.run(name, arguments))
 """
@@ -52,8 +51,10 @@ def test_a_server_without_the_option_does_not_import_ray(tmp_path):
             address = next((line for line in lines if line.startswith("http")), "")
             assert address, server.stderr.read()
             port = int(address.split("/")[2].rpartition(":")[2])
-            speaker = clusters.Speaker(port, live.TALK, pause=0.0).finish()
-            assert speaker.text() == live.german(live.WORDS)
+            with live.RemoteSocket(port) as socket:
+                live.start(socket)
+                live.send(socket, stop=True)
+                assert live.text_of(live.until(socket, "end")) == live.GERMAN
         finally:
             server.terminate()
         _, errors = server.communicate(timeout=live.WAIT_S)

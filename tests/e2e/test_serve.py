@@ -16,21 +16,8 @@ import webvtt
 from websockets.exceptions import ConnectionClosed
 
 from tests.e2e.test_http_route import wait_for_the_end_of
-from tests.serve import live
-from tests.serve.browser import PROGRAM, Tabs, chromium
-from tests.serve.pages import (
-    check_clean,
-    check_controls,
-    check_why,
-    check_width,
-    download,
-    open_page,
-    said,
-    text,
-    until,
-    wait_for_end,
-    wait_for_words,
-)
+from tests.serve import live, pages
+from tests.serve.browser import Tabs, chromium
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +64,7 @@ def watch(page, until_s: float) -> Counter[str]:
     """Compare what is shown with what was told, until so much was heard; returns the reasons."""
     reasons: Counter[str] = Counter()
     while page.evaluate(HEARD_S) < until_s:
-        reasons[check_why(page)] += 1
+        reasons[pages.check_why(page)] += 1
         page.wait_for_timeout(200)
     return reasons
 
@@ -89,30 +76,29 @@ def tabs(short_talk):
         yield Tabs(browser)
 
 
-@pytest.mark.skipif(PROGRAM is None, reason="no Chromium here: sh requirements/install-chromium.sh")
 def test_a_talk_on_the_page(server, tabs, short_talk, tmp_path):
     """Two viewers follow; half-way the connection is lost; Stop is pressed in mid-sentence."""
     _, address, _ = server
-    page = open_page(tabs, address)
+    page = pages.open_page(tabs, address)
     page.locator("[name=target][value=it]").check()
     url = f"{address}captions?room=talk&target=de&lines=all"
     viewers = [tabs.open(url) for _ in range(2)]
     page.locator("#start").click()
     for code in ("de", "it"):
-        until(page, f"document.querySelector('.said[lang={code}]')?.textContent.length > 20")
+        pages.until(page, f"document.querySelector('.said[lang={code}]')?.textContent.length > 20")
     early = page.evaluate(HEARD_S)
     assert early < short_talk.seconds / 2
     reasons = watch(page, short_talk.seconds / 2)
-    before = said(page)
+    before = pages.said(page)
     page.evaluate("sockets.at(-1).close()")
-    until(page, "told.filter(m => m.type === 'ready').length === 2")
+    pages.until(page, "told.filter(m => m.type === 'ready').length === 2")
     assert page.evaluate("told.findLast(m => m.type === 'ready').resumed")
-    until(page, "told.at(-1).type === 'status'")
+    pages.until(page, "told.at(-1).type === 'status'")
     reasons += watch(page, short_talk.seconds - 3)
     count = "told.filter(m => m.type === 'said' && m.target === 'de').length"
     words = page.evaluate(count)
     page.locator("#stop").click()
-    wait_for_end(page)
+    pages.wait_for_end(page)
     assert page.evaluate(count) > words
     closed = "told.findLast(m => m.type === 'heard' && m.closed.length).closed"
     last = page.evaluate(f"{closed}.at(-1).at(-1)")
@@ -120,28 +106,28 @@ def test_a_talk_on_the_page(server, tabs, short_talk, tmp_path):
     # The last word that was heard was said. Where Stop cut it, it may begin where it ends.
     assert page.evaluate(f"Math.max(...{ends})") >= last[2], last
     assert reasons["source-frontier"] > 3
-    whole = {code: said(page, code) for code in ("de", "it")}
+    whole = {code: pages.said(page, code) for code in ("de", "it")}
     assert whole["de"].startswith(before)
     for code, words in whole.items():
         query = f"transcript?room=talk&target={code}&format=txt"
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(address + query) as answer:
             assert answer.read().decode().split() == words.split()
-        cues = webvtt.from_srt(str(download(page, "srt", tmp_path, code)))
+        cues = webvtt.from_srt(str(pages.download(page, "srt", tmp_path, code)))
         assert " ".join(cue.text for cue in cues).split() == words.split()
     for viewer in viewers:
         lines = "document.getElementById('lines').textContent.trim()"
-        until(viewer, f"{lines}.length >= {len(whole['de'])}")
-        assert text(viewer.locator("#lines")) == whole["de"]
-    check_clean(tabs, address)
+        pages.until(viewer, f"{lines}.length >= {len(whole['de'])}")
+        assert pages.text(viewer.locator("#lines")) == whole["de"]
+    pages.check_clean(tabs, address)
     for width in (390, 1200):
-        check_width(page, width)
-        check_width(viewers[0], width)
-    check_controls(page)
+        pages.check_width(page, width)
+        pages.check_width(viewers[0], width)
+    pages.check_controls(page)
     page.reload()
-    wait_for_words(page, len(whole["de"].split()) - 1)
-    assert {code: said(page, code) for code in whole} == whole
-    check_clean(tabs, address)
+    pages.wait_for_words(page, len(whole["de"].split()) - 1)
+    assert {code: pages.said(page, code) for code in whole} == whole
+    pages.check_clean(tabs, address)
     assert len(whole["it"].split()) > 20
 
 

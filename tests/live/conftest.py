@@ -7,6 +7,7 @@ import signal
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from alignatt_agent import cli
@@ -48,6 +49,11 @@ def run(tmp_path, monkeypatch, capsys, engines):
         return status, printed.out, printed.err
 
     return call
+
+
+def levels(words):
+    """A talk as samples."""
+    return np.round(fakes.talk(words) * 32768).astype(np.int16)
 
 
 def standard_input(monkeypatch, data):

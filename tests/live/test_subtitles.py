@@ -11,23 +11,8 @@ import webvtt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.live.subtitles import (
-    GAP_S,
-    LINES,
-    LONGEST_S,
-    SHIFTS_S,
-    SHORTEST_S,
-    SPACED,
-    UNSPACED,
-    Cue,
-    Said,
-    said_cues,
-    spoken_cues,
-    srt,
-    too_fast,
-    vtt,
-    width,
-)
+from alignatt_agent.live import subtitles
+from alignatt_agent.live.subtitles import SPACED, UNSPACED, Cue, Said, said_cues, spoken_cues
 from alignatt_agent.types import SourceSpan
 
 MS = 1e-3
@@ -63,10 +48,10 @@ def talks(draw):
 def check(cues, form, gap_s=0.0):
     """Check what is true of cues on any clock."""
     for cue in cues:
-        assert 1 <= len(cue.lines) <= LINES
-        assert all(0 < width(line) <= form.columns for line in cue.lines)
+        assert 1 <= len(cue.lines) <= subtitles.LINES
+        assert all(0 < subtitles.width(line) <= form.columns for line in cue.lines)
         assert all(line == line.strip() for line in cue.lines)
-        assert cue.start < cue.end <= cue.start + LONGEST_S + MS
+        assert cue.start < cue.end <= cue.start + subtitles.LONGEST_S + MS
     assert all(b.start - a.end >= gap_s - 1e-9 for a, b in itertools.pairwise(cues))
 
 
@@ -75,11 +60,11 @@ def check(cues, form, gap_s=0.0):
 def test_cues_of_a_recording(talk):
     form, units = talk
     cues = spoken_cues(units, form)
-    check(cues, form, GAP_S - MS)
+    check(cues, form, subtitles.GAP_S - MS)
     # Everything is there, in order.
     shown = "".join("".join(line.split()) for cue in cues for line in cue.lines)
     assert shown == "".join(unit.text for unit in units)
-    assert all(cue.end - cue.start >= SHORTEST_S - MS for cue in cues)
+    assert all(cue.end - cue.start >= subtitles.SHORTEST_S - MS for cue in cues)
     assert cues[0].start <= units[0].spoken.start
 
 
@@ -145,7 +130,7 @@ def test_a_late_verb_joins_a_cue_that_can_be_read():
         "dass ich diese Gelände mit unseren Listen geschlossen habe.",
         "Wir können das.",
     ]
-    assert too_fast(cues, SPACED) == 0
+    assert subtitles.too_fast(cues, SPACED) == 0
     assert cues[0].start == pytest.approx(71.6 - 0.1, abs=0.5)
 
 
@@ -154,9 +139,7 @@ def test_no_cue_begins_far_from_its_words_or_inside_the_one_before(seed):
     random = np.random.default_rng(seed)
     lengths = random.integers(6, 16, 60)
     units, time = [], 0.0
-    for length in map(
-        int, lengths
-    ):  # sentences of twenty characters a second: faster than can be read
+    for length in lengths.tolist():  # twenty characters a second: faster than can be read
         for k in range(length):
             text = "x" * int(random.integers(2, 11)) + "." * (k == length - 1)
             spoken = SourceSpan(time, time + len(text) / 20)
@@ -166,7 +149,7 @@ def test_no_cue_begins_far_from_its_words_or_inside_the_one_before(seed):
     for cue in cues:
         own = [next(rest) for _ in " ".join(cue.lines).split()]
         off_s = cue.start - own[0].spoken.start
-        assert SHIFTS_S[0] - 1e-6 <= off_s <= SHIFTS_S[-1] + 1e-6
+        assert subtitles.SHIFTS_S[0] - 1e-6 <= off_s <= subtitles.SHIFTS_S[-1] + 1e-6
         assert sum(map(len, cue.lines)) <= 25 * (cue.end - cue.start) + 1e-6
         inner = [unit.text.endswith(".") for unit in own]
         assert not any(inner[:-1]) or inner[-1]
@@ -180,15 +163,15 @@ def test_a_cue_waits_where_one_delay_saves_two_fast_cues():
         for at, (length, size) in zip(begins, texts, strict=True)
     ]
     cues = spoken_cues(units, SPACED)
-    assert too_fast(cues, SPACED) == 0
+    assert subtitles.too_fast(cues, SPACED) == 0
     assert [cue.start for cue in cues] == pytest.approx([0.0, 2.5, 5.0, 6.9], abs=0.31)
 
 
 def test_cues_above_the_reading_speed_are_counted():
     slow, fast = Cue(0.0, 4.0, ("x" * 40, "x" * 20)), Cue(5.0, 6.0, ("x" * 18,))
-    assert too_fast([slow, fast], SPACED) == 1
-    assert too_fast([Cue(0.0, 1.0, ("字" * 9,))], UNSPACED) == 0
-    assert too_fast([Cue(0.0, 1.0, ("字" * 10,))], UNSPACED) == 1
+    assert subtitles.too_fast([slow, fast], SPACED) == 1
+    assert subtitles.too_fast([Cue(0.0, 1.0, ("字" * 9,))], UNSPACED) == 0
+    assert subtitles.too_fast([Cue(0.0, 1.0, ("字" * 10,))], UNSPACED) == 1
 
 
 def test_captions_roll_up():
@@ -197,7 +180,7 @@ def test_captions_roll_up():
     a, b, c, d, e = (unit.text for unit in units)
     whole = (a,), (f"{a} {b}",), (f"{a} {b}", c), (f"{a} {b}", f"{c} {d}"), (f"{c} {d}", e)
     assert tuple(cue.lines for cue in cues) == whole
-    assert (cues[-1].start, cues[-1].end) == (2.0, 2.0 + LONGEST_S)
+    assert (cues[-1].start, cues[-1].end) == (2.0, 2.0 + subtitles.LONGEST_S)
     assert all(a.end == b.start for a, b in itertools.pairwise(cues))
 
 
@@ -207,21 +190,17 @@ LINE = st.text("abxy&<>;ß字 {}\\N/-!|", min_size=1, max_size=20).map(
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(LINE, LINE), max_size=6))
+@given(st.lists(st.tuples(LINE, LINE), min_size=1, max_size=6))
 def test_files_there_and_back(texts):
     cues = [Cue(3600.0 * k + 0.0015, 3600.0 * k + 2.25, lines) for k, lines in enumerate(texts)]
-    found = webvtt.from_string(vtt(cues)) if cues else []
-    assert len(found) == len(cues)
-    for cue, back in zip(cues, found, strict=True):
+    found = webvtt.from_string(subtitles.vtt(cues))
+    blocks = subtitles.srt(cues).split("\n\n")
+    for number, (cue, back, block) in enumerate(zip(cues, found, blocks, strict=True), 1):
         assert tuple(unescape(back.raw_text).split("\n")) == cue.lines
         assert (back.start, back.end) == (clock(cue.start), clock(cue.end))
-    blocks = srt(cues).split("\n\n") if cues else []
-    assert len(blocks) == len(cues)
-    for number, (cue, block) in enumerate(zip(cues, blocks, strict=True), 1):
         times = f"{clock(cue.start)} --> {clock(cue.end)}".replace(".", ",")
         assert block.strip("\n").split("\n") == [str(number), times, *cue.lines]
-    if cues:
-        assert len(webvtt.from_buffer(io.StringIO(srt(cues)), format="srt")) == len(cues)
+    assert len(webvtt.from_buffer(io.StringIO(subtitles.srt(cues)), format="srt")) == len(cues)
 
 
 def clock(seconds):
@@ -231,12 +210,13 @@ def clock(seconds):
 
 def test_golden_files():
     cues = [Cue(0.5, 2.0, ("A & B", "<i> --> C")), Cue(3723.0004, 3724.9996, ("字。",))]
-    assert srt(cues) == (
+    assert subtitles.srt(cues) == (
         "1\n00:00:00,500 --> 00:00:02,000\nA & B\n<i> --> C\n\n"
         "2\n01:02:03,000 --> 01:02:05,000\n字。\n"
     )
-    assert vtt(cues) == (
+    assert subtitles.vtt(cues) == (
         "WEBVTT\n\n00:00:00.500 --> 00:00:02.000\nA &amp; B\n&lt;i&gt; --&gt; C\n\n"
         "01:02:03.000 --> 01:02:05.000\n字。\n"
     )
-    assert (srt(spoken_cues([], SPACED)), vtt(said_cues([], SPACED))) == ("", "WEBVTT\n")
+    assert subtitles.srt(spoken_cues([], SPACED)) == ""
+    assert subtitles.vtt(said_cues([], SPACED)) == "WEBVTT\n"

@@ -1,11 +1,7 @@
-"""Films the live page while a talk of the embedded dev set plays: ``film.py OUT.gif [ADDRESS]``.
-
-It starts ``alignatt serve --config micro-low`` itself, unless it is given the address of one.
-"""
+"""Films the live page while a talk of the embedded dev set plays: ``film.py OUT.gif``."""
 
 from __future__ import annotations
 
-import contextlib
 import io
 import sys
 import tempfile
@@ -13,6 +9,7 @@ import time
 import wave
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 
 from tests.serve.browser import Tabs, chromium
@@ -55,25 +52,14 @@ def film(address: str, recording: Path) -> list[Image.Image]:
 
 def main() -> None:
     """Film and write the file."""
-    out, *given = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        log = Path(folder) / "log"
-        address = given[0] if given else stack.enter_context(serving(log))[1]
+    (out,) = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "log") as (_, address):
         frames = film(address, cut(Path(folder)))
-    some = [frame.crop((0, 250, *SIZE)) for frame in frames[:: len(frames) // 6]]
-    strip = Image.new("RGB", (SIZE[0], sum(frame.height for frame in some)))
-    for number, frame in enumerate(some):
-        strip.paste(frame, (0, number * frame.height))
-    palette = strip.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE)
+    some = np.concatenate([np.asarray(frame)[250:] for frame in frames[:: len(frames) // 6]])
+    palette = Image.fromarray(some).quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE)
     shown = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    shown[0].save(
-        out,
-        save_all=True,
-        append_images=shown[1:],
-        duration=1000 * SECONDS // len(shown),
-        loop=0,
-        optimize=True,
-    )
+    times = {"duration": 1000 * SECONDS // len(shown), "loop": 0}
+    shown[0].save(out, save_all=True, append_images=shown[1:], optimize=True, **times)
     print(f"{out}: {len(shown)} frames, {Path(out).stat().st_size / 2**20:.2f} MB")
 
 

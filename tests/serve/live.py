@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import http.client
 import json
 import os
@@ -14,17 +15,18 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pytest
+from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 from websockets.sync.client import connect
 
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.serve.access import Limits
+from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.engines import SharedEngines
 from alignatt_agent.serve.server import Server, listen
 from alignatt_agent.serve.service import Service
@@ -35,33 +37,28 @@ from tests.fakes.models import before_calls
 WAIT_S = 30
 
 
-@dataclass
-class FakeLoader:
+class FakePool(SharedEngines):
     """Engines that can be killed."""
 
-    loads: int = 0
-    dead: bool = False
-    broken: bool = False
-    engines: fakes.FakeEngines | None = None
-    loading: threading.Event = field(default_factory=threading.Event)
-
-    def __post_init__(self):
+    def __init__(self, resolved):
+        super().__init__(resolved)
+        self.loads, self.dead, self.broken = 0, False, False
+        self.loading = threading.Event()
         self.loading.set()
 
-    def load(self, resolved):
+    def _start(self):
         self.loading.wait(WAIT_S)
         self.loads += 1
         if self.broken:
             raise EngineError("asr model fake: no memory")
-        self.engines, self.dead = fakes.FakeEngines(), False
-        return self.engines
+        self.dead = False
+        return fakes.FakeEngines()
 
     def alive(self):
         return not self.dead
 
     def kill(self):
-        self.dead = True
-        self.engines.translation.fail = True
+        self._engines.translation.fail = self.dead = True
 
 
 def resolved(folder, hold_back_ms=0):
@@ -70,11 +67,16 @@ def resolved(folder, hold_back_ms=0):
     return resolve(load_config(str(path)))
 
 
-def make_service(folder, loader=None, hold_back_ms=0, **limits):
+def make_service(folder, hold_back_ms=0, **limits):
     """Return a service on loaded fake engines; words are certain after so many milliseconds."""
-    engines = SharedEngines(resolved(folder, hold_back_ms), loader or FakeLoader())
+    engines = FakePool(resolved(folder, hold_back_ms))
     engines.load()
     return Service(engines, Limits(**limits))
+
+
+def client_of(folder, **options):
+    """Return a client for the application of such a service."""
+    return TestClient(create_app(make_service(folder, **options)))
 
 
 def pcm(samples):
@@ -90,17 +92,15 @@ def german(words):
 
 
 def text_of(messages, target="de"):
-    units = [
-        unit
-        for message in messages
-        if message["type"] == "said" and message["target"] == target
-        for unit, *_ in message["units"]
-    ]
-    return ("" if target == "zh" else " ").join(units)
+    said = [m["units"] for m in messages if m["type"] == "said" and m["target"] == target]
+    return ("" if target == "zh" else " ").join(unit for units in said for unit, *_ in units)
 
 
 WORDS = 14
 TALK = pcm(fakes.talk(WORDS))
+ENGLISH = " ".join(map(fakes.word, range(WORDS)))
+GERMAN = german(WORDS)
+CHINESE = "".join(fakes.translated(fakes.word(k), True) for k in range(WORDS))
 
 
 def start(socket, **changes):
@@ -132,21 +132,22 @@ def speak(client, data=TALK, path="/ws", **changes):
         return found + until(socket, "end")
 
 
+def ended(socket):
+    """Return the error at the end of a connection, the close code and its reason."""
+    error = until(socket, "error")[-1]
+    with pytest.raises(WebSocketDisconnect) as closed:
+        while True:
+            socket.receive_json()
+    return error, closed.value.code, closed.value.reason
+
+
 def refused(client, *messages, path="/ws", headers=None):
-    """Send messages; returns the error, the close code and its reason."""
+    """Send messages; returns how the connection ended."""
     with client.websocket_connect(path, headers=headers or {}) as socket:
         for message in messages:
-            if isinstance(message, bytes):
-                socket.send_bytes(message)
-            elif isinstance(message, str):
-                socket.send_text(message)
-            else:
-                socket.send_json(message)
-        error = until(socket, "error")[-1]
-        with pytest.raises(WebSocketDisconnect) as closed:
-            while True:
-                socket.receive_json()
-    return error, closed.value.code, closed.value.reason
+            ways = {bytes: socket.send_bytes, str: socket.send_text, dict: socket.send_json}
+            ways[type(message)](message)
+        return ended(socket)
 
 
 class Running:
@@ -158,30 +159,32 @@ class Running:
         self.port = self._socket.getsockname()[1]
         self.address = f"http://127.0.0.1:{self.port}/"
         self.server = Server(service)
-        self._thread = threading.Thread(
-            target=lambda: self.server.run(sockets=[self._socket]), daemon=True
-        )
+        run, given = self.server.run, ([self._socket],)
+        self._thread = threading.Thread(target=run, args=given, daemon=True)
 
     def __enter__(self):
         self._thread.start()
         wait_until(lambda: self.server.started)
         return self
 
-    def __exit__(self, *_):
-        self.stop()
+    def websocket_connect(self, path):
+        return RemoteSocket(self.port, path)
 
-    def stop(self):
+    def stop(self, *_):
         self.server.should_exit = True
         self._thread.join(WAIT_S)
         assert not self._thread.is_alive()
 
-    def get(self, path, **headers):
-        """Return status, headers and body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
-        with contextlib.closing(connection):
-            connection.request("GET", path, headers=headers)
-            answer = connection.getresponse()
-            return answer.status, dict(answer.getheaders()), answer.read().decode()
+    __exit__ = stop
+
+
+def get(port, path):
+    """Return status, headers and body."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_S)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read().decode()
 
 
 @contextlib.contextmanager
@@ -204,8 +207,8 @@ def serving(log):
 class RemoteSocket:
     """Speaks to a server on a port as the sockets of a ``TestClient`` do."""
 
-    def __init__(self, port, **options):
-        self._socket = connect(f"ws://127.0.0.1:{port}/ws", proxy=None, **options)
+    def __init__(self, port, path="/ws", **options):
+        self._socket = connect(f"ws://127.0.0.1:{port}{path}", proxy=None, **options)
 
     def __enter__(self):
         return self
@@ -263,8 +266,14 @@ def wait_until(condition, wait_s=WAIT_S, pause_s=0.005):
         time.sleep(pause_s)
 
 
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, WAIT_S))
+def asynchronous(test):
+    """Run a test that is a coroutine."""
+
+    @functools.wraps(test)
+    def run(*given, **named):
+        asyncio.run(asyncio.wait_for(test(*given, **named), WAIT_S))
+
+    return run
 
 
 def main() -> None:
@@ -273,8 +282,8 @@ def main() -> None:
     The folder gets a configuration, and a recording of which the engines hear every word.
     """
     folder = Path(sys.argv[1])
-    token = os.environ.get("ALIGNATT_TOKEN")
-    service, taken = make_service(folder, token=token), listen("127.0.0.1", 0)
+    service = make_service(folder, token=os.environ.get("ALIGNATT_TOKEN"))
+    taken = listen("127.0.0.1", 0)
     fakes.write_talk(folder / "talk.wav", fakes.talk(120))
     if slower := sys.argv[2:]:
         recognizer = service.engines.engines().asr

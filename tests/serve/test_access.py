@@ -14,36 +14,16 @@ from types import SimpleNamespace
 import pytest
 from cachetools import TTLCache
 from starlette.requests import HTTPConnection
-from starlette.testclient import TestClient
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 from websockets.sync.client import connect
 
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.serve import cli
-from alignatt_agent.serve.access import (
-    LOCAL_HOSTS,
-    MOST_GUESSES,
-    Limits,
-    RefusedError,
-    is_loopback,
-)
-from alignatt_agent.serve.app import create_app
+from alignatt_agent.serve.access import LOCAL_HOSTS, MOST_GUESSES, Limits, RefusedError, is_loopback
 from alignatt_agent.serve.cli import build_parser, read_limits
 from alignatt_agent.serve.server import MOST_OF_ADDRESS
-from tests.serve.live import (
-    WAIT_S,
-    WORDS,
-    RemoteSocket,
-    Viewer,
-    german,
-    make_service,
-    resolved,
-    send,
-    start,
-    text_of,
-    until,
-)
+from tests.serve import live
 
 LONG = "sixteen_or_more_"
 VIEWING = {"host": "h:1"}
@@ -125,22 +105,19 @@ def test_guesses_are_counted_slowed_and_logged(token, host, code, caplog):
     [
         ("asr model /home/me/models/asr-1: died", "asr model asr-1: died"),
         ("('/srv/a b/x.py', 3)", "('a b/x.py', 3)"),
-        (
-            "add --origin https://a.example/b/c or 1/2/3",
-            "add --origin https://a.example/b/c or 1/2/3",
-        ),
-        ("unknown ?token=/x", "unknown ?token=/x"),
+        ("add --origin https://a.example/b/c or 1/2/3", None),
+        ("unknown ?token=/x", None),
         ("x" * 9999, "x" * 1500),
     ],
 )
 def test_clients_get_no_paths(text, shown):
-    assert str(RefusedError("any", text)) == shown
+    assert str(RefusedError("any", text)) == (shown or text)
 
 
 def test_a_code_to_scan(tmp_path):
     segno = pytest.importorskip("segno")
-    service = make_service(tmp_path, token="s3", viewer_token="v", address="http://a.example")
-    with TestClient(create_app(service)) as client:
+    given = {"token": "s3", "viewer_token": "v", "address": "http://a.example"}
+    with live.client_of(tmp_path, **given) as client:
         assert client.get("/qr?room=talk").status_code == 401
         answer = client.get("/qr?room=talk&target=de&token=v")
     link = "http://a.example/captions?room=talk&target=de&token=v"
@@ -155,7 +132,7 @@ def test_links_and_their_code_in_the_terminal(tmp_path, capsys, monkeypatch, ter
     monkeypatch.setitem(sys.modules, "segno", segno)
     monkeypatch.setattr(os, "isatty", lambda number: terminal)
     limits = Limits(token="s3", viewer_token="v", address="https://a.example")
-    cli._announce(resolved(tmp_path), limits, "127.0.0.1", 80)
+    cli._announce(live.resolved(tmp_path), limits, "127.0.0.1", 80)
     first, link, *code = capsys.readouterr().out.splitlines()
     assert first.startswith("http://127.0.0.1:80/ translates en into de")
     assert link.endswith(" https://a.example/captions?room=talk&token=v")
@@ -210,50 +187,50 @@ def test_links_for_viewers_hold_their_token_alone(given, link):
 
 
 def test_five_megabytes_are_not_even_read(server):
-    with RemoteSocket(server.port) as socket:
-        start(socket)
+    with live.RemoteSocket(server.port) as socket:
+        live.start(socket)
         with pytest.raises(ConnectionClosed) as closed:
             socket.send_bytes(bytes(5 * 2**20))
-            until(socket, "end")
+            live.until(socket, "end")
         # The connection may break before the close frame is read: nobody waits for the rest.
         assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
-    with RemoteSocket(server.port) as socket:
-        assert start(socket)["type"] == "ready"
+    with live.RemoteSocket(server.port) as socket:
+        assert live.start(socket)["type"] == "ready"
 
 
 def test_a_flood_of_pings_ends_its_own_connection_alone(server):
-    with RemoteSocket(server.port, ping_interval=None) as speaker, contextlib.ExitStack() as stack:
-        start(speaker)
+    with live.RemoteSocket(server.port, ping_interval=None) as speaker:
+        live.start(speaker)
         for path in ("/ws", "/mt", "/v1/realtime/translations"):
-            flood = stack.enter_context(connect(f"ws://127.0.0.1:{server.port}{path}", proxy=None))
+            flood = connect(f"ws://127.0.0.1:{server.port}{path}", proxy=None)
             with contextlib.suppress(OSError):  # nobody reads all of it
                 flood.socket.sendall(Frame(Opcode.PING, b"").serialize(mask=True) * 100_000)
             with pytest.raises(ConnectionClosed) as closed:
                 while True:
-                    flood.recv(timeout=WAIT_S)
+                    flood.recv(timeout=live.WAIT_S)
             assert closed.value.rcvd is None or closed.value.rcvd.code == 1008
         begin = time.monotonic()
-        assert server.get("/health")[0] == 200
+        assert live.get(server.port, "/health")[0] == 200
         assert time.monotonic() - begin < 1
-        send(speaker, stop=True)
-        assert text_of(until(speaker, "end")) == german(WORDS)
+        live.send(speaker, stop=True)
+        assert live.text_of(live.until(speaker, "end")) == live.GERMAN
 
 
 def test_connections_without_a_request_are_closed(server, monkeypatch):
     def silent(count):
         return [socket.create_connection(("127.0.0.1", server.port), 5) for _ in range(count)]
 
-    viewer = Viewer(server.port)
+    viewer = live.Viewer(server.port)
     first = silent(MOST_OF_ADDRESS)
     time.sleep(0.3)
     slow, *_ = kept = silent(MOST_OF_ADDRESS)
     assert [one.recv(1) for one in first] == [b""] * MOST_OF_ADDRESS  # the older ones
-    with RemoteSocket(server.port) as speaker:
-        start(speaker)
+    with live.RemoteSocket(server.port) as speaker:
+        live.start(speaker)
         monkeypatch.setattr("alignatt_agent.serve.server.REQUEST_S", 0.1)
         slow.send(b"GET / HTTP/1.1\r\n")
         assert [one.recv(1) for one in kept] == [b""] * MOST_OF_ADDRESS
-        send(speaker, stop=True)
-        assert text_of(until(speaker, "end")) == german(WORDS)
+        live.send(speaker, stop=True)
+        assert live.text_of(live.until(speaker, "end")) == live.GERMAN
     assert not viewer.saw("end")
     assert viewer.is_alive()

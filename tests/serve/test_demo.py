@@ -6,7 +6,7 @@ import pytest
 
 from alignatt_agent.serve import demo
 from tests.fakes import agent as fakes
-from tests.serve.live import Running, german, make_service
+from tests.serve.live import Running, german, get, make_service
 
 
 def test_talks_are_spoken_into_a_room(tmp_path, monkeypatch):
@@ -15,11 +15,11 @@ def test_talks_are_spoken_into_a_room(tmp_path, monkeypatch):
     talks = {12: tmp_path / "first.wav", 6: tmp_path / "second.wav"}
     for words, path in talks.items():
         fakes.write_talk(path, fakes.talk(words))
-    shown = []
+    shown, path = [], "/transcript?room=demo&target=de&format=txt"
     for count in (1, 2):  # the second talk takes the place of the first
         with Running(make_service(tmp_path)) as server:
             demo._play(server.address, list(map(str, talks.values()))[:count])
-            shown.append(server.get("/transcript?room=demo&target=de&format=txt")[2].rstrip())
+            shown.append(get(server.port, path)[2].rstrip())
         demo._play(server.address, [str(talks[6])])  # nobody listens any more
     assert shown == [german(12), german(6)]
 

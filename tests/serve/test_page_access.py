@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.serve.browser import PROGRAM
-from tests.serve.pages import check_clean, said, until, wait_for_end, wait_for_words
-
-pytestmark = pytest.mark.skipif(
-    PROGRAM is None, reason="no Chromium here: sh requirements/install-chromium.sh"
+from tests.serve.pages import (
+    check_clean,
+    check_controls,
+    check_width,
+    said,
+    until,
+    wait_for_end,
+    wait_for_words,
 )
 
 CONTROLS = """[...document.querySelectorAll(
@@ -77,6 +80,9 @@ def reached(page):
 def test_everything_can_be_done_by_keyboard(page, page_server, tabs, recording):
     # Early: the browser may open a dialog of its own before it hears that somebody listens.
     page.on("filechooser", lambda asked: asked.set_files(recording))
+    for width in (390, 1200):
+        check_width(page, width)
+    check_controls(page)
     assert reached(page) == []
     press(page, "[name=target][value=zh]", "Space")
     press(page, "[name=input]:checked", "ArrowDown")

@@ -6,14 +6,8 @@ import itertools
 
 import pytest
 
-from tests.serve.browser import PROGRAM
-from tests.serve.live import RemoteSocket, Running, make_service, send, start
-from tests.serve.live import until as until_told
+from tests.serve.live import Running, make_service, speak
 from tests.serve.pages import STAND_IN, check_clean, text, until
-
-pytestmark = pytest.mark.skipif(
-    PROGRAM is None, reason="no Chromium here: sh requirements/install-chromium.sh"
-)
 
 LONG = " ".join(
     "Heute bauen wir eine Brücke aus Holz über den Fluss am alten Haus." for _ in range(40)
@@ -238,10 +232,7 @@ def test_viewers_read_everything_in_paragraphs_and_choose(opened):
 def test_seven_tabs_do_not_keep_the_first_from_working(tabs, page_server):
     url = f"{page_server.address}captions?room=talk&target=de&lines=all"
     pages = [tabs.open(url) for _ in range(7)]
-    with RemoteSocket(page_server.port) as socket:
-        start(socket, room="talk")
-        send(socket, stop=True)
-        until_told(socket, "end")
+    speak(page_server, room="talk")
     for tab in pages:
         tab.get_by_text("Wort13").first.wait_for()
     assert page_server.service.viewers == 1

@@ -9,14 +9,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from starlette.testclient import TestClient
 
 from alignatt_agent.config.errors import ConfigError
-from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.publish import destination
 from alignatt_agent.types import AlignAttError
 from tests.fakes import agent as fakes
-from tests.serve.live import WORDS, german, make_service, speak, wait_until
+from tests.serve.live import GERMAN, WORDS, client_of, german, speak, wait_until
 
 
 @pytest.fixture
@@ -48,7 +46,7 @@ def test_captions_are_posted_in_the_forms_of_both_platforms(tmp_path, platform, 
         f"talk:zh={address}/zoom?id=1&ns=SECRET&lang=zh-CN",
     )
     begin = datetime.now(UTC).replace(tzinfo=None)
-    with TestClient(create_app(make_service(tmp_path, publish=given))) as client:
+    with client_of(tmp_path, publish=given) as client:
         speak(client, room="talk", targets=["de", "zh"])
         wait_until(lambda: len(posts) == 2 * (WORDS // 6 + 1) + 2)
     for path, texts in (
@@ -93,7 +91,7 @@ def test_a_destination_has_a_room_a_language_and_an_address(text):
 def test_programs_poll_the_last_sentences(client):
     speak(client, room="talk", targets=["de", "zh"])
     found = client.get("/captions.json?room=talk&target=de")
-    text = german(WORDS)[len(german(6)) + 1 :]
+    text = GERMAN[len(german(6)) + 1 :]
     assert found.json() == {"room": "talk", "target": "de", "text": text}
     assert found.headers["cache-control"] == "no-store"
     last = "".join(fakes.translated(fakes.word(k), True) for k in range(6, WORDS))

@@ -8,26 +8,10 @@ import time
 
 import pytest
 from starlette.testclient import TestClient
-from starlette.websockets import WebSocketDisconnect
 
 from alignatt_agent.serve.access import MAX_MESSAGE, MOST_WAITING
-from alignatt_agent.serve.app import create_app
 from alignatt_agent.speech.prompt import ContextError
-from tests.serve.live import (
-    TALK,
-    WORDS,
-    Running,
-    Viewer,
-    german,
-    make_service,
-    refused,
-    send,
-    speak,
-    start,
-    text_of,
-    until,
-    wait_until,
-)
+from tests.serve import live
 
 OPENAI = "/v1/realtime/translations"
 INIT = {"type": "init", "protocol_version": 1, "source_lang": "en", "target_lang": "de"}
@@ -49,7 +33,7 @@ def ours(**changes):
 
 
 def theirs(**changes):
-    return [SIMULSTREAM | changes, TALK[:3200]]
+    return [SIMULSTREAM | changes, live.TALK[:3200]]
 
 
 def init(**changes):
@@ -59,7 +43,7 @@ def init(**changes):
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
     """One server for all: no refusal takes anything away from those after it."""
-    with TestClient(create_app(make_service(tmp_path_factory.mktemp("shared")))) as client:
+    with live.client_of(tmp_path_factory.mktemp("shared")) as client:
         yield client
 
 
@@ -118,7 +102,7 @@ def test_abuse_is_refused_with_a_reason_and_leaves_no_trace(
     shared, path, messages, code, monkeypatch
 ):
     monkeypatch.setattr("alignatt_agent.serve.service.check_contexts", no_commands)
-    answer, closed, reason = refused(shared, *messages, path=path)
+    answer, closed, reason = live.refused(shared, *messages, path=path)
     error = answer.get("error", answer)
     assert (error["code"], closed) == (code, 1009 if code == "message-size" else 1008)
     assert reason
@@ -128,7 +112,7 @@ def test_abuse_is_refused_with_a_reason_and_leaves_no_trace(
         assert error["final"]
     if messages == init(target_lang="fr"):
         assert error["supported"] == ["en-de", "en-zh"]
-    assert text_of(speak(shared)) == german(WORDS)  # its place is free again
+    assert live.text_of(live.speak(shared)) == live.GERMAN  # its place is free again
 
 
 @pytest.mark.parametrize(
@@ -143,62 +127,48 @@ def test_abuse_is_refused_with_a_reason_and_leaves_no_trace(
     ],
 )
 def test_strangers_are_told_so(tmp_path, path, headers, code):
-    service = make_service(tmp_path, token="right", viewer_token="viewer")
-    with TestClient(create_app(service)) as client:
-        error, closed, _ = refused(client, path=path, headers=headers)
+    with live.client_of(tmp_path, token="right", viewer_token="viewer") as client:
+        error, closed, _ = live.refused(client, path=path, headers=headers)
         assert (error["code"], closed) == (code, 1008)
-        assert text_of(speak(client, path="/ws?token=right")) == german(WORDS)
+        assert live.text_of(live.speak(client, path="/ws?token=right")) == live.GERMAN
         for query, status in (("", 401), ("token=viewer", 404), ("token=right", 404)):
             assert client.get(f"/transcript?room=x&{query}").status_code == status
         assert client.get("/health").json() == {"status": "ok", "token": True}
         assert client.get("/health?token=viewer").json()["max_speakers"] == 2
 
 
-@pytest.mark.parametrize(
-    ("query", "status", "code"),
-    [
+def test_transcripts_that_are_not_there(shared):
+    live.speak(shared, room="talk")
+    for query, status, code in (
         ("room=nobody&target=de", 404, "room"),
         ("room=talk&target=it", 404, "target"),
         ("room=talk&target=de&format=exe", 400, "format"),
-    ],
-)
-def test_transcripts_that_are_not_there(shared, query, status, code):
-    if "talk" in query and shared.get("/transcript?room=talk&target=de").status_code == 404:
-        speak(shared, room="talk")
-    answer = shared.get(f"/transcript?{query}")
-    assert (answer.status_code, answer.json()["error"]) == (status, code)
+    ):
+        answer = shared.get(f"/transcript?{query}")
+        assert (answer.status_code, answer.json()["error"]) == (status, code)
 
 
 def test_bad_input_loses_nothing_that_was_heard(shared):
     with shared.websocket_connect("/ws") as socket:
-        start(socket)
-        send(socket)
+        live.start(socket)
+        live.send(socket)
         socket.send_bytes(b"odd")
-        found = until(socket, "error")
-    assert text_of(found) == german(WORDS)
+        found = live.until(socket, "error")
+    assert live.text_of(found) == live.GERMAN
 
 
 def test_speakers_beyond_the_limit_are_told_at_once_and_idle_ones_go(tmp_path):
-    service = make_service(tmp_path, max_speakers=2, idle_s=0.4)
-    with TestClient(create_app(service)) as client:
+    with live.client_of(tmp_path, max_speakers=2, idle_s=0.4) as client:
         with client.websocket_connect("/ws") as one, client.websocket_connect("/ws") as two:
             for socket in (one, two):
-                assert start(socket)["type"] == "ready"
-            error, closed, _ = refused(client, ours())
+                assert live.start(socket)["type"] == "ready"
+            error, closed, _ = live.refused(client, ours())
             assert (error["code"], closed) == ("busy", 1013)
             for socket in (one, two):
-                assert until(socket, "error")[-1]["code"] == "idle"
+                assert live.until(socket, "error")[-1]["code"] == "idle"
         with client.websocket_connect("/ws") as silent:
-            assert until(silent, "error")[-1]["code"] == "idle"
-        assert text_of(speak(client)) == german(WORDS)
-
-
-def closed_with(socket):
-    """Return the code of the last error and of the close."""
-    error = until(socket, "error")[-1]
-    with pytest.raises(WebSocketDisconnect) as closed:
-        socket.receive_json()
-    return error["code"], closed.value.code
+            assert live.until(silent, "error")[-1]["code"] == "idle"
+        assert live.text_of(live.speak(client)) == live.GERMAN
 
 
 def test_connections_that_say_nothing_give_way(service, client):
@@ -207,33 +177,35 @@ def test_connections_that_say_nothing_give_way(service, client):
             stack.enter_context(client.websocket_connect(path))
             for path in ("/ws", *["/mt"] * (service.limits.max_speakers + MOST_WAITING - 1))
         )
-        start(speaker)
-        assert text_of(speak(client)) == german(WORDS)
-        assert closed_with(silent[0]) == ("idle", 1013)  # the one that was silent longest
-        send(speaker, stop=True)
-        assert text_of(until(speaker, "end")) == german(WORDS)
+        live.start(speaker)
+        assert live.text_of(live.speak(client)) == live.GERMAN
+        error, closed, _ = live.ended(silent[0])  # the one that was silent longest
+        assert (error["code"], closed) == ("idle", 1013)
+        live.send(speaker, stop=True)
+        assert live.text_of(live.until(speaker, "end")) == live.GERMAN
 
 
 @pytest.mark.parametrize(("path", "first"), [("/ws", ours()), ("/mt", INIT)])
 def test_a_speaker_who_says_nothing_gives_way(tmp_path, path, first):
-    service = make_service(tmp_path, max_speakers=1, silent_s=0.2)
-    with TestClient(create_app(service)) as client, client.websocket_connect(path) as silent:
+    served = live.client_of(tmp_path, max_speakers=1, silent_s=0.2)
+    with served as client, client.websocket_connect(path) as silent:
         silent.send_json(first)
         assert silent.receive_json()["type"] in ("ready", "init_ok")
-        assert refused(client, ours())[0]["code"] == "busy"
+        assert live.refused(client, ours())[0]["code"] == "busy"
         time.sleep(0.3)
-        assert refused(client, ours())[0]["code"] == "busy"
-        assert closed_with(silent) == ("idle", 1013)
-        assert text_of(speak(client)) == german(WORDS)
+        assert live.refused(client, ours())[0]["code"] == "busy"
+        error, closed, _ = live.ended(silent)
+        assert (error["code"], closed) == ("idle", 1013)
+        assert live.text_of(live.speak(client)) == live.GERMAN
         assert 'refusals_total{reason="busy"} 2.0' in client.get("/metrics").text
 
 
 def test_each_of_several_tokens_keeps_a_place(tmp_path):
-    app = create_app(make_service(tmp_path, token="one\ntwo"))
-    with TestClient(app) as client, client.websocket_connect("/ws?token=one") as first:
-        start(first)
-        assert refused(client, ours(), path="/ws?token=one")[0]["code"] == "busy"
-        assert text_of(speak(client, path="/ws?token=two")) == german(WORDS)
+    served = live.client_of(tmp_path, token="one\ntwo")
+    with served as client, client.websocket_connect("/ws?token=one") as first:
+        live.start(first)
+        assert live.refused(client, ours(), path="/ws?token=one")[0]["code"] == "busy"
+        assert live.text_of(live.speak(client, path="/ws?token=two")) == live.GERMAN
 
 
 @pytest.mark.parametrize("path", ["/", "/ws", "/mt", OPENAI])
@@ -245,15 +217,11 @@ def test_errors_that_nobody_foresaw(service, client, path, monkeypatch, caplog):
     monkeypatch.setattr(service, "health", fails)
     audio = {"type": "session.input_audio_buffer.append", "audio": ""}
     first = {"/": [{}, b""], "/ws": [ours()], "/mt": [INIT], OPENAI: [audio]}[path]
-    answer, closed, reason = refused(client, *first, path=path)
+    answer, closed, reason = live.refused(client, *first, path=path)
     error = answer.get("error", answer)
     expected = "the server failed (ValueError): its log says where"
-    assert (error["code"], error["message"], closed, reason) == (
-        "internal",
-        expected,
-        1011,
-        expected,
-    )
+    assert (error["code"], closed) == ("internal", 1011)
+    assert error["message"] == reason == expected
     client = TestClient(client.app, raise_server_exceptions=False)
     health = client.get("/health")
     assert (health.status_code, health.json()["message"]) == (500, expected)
@@ -261,19 +229,12 @@ def test_errors_that_nobody_foresaw(service, client, path, monkeypatch, caplog):
     assert not any("\n" in record.getMessage() or record.exc_info for record in caplog.records)
 
 
-def test_two_speakers_cannot_have_one_room(shared):
-    with shared.websocket_connect("/ws") as socket:
-        start(socket, room="taken")
-        error, closed, _ = refused(shared, ours(room="taken"))
-    assert (error["code"], closed) == ("room-taken", 1013)
-
-
 def test_viewers_beyond_the_limit_are_told(tmp_path):
-    with Running(make_service(tmp_path, max_viewers=1)) as server:
-        first = Viewer(server.port)
-        wait_until(lambda: server.service.viewers == 1)
-        status, headers, body = server.get("/events?room=talk")
+    with live.Running(live.make_service(tmp_path, max_viewers=1)) as server:
+        first = live.Viewer(server.port)
+        live.wait_until(lambda: server.service.viewers == 1)
+        status, headers, body = live.get(server.port, "/events?room=talk")
         assert (status, headers["retry-after"]) == (503, "10")
         assert "1 viewers are here: try again later" in body
         assert first.status == 200
-        assert server.get("/events?room=a%20b")[0] == 400
+        assert live.get(server.port, "/events?room=a%20b")[0] == 400

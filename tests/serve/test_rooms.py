@@ -4,92 +4,91 @@ from __future__ import annotations
 
 import asyncio
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from alignatt_agent.serve import rooms
-from alignatt_agent.serve.access import RefusedError
+from alignatt_agent.serve.access import LATER, RefusedError
 from alignatt_agent.serve.rooms import Room, Rooms
-from tests.serve.live import run
+from tests.serve.live import asynchronous
 
 
 def said(text):
     return {"type": "said", "target": "de", "audio_s": 1.0, "units": [[text, 0.0, 1.0]]}
 
 
-async def collected(room, since="", count=None):
-    found = []
-    async for event in room.follow(since):
-        found.append((event.id, json.loads(event.text)["units"][0][0]))
-        if len(found) == count:
-            break
-    return found
+@pytest.fixture
+def clock():
+    return SimpleNamespace(now=0.0)
+
+
+@pytest.fixture
+def kept(clock):
+    """Rooms that are kept for 10 s."""
+    return Rooms(keep_s=10, clock=lambda: clock.now)
+
+
+async def collected(room, since=""):
+    """Return ids and texts of all events, of a room that is closed."""
+    return [(key, json.loads(text)["units"][0][0]) async for key, text in room.follow(since)]
 
 
 @pytest.mark.parametrize("since", ["nonsense", "deadbeef.2", ".", "deadbeef.x", "1.99999999999"])
-def test_a_position_in_another_talk_begins_at_the_beginning(since):
-    async def scene():
-        room = Room("talk")
-        room.publish(said("a"))
-        room.close()
-        return [text for _, text in await collected(room, since)]
-
-    assert run(scene()) == ["a"]
+@asynchronous
+async def test_a_position_in_another_talk_begins_at_the_beginning(since):
+    room = Room("talk")
+    room.publish(said("a"))
+    room.close()
+    assert [text for _, text in await collected(room, since)] == ["a"]
 
 
-def test_viewers_who_stay_follow_into_the_next_talk():
-    async def scene():
-        room = Room("talk")
-        room.publish(said("old"))
-        seen = asyncio.create_task(collected(room))
-        await asyncio.sleep(0)
-        room.begin("secret")
-        room.publish(said("new"))
-        await asyncio.sleep(0)
-        room.close()
-        return [text for _, text in await seen]
-
-    assert run(scene()) == ["old", "new"]
+@asynchronous
+async def test_viewers_who_stay_follow_into_the_next_talk():
+    room = Room("talk")
+    room.publish(said("old"))
+    seen = asyncio.create_task(collected(room))
+    await asyncio.sleep(0)
+    room.begin("secret")
+    room.publish(said("new"))
+    await asyncio.sleep(0)
+    room.close()
+    assert [text for _, text in await seen] == ["old", "new"]
 
 
-def test_a_room_remembers_so_much(monkeypatch):
+@asynchronous
+async def test_a_room_remembers_so_much(monkeypatch):
     monkeypatch.setattr(rooms, "MAX_EVENTS", 20)
-
-    async def scene():
-        room = Room("talk")
-        for k in range(100):
-            room.publish(said(str(k)))
-        room.close()
-        return await collected(room)
-
-    found = run(scene())
+    room = Room("talk")
+    for k in range(100):
+        room.publish(said(str(k)))
+    room.close()
+    *_, (last, text) = found = await collected(room)
     assert 15 < len(found) <= 20
-    assert found[-1][1] == "99"
-    assert found[-1][0].endswith(".100")
+    assert text == "99"
+    assert last.endswith(".100")
 
 
 def test_rooms_have_one_speaker_who_can_come_back():
     found = Rooms(keep_s=600)
     room = found.take("talk", None)
-    with pytest.raises(RefusedError, match="somebody speaks in room 'talk'"):
-        found.take("talk", None)
-    with pytest.raises(RefusedError, match="somebody speaks"):
-        found.take(None, room.session)
     session = room.session
+    for given in (("talk", None), (None, session)):
+        with pytest.raises(RefusedError, match="somebody speaks in room 'talk'") as refused:
+            found.take(*given)
+        assert (refused.value.code, refused.value.close) == ("room-taken", LATER)
     room.publish(said("a"))
     found.free(room)
     with pytest.raises(RefusedError, match="has the talk of a page: .* wait 10 minutes"):
         found.take("talk", None)
     assert found.take(None, session) is room
-    with pytest.raises(RefusedError, match="this talk is over"):
-        found.take(None, "guess")
-    with pytest.raises(RefusedError, match="this talk is over"):
-        found.take(None, "")
+    for guess in ("guess", ""):
+        with pytest.raises(RefusedError, match="this talk is over"):
+            found.take(None, guess)
 
 
-def test_nobody_guesses_a_room_without_a_name():
-    found = Rooms(keep_s=10)
-    one, other = found.take(None, None), found.take(None, None)
+def test_nobody_guesses_a_room_without_a_name(kept):
+    one, other = kept.take(None, None), kept.take(None, None)
     assert one.name != other.name
     assert len(one.name) >= 16
 
@@ -100,50 +99,39 @@ def test_names_of_rooms(name):
         rooms.check_name(name)
 
 
-def test_a_room_is_forgotten_a_while_after_the_last_one_left():
-    now = [0.0]
-    found = Rooms(keep_s=10, clock=lambda: now[0])
-    room = found.take("talk", None)
+def test_a_room_is_forgotten_a_while_after_the_last_one_left(kept, clock):
+    def is_there(at):
+        clock.now = at
+        kept.sweep()
+        return kept.find("talk") is room
+
+    room = kept.take("talk", None)
     room.publish(said("a"))
-    now[0] = 100.0
-    found.sweep()
-    assert found.find("talk") is room
-    found.free(room)
-    viewed = found.enter("talk")
+    assert is_there(at=100.0)
+    kept.free(room)
+    viewed = kept.enter("talk")
     viewed.viewers += 1
-    now[0] = 200.0
-    found.sweep()
-    assert found.find("talk") is room
+    assert is_there(at=200.0)
     viewed.viewers -= 1
-    found.leave(room)
-    now[0] = 209.0
-    found.sweep()
-    assert found.find("talk") is room
-    now[0] = 210.0
-    found.sweep()
-    assert found.find("talk") is None
+    kept.leave(room)
+    assert is_there(at=209.0)
+    assert not is_there(at=210.0)
 
 
-def test_a_talk_is_held_for_its_page_though_viewers_stay():
-    now = [0.0]
-    found = Rooms(keep_s=10, clock=lambda: now[0])
-    room = found.take("talk", None)
+def test_a_talk_is_held_for_its_page_though_viewers_stay(kept, clock):
+    room = kept.take("talk", None)
     room.publish(said("a"))
-    found.enter("talk").viewers += 1
-    found.free(room)
-    for now[0] in (0.0, 9.9):
+    kept.enter("talk").viewers += 1
+    kept.free(room)
+    for clock.now in (0.0, 9.9):
         with pytest.raises(RefusedError, match="room 'talk' has the talk of a page"):
-            found.take("talk", None)
-    now[0] = 10.0
-    assert found.take("talk", None) is room
+            kept.take("talk", None)
+    clock.now = 10.0
+    assert kept.take("talk", None) is room
     assert list(room.messages()) == []
 
 
-def test_a_room_in_which_nothing_was_said_is_forgotten_at_once():
-    found = Rooms(keep_s=10)
+def test_a_room_in_which_nothing_was_said_is_forgotten_at_once(kept):
     for number in range(3):
-        room = found.enter(f"guess-{number}")
-        room.viewers += 1
-        room.viewers -= 1
-        found.leave(room)
-    assert list(found) == []
+        kept.leave(kept.enter(f"guess-{number}"))
+    assert list(kept) == []

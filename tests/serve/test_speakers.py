@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from starlette.testclient import TestClient
 
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.resolved import resolve
-from alignatt_agent.serve.app import create_app
-from alignatt_agent.serve.engines import EngineLoader
+from alignatt_agent.serve.engines import SharedEngines
 from tests.fakes import agent as fakes
-from tests.serve.live import WORDS, german, make_service, pcm, speak, text_of
+from tests.serve import live
 
 
 def test_a_talk_is_translated_as_it_is_heard(client):
-    found = speak(client, targets=["de", "zh"], detail="why", live=False)
+    found = live.speak(client, targets=["de", "zh"], detail="why", live=False)
     ready, *_, end = found
     assert ready["type"] == "ready"
     assert (ready["protocol"], ready["source"], ready["targets"]) == (1, "en", ["de", "zh"])
     assert ready["languages"][1] == {"code": "zh", "name": "Chinese", "spaced": False, "rtl": False}
-    assert text_of(found) == german(WORDS)
-    chinese = [fakes.translated(fakes.word(k), True) for k in range(WORDS)]
-    assert text_of(found, "zh") == "".join(chinese)
-    assert end == {"type": "end", "audio_s": WORDS / 2}
+    assert live.text_of(found) == live.GERMAN
+    assert live.text_of(found, "zh") == live.CHINESE
+    assert end == {"type": "end", "audio_s": live.WORDS / 2}
     steps = [message["audio_s"] for message in found if message["type"] == "status"]
     assert steps[:3] == [0.85, 1.7, 2.55]  # a file keeps its grid
-    early = [m for m in found if m["type"] == "said" and m["audio_s"] < WORDS / 2]
+    early = [m for m in found if m["type"] == "said" and m["audio_s"] < live.WORDS / 2]
     assert len(early) > 6
     for message in early:
         for _, begin, finish in message["units"]:
@@ -35,20 +32,23 @@ def test_a_talk_is_translated_as_it_is_heard(client):
 
 def test_the_configured_recogniser_is_started(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(
-        "alignatt_agent.cascade.loading.load_engines", lambda *given: asked.append(given)
-    )
+
+    def load(*given):
+        asked.append(given)
+        return fakes.FakeEngines()
+
+    monkeypatch.setattr("alignatt_agent.cascade.loading.load_engines", load)
     monkeypatch.setattr("alignatt_agent.serve.engines.check_requests", lambda resolved: None)
     path = fakes.write_config(tmp_path, speech={"recognizer": "whisper"})
-    EngineLoader().load(resolve(load_config(str(path)), ["de"]))
+    SharedEngines(resolve(load_config(str(path)), ["de"])).load()
     ((_, heads, recognizer),) = asked
     assert heads
     assert recognizer == "whisper"
 
 
 def test_the_page_can_tell_why_it_waits(tmp_path):
-    with TestClient(create_app(make_service(tmp_path, hold_back_ms=600))) as client:
-        found = speak(client, detail="why", live=False)
+    with live.client_of(tmp_path, hold_back_ms=600) as client:
+        found = live.speak(client, detail="why", live=False)
     heard = [message for message in found if message["type"] == "heard"]
     first = next(message for message in heard if message["words"])
     assert first["words"][0] == ["word0", 0.0, 0.5, "new"]
@@ -66,28 +66,24 @@ def test_the_page_can_tell_why_it_waits(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("detail", "kinds"),
-    [
-        ("text", {"ready", "said", "status", "end"}),
-        ("words", {"ready", "said", "status", "end", "heard"}),
-        ("why", {"ready", "said", "status", "end", "heard", "draft"}),
-    ],
+    ("detail", "more"), [("text", set()), ("words", {"heard"}), ("why", {"heard", "draft"})]
 )
-def test_each_client_gets_the_detail_that_it_asks_for(client, detail, kinds):
-    assert {message["type"] for message in speak(client, detail=detail)} == kinds
+def test_each_client_gets_the_detail_that_it_asks_for(client, detail, more):
+    kinds = {message["type"] for message in live.speak(client, detail=detail)}
+    assert kinds == {"ready", "said", "status", "end"} | more
 
 
 def test_captions_of_the_speech_itself(client):
-    found = speak(client, targets=["English", "German"])
-    assert text_of(found, "en") == " ".join(map(fakes.word, range(WORDS)))
-    assert text_of(found) == german(WORDS)
+    found = live.speak(client, targets=["English", "German"])
+    assert live.text_of(found, "en") == live.ENGLISH
+    assert live.text_of(found) == live.GERMAN
 
 
 def test_any_sampling_rate_will_do(client):
-    found = speak(client, pcm(np.repeat(fakes.talk(WORDS), 3)), sample_rate=48_000)
-    assert text_of(found) == german(WORDS)
-    assert abs(found[-1]["audio_s"] - WORDS / 2) < 0.01
+    found = live.speak(client, live.pcm(np.repeat(fakes.talk(live.WORDS), 3)), sample_rate=48_000)
+    assert live.text_of(found) == live.GERMAN
+    assert abs(found[-1]["audio_s"] - live.WORDS / 2) < 0.01
 
 
 def test_stop_without_audio(client):
-    assert [message["type"] for message in speak(client, b"")] == ["ready", "status", "end"]
+    assert [message["type"] for message in live.speak(client, b"")] == ["ready", "status", "end"]

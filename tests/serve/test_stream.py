@@ -18,7 +18,7 @@ from alignatt_agent.serve.service import sampling_rate
 from alignatt_agent.serve.stream import MAX_WAITING_S, SpeakerStream
 from alignatt_agent.types import SAMPLE_RATE, EngineError, SourceView, SpeechUpdate
 from alignatt_agent.types.audio import Resampler
-from tests.serve.live import run
+from tests.serve.live import asynchronous
 
 
 def noise(rate, seconds=1.0, seed=0):
@@ -64,8 +64,8 @@ def test_sampling_rates_that_no_speech_comes_in(rate):
 class FakeStream:
     """Notes the length of each step; waits for a permission before it returns."""
 
-    def __init__(self):
-        self.sizes, self.finished, self.errors, self.heard = [], 0, [], 0
+    def __init__(self, errors):
+        self.sizes, self.finished, self._errors = [], 0, list(errors)
         self.permission, self.entered = threading.Semaphore(0), threading.Event()
 
     def step(self, chunk):
@@ -79,30 +79,28 @@ class FakeStream:
         return self._answer()
 
     def _answer(self):
-        if self.errors and (error := self.errors.pop(0)):
+        if self._errors and (error := self._errors.pop(0)):
             raise error
-        self.heard = sum(self.sizes)
         update = SpeechUpdate((), SourceView((), 0))
-        return StreamStep(self.heard / SAMPLE_RATE, update, {}, {})
+        return StreamStep(sum(self.sizes) / SAMPLE_RATE, update, {}, {})
 
 
 class Scene:
-    """A stream on a fake stream: 100 ms steps of 1600 samples."""
+    """A stream on a fake stream: 100 ms steps of 1600 samples; it is its engines, too."""
 
-    def __init__(self, live, healthy=True, permitted=0, revives=False, offset_s=0.0):
-        self.revives = revives
-        self.inner, self.told, self.statuses, self.healthy = FakeStream(), [], [], healthy
+    def __init__(self, live, healthy=True, permitted=0, revives=False, offset_s=0.0, errors=()):
+        self._healthy, self._revives = healthy, revives
+        self.inner, self.told, self.statuses = FakeStream(errors), [], []
         for _ in range(permitted):
             self.inner.permission.release()
         self.stream = SpeakerStream(
             stream=self.inner,
+            engines=self,
             resampler=Resampler(SAMPLE_RATE),
             chunk_ms=100,
             live=live,
             offset_s=offset_s,
             deliver=self.deliver,
-            healthy=lambda: self.healthy,
-            revive=self.revive,
             threads=ThreadPoolExecutor(1),
         )
         self.running = asyncio.create_task(self.stream.run())
@@ -111,13 +109,25 @@ class Scene:
         self.told += found
         self.statuses += [message for message in found if message["type"] == "status"]
 
+    def healthy(self):
+        return self._healthy
+
     async def revive(self):
         await asyncio.sleep(0.01)
-        self.healthy = self.revives
-        return self.revives
+        self._healthy = self._revives
+        return self._revives
 
     async def busy(self):
         await asyncio.to_thread(self.inner.entered.wait, 10)
+
+    async def end(self):
+        """End the audio; returns the steps, in samples."""
+        self.stream.end()
+        await self.running
+        return self.inner.sizes
+
+    def errors(self):
+        return [message for message in self.told if message["type"] == "error"]
 
 
 def audio(samples):
@@ -148,118 +158,85 @@ async def lags(live, minutes, step_s=0.15):
     return found
 
 
-def test_steps_that_take_longer_than_their_audio_do_not_add_up():
+@asynchronous
+async def test_steps_that_take_longer_than_their_audio_do_not_add_up():
     """Four minutes at 1.5 times the real time for each step of 100 ms."""
-    live = run(lags(live=True, minutes=4))
-    assert max(live) <= 0.15 + 0.15 + 0.1 + 1e-6
-    grid = run(lags(live=False, minutes=0.2))
-    assert grid[-1] > 3.0
+    assert max(await lags(live=True, minutes=4)) <= 0.15 + 0.15 + 0.1 + 1e-6
+    assert (await lags(live=False, minutes=0.2))[-1] > 3.0
 
 
 @pytest.mark.parametrize(("resumed_s", "steps"), [(0.0, [4]), (30.0, [1, 1, 1, 1])])
-def test_what_waits_when_a_talk_is_resumed_comes_in_short_steps(resumed_s, steps):
-    async def scene():
-        it = Scene(live=True, permitted=99, offset_s=resumed_s)
-        await it.stream.feed(audio(4 * SAMPLE_RATE))
-        it.stream.end()
-        await it.running
-        return it.inner.sizes
-
-    assert run(scene()) == [SAMPLE_RATE * seconds for seconds in steps]
+@asynchronous
+async def test_what_waits_when_a_talk_is_resumed_comes_in_short_steps(resumed_s, steps):
+    it = Scene(live=True, permitted=99, offset_s=resumed_s)
+    await it.stream.feed(audio(4 * SAMPLE_RATE))
+    assert await it.end() == [SAMPLE_RATE * seconds for seconds in steps]
 
 
-def test_a_client_that_sends_too_fast_is_not_read():
-    async def scene():
-        it = Scene(live=True)
-        second = audio(SAMPLE_RATE)
+@asynchronous
+async def test_a_client_that_sends_too_fast_is_not_read():
+    it = Scene(live=True)
+    second = audio(SAMPLE_RATE)
+    await it.stream.feed(second)
+    await it.busy()
+    for _ in range(int(MAX_WAITING_S)):
         await it.stream.feed(second)
-        await it.busy()
-        for _ in range(int(MAX_WAITING_S)):
-            await it.stream.feed(second)
-        more = asyncio.create_task(it.stream.feed(second))
-        await asyncio.sleep(0.05)
-        assert not more.done()
-        it.inner.permission.release(20)
-        await more
-        it.stream.end()
-        await it.running
-        return it
-
-    it = run(scene())
-    assert sum(it.inner.sizes) == 7 * SAMPLE_RATE
-    assert max(it.inner.sizes) <= MAX_WAITING_S * SAMPLE_RATE
+    more = asyncio.create_task(it.stream.feed(second))
+    await asyncio.sleep(0.05)
+    assert not more.done()
+    it.inner.permission.release(20)
+    await more
+    sizes = await it.end()
+    assert sum(sizes) == 7 * SAMPLE_RATE
+    assert max(sizes) <= MAX_WAITING_S * SAMPLE_RATE
 
 
-def test_a_step_that_fails_is_told_and_the_stream_goes_on():
-    async def scene():
-        it = Scene(live=True, permitted=9)
-        it.inner.errors = [None, EngineError("no memory"), None]
-        for _ in range(3):
-            await it.stream.feed(audio(1600))
-            while len(it.statuses) < len(it.inner.sizes) or not it.inner.sizes:
-                await asyncio.sleep(0.001)
-        it.stream.end()
-        await it.running
-        return it
-
-    told = [message for message in run(scene()).told if message["type"] == "error"]
-    assert [(error["message"], error["final"]) for error in told] == [
-        ("no memory; it is tried again", False)
-    ]
+@asynchronous
+async def test_a_step_that_fails_is_told_and_the_stream_goes_on():
+    it = Scene(live=True, permitted=9, errors=[None, EngineError("no memory"), None])
+    for _ in range(3):
+        await it.stream.feed(audio(1600))
+        while len(it.statuses) < len(it.inner.sizes) or not it.inner.sizes:
+            await asyncio.sleep(0.001)
+    await it.end()
+    told = [(error["message"], error["final"]) for error in it.errors()]
+    assert told == [("no memory; it is tried again", False)]
 
 
 @pytest.mark.parametrize(
     ("healthy", "failing", "match"), [(True, 3, "given up"), (False, 1, "being started again")]
 )
-def test_a_stream_on_engines_that_do_not_work_ends(healthy, failing, match):
-    async def scene():
-        it = Scene(live=False, healthy=healthy, permitted=9)
-        it.inner.errors = [EngineError("no memory")] * failing
-        await it.stream.feed(audio(8000))
-        with pytest.raises(RefusedError, match=match):
-            await it.running
-        return it.inner
-
-    assert len(run(scene()).sizes) == failing
-
-
-def test_a_stream_waits_for_engines_that_are_restarted_and_keeps_all_audio():
-    async def scene():
-        it = Scene(live=False, healthy=False, permitted=99, revives=True)
-        it.inner.errors = [EngineError("killed")]
-        await it.stream.feed(audio(1600))
-        await it.busy()
-        await it.stream.feed(audio(int(MAX_WAITING_S) * SAMPLE_RATE + 8000))
-        it.stream.end()
+@asynchronous
+async def test_a_stream_on_engines_that_do_not_work_ends(healthy, failing, match):
+    errors = [EngineError("no memory")] * failing
+    it = Scene(live=False, healthy=healthy, permitted=9, errors=errors)
+    await it.stream.feed(audio(8000))
+    with pytest.raises(RefusedError, match=match):
         await it.running
-        return it
-
-    it = run(scene())
-    assert sum(it.inner.sizes) == 1600 + MAX_WAITING_S * SAMPLE_RATE + 8000
-    told = [message for message in it.told if message["type"] == "error"]
-    assert [(error["code"], error["final"]) for error in told] == [("engine", False)]
+    assert len(it.inner.sizes) == failing
 
 
-def test_what_was_said_during_an_outage_comes_in_short_steps():
-    async def scene():
-        it = Scene(live=True, healthy=False, permitted=99, revives=True)
-        it.inner.errors = [EngineError("killed")]
-        await it.stream.feed(audio(1600))
-        await it.busy()
-        await it.stream.feed(audio(3 * SAMPLE_RATE))
-        it.stream.end()
-        await it.running
-        return it.inner.sizes
+@pytest.mark.parametrize(
+    ("live", "seconds", "longest"), [(False, MAX_WAITING_S + 0.5, 0.1), (True, 3, 1)]
+)
+@asynchronous
+async def test_a_stream_waits_for_engines_that_are_restarted_and_keeps_all_audio(
+    live, seconds, longest
+):
+    """What was said meanwhile comes in short steps."""
+    killed = [EngineError("killed")]
+    it = Scene(live, healthy=False, permitted=99, revives=True, errors=killed)
+    await it.stream.feed(audio(1600))
+    await it.busy()
+    await it.stream.feed(audio(int(seconds * SAMPLE_RATE)))
+    _, *sizes = await it.end()
+    assert sum(sizes) == seconds * SAMPLE_RATE
+    assert sizes[-3:] == 3 * [longest * SAMPLE_RATE]
+    assert [(error["code"], error["final"]) for error in it.errors()] == [("engine", False)]
 
-    assert run(scene())[-3:] == 3 * [SAMPLE_RATE]
 
-
-def test_the_end_is_tried_again():
-    async def scene():
-        it = Scene(live=False)
-        it.inner.errors = [EngineError("no memory"), None]
-        it.stream.end()
-        await it.running
-        return it.inner.finished
-
-    assert run(scene()) == 2
+@asynchronous
+async def test_the_end_is_tried_again():
+    it = Scene(live=False, errors=[EngineError("no memory"), None])
+    await it.end()
+    assert it.inner.finished == 2

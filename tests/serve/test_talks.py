@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
+from math import inf
 
 import pytest
 from starlette.testclient import TestClient
@@ -15,31 +17,11 @@ from alignatt_agent.serve.rooms import nothing
 from alignatt_agent.serve.tail import after
 from alignatt_agent.translation.captions import Captions
 from alignatt_agent.types import Word
-from tests.fakes import agent as fakes
-from tests.serve.live import (
-    TALK,
-    WAIT_S,
-    WORDS,
-    RemoteSocket,
-    Running,
-    german,
-    make_service,
-    pieces,
-    refused,
-    run,
-    send,
-    speak,
-    start,
-    text_of,
-    until,
-    wait_until,
-)
+from tests.serve import live
 
-HALF = len(TALK) // 2 + 4000  # within a sentence and a word
-
-
+HALF = len(live.TALK) // 2 + 4000  # within a sentence and a word
 BOTH = ["de", "en"]
-ENGLISH = [fakes.word(k) for k in range(WORDS)]
+ENGLISH = live.ENGLISH.split()
 
 
 def text(client, kind="txt"):
@@ -47,33 +29,33 @@ def text(client, kind="txt"):
 
 
 def test_a_start_after_a_stop_continues_the_talk(client):
-    first = speak(client, room="talk")
+    first = live.speak(client, room="talk")
     key = first[0]["session"]
-    again = speak(client, session=key, since=first[-2].get("id"))
-    assert (again[0]["resumed"], again[0]["audio_s"]) == (True, WORDS / 2)
-    assert again[-1]["audio_s"] == WORDS
+    again = live.speak(client, session=key, since=first[-2].get("id"))
+    assert (again[0]["resumed"], again[0]["audio_s"]) == (True, live.WORDS / 2)
+    assert again[-1]["audio_s"] == live.WORDS
     units = [unit for m in again if m["type"] == "said" for unit in m["units"]]
-    assert units[0][1] == WORDS / 2
-    assert text(client).split() == 2 * german(WORDS).split()
+    assert units[0][1] == live.WORDS / 2
+    assert text(client).split() == 2 * live.GERMAN.split()
 
 
 def test_a_new_talk_needs_the_key_of_the_old_one(client):
-    key = speak(client, room="talk")[0]["session"]
-    error, close, _ = refused(client, {"type": "start", "targets": ["de"], "room": "talk"})
+    key = live.speak(client, room="talk")[0]["session"]
+    error, close, _ = live.refused(client, {"type": "start", "targets": ["de"], "room": "talk"})
     assert (error["code"], close) == ("room-held", 1008)
-    assert text(client).split() == german(WORDS).split()
-    new = speak(client, TALK[: len(TALK) // 2], session=key, new=True)
+    assert text(client).split() == live.GERMAN.split()
+    new = live.speak(client, live.TALK[: len(live.TALK) // 2], session=key, new=True)
     assert (new[0]["resumed"], new[0]["room"], new[0]["audio_s"]) == (False, "talk", 0.0)
     assert new[0]["session"] != key
-    assert text(client).split() == german(WORDS // 2).split()
+    assert text(client).split() == live.german(live.WORDS // 2).split()
 
 
 def first_half(socket, **changes):
-    ready = start(socket, room="talk", live=False, **changes)
-    send(socket, TALK[:HALF])
+    ready = live.start(socket, room="talk", live=False, **changes)
+    live.send(socket, live.TALK[:HALF])
     found = [ready]
     while found[-1]["audio_s"] != 3.4:
-        found += until(socket, "status")
+        found += live.until(socket, "status")
     return ready, found
 
 
@@ -82,63 +64,65 @@ def broken(client, service):
     with client.websocket_connect("/ws") as socket:
         ready, found = first_half(socket)
         service.engines.engines().translation.fail = True
-        for piece in pieces(TALK[HALF:], 32_000)[:3]:
-            send(socket, piece)
-            found += until(socket, "error")
-        assert found[-1]["final"] or until(socket, "error")[-1]["final"]
+        for piece in live.pieces(live.TALK[HALF:], 32_000)[:3]:
+            live.send(socket, piece)
+            found += live.until(socket, "error")
+        assert found[-1]["final"] or live.until(socket, "error")[-1]["final"]
     service.engines.engines().translation.fail = False
     return ready["session"], found
 
 
-def resumed(client, key, kept_s=None, **changes):
+def go_on(socket, key, kept_s=None, **changes):
+    ready = live.start(socket, session=key, kept_s=kept_s, live=False, **changes)
+    live.send(socket, live.TALK[round(ready["audio_s"] * 32_000) :], stop=True)
+    return [ready, *live.until(socket, "end")]
+
+
+def resumed(client, *given, **changes):
     with client.websocket_connect("/ws") as socket:
-        ready = start(socket, session=key, kept_s=kept_s, live=False, **changes)
-        send(socket, TALK[round(ready["audio_s"] * 32_000) :], stop=True)
-        return [ready, *until(socket, "end")]
+        return go_on(socket, *given, **changes)
 
 
 def test_a_client_that_has_the_audio_loses_nothing(client, service):
     key, found = broken(client, service)
-    assert 0 < len(text_of(found).split()) < WORDS
+    assert 0 < len(live.text_of(found).split()) < live.WORDS
     again = resumed(client, key, kept_s=0.0)
     assert again[0]["audio_s"] < HALF / 32_000
-    assert text(client).split() == german(WORDS).split()
-    assert again[-1]["audio_s"] == WORDS / 2
+    assert text(client).split() == live.GERMAN.split()
+    assert again[-1]["audio_s"] == live.WORDS / 2
 
 
 @pytest.mark.parametrize("kept_s", [0.0, None])
 def test_a_word_that_a_lost_connection_cuts_is_said_once(tmp_path, monkeypatch, kept_s):
-    monkeypatch.setattr("alignatt_agent.serve.wires.own.RETURN_S", WAIT_S)
-    with Running(make_service(tmp_path, max_speakers=1)) as server:  # it has the only place
-        with RemoteSocket(server.port) as socket:
+    monkeypatch.setattr("alignatt_agent.serve.wires.own.RETURN_S", live.WAIT_S)
+    with live.Running(live.make_service(tmp_path, max_speakers=1)) as server:
+        with live.RemoteSocket(server.port) as socket:  # it has the only place
             ready, found = first_half(socket, targets=BOTH)
-        with RemoteSocket(server.port) as socket:
-            given = {"session": ready["session"], "kept_s": kept_s, "live": False}
-            again = start(socket, targets=BOTH, **given)
-            send(socket, TALK[round(again["audio_s"] * 32_000) :], stop=True)
-            found += until(socket, "end")
+        with live.RemoteSocket(server.port) as socket:
+            again, *rest = go_on(socket, ready["session"], kept_s, targets=BOTH)
         events = list(server.service.rooms.find("talk").messages())
+    found += rest
     assert not any(event["type"] == "gap" for event in events)
     if kept_s is None:  # what was heard is translated before the talk goes on
         assert again["audio_s"] > 3.4
-        assert text_of(events, "en").startswith("word0 word1 word2 word3 word4 word5")
+        assert live.text_of(events, "en").startswith("word0 word1 word2 word3 word4 word5")
     else:
         assert again["audio_s"] < 3.4
-        assert text_of(events) == text_of(found) == german(WORDS)
-        assert text_of(events, "en").split() == ENGLISH
+        assert live.text_of(events) == live.text_of(found) == live.GERMAN
+        assert live.text_of(events, "en").split() == ENGLISH
 
 
 def test_a_speaker_who_is_waited_for_gives_way(tmp_path, monkeypatch):
-    monkeypatch.setattr("alignatt_agent.serve.wires.own.RETURN_S", WAIT_S)
-    with Running(make_service(tmp_path, max_speakers=1)) as server:
+    monkeypatch.setattr("alignatt_agent.serve.wires.own.RETURN_S", live.WAIT_S)
+    with live.Running(live.make_service(tmp_path, max_speakers=1)) as server:
         for room, code, then in (
             ("talk", None, lambda: server.service.rooms.find("talk").back),
             ("other", "busy", lambda: not server.service.health()["speakers"]),
             ("other", None, lambda: True),
         ):
-            with RemoteSocket(server.port) as socket:
-                assert start(socket, room=room).get("code") == code
-            wait_until(then)
+            with live.RemoteSocket(server.port) as socket:
+                assert live.start(socket, room=room).get("code") == code
+            live.wait_until(then)
 
 
 def test_captions_leave_out_what_was_said_before_a_stream_failed():
@@ -155,7 +139,7 @@ def test_a_gap_is_marked_and_times_do_not_shift(client, service, kept_s):
     (gap,) = [message for message in again if message["type"] == "gap"]
     assert gap["end"] == again[0]["audio_s"] >= (kept_s or 0)
     assert gap["start"] < HALF / 32_000
-    assert again[-1]["audio_s"] == WORDS / 2
+    assert again[-1]["audio_s"] == live.WORDS / 2
     assert "[…]" in text(client)
     assert "[…]" in text(client, "srt")
     (line,) = [line for line in map(json.loads, text(client, "jsonl").splitlines())
@@ -167,51 +151,50 @@ def test_a_gap_is_marked_and_times_do_not_shift(client, service, kept_s):
 def test_a_journal_survives_the_server(tmp_path, torn):
     """The journal of a server that was killed is what it holds at any moment."""
     before, copied = tmp_path / "before", tmp_path / "copied"
-    app = create_app(make_service(tmp_path, journal=before))
-    with TestClient(app) as client, client.websocket_connect("/ws") as socket:
+    served = live.client_of(tmp_path, journal=before)
+    with served as client, client.websocket_connect("/ws") as socket:
         ready, found = first_half(socket)
         shutil.copytree(before, copied)
     (file,) = copied.glob("*.jsonl")
     assert file.stat().st_mode & 0o77 == 0
     with file.open("a") as journal:
         journal.write(torn)
-    service = make_service(tmp_path, journal=copied)
+    service = live.make_service(tmp_path, journal=copied)
     room = service.rooms.find("talk")
-    assert text_of(room.messages()) == text_of(found)
+    assert live.text_of(room.messages()) == live.text_of(found)
     last = [message["id"] for message in found if "id" in message][-1]
 
     async def later():
-        return [event async for event in room.follow(last)]
+        return [json.loads(text) async for _, text in room.follow(last)]
 
     with TestClient(create_app(service)) as client:
         resumed(client, ready["session"], kept_s=0.0, since=last)
-        assert text(client).split() == german(WORDS).split()
-    events = run(later())
-    assert text_of([*found, *(json.loads(event.text) for event in events)]) == german(WORDS)
-    again = make_service(tmp_path, journal=copied)
-    assert text_of(again.rooms.find("talk").messages()) == german(WORDS)
+        assert text(client).split() == live.GERMAN.split()
+    assert live.text_of([*found, *asyncio.run(later())]) == live.GERMAN
+    again = live.make_service(tmp_path, journal=copied)
+    assert live.text_of(again.rooms.find("talk").messages()) == live.GERMAN
     again.rooms.sweep()
     assert file.exists()
 
 
-def test_the_journal_of_a_forgotten_talk_is_removed(tmp_path):
-    service = make_service(tmp_path, journal=tmp_path / "journal", keep_s=1e-9)
+def test_the_journal_of_a_forgotten_talk_is_removed(tmp_path, monkeypatch):
+    service = live.make_service(tmp_path, journal=tmp_path / "journal")
     with TestClient(create_app(service)) as client:
-        key = speak(client, room="talk")[0]["session"]
-        speak(client, session=key, new=True)
+        key = live.speak(client, room="talk")[0]["session"]
+        live.speak(client, session=key, new=True)
         assert len(list((tmp_path / "journal").iterdir())) == 1
-        service.rooms.sweep()
-        assert list((tmp_path / "journal").iterdir()) == []
+        monkeypatch.setattr(service.rooms, "_clock", lambda: inf)
+        live.wait_until(lambda: not list((tmp_path / "journal").iterdir()))
 
 
 def test_a_journal_that_cannot_be_written(tmp_path, caplog):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="--journal .*: expected a folder"):
         Journal(tmp_path / "file")
-    service = make_service(tmp_path, journal=tmp_path / "journal")
+    service = live.make_service(tmp_path, journal=tmp_path / "journal")
     shutil.rmtree(tmp_path / "journal")
     with TestClient(create_app(service)) as client:
-        assert text_of(speak(client, room="talk")) == german(WORDS)
+        assert live.text_of(live.speak(client, room="talk")) == live.GERMAN
     assert caplog.text.count("the journal of a talk ends here") == 1
 
 

@@ -25,11 +25,7 @@ REASON = 120
 
 
 class Connection:
-    """A client's WebSocket.
-
-    Args:
-        socket: accepted.
-        service: what all connections share.
+    """A client's WebSocket, which was accepted.
 
     Attributes:
         path, query: of its address.
@@ -99,13 +95,9 @@ class Connection:
         self._gone = True
 
     async def run_stream(self, stream: SpeakerStream, listening: Coroutine[Any, Any, None]) -> None:
-        """Run a speaker's stream until they stop, or it fails.
+        """Run a speaker's stream until they stop, which ends ``listening``, or it fails.
 
         The audio so far is translated in any case, for the viewers and a speaker who is connected.
-
-        Args:
-            stream: of the speaker.
-            listening: feeds the stream; returns when the speaker stops.
 
         Raises:
             RefusedError: the message is invalid, the engines failed, or the server stops.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
@@ -106,8 +107,9 @@ async def serve(connection: Connection, service: Service) -> None:
                 "model": service.model,
             }
         )
-        utterance = _Utterance(stream.targets[target.code], target.spaced, begun)
-        await asyncio.to_thread(stream.targets[target.code].remember, init.history, begun)
+        side = stream.targets[target.code]
+        utterance = _Utterance(side, " " if target.spaced else "", begun)
+        await asyncio.to_thread(side.remember, init.history, begun)
         while True:
             update = _parse(await connection.receive())
             if not isinstance(update, Update):
@@ -132,24 +134,24 @@ async def refuse(connection: Connection, service: Service, error: RefusedError) 
     await connection.send(content)
 
 
+@dataclass
 class _Utterance:
-    """The translation of the open utterance so far."""
+    """The translation of the open utterance so far; ``space`` is in front of each unit."""
 
-    def __init__(self, target: TargetStream | RemoteTarget, spaced: bool, text: str) -> None:
-        self._target = target
-        self._space = " " if spaced else ""
-        self._text = text
+    target: TargetStream | RemoteTarget
+    space: str
+    text: str
 
     def update(self, update: Update) -> dict[str, Any]:
         """Translate the words of a message and return the answer to it."""
         words = _words(update.words, update.clock_ms)
         if update.is_final:
-            emission, gated = self._target.translate(words, None)
+            emission, gated = self.target.translate(words, None)
         else:
             tail = _words(update.tail.words if update.tail else (), update.clock_ms)
-            emission, gated = self._target.translate(words + tail, len(words))
-        delta = "".join(f"{self._space}{unit}" for unit in emission.units)
-        self._text += delta
+            emission, gated = self.target.translate(words + tail, len(words))
+        delta = "".join(f"{self.space}{unit}" for unit in emission.units)
+        self.text += delta
         covered = gated.words[: gated.emitted] if gated else ()
         answer = {
             "type": "translation",
@@ -157,13 +159,13 @@ class _Utterance:
             "utterance_id": update.utterance_id,
             "final": update.is_final,
             "forced_final": False,
-            "committed_text": self._text.strip(),
+            "committed_text": self.text.strip(),
             "committed_delta": delta,
             "buffer_text": "",
             "covered_source_units": 1 + max(covered) if covered else None,
         }
         if update.is_final:
-            self._text = ""
+            self.text = ""
         return answer
 
 

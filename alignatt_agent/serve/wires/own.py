@@ -11,42 +11,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 from starlette.websockets import WebSocketDisconnect
 
-from alignatt_agent.config.errors import Strict, explain
+from alignatt_agent.config.errors import explain
 from alignatt_agent.serve.access import RefusedError
-from alignatt_agent.serve.messages import DETAIL, Detail, interrupted, refusal
+from alignatt_agent.serve.messages import DETAIL, interrupted, refusal
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.serve.service import OpenTalk, Service, TalkRequest
 from alignatt_agent.serve.wires import simulstream
 from alignatt_agent.serve.wires.connection import Connection
-from alignatt_agent.types import SAMPLE_RATE
 
 PATHS = ("/", "/ws")
 """Simulstream's client connects to the first."""
 
 RETURN_S = 10.0
 """Time for a speaker whose connection was lost; then the open sentence is translated as it is."""
-
-
-class Start(Strict):
-    """The first message of a speaker; see ``TalkRequest``."""
-
-    type: Literal["start"]
-    targets: tuple[str, ...] = Field(max_length=16)
-    source: str | None = None
-    sample_rate: int | float = SAMPLE_RATE
-    detail: Detail = "text"
-    room: str | None = None
-    session: str | None = None
-    new: bool = False
-    kept_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    since: str | None = None
-    live: bool = True
-    context: str | None = Field(default=None, max_length=20_000)
 
 
 async def serve(connection: Connection, service: Service) -> None:
@@ -68,20 +50,18 @@ async def refuse(connection: Connection, service: Service, error: RefusedError) 
     await connection.send(refusal(error))
 
 
-async def _serve(connection: Connection, service: Service, start: Start) -> None:
-    wanted = DETAIL[start.detail]
+async def _serve(connection: Connection, service: Service, request: TalkRequest) -> None:
+    wanted = DETAIL[request.detail]
 
     async def deliver(found: list[Message]) -> None:
         for message in found:
             if message["type"] in wanted:
                 await connection.send(message)
 
-    others = start.model_dump(exclude={"type", "sample_rate", "detail", "since"})
-    request = TalkRequest(rate=start.sample_rate, **others)
     async with service.speech(request, deliver) as speech:
         await connection.send(speech.ready)
-        if start.since is not None:
-            for message in speech.room.missed(start.since):
+        if request.since is not None:
+            for message in speech.room.missed(request.since):
                 await connection.send(message)
         try:
             await connection.run_stream(speech.stream, _listen(connection, speech))
@@ -122,9 +102,9 @@ async def _wait_for_speaker(speech: OpenTalk, lost: WebSocketDisconnect) -> None
                 speech.stream.fail(lost)
 
 
-def _parse(message: dict[str, Any]) -> Start:
+def _parse(message: dict[str, Any]) -> TalkRequest:
     try:
-        return Start.model_validate(message)
+        return TalkRequest.model_validate(message)
     except ValidationError as error:
-        problems = "; ".join(explain(Start, dict(item))[:200] for item in error.errors()[:3])
+        problems = "; ".join(explain(TalkRequest, dict(item))[:200] for item in error.errors()[:3])
         raise RefusedError("start", f"the message start is not valid: {problems}") from None

@@ -77,12 +77,12 @@ class _Session:
             await self._translate(first)
         await _send(self._connection, "session.closed")
 
-    def _targets(self) -> list[str]:
+    def _targets(self) -> tuple[str, ...]:
         language = self._settings["audio"]["output"].get("language")
-        return [] if language is None else [str(language)]
+        return () if language is None else (str(language),)
 
     async def _translate(self, first: bytes) -> None:
-        request = TalkRequest(None, self._targets(), RATE, live=True)
+        request = TalkRequest(targets=self._targets(), sample_rate=RATE)
 
         async def deliver(found: list[Message]) -> None:
             for message in found:
@@ -101,16 +101,15 @@ class _Session:
     async def _wait_for_audio(self) -> bytes | None:
         """Return the next piece of audio; ``None`` when the client closes the session."""
         while True:
-            event = await self._connection.receive(MAX_EVENT)
-            kind = "binary" if isinstance(event, bytes) else event.get("type")
+            received = await self._connection.receive(MAX_EVENT)
+            event = {"type": "binary"} if isinstance(received, bytes) else received
+            kind = event.get("type")
             if kind == self.end:
                 return None
             if kind == self.append:
-                assert isinstance(event, dict)
                 return await asyncio.to_thread(_decoded, event.get("audio"))
             if kind != "session.update":
                 raise RefusedError("event", f"unknown event {str(kind)[:60]!r}")
-            assert isinstance(event, dict)
             await self._update(event.get("session"))
 
     async def _update(self, wanted: Any) -> None:
@@ -154,8 +153,8 @@ class _Transcription(_Session):
             if (first := await self._wait_for_audio()) is not None:
                 await self._translate(first)
 
-    def _targets(self) -> list[str]:
-        return self._service.targets()[-1:]  # the speech itself
+    def _targets(self) -> tuple[str, ...]:
+        return (self._service.targets()[-1],)  # the speech itself
 
     async def _tell(self, message: Message, speech: OpenTalk) -> None:
         if message["type"] != "heard":

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from alignatt_agent.serve.rooms import Message
-from alignatt_agent.serve.service import Service, TalkRequest
+from alignatt_agent.serve.service import Service, TalkRequest, sampling_rate
 from alignatt_agent.serve.stream import SpeakerStream
 from alignatt_agent.serve.wires.connection import Connection
 from alignatt_agent.types import SAMPLE_RATE
@@ -45,8 +45,8 @@ async def _stream(
     source = settings.get("source_lang")
     request = TalkRequest(
         source=None if source is None else str(source),
-        targets=[] if target is None else [str(target)],
-        rate=settings.get("sample_rate", SAMPLE_RATE),
+        targets=() if target is None else (str(target),),
+        sample_rate=sampling_rate(settings.get("sample_rate", SAMPLE_RATE)),
         live=False,
     )
 
