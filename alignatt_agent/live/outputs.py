@@ -68,8 +68,7 @@ class Text(_Written):
         super().__init__(path)
         self._label = label
         self._glue = " " if target.spaced else ""
-        self._line: list[str] = []
-        self._last = ""
+        self._line = self._last = ""
 
     def say(self, units: Sequence[Said]) -> None:
         """Write the next units."""
@@ -77,9 +76,8 @@ class Text(_Written):
             closed = self._last.rstrip(QUOTES).endswith(tuple(subtitles.SENTENCE))
             if closed and not is_punctuation(unit.text):
                 self._end()
-            text = (self._glue if self._last else self._label) + unit.text
+            self._line += (self._glue if self._last else self._label) + unit.text
             self._last += unit.text
-            self._line.append(text)
         if not self._label:
             self._write()
 
@@ -90,14 +88,13 @@ class Text(_Written):
         return super().close()
 
     def _end(self) -> None:
-        self._line.append("\n")
+        self._line += "\n"
         self._last = ""
         self._write()
 
     def _write(self) -> None:
-        self._stream.write("".join(self._line))
-        self._stream.flush()
-        self._line = []
+        print(self._line, end="", file=self._stream, flush=True)
+        self._line = ""
 
 
 def json_line(target: str, unit: Said, **more: bool) -> str:

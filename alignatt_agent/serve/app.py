@@ -43,7 +43,12 @@ class Wire(Protocol):
         """Return the paths that its clients connect to."""
 
     async def serve(self, connection: Connection, service: Service) -> None:
-        """Serve a client to the end; ``RefusedError`` if that is not possible."""
+        """Serve a client to the end.
+
+        Raises:
+            RefusedError: the client cannot be served, or no longer.
+            WebSocketDisconnect: it disconnected.
+        """
 
     async def refuse(self, connection: Connection, service: Service, error: RefusedError) -> None:
         """Send the error as the protocol has it."""

@@ -110,11 +110,7 @@ class Replica:
 
 
 class RemoteEngines(EnginePool):
-    """The engines of all replicas, behind the handle of their deployment.
-
-    Attributes:
-        talks: under way, by key.
-    """
+    """The engines of all replicas, behind the handle of their deployment; ``talks`` by key."""
 
     def __init__(self, config: Mapping[str, Any], handle: Any, scale: Scale) -> None:
         super().__init__(_resolved_here(config))

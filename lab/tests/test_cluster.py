@@ -23,8 +23,7 @@ from alignatt_agent.config.machine import versions
 from alignatt_agent.serve.access import Limits
 from lab.curves.cached_agent import CachedAgent
 from lab.curves.runs import stream
-from lab.tests import test_curves_runs
-from tests.cluster import clusters
+from lab.tests import clusters, test_curves_runs
 from tests.fakes import agent as fakes
 from tests.fixtures.agents import Call
 from tests.serve import live
@@ -178,7 +177,7 @@ def test_a_run_outlives_a_node(cluster, tmp_path):
     options = {"configs": ("low",), "targets": targets}
     assert call(**options, out="here")[0] == 0
     ended = []
-    arguments = ("--agent", "tests.cluster.clusters.SlowAgent", "--ray", cluster.address)
+    arguments = ("--agent", "lab.tests.clusters.SlowAgent", "--ray", cluster.address)
     thread = threading.Thread(target=lambda: ended.append(call(*arguments, **options, out="there")))
     thread.start()
     parts = tmp_path / "there" / "de" / "talks.jsonl"

@@ -17,6 +17,7 @@ from alignatt_agent.config.resources import find_path
 from alignatt_agent.live import cli as translate
 from alignatt_agent.live import sources
 from alignatt_agent.types import EngineError
+from tests.fakes.models import before_calls
 from tests.live.conftest import WORDS, standard_input
 
 GERMAN = [f"Wort{k}" + ("." if k % 6 == 5 else "") for k in range(WORDS)]
@@ -104,15 +105,10 @@ def test_times_without_an_aligner_are_called_approximate(run):
 
 def test_subtitles_are_written_as_it_goes(run, engines, monkeypatch):
     monkeypatch.setattr("alignatt_agent.live.outputs.WRITE_S", 0.0)
-    inner, sizes = engines.asr.transcribe, []
-
-    def transcribe(*given):
-        path = Path("talk.de.srt")
-        sizes.append(len(path.read_text()) if path.exists() else 0)
-        return inner(*given)
-
-    engines.asr.transcribe = transcribe
-    assert run("--format", "srt")[0] == 0
+    sizes, path = [], Path("talk.de.srt")
+    path.touch()
+    before_calls(engines.asr, "transcribe", lambda: sizes.append(path.stat().st_size))
+    assert run("--format", "srt", "--overwrite")[0] == 0
     assert sizes == sorted(sizes)
     assert sizes[0] == 0 < sizes[-2]
 
@@ -154,17 +150,15 @@ def test_a_failing_language_does_not_stop_the_others_and_is_told_once(run, engin
     [(EngineError("the recognizer is gone"), 1), (KeyboardInterrupt(), 130), (signal.SIGTERM, 130)],
 )
 def test_an_interrupt_or_a_failure_leaves_what_was_said(run, engines, error, status):
-    inner, calls = engines.asr.transcribe, []
+    calls = itertools.count(1)
 
-    def transcribe(*given):
-        calls.append(1)
-        if len(calls) > 4:
+    def fail():
+        if next(calls) > 4:
             if error is signal.SIGTERM:
                 signal.raise_signal(error)
             raise error
-        return inner(*given)
 
-    engines.asr.transcribe = transcribe
+    before_calls(engines.asr, "transcribe", fail)
     found, _, err = run("--format", "srt")
     assert found == status
     assert err.count("the recognizer is gone") == (status == 1)

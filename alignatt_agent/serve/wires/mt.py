@@ -73,12 +73,7 @@ _MESSAGE: TypeAdapter[Init | Update] = TypeAdapter(
 
 
 async def serve(connection: Connection, service: Service) -> None:
-    """Serve one client until it disconnects.
-
-    Raises:
-        RefusedError: a message is wrong, or the server cannot serve the client.
-        WebSocketDisconnect: the client disconnected.
-    """
+    """Serve one client until it disconnects."""
     init = _parse(await connection.receive())
     if not isinstance(init, Init):
         raise RefusedError("bad_protocol", "the first message has to be init")

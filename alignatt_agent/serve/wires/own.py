@@ -32,12 +32,7 @@ RETURN_S = 10.0
 
 
 async def serve(connection: Connection, service: Service) -> None:
-    """Serve a speaker of ours or, if the first message has no ``type``, of Simulstream's.
-
-    Raises:
-        RefusedError: the speaker cannot be served, or no longer.
-        WebSocketDisconnect: the client disconnected.
-    """
+    """Serve a speaker of ours or, if the first message has no ``type``, of Simulstream's."""
     first = await connection.receive()
     if isinstance(first, bytes) or "type" not in first:
         await simulstream.serve(connection, service, first)

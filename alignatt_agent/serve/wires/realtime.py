@@ -32,12 +32,7 @@ LONGEST_S = 86_400
 
 
 async def serve(connection: Connection, service: Service) -> None:
-    """Serve one session; what the client calls the model does not matter.
-
-    Raises:
-        RefusedError: the session cannot be served, or no longer.
-        WebSocketDisconnect: the client disconnected.
-    """
+    """Serve one session; what the client calls the model does not matter."""
     transcribes = connection.query.get("intent") == "transcription"
     if connection.path == PATHS[1] and not transcribes:
         raise RefusedError("intent", f"{PATHS[1]} has only sessions with ?intent=transcription")

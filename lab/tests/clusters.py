@@ -1,4 +1,4 @@
-"""Ray on this machine: two nodes in processes, agents and engines that take their time."""
+"""Ray on this machine: two nodes in processes, an agent that takes its time, and speakers."""
 
 from __future__ import annotations
 
