@@ -6,7 +6,7 @@ is beside each configuration; larger ids exist, and no text has them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,37 +41,31 @@ def translation(folder: Path) -> ModelConfig:
     return _random(folder)
 
 
-def recognizer(folder: Path) -> ModelConfig:
-    """Write the dimensions of Qwen3-ASR-1.7B."""
+def speech(folder: Path, model: str) -> ModelConfig:
+    """Write the dimensions of Qwen3-ASR-1.7B or of its forced aligner."""
     ids = published_speech.save_tokenizer(folder)
-    config = thinker_config(_speech_config(RECOGNIZER, ids), ids)
-    save_settings(config, "bfloat16", ids, folder)
-    return _random(folder)
-
-
-def aligner(folder: Path) -> ModelConfig:
-    """Write the dimensions of the forced aligner."""
-    ids = published_speech.save_tokenizer(folder)
-    bins = PUBLISHED[ALIGNER]["thinker_config"]["classify_num"]
-    config = as_aligner(thinker_config(_speech_config(ALIGNER, ids), ids), bins, ids)
-    save_settings(config, "bfloat16", ids, folder)
-    return _random(folder)
-
-
-def _speech_config(model: str, ids: Mapping[str, int]) -> Any:
     thinker = PUBLISHED[model]["thinker_config"]
     text: dict[str, Any] = {**thinker["text_config"], "max_position_embeddings": 65536}
-    return Qwen3ASRConfig(
+    published = Qwen3ASRConfig(
         audio_config={**thinker["audio_config"], **_WINDOWS},
         text_config=text,
         tie_word_embeddings=text["tie_word_embeddings"],
         **published_speech.special_ids(ids),
     )
+    config = thinker_config(published, ids)
+    if model == ALIGNER:
+        config = as_aligner(config, thinker["classify_num"], ids)
+    save_settings(config, "bfloat16", ids, folder)
+    return _random(folder)
 
 
 def _random(folder: Path) -> ModelConfig:
     return ModelConfig(path=str(folder), dtype="bfloat16", engine={"load_format": "dummy"})
 
 
-MODELS = {"asr": recognizer, "aligner": aligner, "translation": translation}
+MODELS = {
+    "asr": partial(speech, model=RECOGNIZER),
+    "aligner": partial(speech, model=ALIGNER),
+    "translation": translation,
+}
 """What writes the model of each role into a folder, in the order in which engines start."""
