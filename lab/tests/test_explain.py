@@ -30,7 +30,7 @@ class Tokenizer(PieceTokenizer):
 
 
 class Builder:
-    def build(self, words, accepted=()):
+    def build(self, words, accepted=(), history=()):
         assert list(words) == SOURCE
         return Prompt((50, 51, 1, 2, 3, 4, 5, 52, *accepted), 2, (0, 1, 2, 3, 3))
 
