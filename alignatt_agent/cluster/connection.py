@@ -123,7 +123,7 @@ def joined(address: str) -> Iterator[None]:
         ClusterError: it cannot be reached, or its nodes run other versions than this machine.
     """
     local = address == LOCAL
-    if not local:
+    if address not in (LOCAL, AUTO):
         _knock(address)
     with environment(local or _alone(address)), contextlib.ExitStack() as stack:
         import ray
@@ -190,8 +190,6 @@ def environment(alone: bool) -> Iterator[None]:
 
 def _knock(address: str) -> None:
     """Refuse an address that does not answer; Ray itself waits for minutes."""
-    if address == AUTO:
-        return
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise ClusterError(f"--ray {address}: expected HOST:PORT, auto or local")

@@ -56,10 +56,7 @@ class EnginePool(ABC):
     def open_stream(
         self, source: Language, targets: Sequence[Language], context: str, failed: Failed
     ) -> AbstractAsyncContextManager[Stream | RemoteStream]:
-        """Open a stream on the engines, or raise ``RefusedError`` if none are available.
-
-        ``context`` has the names and terms of the talk.
-        """
+        """Open a stream on the engines, or raise ``RefusedError`` if none are available."""
 
     def restart_dead(self) -> None:  # noqa: B027 - replicas need none
         """Restart dead engines in the background."""
@@ -97,10 +94,7 @@ class SharedEngines(EnginePool):
         self._restarting: asyncio.Task[None] | None = None
 
     def load(self) -> None:
-        """Start the engines, or those of them that died, and check the head sets against them.
-
-        It takes up to minutes.
-        """
+        """Start the engines, or those that died, and check the head sets; takes up to minutes."""
         self.state = "starting"
         engines = self._start()
         self.resolved.check_shape(engines.num_layers, engines.num_heads)

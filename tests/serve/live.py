@@ -103,6 +103,9 @@ GERMAN = german(WORDS)
 CHINESE = "".join(fakes.translated(fakes.word(k), True) for k in range(WORDS))
 
 
+INIT = {"type": "init", "protocol_version": 1, "source_lang": "en", "target_lang": "de"}
+
+
 def start(socket, **changes):
     socket.send_json({"type": "start", "targets": ["de"], **changes})
     return socket.receive_json()

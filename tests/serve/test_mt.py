@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.fakes import agent as fakes
-from tests.serve.live import german
-
-INIT = {"type": "init", "protocol_version": 1, "source_lang": "en", "target_lang": "de"}
+from tests.serve.live import INIT, german
 
 
 def words(count, begin=0):

@@ -14,7 +14,6 @@ from alignatt_agent.speech.prompt import ContextError
 from tests.serve import live
 
 OPENAI = "/v1/realtime/translations"
-INIT = {"type": "init", "protocol_version": 1, "source_lang": "en", "target_lang": "de"}
 UPDATE = {"type": "update", "seq": 1, "utterance_id": 0, "words": [["word0", 0, 400]]}
 COMMAND = "<end_of_turn>"
 HALF = {"words": [["\ud800", 0, 400]]}
@@ -37,7 +36,7 @@ def theirs(**changes):
 
 
 def init(**changes):
-    return [INIT | changes]
+    return [live.INIT | changes]
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +94,7 @@ def shared(tmp_path_factory):
         pytest.param("/mt", init(accepted_target_prefix="x" * 20_001), "bad_protocol", id="prefix"),
         ("/mt", [{"type": "update", "seq": "x"}], "bad_protocol"),
         ("/mt", [{"type": "other"}], "bad_protocol"),
-        pytest.param("/mt", [INIT, json.dumps(UPDATE | HALF)], "json", id="half"),
+        pytest.param("/mt", [live.INIT, json.dumps(UPDATE | HALF)], "json", id="half"),
     ],
 )
 def test_abuse_is_refused_with_a_reason_and_leaves_no_trace(
@@ -185,7 +184,7 @@ def test_connections_that_say_nothing_give_way(service, client):
         assert live.text_of(live.until(speaker, "end")) == live.GERMAN
 
 
-@pytest.mark.parametrize(("path", "first"), [("/ws", ours()), ("/mt", INIT)])
+@pytest.mark.parametrize(("path", "first"), [("/ws", ours()), ("/mt", live.INIT)])
 def test_a_speaker_who_says_nothing_gives_way(tmp_path, path, first):
     served = live.client_of(tmp_path, max_speakers=1, silent_s=0.2)
     with served as client, client.websocket_connect(path) as silent:
@@ -216,7 +215,7 @@ def test_errors_that_nobody_foresaw(service, client, path, monkeypatch, caplog):
     monkeypatch.setattr(service, "languages", fails)
     monkeypatch.setattr(service, "health", fails)
     audio = {"type": "session.input_audio_buffer.append", "audio": ""}
-    first = {"/": [{}, b""], "/ws": [ours()], "/mt": [INIT], OPENAI: [audio]}[path]
+    first = {"/": [{}, b""], "/ws": [ours()], "/mt": [live.INIT], OPENAI: [audio]}[path]
     answer, closed, reason = live.refused(client, *first, path=path)
     error = answer.get("error", answer)
     expected = "the server failed (ValueError): its log says where"
