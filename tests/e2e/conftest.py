@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import wave
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import soundfile
 import yaml
 
 from alignatt_agent.config.agent_config import load_config
@@ -29,12 +29,6 @@ class ShortTalk:
     segments: int
     seconds: float
 
-    def config(self, target: str) -> Path:
-        """The resolved configuration of a target."""
-        path = self.root / f"{target}.yaml"
-        path.write_text(load_config("micro-low").for_target(target).to_yaml())
-        return path
-
 
 @pytest.fixture(scope="session")
 def short_talk(tmp_path_factory) -> ShortTalk:
@@ -48,19 +42,14 @@ def short_talk(tmp_path_factory) -> ShortTalk:
     end = kept[-1]["offset"] + kept[-1]["duration"]
     wav = root / "wav" / Path(kept[0]["wav"]).name
     wav.parent.mkdir()
-    with wave.open(str(source / "wav" / wav.name)) as stream:
-        parameters = stream.getparams()
-        frames = stream.readframes(round((end + 0.3) * stream.getframerate()))
-    with wave.open(str(wav), "wb") as stream:
-        stream.setparams(parameters)
-        stream.writeframes(frames)
+    audio, rate = soundfile.read(source / "wav" / wav.name, dtype="int16")
+    soundfile.write(wav, audio[: round((end + 0.3) * rate)], rate)
     (root / "audio-segments.yaml").write_text(yaml.safe_dump(kept))
     (root / "wavs.txt").write_text(f"{wav}\n")
     (root / "ref").mkdir()
     for target in TARGETS:
-        lines = (source / "ref" / f"{target}.txt").read_text(encoding="utf-8").splitlines()
-        text = "".join(f"{line}\n" for line in lines[: len(kept)])
-        (root / "ref" / f"{target}.txt").write_text(text, encoding="utf-8")
+        lines = (source / "ref" / f"{target}.txt").read_text().splitlines(keepends=True)
+        (root / "ref" / f"{target}.txt").write_text("".join(lines[: len(kept)]))
     return ShortTalk(root, wav, len(kept), end + 0.3)
 
 
@@ -68,7 +57,8 @@ def short_talk(tmp_path_factory) -> ShortTalk:
 def driven(short_talk):
     """The short talk under the official harness, alone, and more; see ``driver.py``."""
     for target in TARGETS:
-        short_talk.config(target)
+        config = load_config("micro-low").for_target(target)
+        (short_talk.root / f"{target}.yaml").write_text(config.to_yaml())
     out = short_talk.root / "driver.json"
     command = [sys.executable, "-m", "tests.e2e.driver", str(short_talk.root), str(out)]
     result = subprocess.run(

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
-import time
+from concurrent.futures import ThreadPoolExecutor
 from logging.handlers import MemoryHandler
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,6 +29,7 @@ from simulstream.server import websocket_server
 
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.live.cli import main as translate
+from tests.serve.live import wait_until
 
 RATE = 16_000
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,17 +81,10 @@ def official_runs(root: Path) -> None:
 
 def side_by_side(config, audio):
     """Stream German and Chinese at the same time on the same engines."""
-    found = {}
-
-    def one(target):
-        found[target] = stream(AlignAttAgent(config), audio, target)
-
-    threads = [threading.Thread(target=one, args=(target,)) for target in ("de", "zh")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return found
+    targets = ("de", "zh")
+    with ThreadPoolExecutor() as pool:
+        found = pool.map(lambda target: stream(AlignAttAgent(config), audio, target), targets)
+    return dict(zip(targets, found, strict=True))
 
 
 def shared_recognition(wav: Path, stem: Path):
@@ -118,13 +112,17 @@ def odd_audio(agent, audio):
     }
 
 
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def web_socket_server(root: Path) -> list[str]:
     """Run the official server here, for two of its clients at once; returns errors it logged."""
     errors = MemoryHandler(1000, flushLevel=sys.maxsize)
     errors.setLevel(logging.ERROR)
     logging.getLogger().addHandler(errors)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     address, settings = {"hostname": "127.0.0.1", "port": port}, root / "server.yaml"
     metrics = {"enabled": True, "filename": str(root / "server.jsonl")}
@@ -134,13 +132,7 @@ def web_socket_server(root: Path) -> list[str]:
     sys.argv = ["simulstream_server", "--server-config", str(settings)]
     sys.argv += ["--speech-processor-config", str(config)]
     threading.Thread(target=websocket_server.cli_main, daemon=True).start()
-    deadline = time.monotonic() + 120
-    while True:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                break
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until(lambda: answers(port), 120, 0.1)
     command = [str(BIN / "simulstream_wavs_client"), "--uri", f"ws://127.0.0.1:{port}/"]
     command += ["--wav-list-file", str(root / "wavs.txt"), "--src-lang", "en"]
     form = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
