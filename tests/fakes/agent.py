@@ -21,8 +21,9 @@ from transformers import PreTrainedTokenizerFast
 
 from alignatt_agent import cli
 from alignatt_agent.agent import AlignAttAgent
-from alignatt_agent.types import SAMPLE_RATE, AttentionRows, Draft, EngineError, Transcript
+from alignatt_agent.types import SAMPLE_RATE, Draft, EngineError, Transcript
 from alignatt_agent.types.engines import AlignedItem
+from tests.fakes.models import make_rows
 
 BLOCK = SAMPLE_RATE // 2
 SENTENCE = 6
@@ -122,12 +123,9 @@ class FakeTranslation:
         ids, owner = ids[done : done + max_tokens], owner[done : done + max_tokens]
         rows = None
         if readout is not None:
-            words = np.array(prompt.token_word)
-            source = np.zeros((len(ids), len(readout.heads), len(words)), np.float32)
-            for t, k in enumerate(owner):
-                source[t, :, words == k] = 0.8 / max((words == k).sum(), 1)
-            rest = np.full(source.shape[:2], 0.1, np.float32)
-            rows = AttentionRows(source, rest, rest)
+            at = np.equal.outer(owner, prompt.token_word)
+            source = 0.8 * at / np.maximum(at.sum(1, keepdims=True), 1)
+            rows = make_rows(np.repeat(source[:, None], len(readout.heads), axis=1))
         return Draft(tuple(ids), len(ids) < max_tokens, rows)
 
 

@@ -23,11 +23,6 @@ from tests.fakes.models import SpeechModel
 SECOND = np.zeros(16_000, dtype=np.float32)
 
 
-def noise(seconds, seed=0):
-    samples = np.random.default_rng(seed).standard_normal(round(16_000 * seconds))
-    return (0.05 * samples).astype(np.float32)
-
-
 @pytest.fixture(scope="module")
 def whisper():
     return whisper_tokenizer()
@@ -69,7 +64,7 @@ def test_whisper_is_told_names_as_what_was_said_before(whisper):
 
 
 def test_long_audio_is_cut_where_it_is_quiet(whisper):
-    audio = noise(70)
+    audio = np.random.default_rng(0).normal(0, 0.05, 70 * 16_000).astype(np.float32)
     quiet = round(28.5 * 16_000)
     audio[quiet - 800 : quiet + 800] = 0
     parts = list(pieces(audio))

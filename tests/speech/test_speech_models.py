@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -73,8 +74,7 @@ def test_the_embedded_model_is_asked_as_it_was_trained():
 
 
 def with_template(published, tmp_path, template):
-    for file in published.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
+    shutil.copytree(published, tmp_path, dirs_exist_ok=True)
     path = tmp_path / "chat_template.json"
     path.unlink()
     if template is not None:

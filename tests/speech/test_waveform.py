@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -87,38 +88,20 @@ def test_words_in_sound_keep_their_times(times, size):
     assert audible(noise, spans) == spans
 
 
-class Inventive:
-    """Hears a word in sound, and two more in the silence behind it."""
-
-    words = (("Hm.", 0.2, 0.8), ("And", 1.4, 1.6), ("so", 1.6, 1.9))
-
-    def transcribe(self, audio, language, context="", expected=""):
-        return Transcript(" ".join(word for word, _, _ in self.words))
-
-    def align(self, audio, text, language):
-        return [AlignedItem(*word) for word in self.words]
-
-
 @pytest.mark.parametrize(
     ("sound", "live"),
     [([0.1] * 10 + [0.0] * 10, "Hm."), ([0.1] * 20, "Hm. And so"), ([0.0] * 20 + [0.1], "")],
 )
 def test_words_that_were_heard_in_silence_are_left_out(sound, live):
-    tail = LiveTail(Inventive(), Inventive(), "en", Settings(min_start_s=0.5))
+    words = ("Hm.", 0.2, 0.8), ("And", 1.4, 1.6), ("so", 1.6, 1.9)
+    inventive = SimpleNamespace(
+        transcribe=lambda *_: Transcript("Hm. And so"),
+        align=lambda *_: [AlignedItem(*word) for word in words],
+    )
+    tail = LiveTail(inventive, inventive, "en", Settings(min_start_s=0.5))
     update = tail.push(np.repeat(sound, SAMPLE_RATE // 10).astype(np.float32))
     said = " ".join(word.text for word in update.live.words)
     assert (said, update.sentences) == (live, ())
-
-
-class Deaf:
-    """Hears nothing, and remembers in which audio and with which context."""
-
-    def __init__(self):
-        self.heard = []
-
-    def transcribe(self, audio, language, context="", expected=""):
-        self.heard.append((audio, context))
-        return Transcript(" ")
 
 
 @pytest.mark.parametrize(
@@ -131,15 +114,22 @@ class Deaf:
     ids=["silence", "quiet noise", "what is too loud"],
 )
 def test_silence_and_noise_are_dropped_and_loud_audio_is_scaled(levels, heard_s, kept_s):
-    tail = LiveTail(deaf := Deaf(), None, "en", Settings(), context="AlignAtt")
+    heard = []  # in which audio, and with which context
+
+    def transcribe(audio, language, context, expected):
+        heard.append((audio, context))
+        return Transcript(" ")
+
+    deaf = SimpleNamespace(transcribe=transcribe)
+    tail = LiveTail(deaf, None, "en", Settings(), context="AlignAtt")
     for level in levels:
         update = tail.push(np.full(SAMPLE_RATE, level, np.float32))
         assert (update.live.words, update.sentences) == ((), ())
     assert tail.tail_s == kept_s
-    assert [audio.size / SAMPLE_RATE for audio, _ in deaf.heard] == heard_s
-    assert {context for _, context in deaf.heard} <= {"AlignAtt"}
+    assert [audio.size / SAMPLE_RATE for audio, _ in heard] == heard_s
+    assert {context for _, context in heard} <= {"AlignAtt"}
     assert tail.finish().sentences == ()
     if levels[-1] == -4.0:
-        (first, _), (both, _) = deaf.heard
+        (first, _), (both, _) = heard
         assert set(first) == {0.5}
         assert (both[0], both[-1], both.dtype) == (0.125, -1.0, np.float32)
