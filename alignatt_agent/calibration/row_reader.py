@@ -86,7 +86,8 @@ def open_reader(
         made = TransformersEngine(path, dtype=dtype, device=device)
         yield loaded(made, made.tokenizer)
         return
-    from alignatt_agent.engine.pool import draft_engine, start
+    from alignatt_agent.engine.drafts import DraftEngine
+    from alignatt_agent.engine.pool import start
 
     wanted = heads or _heads(layers, count)
     arguments = {
@@ -100,6 +101,6 @@ def open_reader(
     located = model.model_copy(update={"path": path, "revision": None})
     served = start("translation", located, wanted, **{**arguments, **model.engine})
     try:
-        yield loaded(draft_engine(served, wanted), served.tokenizer())
+        yield loaded(DraftEngine(served, wanted), served.tokenizer())
     finally:
         served.shutdown()

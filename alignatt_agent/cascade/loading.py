@@ -16,6 +16,7 @@ import numpy as np
 from alignatt_agent.config.agent_config import ModelsConfig
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.engine import pool
+from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.speech_models import (
     AudioModel,
@@ -90,7 +91,7 @@ def load_engines(
         engines = Engines(
             asr=serve_recognizer(recognizer, served["asr"]),
             aligner=QwenAligner(TimingModel(served["aligner"])) if "aligner" in served else None,
-            translation=pool.draft_engine(served["translation"], wanted),
+            translation=DraftEngine(served["translation"], wanted),
             tokenizer=served["translation"].tokenizer(),
             num_layers=text.num_hidden_layers,
             num_heads=text.num_attention_heads,

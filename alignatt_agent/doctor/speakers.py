@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import cycle, islice
+from itertools import cycle, islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +57,8 @@ def examine(
         shutdown()
     most = knee(found)
     chunk = f"95 % of the chunks of {resolved.config.chunk_ms} ms are done before the next arrives"
-    fix = "" if most else "raise chunk_ms, or run on a faster device"
-    yield Check("speakers", "ok" if most else "warn", f"this machine holds {most}: {chunk}", fix)
+    fix = "raise chunk_ms, or run on a faster device"
+    yield Check.judged("speakers", most > 0, f"this machine holds {most}: {chunk}", fix, "warn")
 
 
 def _check(row: Mapping[str, Any]) -> Check:
@@ -71,15 +71,10 @@ def _check(row: Mapping[str, Any]) -> Check:
     return Check(name, "ok" if row["kept_up"] else "warn", found)
 
 
-def talks(devset: Path) -> list[FloatArray]:
-    """Return the talks of a dev set, ``[samples]`` each."""
-    found = load_devset(devset, ()).talks
-    return [soundfile.read(talk.wav, dtype="float32")[0] for talk in found]
-
-
 def excerpts(devset: Path, targets: Sequence[str], count: int, seconds: float) -> list[Excerpt]:
     """Cut ``count`` pieces of ``seconds`` from the talks; talks and targets take turns."""
-    listed, frames = talks(devset), int(seconds * SAMPLE_RATE)
+    talks, frames = load_devset(devset, ()).talks, int(seconds * SAMPLE_RATE)
+    listed = [soundfile.read(talk.wav, dtype="float32")[0] for talk in talks]
     found = []
     for number, (talk, target) in enumerate(islice(zip(cycle(listed), cycle(targets)), count)):
         begin = number // len(listed) * frames * 2 // 3
@@ -101,7 +96,7 @@ def together(
         resolved: the configuration.
         engines: shared by all streams.
         listed: as many excerpts as the largest count.
-        counts: how many streams at once.
+        counts: numbers of streams.
         paced: deliver the audio by the clock, as speakers do who began at different moments.
 
     Yields:
@@ -147,12 +142,9 @@ def crowd_figures(
 
 def knee(rows: Sequence[Mapping[str, Any]]) -> int:
     """Return the largest number of streams that kept up, as all smaller ones did; 0 for none."""
-    most = 0
-    for row in sorted(rows, key=lambda row: int(row["streams"])):
-        if not row.get("kept_up"):
-            break
-        most = int(row["streams"])
-    return most
+    ordered = sorted(rows, key=lambda row: int(row["streams"]))
+    kept = takewhile(lambda row: row.get("kept_up"), ordered)
+    return max((int(row["streams"]) for row in kept), default=0)
 
 
 def speak(

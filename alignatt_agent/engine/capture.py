@@ -23,9 +23,8 @@ from vllm.forward_context import get_forward_context
 from vllm.v1.attention.backend import AttentionType
 
 from alignatt_agent.engine import supported_modes
-from alignatt_agent.engine.batch import Batch
 from alignatt_agent.engine.key_layout import Keys
-from alignatt_agent.engine.replay import Replay
+from alignatt_agent.engine.replay import Replay, gather
 from alignatt_agent.engine.row_requests import SOURCE, Ledger, WantedRow
 from alignatt_agent.engine.verify import read_greedy
 
@@ -81,7 +80,7 @@ class Capture:
         self._staging = False
         self._staged = False
         self._block_sizes: list[int] = []
-        self._batch: Batch | None = None
+        self._replay: Replay | None = None
         self.ledger = Ledger()
         self.taps = self._find_taps(device)
         numbers = [head for tap in self.taps for head in tap.columns]
@@ -167,7 +166,6 @@ class Capture:
             name = tap.owner.layer_name
             tap.group = next(i for i, g in enumerate(groups) if name in g.layer_names)
             tap.keys = readers[name] = readers.get(name) or Keys(tap.owner)
-        self._replay = Replay(self.taps, self._slots)
 
     # ------------------------------------------------------------------ one step
     def begin(self, scheduled: Any) -> list[WantedRow]:
@@ -191,9 +189,9 @@ class Capture:
         if not self.taps:
             return
         begin = time.perf_counter()
-        if self._batch is None or not self._batch.serves(wanted):
-            self._batch = Batch(wanted, self.taps, self._block_sizes)
-        rows = self._replay(wanted, self._batch, total)
+        if self._replay is None or not self._replay.serves(wanted):
+            self._replay = Replay(wanted, self.taps, self._block_sizes, self._slots)
+        rows = self._replay(wanted, total)
         if not self._staged or not all(tap.calls for tap in self.taps):
             # The host refuses rows that are not finite: a query that was not seen is never silent.
             rows[:] = float("nan")
@@ -203,7 +201,7 @@ class Capture:
             if request.gate is not None and self._all_heads:
                 width = request.end - request.start + 2
                 heads = [self._columns[head] for head in request.heads]
-                picked = self._replay.gather([(rows, i)], heads, width)
+                picked = gather([(rows, i)], heads, width)
                 request.scan(number, picked[0, :, SOURCE])
         share = (time.perf_counter() - begin) / len(wanted)
         for item in wanted:
@@ -235,7 +233,7 @@ class Capture:
         if pairs and request.rows:
             ours, theirs = (list(x) for x in zip(*pairs, strict=True))
             seen = [row for row in range(len(request.rows)) if row in request.rows]
-            picked = self._replay.gather([request.rows[row] for row in seen], theirs, width)
+            picked = gather([request.rows[row] for row in seen], theirs, width)
             result[:, ours] = np.nan
             result[np.ix_(seen, ours)] = picked
         shape, data = list(result.shape), result.tobytes()

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
 
-from alignatt_agent.engine.capture_result import fetch
-from alignatt_agent.engine.greedy import greedy, logprobs, strip_stop
-from alignatt_agent.engine.row_requests import (
-    EXTRA,
-    PROMPT,
-    SOURCE,
-    SUFFIX,
-    capture_request,
-    new_key,
-)
+from alignatt_agent.engine.greedy import fetch, greedy, logprobs, stop_ids, strip_stop
+from alignatt_agent.engine.row_requests import PROMPT, SOURCE, SUFFIX
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.types import AttentionRows, Draft, EngineError, FloatArray, Prompt
 from alignatt_agent.types.engines import Gate, Readout
@@ -29,15 +22,18 @@ class DraftEngine:
     Args:
         model: a served model whose workers capture attention.
         heads: the heads that its workers capture.
-        stops: ids that end a turn.
+        stops: ids that end a turn; those of the model if none are given.
     """
 
     def __init__(
-        self, model: ServedModel, heads: Sequence[tuple[int, int]], stops: frozenset[int]
+        self,
+        model: ServedModel,
+        heads: Sequence[tuple[int, int]],
+        stops: frozenset[int] | None = None,
     ) -> None:
         self._model = model
         self._places = {head: place for place, head in enumerate(heads)}
-        self._stops = stops
+        self._stops = stop_ids(model) if stops is None else stops
 
     def draft(
         self,
@@ -102,10 +98,10 @@ class DraftEngine:
         if expected:  # the engine always samples a token
             window = self._model.config.max_model_len - len(ids)
             expected = expected[: max(0, min(room, window) - 1)]
-        key, extra = new_key(), None
+        key, asked = uuid.uuid4().hex, None
         if readout is not None or expected:
-            extra = {EXTRA: self._request(key, prompt, begun, room, readout, gate, expected)}
-        sampling = greedy(room - len(expected), self._stops, extra)
+            asked = self._request(key, prompt, begun, room, readout, gate, expected)
+        sampling = greedy(room - len(expected), self._stops, asked)
         if not cached:
             sampling.skip_reading_prefix_cache = True
         if readout is not None and readout.probabilities:
@@ -113,7 +109,7 @@ class DraftEngine:
         output = self._model.generate({"prompt_token_ids": [*ids, *expected]}, sampling)
         tokens, ended = strip_stop(output, self._stops)
         steps = begun.steps + len(output.outputs[0].token_ids)
-        if extra is None:
+        if asked is None:
             return Draft((*begun.token_ids, *tokens), ended, steps=steps), False
 
         found = fetch(self._model, key)
@@ -152,9 +148,9 @@ class DraftEngine:
         Raises:
             EngineError: the engine failed, or does not capture these heads.
         """
-        key = new_key()
+        key = uuid.uuid4().hex
         asked = self._request(key, prompt, Draft((), False), len(token_ids), readout)
-        sampling = greedy(1, self._stops, {EXTRA: asked})
+        sampling = greedy(1, self._stops, asked)
         sampling.skip_reading_prefix_cache = True  # a cached position has no query
         self._model.generate({"prompt_token_ids": [*prompt.token_ids, *token_ids]}, sampling)
         found = fetch(self._model, key)
@@ -188,7 +184,7 @@ class DraftEngine:
     ) -> dict[str, Any]:
         """Build the entry for the workers: ``count`` rows after those of ``begun``."""
         if readout is None:
-            return capture_request(key, expected=expected)
+            return {"key": key, "expected": [*expected]}
         length = len(prompt.token_ids)
         if not 0 <= prompt.source_start < prompt.source_end <= length:
             self._fail(
@@ -202,17 +198,17 @@ class DraftEngine:
                 f"{sorted(self._places)}"
             )
         held = len(begun.rows.source) if begun.rows is not None else 0
-        return capture_request(
-            key=key,
-            start=prompt.source_start,
-            end=prompt.source_end,
-            prompt=length,
-            first=length + held - (readout.row == "predicting"),
-            count=count + len(begun.token_ids) - held,
-            heads=[self._places[head] for head in readout.heads],
-            gate=_scan_settings(gate, begun) if gate else None,
-            expected=expected,
-        )
+        return {
+            "key": key,
+            "start": prompt.source_start,
+            "end": prompt.source_end,
+            "prompt": length,
+            "first": length + held - (readout.row == "predicting"),
+            "count": count + len(begun.token_ids) - held,
+            "heads": [self._places[head] for head in readout.heads],
+            "gate": _scan_settings(gate, begun) if gate else None,
+            "expected": [*expected],
+        }
 
     def _joined(
         self, begun: Draft, total: FloatArray | None, count: int, prompt: Prompt, readout: Readout
@@ -230,18 +226,9 @@ class DraftEngine:
         if not np.isfinite(total).all():
             bad = sorted(set(np.nonzero(~np.isfinite(total))[0].tolist()))
             self._fail(f"the attention rows of draft tokens {bad} were not captured")
-        rows = AttentionRows(
-            source=np.ascontiguousarray(total[..., SOURCE]),
-            prompt=np.ascontiguousarray(total[..., PROMPT]),
-            suffix=np.ascontiguousarray(total[..., SUFFIX]),
-        )
-        if before is None:
-            return rows
-        return AttentionRows(
-            np.concatenate([before.source, rows.source]),
-            np.concatenate([before.prompt, rows.prompt]),
-            np.concatenate([before.suffix, rows.suffix]),
-        )
+        parts = (total[..., columns] for columns in (SOURCE, PROMPT, SUFFIX))
+        rows = AttentionRows(*map(np.ascontiguousarray, parts))
+        return rows if before is None else before + rows
 
     def _fail(self, cause: str) -> NoReturn:
         raise EngineError(f"{self._model.name}: {cause}")

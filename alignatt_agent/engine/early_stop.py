@@ -40,12 +40,7 @@ class EarlyStopV1(AdapterLogitsProcessor):  # type: ignore[misc]
         if key is None:
             return None
         stops = list(params.stop_token_ids)
-
-        def process(_: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
-            end_if_over(key, stops, logits)
-            return logits
-
-        return process
+        return lambda _, logits: end_if_over(key, stops, logits)
 
 
 class EarlyStopV2(V2Processor):  # type: ignore[misc]
@@ -75,23 +70,24 @@ class EarlyStopV2(V2Processor):  # type: ignore[misc]
 def key_of(params: Any) -> str | None:
     """Key of a request that has a gate or expected tokens."""
     asked = (params.extra_args or {}).get(EXTRA) if params is not None else None
-    return asked["key"] if asked and (asked["gate"] or asked["expected"]) else None
+    return asked["key"] if asked and (asked.get("gate") or asked.get("expected")) else None
 
 
-def end_if_over(key: str, stops: Sequence[int], logits: torch.Tensor) -> None:
-    """Force the end of a turn in ``logits``, ``[vocabulary]``, once a request is over.
+def end_if_over(key: str, stops: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
+    """Force the end of a turn in ``logits``, ``[vocabulary]``, in place, once a request is over.
 
     Where the scan has rejected a sampled token, the next one that greedy decoding would have
     taken is kept for the host. A turn that the model ends by itself is left alone.
     """
     request = REQUESTS.get(key)
     if request is None or not request.over:
-        return
+        return logits
     if not request.over_before_sampling:
         token = int(logits.argmax())
         if token in stops:
-            return
+            return logits
         if request.next_token is None:  # asynchronous scheduling runs one step more
             request.next_token = token
     logits.fill_(float("-inf"))
     logits[stops[0]] = 0.0
+    return logits

@@ -1,16 +1,23 @@
-"""vLLM's greedy requests, and what comes back."""
+"""vLLM's greedy requests, and what comes back from engine and workers."""
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from alignatt_agent.types import FloatArray
+from alignatt_agent.engine.row_requests import EXTRA
+from alignatt_agent.engine.served_model import ServedModel
+from alignatt_agent.types import EngineError, FloatArray
 
 
-def greedy(max_tokens: int, stops: frozenset[int], extra: dict[str, Any] | None = None) -> Any:
-    """Build vLLM's ``SamplingParams`` of a greedy request that ends at ``stops``."""
+def greedy(max_tokens: int, stops: frozenset[int], asked: dict[str, Any] | None = None) -> Any:
+    """Build vLLM's ``SamplingParams`` of a greedy request that ends at ``stops``.
+
+    ``asked`` has fields of ``CaptureRequest``, for the workers.
+    """
     from vllm.sampling_params import RequestOutputKind, SamplingParams
 
     return SamplingParams(
@@ -20,8 +27,20 @@ def greedy(max_tokens: int, stops: frozenset[int], extra: dict[str, Any] | None 
         ignore_eos=not stops,
         detokenize=False,
         output_kind=RequestOutputKind.FINAL_ONLY,
-        extra_args=extra or None,
+        extra_args={EXTRA: asked} if asked else None,
     )
+
+
+def stop_ids(model: ServedModel) -> frozenset[int]:
+    """Ids that end a turn, from the generation configuration and the tokenizer."""
+    written = model.config.try_get_generation_config() or {}
+    return joined_ids(written.get("eos_token_id"), model.tokenizer().eos_token_id)
+
+
+def joined_ids(*values: int | list[int] | None) -> frozenset[int]:
+    """Join single ids and lists of ids."""
+    lists = ([value] if isinstance(value, int) else value or [] for value in values)
+    return frozenset(itertools.chain.from_iterable(lists))
 
 
 def logprobs(output: Any) -> FloatArray:
@@ -40,3 +59,42 @@ def strip_stop(output: Any, stops: frozenset[int]) -> tuple[list[int], bool]:
         tokens.pop()
         ended = True
     return tokens, ended
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureResult:
+    """Rows and verification of one request, over all workers.
+
+    Attributes:
+        rows: ``[rows, heads, 2 + S]``; ``None`` when no worker captures a head.
+        next_token: the token that greedy decoding would have taken where the request was ended;
+            ``None`` when it was not, or when that token is not known.
+        replay_s: seconds that the rows took.
+        agreed: how many of the expected tokens are verified.
+        rejected: whether the gate closed.
+    """
+
+    rows: FloatArray | None
+    next_token: int | None
+    replay_s: float
+    agreed: int
+    rejected: bool
+
+
+def fetch(model: ServedModel, key: str) -> CaptureResult:
+    """Fetch the result of a finished request, which the workers then forget."""
+    answers = model.ask_workers("alignatt_fetch", key)
+    if None in answers:
+        raise EngineError(
+            f"{model.name}: a worker does not know the request whose rows were asked for"
+        )
+    shapes, data, tokens, seconds, agreed, rejected = zip(*answers, strict=True)
+    pairs = zip(shapes, data, strict=True)
+    parts = [np.frombuffer(rows, np.float32).reshape(shape) for shape, rows in pairs if shape]
+    if len(found := {part.shape: None for part in parts}) > 1:
+        listed = " and ".join(map(str, found))
+        raise EngineError(f"{model.name}: workers captured rows of shapes {listed}")
+    rows: FloatArray | None = sum(parts[1:], parts[0]) if parts else None
+    next_token = next((token for token in tokens if token is not None), None)
+    # Ranks compute side by side.
+    return CaptureResult(rows, next_token, max(seconds), max(agreed), any(rejected))

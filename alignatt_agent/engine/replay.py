@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 
-from alignatt_agent.engine.batch import Batch, IntArray
 from alignatt_agent.engine.row_requests import WantedRow
 from alignatt_agent.types import FloatArray
 
@@ -62,45 +61,74 @@ def probabilities(
 
 
 class Replay:
-    """Computes the rows of a step with tensor operations, on any device.
+    """Computes the rows of successive steps in which the same requests want some.
+
+    Shapes stay the same from step to step: contexts are rounded up to whole pages, and positions
+    after a query are hidden like every other future position.
 
     Args:
+        wanted: the rows of the first step.
         taps: the layers to read (``capture.Tap``), bound to their caches.
+        sizes: positions in a block, by cache group.
         slots: ``[tokens]`` cache slot of every staged query.
     """
 
-    def __init__(self, taps: Sequence[Any], slots: torch.Tensor) -> None:
-        self._taps = taps
-        self._slots = slots
-        self._device = slots.device
-        self._batch: Batch | None = None
+    def __init__(
+        self,
+        wanted: Sequence[WantedRow],
+        taps: Sequence[Any],
+        sizes: Sequence[int],
+        slots: torch.Tensor,
+    ) -> None:
+        self._taps, self._slots = taps, slots
+        self._group: int = taps[0].group
+        self._size = sizes[self._group]
+        self._windows = {tap.layer.sliding_window for tap in taps}
+        self._numbers = _numbers(wanted)
+        grain, longest = max(tap.page for tap in taps), max(item.position for item in wanted) + 1
+        self._length = -(-longest // grain) * grain
+        requests = [item.request for item in wanted]
+        self._tables: dict[tuple[int, int], torch.Tensor] = {}
+        for tap in taps:
+            if (tap.group, tap.page) not in self._tables:
+                split, count = sizes[tap.group] // tap.page, -(-self._length // tap.page)
+                pages = [request.pages(tap.group, split, count) for request in requests]
+                self._tables[tap.group, tap.page] = self._tensor(pages)[:, None]
+        widths = [request.end - request.start for request in requests]
+        spans = self._tensor([(x.start, x.end, x.prompt) for x in requests])
+        starts, ends, prompts = spans.T[..., None]
+        positions = torch.arange(self._length, device=slots.device)
+        source = starts + torch.arange(max(widths), device=slots.device)
+        heads = sum(len(tap.columns) for tap in taps)
+        self._source = source.clamp(max=self._length - 1)[:, None].expand(-1, heads, -1)
+        self._beyond = (source >= ends)[:, None] if min(widths) < max(widths) else None
+        in_prompt = positions < prompts
+        self._parts = torch.stack([in_prompt, ~in_prompt], -1).float()
 
-    def __call__(self, wanted: Sequence[WantedRow], batch: Batch, total: int) -> torch.Tensor:
-        """Return ``[M, H, 2 + S]`` rows of ``total`` tokens; NaN where a query was not seen."""
-        if batch is not self._batch:
-            self._upload(batch)
-        positions = self._tensor(batch.positions(wanted))
-        hidden = {w: hidden_positions(positions, batch.length, w) for w in self._windows}
-        matches = self._slots[:total] == self._tensor(batch.slots(wanted))[:, None]
+    def serves(self, wanted: Sequence[WantedRow]) -> bool:
+        """Whether the same requests want rows, in blocks and pages known here."""
+        same = _numbers(wanted) == self._numbers
+        return same and all(item.position < self._length for item in wanted)
+
+    def __call__(self, wanted: Sequence[WantedRow], total: int) -> torch.Tensor:
+        """Return ``[M, H, 2 + S]`` rows of a step of ``total`` tokens.
+
+        They are the mass on the prompt beside the source, the mass on the draft, and the source,
+        zero past one that is shorter than ``S``; NaN where a query was not seen.
+        """
+        positions = self._tensor([item.position for item in wanted])
+        hidden = {w: hidden_positions(positions, self._length, w) for w in self._windows}
+        matches = self._slots[:total] == self._tensor([*map(self._slot, wanted)])[:, None]
         at = matches.to(torch.uint8).argmax(1)
         layers = [self._layer(tap, at, hidden[tap.layer.sliding_window]) for tap in self._taps]
         rows = self._fold(torch.cat(layers, 1))
         return rows.masked_fill_(~matches.any(1)[:, None, None], float("nan"))
 
-    def gather(
-        self, rows: Sequence[tuple[torch.Tensor, int]], heads: Sequence[int], width: int
-    ) -> FloatArray:
-        """Copy single rows of some heads to the host, ``[rows, heads, width]``."""
-        picked = torch.stack([row[i, :, :width] for row, i in rows])[:, heads]
-        copied: FloatArray = picked.cpu().numpy()
-        return copied
-
-    def _upload(self, batch: Batch) -> None:
-        self._batch = batch
-        self._windows = {tap.layer.sliding_window for tap in self._taps}
-        self._tables = {key: self._tensor(table)[:, None] for key, table in batch.tables.items()}
-        starts, ends, prompts = batch.spans.T.tolist()
-        self._fold = Fold(starts, ends, prompts, batch.length, batch.heads, self._device)
+    def _slot(self, item: WantedRow) -> int:
+        """Return the cache slot of a wanted row, in the group of the first tap."""
+        block, offset = divmod(item.position, self._size)
+        slot: int = item.request.blocks[self._group][block] * self._size + offset
+        return slot
 
     def _layer(self, tap: Any, at: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
         keys = tap.keys(self._tables[tap.group, tap.page], tap.key_heads[None, :, None])
@@ -115,54 +143,27 @@ class Replay:
             None if sinks is None else sinks[tap.heads],
         )
 
-    def _tensor(self, array: IntArray) -> torch.Tensor:
-        return torch.from_numpy(array).to(self._device)
-
-
-class Fold:
-    """Cuts full rows down to the source and two masses.
-
-    Args:
-        starts: first source position of each row's request.
-        ends: one past its last source position.
-        prompts: length of its prompt.
-        length: number of context positions ``L``.
-        heads: number of heads ``H``.
-        device: where the rows are.
-    """
-
-    def __init__(
-        self,
-        starts: list[int],
-        ends: list[int],
-        prompts: list[int],
-        length: int,
-        heads: int,
-        device: torch.device,
-    ) -> None:
-        widths = [end - start for start, end in zip(starts, ends, strict=True)]
-        first = torch.tensor(starts, device=device)[:, None]
-        index = (first + torch.arange(max(widths), device=device)).clamp_(max=length - 1)
-        self._index = index[:, None].expand(-1, heads, -1)
-        self._padding: torch.Tensor | None = None
-        if min(widths) < max(widths):
-            widest = torch.arange(max(widths), device=device)
-            self._padding = (widest >= torch.tensor(widths, device=device)[:, None])[:, None]
-        in_prompt = torch.arange(length, device=device) < torch.tensor(
-            prompts, device=device
-        ).unsqueeze(1)
-        self._parts = torch.stack([in_prompt, ~in_prompt], -1).float()
-
-    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
-        """Fold ``[M, H, L]`` rows.
-
-        Returns:
-            ``[M, H, 2 + S]``: the mass on the prompt beside the source, the mass on the draft,
-            and the source; columns past a source shorter than ``S`` are zero.
-        """
-        source = rows.gather(2, self._index)
-        if self._padding is not None:
-            source.masked_fill_(self._padding, 0.0)
+    def _fold(self, rows: torch.Tensor) -> torch.Tensor:
+        """Cut ``[M, H, L]`` rows down to two masses and the source."""
+        source = rows.gather(2, self._source)
+        if self._beyond is not None:
+            source.masked_fill_(self._beyond, 0.0)
         masses = torch.matmul(rows, self._parts)
         masses[..., 0].sub_(source.sum(-1)).clamp_(min=0.0)
         return torch.cat([masses, source], -1)
+
+    def _tensor(self, values: Sequence[Any]) -> torch.Tensor:
+        return torch.tensor(values, device=self._slots.device)
+
+
+def gather(
+    rows: Sequence[tuple[torch.Tensor, int]], heads: Sequence[int], width: int
+) -> FloatArray:
+    """Copy single rows of some heads to the host, ``[rows, heads, width]``."""
+    picked = torch.stack([row[i, :, :width] for row, i in rows])[:, heads]
+    copied: FloatArray = picked.cpu().numpy()
+    return copied
+
+
+def _numbers(wanted: Sequence[WantedRow]) -> list[tuple[int, int]]:
+    return [(item.request.number, item.request.epoch) for item in wanted]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import time
-import uuid
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -30,55 +29,6 @@ MAX_WAIT_S = 60.0
 """Rows of a finished request are dropped after this time, e.g. because it was aborted."""
 
 
-# Unique among all clients of an engine: a stale request must never be taken for ours.
-_PROCESS = uuid.uuid4().hex
-_numbers = itertools.count()
-
-
-def new_key() -> str:
-    """Return a unique name for a request."""
-    return f"{_PROCESS}-{next(_numbers)}"
-
-
-def capture_request(
-    key: str,
-    start: int = 0,
-    end: int = 0,
-    prompt: int = 0,
-    first: int = 0,
-    count: int = 0,
-    heads: Sequence[int] = (),
-    gate: dict[str, Any] | None = None,
-    expected: Sequence[int] = (),
-) -> dict[str, Any]:
-    """Build the entry that asks a worker for rows, verification of tokens, or both.
-
-    Args:
-        key: name under which the rows are fetched; unique among the requests of an engine.
-        start: first source position.
-        end: one past the last source position.
-        prompt: number of prompt tokens.
-        first: position of the first query whose row is wanted.
-        count: number of rows wanted at most.
-        heads: places of the wanted heads in the engine's list.
-        gate: settings of ``AlignAtt``, ``frontier``, and as ``earlier``, shape and float32 bytes
-            of the rows before ``first``; the draft ends at the first token that it rejects.
-        expected: the last tokens of the request's prompt, to be verified; the request ends where
-            the model decodes another token.
-    """
-    return {
-        "key": key,
-        "start": start,
-        "end": end,
-        "prompt": prompt,
-        "first": first,
-        "count": count,
-        "heads": list(heads),
-        "gate": gate,
-        "expected": list(expected),
-    }
-
-
 class HeadsToCapture:
     """Engine-wide list of heads, passed to the workers as vLLM's ``additional_config``.
 
@@ -96,11 +46,22 @@ class HeadsToCapture:
 
 @dataclass
 class CaptureRequest:
-    """One request (``capture_request``), and what was seen of it so far.
+    """One request for rows, verification of tokens, or both, and what was seen of it so far.
+
+    A client's entry ``EXTRA`` names fields up to ``expected``, which is a list of ids there.
 
     Attributes:
-        gate: see ``capture_request``.
-        expected: the tokens to verify.
+        key: name under which the rows are fetched; unique among the requests of all clients.
+        start: first source position.
+        end: one past the last source position.
+        prompt: number of prompt tokens.
+        first: position of the first query whose row is wanted.
+        count: number of rows wanted at most.
+        heads: places of the wanted heads in the engine's list.
+        gate: settings of ``AlignAtt``, ``frontier``, and as ``earlier``, shape and float32 bytes
+            of the rows before ``first``; the draft ends at the first token that it rejects.
+        expected: the last tokens of the request's prompt, to be verified; the request ends where
+            the model decodes another token.
         blocks: block ids of each cache group.
         epoch: changes whenever ``blocks`` does.
         number: unique in this process.
@@ -112,12 +73,12 @@ class CaptureRequest:
     """
 
     key: str
-    start: int
-    end: int
-    prompt: int
-    first: int
-    count: int
-    heads: list[int]
+    start: int = 0
+    end: int = 0
+    prompt: int = 0
+    first: int = 0
+    count: int = 0
+    heads: Sequence[int] = ()
     gate: dict[str, Any] | None = None
     expected: Expected | None = None
     blocks: list[list[int]] = field(default_factory=list)
@@ -249,7 +210,7 @@ class Ledger:
             return None
         request = self._by_key.get(asked["key"])
         if request is None or request.finished is not None:
-            expected = asked["expected"]
+            expected = asked.get("expected")
             known = Expected(expected, len(new.prompt_token_ids)) if expected else None
             request = REQUESTS[asked["key"]] = CaptureRequest(**{**asked, "expected": known})
             self._by_key[asked["key"]] = request

@@ -2,18 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
 
-from alignatt_agent.engine.capture_result import fetch
-from alignatt_agent.engine.features import shared_features
-from alignatt_agent.engine.greedy import greedy, strip_stop
-from alignatt_agent.engine.row_requests import EXTRA, capture_request, new_key
+from alignatt_agent.engine.greedy import fetch, greedy, stop_ids, strip_stop
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.types import FloatArray
 from alignatt_agent.types.engines import Answer
+
+KEPT = 32
+"""Pieces of audio whose features are kept, one for each concurrent stream."""
+
+
+class Features:
+    """Features from a ``Qwen3ASRProcessor``, in the form that vLLM takes unchanged.
+
+    The recognizer and the forced aligner take the same audio one after the other, and a transcript
+    whose verification fails is requested again.
+    """
+
+    def __init__(self, processor: Any) -> None:
+        self._processor = processor
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[int, tuple[FloatArray, Future[Mapping[str, Any]]]] = OrderedDict()
+
+    def __call__(self, audio: FloatArray) -> Mapping[str, Any]:
+        """Return vLLM's fields: features ``[mels, frames]``, their mask, and ``[frames]``.
+
+        The array is known by its identity: it must not be changed afterwards.
+        """
+        with self._lock:
+            held, found = self._kept.get(id(audio), (None, None))
+            if new := found is None or held is not audio:
+                found = Future()
+                self._kept[id(audio)] = audio, found
+                while len(self._kept) > KEPT:
+                    self._kept.popitem(last=False)
+        if new:
+            try:
+                found.set_result(self._extract(audio))
+            except BaseException as error:
+                found.set_exception(error)  # also for those who wait
+                with self._lock:
+                    self._kept.pop(id(audio), None)
+        return found.result()
+
+    def _extract(self, audio: FloatArray) -> Mapping[str, Any]:
+        # As vLLM asks it: one placeholder, the audio, and nothing else.
+        found = self._processor(text=self._processor.audio_token, audio=audio, return_tensors="pt")
+        mask = found["input_features_mask"]
+        heard = mask[0].bool()
+        return {
+            "input_audio_features": found["input_features"][0][:, heard],
+            "feature_attention_mask": mask,
+            "audio_feature_lengths": heard.sum()[None],
+        }
+
+
+_shared: dict[str, Features] = {}
+
+
+def shared_features(processor: Any) -> Features:
+    """Return the features of a processor, the same object for equal feature extractors."""
+    extractor = processor.feature_extractor.to_dict()
+    key = json.dumps(extractor, sort_keys=True, default=str)
+    return _shared.setdefault(key, Features(processor))
 
 
 class AudioModel:
@@ -51,15 +111,10 @@ class AudioModel:
         known = list(expected)[: max_tokens - 1]  # the engine always samples a token
         steps = requests = 0
         while True:
-            key = new_key()
-            output = self._model.generate(
-                self._request([*token_ids, *kept, *known], audio),
-                greedy(
-                    max_tokens - len(kept) - len(known),
-                    self._stops,
-                    {EXTRA: capture_request(key, expected=known)} if known else None,
-                ),
-            )
+            key, rest = uuid.uuid4().hex, max_tokens - len(kept) - len(known)
+            asked = {"key": key, "expected": known} if known else None
+            request = self._request([*token_ids, *kept, *known], audio)
+            output = self._model.generate(request, greedy(rest, self._stops, asked))
             requests += 1
             steps += len(output.outputs[0].token_ids)
             tokens, ended = strip_stop(output, self._stops)
@@ -124,15 +179,3 @@ class TimingModel:
         at = np.asarray(output.prompt_token_ids) == self.timestamp_id
         best: list[int] = logits[at].argmax(-1).tolist()
         return best
-
-
-def stop_ids(model: ServedModel) -> frozenset[int]:
-    """Ids that end a turn, from the generation configuration and the tokenizer."""
-    found: set[int] = set()
-    for value in (_generation_config(model).get("eos_token_id"), model.tokenizer().eos_token_id):
-        found.update([value] if isinstance(value, int) else value or [])
-    return frozenset(found)
-
-
-def _generation_config(model: ServedModel) -> dict[str, Any]:
-    return model.config.try_get_generation_config() or {}

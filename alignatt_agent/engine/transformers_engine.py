@@ -20,6 +20,7 @@ from transformers import (
     AutoTokenizer,
 )
 
+from alignatt_agent.engine.greedy import joined_ids
 from alignatt_agent.types import AttentionRows, Draft, EngineError, FloatArray, Prompt
 from alignatt_agent.types.engines import Gate, Readout
 
@@ -106,7 +107,8 @@ class TransformersEngine:
             self.tokenizer = AutoTokenizer.from_pretrained(path)
         except (OSError, ValueError, ImportError):
             self.tokenizer = None
-        self.stops = _stops(self.model, self.tokenizer)
+        ids = getattr(self.tokenizer, "eos_token_id", None)
+        self.stops = joined_ids(self.model.generation_config.eos_token_id, ids)
         text = self.model.config.get_text_config(decoder=True)
         self._layers = attention_layers(text)
         self._shape = text.num_hidden_layers, text.num_attention_heads
@@ -128,18 +130,18 @@ class TransformersEngine:
         """
         if max_tokens < 1:
             self._fail(f"a draft of {max_tokens} tokens was asked for")
-        if resumed is not None and (resumed.ended or len(resumed.token_ids) >= max_tokens):
-            return resumed
+        begun = resumed or Draft((), False)
+        if begun.ended or len(begun.token_ids) >= max_tokens:
+            return begun
         recorder = self._recorder(prompt, readout)
-        tokens = list(resumed.token_ids) if resumed is not None else []
-        known, feed = len(tokens), [*prompt.token_ids, *tokens]
+        tokens, sure = [*begun.token_ids], [*begun.probabilities]
+        feed = [*prompt.token_ids, *tokens]
         # The row at the last token exists only once that token was fed, which takes a token more.
         spare = 1 if readout is not None and readout.row == "emitted" else 0
         limit = min(max_tokens + spare, self._context - len(prompt.token_ids))
         if recorder is not None:
             recorder.wanted = 1 - spare
         cache, ended, steps = None, False, 0
-        sure = [*resumed.probabilities] if resumed is not None else []
         while len(tokens) < limit and not ended:
             output = self._forward(feed, recorder, use_cache=True, past_key_values=cache)
             cache = output.past_key_values
@@ -158,18 +160,12 @@ class TransformersEngine:
             self._fail(f"no room for a draft after a prompt of {len(prompt.token_ids)} tokens")
         rows = None
         if recorder is not None:
-            length = len(prompt.token_ids) + len(tokens)
-            rows = _cut(recorder.rows(length)[: len(tokens) - known], prompt)
+            length, new = len(prompt.token_ids) + len(tokens), len(tokens) - len(begun.token_ids)
+            rows = _cut(recorder.rows(length)[:new], prompt)
             if resumed is not None:
-                rows = _joined(resumed.rows, rows) if resumed.rows else self._fail("no rows came")
-        before = resumed.steps if resumed is not None else 0
-        return Draft(
-            tuple(tokens),
-            ended,
-            rows,
-            steps=before + steps,
-            probabilities=tuple(sure[: len(tokens)]),
-        )
+                rows = resumed.rows + rows if resumed.rows else self._fail("no rows came")
+        steps, sure = begun.steps + steps, sure[: len(tokens)]
+        return Draft(tuple(tokens), ended, rows, steps=steps, probabilities=tuple(sure))
 
     @torch.inference_mode()
     def rows(self, prompt: Prompt, token_ids: Sequence[int], readout: Readout) -> AttentionRows:
@@ -248,19 +244,3 @@ def _cut(rows: torch.Tensor, prompt: Prompt) -> AttentionRows:
     return AttentionRows(
         np.ascontiguousarray(source.numpy()), rest.clamp(min=0).numpy(), suffix.numpy()
     )
-
-
-def _joined(first: AttentionRows, second: AttentionRows) -> AttentionRows:
-    return AttentionRows(
-        np.concatenate([first.source, second.source]),
-        np.concatenate([first.prompt, second.prompt]),
-        np.concatenate([first.suffix, second.suffix]),
-    )
-
-
-def _stops(model: Any, tokenizer: Any) -> frozenset[int]:
-    """Ids that end a turn, from the generation configuration and the tokenizer."""
-    found: set[int] = set()
-    for value in (model.generation_config.eos_token_id, getattr(tokenizer, "eos_token_id", None)):
-        found.update([value] if isinstance(value, int) else value or [])
-    return frozenset(found)

@@ -146,6 +146,13 @@ class AttentionRows:
     prompt: FloatArray
     suffix: FloatArray
 
+    def __getitem__(self, tokens: slice) -> AttentionRows:
+        return AttentionRows(self.source[tokens], self.prompt[tokens], self.suffix[tokens])
+
+    def __add__(self, more: AttentionRows) -> AttentionRows:
+        pairs = (self.source, more.source), (self.prompt, more.prompt), (self.suffix, more.suffix)
+        return AttentionRows(*map(np.concatenate, pairs))
+
 
 @dataclass(frozen=True, slots=True)
 class Draft:

@@ -92,7 +92,7 @@ def _differences() -> list[str]:
     """Say which installed packages are not what pyproject.toml asks for."""
     from alignatt_agent.doctor.machine_checks import check_versions, look_around
 
-    checks = check_versions(look_around(import_torch=False))
+    checks = check_versions(look_around())
     return [f"{check.name}: {check.found}" for check in checks if check.status == "FAIL"]
 
 

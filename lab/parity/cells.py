@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from alignatt_agent.doctor.row_parity import Gap, different_models, missed
+from alignatt_agent.doctor.parity_check import Gap, different_models, missed
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import AttentionRows, Draft, FloatArray, Prompt
 from alignatt_agent.types.engines import Readout

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig
-from alignatt_agent.doctor.row_parity import bfloat16_constants
+from alignatt_agent.doctor.parity_check import bfloat16_constants
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment
 from alignatt_agent.engine.transformers_engine import TransformersEngine

@@ -24,8 +24,7 @@ from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.config.sections import SHARE
 from alignatt_agent.doctor.engine_checks import cases
-from alignatt_agent.doctor.parity_check import PARITY_TOKENS
-from alignatt_agent.doctor.row_parity import Gap
+from alignatt_agent.doctor.parity_check import PARITY_TOKENS, Gap
 from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.engine.options import engine_environment, on_cpu
 from alignatt_agent.engine.transformers_engine import TransformersEngine

@@ -5,8 +5,7 @@ from __future__ import annotations
 import psutil
 
 from alignatt_agent.engine import pool
-from tests.engine.batches import POLICY
-from tests.engine.test_rows import EMITTED, PREDICTING
+from tests.engine.batches import EMITTED, POLICY, PREDICTING
 from tests.fixtures.engines import make_prompt
 
 MIB = 1 << 20

@@ -15,6 +15,7 @@ from transformers import (
 from alignatt_agent.cascade.loading import serve_recognizer
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.engine import pool
+from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.speech_models import AudioModel, EncoderDecoderModel
 from alignatt_agent.speech.front_ends import GemmaPrompt, WhisperPrompt
 from alignatt_agent.types.engines import Readout
@@ -44,7 +45,7 @@ def test_gemma4_hears_and_translates_on_one_engine(tmp_path):
         media = model.tokenizer.convert_tokens_to_ids(list(MEDIA.values()))
         prompts = [text_only(make_prompt(seed, 90, 5, 40), media) for seed in range(4)]
         batch = [Case(prompt, 8, PREDICTING) for prompt in prompts]
-        drafts = [case.run(pool.draft_engine(served, HEADS)) for case in batch]
+        drafts = [case.run(DraftEngine(served, HEADS)) for case in batch]
     finally:
         served.shutdown()
     for audio, answer in heard:

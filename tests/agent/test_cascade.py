@@ -35,7 +35,7 @@ def pool(monkeypatch):
 
     monkeypatch.setattr(loading.pool, "pooled", pooled)
     monkeypatch.setattr(loading.pool, "all_alive", lambda: state.alive)
-    monkeypatch.setattr(loading.pool, "draft_engine", lambda *_: fakes.translation)
+    monkeypatch.setattr(loading, "DraftEngine", lambda *_: fakes.translation)
     monkeypatch.setattr(loading, "serve_recognizer", serve_recognizer)
     monkeypatch.setattr(loading, "TimingModel", lambda model: model)
     monkeypatch.setattr(loading, "_warm_up", lambda *_: state.warmed.append(state.asked))

@@ -9,7 +9,7 @@ import pytest
 
 from alignatt_agent.config.agent_config import ModelConfig, load_config
 from alignatt_agent.config.checkpoints import ROLES
-from alignatt_agent.config.machine import GIB, Gpu
+from alignatt_agent.config.machine import GIB, Gpu, gpus
 from alignatt_agent.config.sections import DEFAULT_SHARE, PromptConfig, written_shares
 from alignatt_agent.doctor import cli as doctor
 from alignatt_agent.doctor import config_checks, machine_checks
@@ -135,7 +135,7 @@ def test_cards_and_their_capability(monkeypatch, tmp_path, known, answer, capabi
     tool.write_text("#!/bin/sh\n" + refused * (not known) + f"echo '{answer}'\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    (gpu,) = machine_checks.look_around(import_torch=False).gpus
+    (gpu,) = gpus()
     assert (gpu.name, gpu.capability) == (answer.partition(",")[0], capability)
     assert gpu.total > gpu.free > 10_000 << 20
 

@@ -40,10 +40,9 @@ class Drafts:
         rows.source[2:] = np.roll(rows.source[2:], 3, axis=2)  # rejected from the third row on
         if gate is None or self.fault == "deaf":
             return Draft(ids, False, rows, steps=max_tokens)
-        short = AttentionRows(rows.source[:3], rows.prompt[:3], rows.suffix[:3])
         if self.fault == "other":
             ids = (ids[0], 77, *ids[2:])
-        return Draft(ids[:3], False, short, cut=True, steps=3)
+        return Draft(ids[:3], False, rows[:3], cut=True, steps=3)
 
 
 CASES = [Case(Prompt(tuple(range(12)), 2, (0, 1, 2, 3)), Readout(((0, 0),), "predicting"))] * 2

@@ -12,8 +12,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections import namedtuple
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 
@@ -66,9 +66,11 @@ class Hub(BaseHTTPRequestHandler):
             return self.answer(400, b"one kind of authentication only")
         data, about = FILES[name], {"X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
         if self.lfs(name) and rest.startswith("/resolve/"):
-            about |= {"X-Linked-Size": str(len(data)), "X-Linked-Etag": f'"{self.sha(name)}"'}
-            return self.answer(302, b"", about | {"Location": self.store(name)})
-        about["ETag"] = f'"{self.sha(name)}"'
+            about |= {"X-Linked-Size": str(len(data)), "X-Linked-Etag": f'"{SHA[name]}"'}
+            # The real hub redirects to another host, which must not get the token.
+            other = f"http://localhost:{server.server_port}/someone/translator/store/{name}"
+            return self.answer(302, b"", about | {"Location": other})
+        about["ETag"] = f'"{SHA[name]}"'
         begin = int(re.findall(r"\d+", self.headers.get("Range", "0"))[0])
         if begin:
             about["Content-Range"] = f"bytes {begin}-{len(data) - 1}/{len(data)}"
@@ -76,17 +78,10 @@ class Hub(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET
 
-    def store(self, name):
-        """The real hub redirects to another host, which must not get the token."""
-        return f"http://localhost:{self.server.server_port}/someone/translator/store/{name}"
-
-    def sha(self, name):
-        return SHA[name]
-
     def lfs(self, name):
         large = name.endswith((".safetensors", ".pth"))
         size = len(FILES[name])
-        return {"sha256": self.sha(name), "size": size, "pointerSize": 130} if large else None
+        return {"sha256": SHA[name], "size": size, "pointerSize": 130} if large else None
 
     def entry(self, name):
         size, lfs = len(FILES[name]), self.lfs(name)
@@ -132,11 +127,6 @@ def hub(tmp_path, monkeypatch):
     yield http
     http.shutdown()
     http.server_close()
-
-
-def disk(monkeypatch, free):
-    usage = namedtuple("Usage", "free")(free)
-    monkeypatch.setattr("alignatt_agent.doctor.fetch.shutil.disk_usage", lambda _: usage)
 
 
 def test_sizes_come_first_then_the_files(hub, capsys, tmp_path):
@@ -193,7 +183,8 @@ def test_a_damaged_file_is_not_kept(hub, tmp_path):
 
 
 def test_refused_where_the_disk_is_short(hub, monkeypatch, tmp_path):
-    disk(monkeypatch, 4_000_000)
+    usage = SimpleNamespace(free=4_000_000)
+    monkeypatch.setattr("alignatt_agent.doctor.fetch.shutil.disk_usage", lambda _: usage)
     with pytest.raises(CheckpointError, match=r"0.00 GB free in .*hub: free 0.01 GB more, or set"):
         fetch.main([NAME])
     assert not list(tmp_path.rglob("*.safetensors"))

@@ -90,7 +90,7 @@ def modes(monkeypatch, tmp_path):
         return Served()
 
     monkeypatch.setattr(prove.pool, "start", start)
-    monkeypatch.setattr(prove.pool, "draft_engine", lambda *_: None)
+    monkeypatch.setattr(prove, "DraftEngine", lambda *_: None)
     monkeypatch.setattr(prove, "cases", lambda *_: [])
     monkeypatch.setattr(prove, "observe", lambda *_: answers[started[-1]])
     return answers
@@ -130,10 +130,15 @@ def test_a_verdict_is_made_and_used(modes, micro, fault, statuses, mode, capsys)
         assert checks[1].found.startswith("refused: ")
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    ["version", "build", "driver", "heads", "checkpoint", "dtype", "engine", "content", "edited"],
-)
+FACTS = {
+    "versions": {"vllm": "0.32.1"},
+    "builds": ["of another commit"],
+    "device": "cuda: NVIDIA Test, 590.1",
+    "fingerprint": "123456789abc",
+}
+
+
+@pytest.mark.parametrize("spoil", [*FACTS, "heads", "dtype", "engine", "content", "edited"])
 def test_a_verdict_that_no_longer_fits_is_ignored(
     modes, micro, spoil, monkeypatch, capsys, tmp_path
 ):
@@ -141,16 +146,10 @@ def test_a_verdict_that_no_longer_fits_is_ignored(
     assert started_in(micro) == "compiled"
     (file,) = tmp_path.rglob("verdicts/*.json")
     changes = {}
-    if spoil == "version":
-        monkeypatch.setattr(proof, "versions", lambda: {"vllm": "0.32.1"})
-    elif spoil == "build":
-        monkeypatch.setattr(proof, "builds", lambda: ["of another commit"])
-    elif spoil == "driver":
-        monkeypatch.setattr(proof, "device", lambda: "cuda: NVIDIA Test, 590.1")
+    if spoil in FACTS:
+        monkeypatch.setattr(proof, spoil, lambda *_: FACTS[spoil])
     elif spoil == "heads":
         micro = replace(micro, head_sets={"de": micro.head_sets["it"]})
-    elif spoil == "checkpoint":
-        monkeypatch.setattr(proof, "fingerprint", lambda _: "123456789abc")
     elif spoil == "dtype":
         changes["dtype"] = "bfloat16"
     elif spoil == "engine":

@@ -17,9 +17,11 @@ TOLERANCE = 1e-4
 
 POLICY = AlignAtt(normalize="zscore", median_width=3)
 
+PREDICTING = Readout(HEADS, "predicting")
+EMITTED = Readout(HEADS, "emitted")
 READOUTS = (
-    Readout(HEADS, "predicting"),
-    Readout(HEADS, "emitted"),
+    PREDICTING,
+    EMITTED,
     Readout(HEADS[2:5][::-1], "predicting"),
     Readout(HEADS[5:], "emitted"),
 )
@@ -101,11 +103,9 @@ def check_rows(reference: Reference, case: Case, draft: Draft) -> None:
 def check_begins(whole: Draft, part: Draft) -> None:
     """Compare a draft with one that may have been cut before."""
     assert whole.rows is not None
-    count, rows = len(part.token_ids), whole.rows
+    count = len(part.token_ids)
     assert whole.token_ids[:count] == part.token_ids
-    check_close(
-        AttentionRows(rows.source[:count], rows.prompt[:count], rows.suffix[:count]), part.rows
-    )
+    check_close(whole.rows[:count], part.rows)
 
 
 def check_same(case: Case, draft: Draft, other: Draft) -> None:

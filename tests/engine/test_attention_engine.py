@@ -10,6 +10,7 @@ import pytest
 from alignatt_agent import engine as package
 from alignatt_agent.config.resources import CHECKOUT_ROOT
 from alignatt_agent.engine import AttentionEngine, pool
+from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.types import Draft, Prompt
 from alignatt_agent.types.engines import Readout
 from tests.fixtures.engines import HEADS
@@ -17,29 +18,18 @@ from tests.fixtures.engines import HEADS
 PUBLISHED = '"Qwen/Qwen3-1.7B", heads=[(14, 3), (20, 7)]'
 
 
-class Shared:
-    """The engine of all tests, which no test ends."""
-
-    def __init__(self, served):
-        self._served = served
-
-    def __getattr__(self, name):
-        return getattr(self._served, name)
-
-    def shutdown(self):
-        self.closed = True
-
-
 @pytest.fixture
 def started(engines, monkeypatch):
+    """What is started and shut down: the engine of all tests, which no test ends."""
     found = []
 
     def start(role, model, heads):
         assert (role, heads) == ("translation", HEADS)
-        found.append((model, Shared(pool._served["translation"][1])))
-        return found[-1][1]
+        found.append(model)
+        return pool._served["translation"][1]
 
     monkeypatch.setattr(pool, "start", start)
+    monkeypatch.setattr(ServedModel, "shutdown", lambda _: found.append("shut down"))
     return found
 
 
@@ -53,9 +43,8 @@ def test_the_documented_example_runs(started, checkpoints, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 16
     assert all(" attends to [" in line for line in lines)
-    ((asked, served),) = started
-    assert asked.engine == {"max_num_seqs": 4}
-    assert served.closed
+    asked, end = started
+    assert (asked.engine, end) == ({"max_num_seqs": 4}, "shut down")
 
 
 @pytest.mark.parametrize("row", ["emitted", "predicting"])

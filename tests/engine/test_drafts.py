@@ -1,32 +1,129 @@
-"""How answers of several workers become the rows of one draft."""
+"""Drafts are what decoding gives, whatever is expected; missing answers of workers are errors."""
 
 from __future__ import annotations
 
+import random
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from alignatt_agent.engine.drafts import DraftEngine
+from alignatt_agent.engine.speech_models import AudioModel
+from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import EngineError, Prompt
 from alignatt_agent.types.engines import Readout
+from tests.fakes.engine import STOP, SimulatedModel
 
 HEADS = ((0, 1), (2, 3))
-PROMPT = Prompt((5, 6, 7, 8), 1, (0, 1))
-PREDICTING = Readout(HEADS, "predicting")
+PROMPT = Prompt((2, 3, 4, 2, 3, 4, 4, 2), 2, (0, 0, 1, 2))
+ROWS = ("predicting", "emitted")
+POLICIES = (
+    AlignAtt(normalize="none", median_width=1, border_margin=0),
+    AlignAtt(normalize="zscore", median_width=3, tau_src=0.3),
+)
 
 
+def changed(tokens, chance):
+    """A continuation like ``tokens``: cut, prolonged, some of it replaced."""
+    tokens = [token if chance.random() < 0.9 else chance.choice((2, 3, 4)) for token in tokens]
+    tokens = tokens[: chance.randint(0, len(tokens))]
+    return tokens + [chance.choice((2, 3, 4)) for _ in range(chance.randint(0, 2))]
+
+
+def check_same(draft, plain):
+    assert (draft.token_ids, draft.ended, draft.cut) == (plain.token_ids, plain.ended, plain.cut)
+    assert (draft.rows is None) == (plain.rows is None)
+    if draft.rows is not None:
+        for name in ("source", "prompt", "suffix"):
+            np.testing.assert_array_equal(getattr(draft.rows, name), getattr(plain.rows, name))
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    row=st.sampled_from([*ROWS, None]),
+    policy=st.sampled_from([*POLICIES, None]),
+    frontier=st.integers(0, 4),
+    most=st.integers(1, 9),
+    window=st.integers(12, 30),
+)
+def test_an_expected_draft_is_the_decoded_one(seed, row, policy, frontier, most, window):
+    chance = random.Random(seed)
+    readout = Readout(HEADS, row) if row else None
+    gate = policy.gate(frontier) if policy and readout else None
+    plain = DraftEngine(SimulatedModel(seed, window=window), HEADS, frozenset({STOP}))
+    model = SimulatedModel(seed, chance, window)
+    engine = DraftEngine(model, HEADS, frozenset({STOP}))
+    whole = plain.draft(PROMPT, 9)
+    expected = changed(whole.token_ids, chance)
+    usual = plain.draft(PROMPT, most, readout, gate)
+    draft = engine.draft(PROMPT, most, readout, gate, expected=expected)
+    check_same(draft, usual)
+    assert len(model.asked) <= 2 + len(expected)
+    assert len(model.ledger) == 0
+    room = min(most, window - len(PROMPT.token_ids)) > len(usual.token_ids)
+    if room and not usual.ended and readout is not None:
+        wide = policy.gate(4) if gate else None
+        rest = changed(whole.token_ids[len(usual.token_ids) :], chance)
+        resumed = engine.draft(PROMPT, most, readout, wide, draft, rest)
+        check_same(resumed, plain.draft(PROMPT, most, readout, wide, usual))
+
+
+def test_what_was_expected_behind_a_changed_word_is_verified_too():
+    for seed in range(400):
+        engine = DraftEngine(SimulatedModel(seed), HEADS, frozenset({STOP}))
+        usual = engine.draft(PROMPT, 9)
+        tokens = usual.token_ids
+        if len(tokens) < 9 or tokens[4] in tokens[5:]:
+            continue
+        for changed_one in (
+            (*tokens[:4], 0, *tokens[5:]),  # another word
+            (*tokens[:4], 0, *tokens[4:]),  # one more
+        ):
+            draft = engine.draft(PROMPT, 9, expected=changed_one)
+            check_same(draft, usual)
+            assert draft.steps == 2
+        draft = engine.draft(PROMPT, 9, expected=(0,) * 9)
+        check_same(draft, usual)
+        assert draft.steps == usual.steps
+        return
+    raise AssertionError("no model drafted nine tokens")
+
+
+def test_an_engine_without_heads_verifies_nothing():
+    plain = DraftEngine(SimulatedModel(1), (), frozenset({STOP}))
+    usual = plain.draft(PROMPT, 9)
+    draft = plain.draft(PROMPT, 9, expected=usual.token_ids)
+    assert (draft.token_ids, draft.steps) == (usual.token_ids, usual.steps)
+
+
+@settings(max_examples=300, deadline=None)
+@given(seed=st.integers(0, 10_000), most=st.integers(1, 10))
+def test_an_answer_is_the_same_whatever_was_expected_and_keeps_its_bound(seed, most):
+    chance, audio = random.Random(seed), np.zeros(0)
+    plain = AudioModel(SimulatedModel(seed)).generate(PROMPT.token_ids, audio, most)
+    served = SimulatedModel(seed, chance)
+    expected = changed([*plain.token_ids, 2, 3], chance)
+    verified = AudioModel(served).generate(PROMPT.token_ids, audio, most, expected)
+    assert (verified.token_ids, verified.ended) == (plain.token_ids, plain.ended)
+    assert verified.requests == len(served.asked) <= 2
+    assert all(length + room == len(PROMPT.token_ids) + most for length, room in served.asked)
+
+
+# ---------------------------------------------------------------------- answers of several workers
 class Workers:
     """A served model whose workers answer as told."""
 
     name = "fake model"
 
-    def __init__(self, *answers, tokens=(11, 12)):
+    def __init__(self, *answers):
         self.answers = answers
-        self.tokens = tokens
 
     def generate(self, prompt, sampling):
-        completion = SimpleNamespace(token_ids=self.tokens, finish_reason="length")
+        completion = SimpleNamespace(token_ids=(11, 12), finish_reason="length")
         return SimpleNamespace(outputs=[completion])
 
     def ask_workers(self, method, key):
@@ -44,7 +141,8 @@ NO_HEADS = ([], b"", None, 0.0, 0, False)
 
 
 def draft(*answers):
-    return DraftEngine(Workers(*answers), HEADS, frozenset({1})).draft(PROMPT, 2, PREDICTING)
+    prompt, readout = Prompt((5, 6, 7, 8), 1, (0, 1)), Readout(HEADS, "predicting")
+    return DraftEngine(Workers(*answers), HEADS, frozenset({1})).draft(prompt, 2, readout)
 
 
 def test_ranks_add_their_heads():

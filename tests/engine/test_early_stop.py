@@ -133,51 +133,48 @@ def live_request(rejected: bool, gate: bool = True):
     return ledger, row.request, new.sampling_params
 
 
-def processor(params):
-    return early_stop.EarlyStopV1(None, None, False).new_req_logits_processor(params)
+PLAIN = SimpleNamespace(extra_args=None, stop_token_ids=[3, 7])
 
 
-def test_the_end_is_forced_once_a_token_was_rejected():
+def runner(version):
+    """Return what samples the likeliest token of a request after a processor's change."""
+    first, second = early_stop.EarlyStopV1(None, None, False), early_stop.EarlyStopV2(None, None)
+    processor = first if version == 1 else second
+    name = f"{early_stop.__name__}:{type(processor).__name__}"
+    assert early_stop.processor_name(version == 2) == name
+
+    def sample(params, token):
+        logits = torch.nn.functional.one_hot(torch.tensor([5, token]), 8).float()
+        if version == 1:
+            process = processor.new_req_logits_processor(params)
+            return int((process([], logits[1]) if process else logits[1]).argmax())
+        processor.add_request(2, PLAIN)
+        assert processor.add_request(4, params) == (params is not PLAIN)  # the slot is used again
+        batch = SimpleNamespace(idx_mapping_np=np.array([2, 4]))
+        plain, token = processor.apply(logits, batch).argmax(-1).tolist()
+        assert plain == 5
+        return token
+
+    return sample
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_end_is_forced_once_a_token_was_rejected(version):
+    sample = runner(version)
     ledger, live, params = live_request(rejected=True)
-    process = processor(params)
-    logits = torch.tensor([0.0, 5.0, 1.0, 2.0, 0, 0, 0, 0])
-    assert process([], logits).argmax() == 3
-    assert live.next_token == 1
-    natural = torch.tensor([0.0, 0, 0, 0, 0, 0, 0, 9.0])
+    assert (sample(params, 1), live.next_token) == (3, 1)
     live.next_token = None
-    assert process([], natural).argmax() == 7
-    assert live.next_token is None
+    assert (sample(params, 7), live.next_token) == (7, None)
+    assert sample(PLAIN, 1) == 1
     ledger.take("k")
     del live
-    later = torch.tensor([0.0, 5.0])
-    assert process([], later).argmax() == 1  # the rows were fetched or dropped
-
-
-def test_nothing_is_forced_without_a_gate_or_a_rejection():
+    assert sample(params, 1) == 1  # the rows were fetched or dropped
     _ledger, live, params = live_request(rejected=False)
-    assert processor(params)([], torch.tensor([0.0, 5.0])).tolist() == [0.0, 5.0]
-    assert live.next_token is None
-    _ledger, live, params = live_request(rejected=True, gate=False)
-    plain = SimpleNamespace(extra_args=None, stop_token_ids=[1])
-    assert processor(params) is processor(plain) is None
+    assert (sample(params, 1), live.next_token) == (1, None)
 
 
-def test_both_runners_interfaces_agree():
-    _ledger, live, params = live_request(rejected=True)
-    processor = early_stop.EarlyStopV2(None, None)
-    plain = SimpleNamespace(extra_args=None, stop_token_ids=[3])
-    assert processor.add_request(4, params) is True
-    assert processor.add_request(2, plain) is False
-    logits = torch.zeros(2, 8)
-    logits[:, 5] = 1.0
-    out = processor.apply(logits, SimpleNamespace(idx_mapping_np=np.array([2, 4])))
-    assert out.argmax(-1).tolist() == [5, 3]
-    assert live.next_token == 5
-    assert processor.add_request(4, plain) is False  # the slot is used again
-    logits = torch.zeros(1, 8)
-    assert processor.apply(logits, SimpleNamespace(idx_mapping_np=np.array([4]))).sum() == 0
-
-
-def test_the_processor_follows_the_model_runner():
-    assert early_stop.processor_name(False).endswith("early_stop:EarlyStopV1")
-    assert early_stop.processor_name(True).endswith("early_stop:EarlyStopV2")
+def test_nothing_is_processed_without_a_gate():
+    _ledger, _live, params = live_request(rejected=True, gate=False)
+    processor = early_stop.EarlyStopV1(None, None, False)
+    assert processor.new_req_logits_processor(params) is None
+    assert processor.new_req_logits_processor(PLAIN) is None

@@ -40,6 +40,20 @@ if __name__ == "__main__":
     time.sleep(120)
 """
 
+SPAWNED = """
+import os, subprocess, sys, time
+os.environ["ALIGNATT_ENGINE_OWNER"] = str(os.getpid())
+child = (
+    "import time; from alignatt_agent.engine import plugin;"
+    "plugin.prepare = lambda: None; plugin.register();"  # without vLLM
+    "print('ready', flush=True); time.sleep(60)"
+)
+engine = subprocess.Popen([sys.executable, "-c", child], stdout=subprocess.PIPE)
+engine.stdout.readline()
+print(os.getpid(), engine.pid, flush=True)
+time.sleep(60)
+"""
+
 
 def describe_me(path):
     me = psutil.Process()
@@ -103,7 +117,7 @@ def ended(process: psutil.Process) -> bool:
 
 
 def outcome(script: str, path: Path, killed: str, *arguments: str) -> list[psutil.Process]:
-    """Run an owner that prints the ids of its fork server and its engine; return what outlives."""
+    """Run an owner that prints who starts its engine, and that; return what outlives it."""
     path.write_text(script)
     command = [sys.executable, str(path), *arguments]
     owner = subprocess.Popen(command, stdout=subprocess.PIPE)
@@ -126,7 +140,9 @@ def outcome(script: str, path: Path, killed: str, *arguments: str) -> list[psuti
         owner.stdout.close()
 
 
-@pytest.mark.parametrize("killed", ["owner", "server"])
-def test_what_watches_its_owner_ends_with_it_and_with_the_server(tmp_path, killed):
+@pytest.mark.parametrize(
+    ("script", "killed"), [(WATCHED, "owner"), (WATCHED, "server"), (SPAWNED, "owner")]
+)
+def test_what_watches_its_owner_ends_with_it_and_with_the_server(tmp_path, script, killed):
     """Whose server ended counts as dead, and nobody could end it any more."""
-    assert not outcome(WATCHED, tmp_path / "watched.py", killed)
+    assert not outcome(script, tmp_path / "watched.py", killed)

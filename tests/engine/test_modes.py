@@ -12,9 +12,18 @@ from alignatt_agent.cascade import loading
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_environment
 from alignatt_agent.engine.served_model import ServedModel
-from alignatt_agent.types import Draft, EngineError
+from alignatt_agent.types import Draft, EngineError, Prompt
 from alignatt_agent.types.engines import Readout
-from tests.engine.batches import Case, cases, check_rows, check_same, crowd, together
+from tests.engine.batches import (
+    EMITTED,
+    PREDICTING,
+    Case,
+    cases,
+    check_rows,
+    check_same,
+    crowd,
+    together,
+)
 from tests.engine.workers import serving
 from tests.fixtures.engines import HEADS, Reference, make_prompt
 
@@ -47,34 +56,42 @@ def check(reference: Reference, usual: list[Draft], drafts: list[Draft]) -> None
         check_same(case, draft, expected)
 
 
-def test_the_usual_drafts_are_exact_and_some_are_cut(engines, reference, usual):
-    check(reference, usual, [case.run(engines.translation) for case in BATCH])
-    gated = [(c.readout.row, d.cut) for c, d in zip(BATCH, usual, strict=True) if c.gate]
-    assert {*gated} == {(row, cut) for row in ("predicting", "emitted") for cut in (True, False)}
+def test_rows_are_refused_rather_than_wrong(engines):
+    good = make_prompt(6, 40, 5, 10)
+    with pytest.raises(EngineError, match=r"heads \[\(3, 0\)\] were asked for"):
+        engines.translation.draft(good, 4, Readout(((3, 0),), "emitted"))
+    with pytest.raises(EngineError, match="source span 35:45 is not inside"):
+        engines.translation.draft(Prompt(good.token_ids, 35, tuple(range(10))), 4, EMITTED)
+    with pytest.raises(EngineError, match="source span 5:5"):
+        engines.translation.draft(Prompt(good.token_ids, 5, ()), 4, EMITTED)
+    with pytest.raises(EngineError, match="longer than|maximum context length|max_model_len"):
+        engines.translation.draft(make_prompt(6, 5000, 5, 10), 4, EMITTED)
+    assert engines.translation.draft(good, 4, EMITTED).rows is not None
+
+
+def test_drafts_at_once_are_exact_and_those_of_one_after_the_other(engines, reference):
+    batch = [*cases(34), *crowd()]  # the engine runs 32 requests at once
+    alone = [case.run(engines.translation) for case in batch]
+    for _ in range(2):
+        at_once = together(engines.translation, batch)
+        for case, draft, expected in zip(batch, at_once, alone, strict=True):
+            check_same(case, draft, expected)
+    for case, draft in zip(batch, at_once, strict=True):
+        check_rows(reference, case, draft)
+    gated = {(c.readout.row, d.cut) for c, d in zip(batch, alone, strict=True) if c.gate}
+    assert gated == {(row, cut) for row in ("predicting", "emitted") for cut in (True, False)}
 
 
 def test_a_draft_may_end_at_the_limit_of_the_context(small, reference):
     _, engine = small
     prompt = make_prompt(11, 248, 100, 30)  # of 256
-    for row, count in (("predicting", 8), ("emitted", 7)):
-        case = Case(prompt, 16, Readout(HEADS, row))
+    for readout, count in ((PREDICTING, 8), (EMITTED, 7)):
+        case = Case(prompt, 16, readout)
         draft = case.run(engine)
         assert (len(draft.token_ids), draft.ended) == (count, False)
         check_rows(reference, case, draft)
     with pytest.raises(EngineError, match="maximum context length|no room|max_model_len"):
         engine.draft(make_prompt(12, 256, 100, 30), 16)
-
-
-def test_preempted_requests(small, reference, usual):
-    model, engine = small
-    model.ask_workers("witnessed")
-    drafts = together(engine, BATCH)
-    (seen,) = model.ask_workers("witnessed")
-    assert seen["resumed"] > 0
-    assert seen["chunks"] > 0
-    assert seen["batch"] > 1
-    check(reference, usual, drafts)
-    assert model.ask_workers("alignatt_held") == [0]
 
 
 @pytest.fixture
@@ -153,7 +170,8 @@ def test_a_verified_draft_is_the_decoded_one(small, reference, usual, ungated):
     assert model.ask_workers("alignatt_held") == [0]
 
 
-def test_verified_drafts_together_and_preempted(small, reference, usual, ungated):
+@pytest.mark.parametrize("expects", [False, True])
+def test_requests_together_and_preempted(small, reference, usual, ungated, expects):
     model, engine = small
     changed = [
         # All of it is right, or its last token is wrong; then decoding goes on.
@@ -161,9 +179,10 @@ def test_verified_drafts_together_and_preempted(small, reference, usual, ungated
         for i, (case, tokens) in enumerate(zip(BATCH, ungated, strict=True))
     ]
     model.ask_workers("witnessed")
-    drafts = together(engine, changed)
+    drafts = together(engine, changed if expects else BATCH)
     (seen,) = model.ask_workers("witnessed")
     assert seen["batch"] > 1
     assert seen["resumed"] > 0
+    assert expects or seen["chunks"] > 0
     check(reference, usual, drafts)
     assert model.ask_workers("alignatt_held") == [0]

@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -19,9 +18,8 @@ from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.speech_models import SpeechModel
 from alignatt_agent.types import EngineError
 from alignatt_agent.types.engines import Readout
+from tests.engine.batches import EMITTED
 from tests.fixtures.engines import HEADS, make_prompt
-
-READOUT = Readout(HEADS, "emitted")
 
 
 def noise(seconds: float, seed: int = 0) -> np.ndarray:
@@ -70,15 +68,15 @@ def _interruptible():
 
 @pytest.mark.usefixtures("_interruptible")
 def test_an_interrupted_request_leaves_nothing_behind(engines):
-    engines.translation.draft(make_prompt(1, 60, 5, 20), 6, READOUT)
+    engines.translation.draft(make_prompt(1, 60, 5, 20), 6, EMITTED)
     assert rows_held() == 0
     main = threading.main_thread().ident
     for seed in range(3):
         threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):
-            engines.translation.draft(make_prompt(seed, 60, 5, 20), 1500, READOUT)
+            engines.translation.draft(make_prompt(seed, 60, 5, 20), 1500, EMITTED)
     # The next request is served after the end of the interrupted ones.
-    assert engines.translation.draft(make_prompt(9, 60, 5, 20), 6, READOUT).rows is not None
+    assert engines.translation.draft(make_prompt(9, 60, 5, 20), 6, EMITTED).rows is not None
     assert rows_held() == 0
     assert served("translation")._engine.get_num_unfinished_requests() == 0
 
@@ -88,7 +86,7 @@ def test_an_error_of_a_worker_is_no_death(engines):
     with pytest.raises(EngineError, match="Method 'no_such_call' is not implemented"):
         model.ask_workers("no_such_call")
     assert model.alive
-    assert engines.translation.draft(make_prompt(1, 60, 5, 20), 6, READOUT).rows is not None
+    assert engines.translation.draft(make_prompt(1, 60, 5, 20), 6, EMITTED).rows is not None
 
 
 def test_streams_share_the_engines(engines):
@@ -98,7 +96,7 @@ def test_streams_share_the_engines(engines):
         heard = engines.asr._model.generate(engines.asr._prompt.ids("English"), audio, 12)
         items = engines.aligner.align(audio, "the model reads every word", "en")
         prompt = make_prompt(seed, 40 + seed, 5, 20)
-        return heard, items, engines.translation.draft(prompt, 6, READOUT).token_ids
+        return heard, items, engines.translation.draft(prompt, 6, EMITTED).token_ids
 
     alone = [stream(seed) for seed in range(6)]
     with ThreadPoolExecutor(6) as threads:
@@ -145,53 +143,37 @@ def test_what_cannot_work_is_refused_at_start_up(models, engine, message):
         pool.start("translation", models.translation, HEADS, **engine)
 
 
-def process_of(role: str) -> int:
-    """The engine process of a role: the child that comes and goes with it."""
-    (process,) = served(role)._processes
-    return process.pid
-
-
 def test_an_engine_that_dies_is_named_and_can_be_started_again(engines, models):
     prompt = make_prompt(1, 60, 5, 20)
     audio = noise(2.0)
-
-    def translate() -> None:
-        engines.translation.draft(prompt, 1500, READOUT)
-
-    def ask() -> None:
-        served("translation").ask_workers("alignatt_held")
 
     def align() -> None:
         while True:
             engines.aligner.align(audio, "the model reads every word", "en")
 
-    def fate(session: Callable[[], None]) -> str:
-        try:
-            session()
-        except EngineError as error:
-            return str(error)
-        return "no error"
-
     with ThreadPoolExecutor(8) as threads:
-        translations = [threads.submit(fate, translate) for _ in range(3)]
-        alignments = [threads.submit(fate, align) for _ in range(2)]
+        long = prompt, 1500, EMITTED
+        translations = [threads.submit(engines.translation.draft, *long) for _ in range(3)]
+        alignments = [threads.submit(align) for _ in range(2)]
         time.sleep(0.5)
         # A stopped process answers nothing, so this call is certain to wait when it dies.
-        os.kill(process_of("translation"), signal.SIGSTOP)
-        asked = threads.submit(fate, ask)
+        os.kill(*served("translation").pids, signal.SIGSTOP)
+        asked = threads.submit(served("translation").ask_workers, "alignatt_held")
         time.sleep(0.2)
         dying = {"translation": [*translations, asked], "aligner": alignments}
         for role in dying:
-            os.kill(process_of(role), signal.SIGKILL)
+            os.kill(*served(role).pids, signal.SIGKILL)
         for role, futures in dying.items():
             path = getattr(models, role).path
+            killed = "killed by SIGKILL, as happens when memory runs out"
             for future in futures:
-                assert future.result(60) == (
-                    f"{role} model {path}: the engine died: its process was killed by SIGKILL, "
-                    "as happens when memory runs out"
+                with pytest.raises(EngineError) as error:
+                    future.result(60)
+                assert str(error.value) == (
+                    f"{role} model {path}: the engine died: its process was {killed}"
                 )
     with pytest.raises(EngineError, match="translation model .* killed by SIGKILL"):
-        engines.translation.draft(prompt, 4, READOUT)
+        engines.translation.draft(prompt, 4, EMITTED)
 
     # One that does not start says why, and leaves the others running.
     asr = served("asr")
@@ -202,5 +184,5 @@ def test_an_engine_that_dies_is_named_and_can_be_started_again(engines, models):
     again = loading.load_engines(models, HEADS)
     assert again is not engines
     assert served("asr") is asr
-    assert again.translation.draft(prompt, 4, READOUT).rows is not None
+    assert again.translation.draft(prompt, 4, EMITTED).rows is not None
     assert again.aligner.align(audio, "the model", "en")

@@ -1,18 +1,73 @@
-"""The maths of the rows, on plain tensors."""
+"""Keys are found in any layout that permutes a page; the maths of the rows, on plain tensors."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
 import torch
 
-from alignatt_agent.engine.batch import Batch
 from alignatt_agent.engine.key_layout import Keys
 from alignatt_agent.engine.replay import Replay, hidden_positions, probabilities
 from alignatt_agent.engine.row_requests import CaptureRequest, WantedRow
-from tests.engine.test_key_layout import DIM, LAYOUTS, SIZE, backend
+
+BLOCKS, HEADS, SIZE, DIM = 5, 2, 8, 4
 
 
+def backend(place):
+    """Attention layer whose backend keeps element ``(n, d)`` of a key at ``place(n, d)``."""
+
+    class Impl:
+        def do_kv_cache_update(self, layer, keys, values, cache, slots):
+            for key, slot in zip(keys, slots.tolist(), strict=True):
+                for head in range(HEADS):
+                    page = cache[slot // SIZE, head].view(-1)
+                    for d in range(DIM):
+                        page[place(slot % SIZE, d)] = key[head, d]
+
+    return SimpleNamespace(
+        kv_cache=torch.zeros(BLOCKS, HEADS, SIZE, 2 * DIM), head_size=DIM, impl=Impl()
+    )
+
+
+LAYOUTS = {
+    "row by row": lambda n, d: n * 2 * DIM + d,
+    "behind the values": lambda n, d: n * 2 * DIM + DIM + d,
+    "transposed": lambda n, d: d * SIZE + n,
+    "pairs": lambda n, d: (n // 2) * 2 * DIM + d * 2 + n % 2,
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_keys_are_read_back(name):
+    layer = backend(LAYOUTS[name])
+    read = Keys(layer)
+    keys = torch.randn(BLOCKS * SIZE, HEADS, DIM)
+    slots = torch.arange(BLOCKS * SIZE)
+    layer.impl.do_kv_cache_update(layer, keys, keys, layer.kv_cache, slots)
+    blocks, heads = torch.tensor([[[3, 1]], [[0, 4]]]), torch.tensor([1, 0, 1])[None, :, None]
+    got = read(blocks, heads)
+    assert got.shape == (2, 3, 2, SIZE, DIM)
+    expected = keys.view(BLOCKS, SIZE, HEADS, DIM).permute(0, 2, 1, 3)[blocks, heads]
+    assert torch.equal(got, expected)
+
+
+def test_layouts_that_lose_elements_are_refused():
+    with pytest.raises(NotImplementedError, match="no permutation"):
+        Keys(backend(lambda n, d: d))
+
+
+def test_unknown_caches_are_refused():
+    layer = backend(LAYOUTS["transposed"])
+    layer.kv_cache = torch.zeros(BLOCKS, SIZE, HEADS * 2 * DIM)
+    with pytest.raises(NotImplementedError, match=r"cache of shape \(5, 8, 16\)"):
+        Keys(layer)
+    layer.impl = object()
+    with pytest.raises(NotImplementedError, match="inside the forward pass"):
+        Keys(layer)
+
+
+# ---------------------------------------------------------------------- rows
 def naive(query, keys, position, window, scale, cap, sink):
     """One row, written out."""
     scores = []
@@ -64,12 +119,12 @@ def test_a_row_is_found_by_its_slot_and_is_nan_where_no_query_had_it():
     requests[1].replace_blocks([[4, 1]])
     wanted = [WantedRow(request, SIZE + 1) for request in requests]
     slots = torch.tensor([7, 3 * SIZE + 1, -1, 1 * SIZE + 1, -1, -1])
-    batch, replay = Batch(wanted, [tap], [SIZE]), Replay([tap], slots)
-    rows = replay(wanted, batch, 6)
+    replay = Replay(wanted, [tap], [SIZE], slots)
+    rows = replay(wanted, 6)
     torch.testing.assert_close(rows.sum(-1), torch.ones(2, 2))
     keys = tap.keys(torch.tensor([[[4, 1]]]), heads[None, :, None])
     hidden = hidden_positions(torch.tensor([SIZE + 1]), 2 * SIZE, None)
     expected = probabilities(tap.stage[[3]], keys, hidden, 0.5)[0, :, 1:3]
     torch.testing.assert_close(rows[1, :, 2:], expected)
     slots[1] = 3 * SIZE + 2
-    assert replay(wanted, batch, 6).isnan().all(-1).tolist() == [[True, True], [False, False]]
+    assert replay(wanted, 6).isnan().all(-1).tolist() == [[True, True], [False, False]]

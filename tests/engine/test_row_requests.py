@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from alignatt_agent.engine import row_requests
-from alignatt_agent.engine.row_requests import EXTRA, Ledger, capture_request
+from alignatt_agent.engine.row_requests import EXTRA, Ledger
 
 
 def step(new=(), cached=(), counts=None, finished=(), resumed=()):
@@ -26,7 +26,7 @@ def step(new=(), cached=(), counts=None, finished=(), resumed=()):
 
 def request(name, computed=0, blocks=((1, 2), (3,)), extra=True, **wanted):
     asked = {"key": name, "start": 1, "end": 3, "prompt": 10, "first": 9, "count": 3, "heads": [0]}
-    args = {EXTRA: capture_request(**{**asked, **wanted})} if extra else None
+    args = {EXTRA: asked | wanted} if extra else None
     return SimpleNamespace(
         req_id=f"{name}-random",
         num_computed_tokens=computed,

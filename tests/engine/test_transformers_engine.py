@@ -14,11 +14,9 @@ from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.types import Draft, EngineError, Prompt
 from alignatt_agent.types.engines import Readout
 from lab.stand_ins import random_models
-from tests.engine.batches import check_close
+from tests.engine.batches import EMITTED, PREDICTING, check_close
 from tests.fixtures.engines import HEADS, make_prompt, write_hybrid
 
-PREDICTING = Readout(HEADS, "predicting")
-EMITTED = Readout(HEADS, "emitted")
 BOTH = pytest.mark.parametrize("readout", [PREDICTING, EMITTED], ids=lambda r: r.row)
 
 # Shorter and longer than the sliding window of 64 tokens.

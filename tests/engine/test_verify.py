@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.engine.row_requests import EXTRA, Ledger, capture_request
-from alignatt_agent.engine.speech_models import AudioModel
+from alignatt_agent.engine.row_requests import Ledger
 from alignatt_agent.engine.verify import Due, Expected, read_greedy
-from tests.engine.test_early_stop import processor
 from tests.engine.test_row_requests import request, step
 
 PROMPT = [3, 1, 4, 1, 5]
@@ -112,18 +109,10 @@ def test_a_rank_without_scores_notes_nothing():
     assert (expected.agreed, expected.over) == (0, False)
 
 
-# ---------------------------------------------------------------------- in a worker
-def asked(name, tokens, computed=0, **wanted):
-    new = request(name, computed, expected=tokens, **wanted)
-    new.prompt_token_ids = [*range(9), *tokens]
-    new.sampling_params.stop_token_ids = [3, 7]
-    return new
-
-
 def test_a_ledger_says_what_is_due_and_owes_no_rows_once_a_request_is_over():
-    ledger = Ledger()
-    a = "a-random"
-    ledger.schedule(step([asked("a", [5, 6])], counts={a: 6}))
+    ledger, new, a = Ledger(), request("a", expected=[5, 6]), "a-random"
+    new.prompt_token_ids = [*range(9), 5, 6]
+    ledger.schedule(step([new], counts={a: 6}))
     assert ledger.due == []
     ledger.schedule(step(cached=[(a, None, 6)], counts={a: 3}))
     (due,) = ledger.due
@@ -133,84 +122,3 @@ def test_a_ledger_says_what_is_due_and_owes_no_rows_once_a_request_is_over():
     assert ledger.due == []
     live = ledger.take("a")
     assert (live.over, live.over_before_sampling) == (True, True)
-
-
-def sampled(new) -> int:
-    """What comes of a step in which the model says token 2."""
-    process = processor(new.sampling_params)
-    return int(process([], torch.nn.functional.one_hot(torch.tensor(2), 10).float()).argmax())
-
-
-@pytest.mark.parametrize(("says", "forced"), [([5, 6], False), ([5, 4], True), ([8], True)])
-def test_a_request_ends_where_the_model_says_something_else(says, forced):
-    ledger, new = Ledger(), asked("a", [5, 6])
-    ledger.schedule(step([new], counts={"a-random": 11}))
-    ledger.due[0].expected.note(says)
-    assert sampled(new) == (3 if forced else 2)
-    live = ledger.take("a")
-    assert live.next_token is None  # what is sampled behind another token says nothing
-
-
-def test_a_request_whose_positions_were_cached_ends_at_once():
-    ledger, new = Ledger(), asked("a", [5, 6], computed=9)
-    ledger.schedule(step([new], counts={"a-random": 2}))
-    assert ledger.due == []
-    assert sampled(new) == 3
-    expected = ledger.take("a").expected
-    assert (expected.agreed, expected.next_token) == (0, None)
-
-
-# ---------------------------------------------------------------------- a transcript
-class Served:
-    """A model whose whole answer is a function of nothing; it can be asked to verify."""
-
-    name = "asr model fake"
-    config = SimpleNamespace(
-        hf_config=None, max_model_len=100, try_get_generation_config=lambda: {"eos_token_id": [1]}
-    )
-
-    def __init__(self, answer, cached=()):
-        self.answer, self.cached = [*answer, 1], set(cached)
-        self.asked, self.found = [], None
-
-    def tokenizer(self):
-        return SimpleNamespace(eos_token_id=1)
-
-    def processor(self):
-        return None
-
-    def generate(self, prompt, sampling):
-        said = prompt["prompt_token_ids"][len(PROMPT) :]
-        self.asked.append((said, sampling.max_tokens))
-        expected = (sampling.extra_args or {EXTRA: capture_request("")})[EXTRA]["expected"]
-        begun = len(said) - len(expected)
-        best = self.answer[begun : begun + len(expected)]
-        verified = Expected(expected, len(prompt["prompt_token_ids"]))
-        cached = len(self.asked) in self.cached
-        fed(verified, [*best, *[0] * 50], [100], len(PROMPT) + 1 if cached else 0)
-        self.found = [], b"", verified.next_token, 0.0, verified.agreed, False
-        rest = [1] if verified.over else self.answer[len(said) :][: sampling.max_tokens]
-        reason = "stop" if rest[-1:] == [1] else "length"
-        completion = SimpleNamespace(token_ids=rest, finish_reason=reason)
-        return SimpleNamespace(outputs=[completion])
-
-    def ask_workers(self, method, key):
-        return [self.found]
-
-
-@settings(max_examples=300, deadline=None)
-@given(
-    answer=st.lists(st.integers(2, 3), max_size=8),
-    expected=st.lists(st.integers(2, 3), max_size=12),
-    most=st.integers(1, 10),
-    cached=st.booleans(),
-)
-def test_an_answer_is_the_same_whatever_was_expected_and_keeps_its_bound(
-    answer, expected, most, cached
-):
-    plain = AudioModel(Served(answer)).generate(PROMPT, np.zeros(0), most)
-    served = Served(answer, cached=[1] if cached else [])
-    verified = AudioModel(served).generate(PROMPT, np.zeros(0), most, expected)
-    assert (verified.token_ids, verified.ended) == (plain.token_ids, plain.ended)
-    assert verified.requests == len(served.asked) <= 2
-    assert all(len(said) + room == most for said, room in served.asked)

@@ -25,7 +25,7 @@ def serving(
     arguments = {"worker_cls": f"{__name__}.{worker}", **engine}
     served = pool.start("translation", models.translation, HEADS, **arguments)
     try:
-        yield served, pool.draft_engine(served, HEADS)
+        yield served, DraftEngine(served, HEADS)
     finally:
         served.shutdown()
 
@@ -34,14 +34,13 @@ class Witness(CaptureWorker):
     """Counts what vLLM's scheduler did with the requests that want rows."""
 
     def load_model(self, **options: Any) -> None:
-        self.seen = {"steps": 0, "resumed": 0, "chunks": 0, "cached": 0, "batch": 0}
+        self.seen = {"resumed": 0, "chunks": 0, "cached": 0, "batch": 0}
         self.fed: dict[str, int] = {}
         self.names: dict[str, tuple[str, int]] = {}
         super().load_model(**options)
 
     def execute_model(self, scheduler_output: Any) -> Any:
         seen, counts = self.seen, scheduler_output.num_scheduled_tokens
-        seen["steps"] += 1
         seen["batch"] = max(seen["batch"], len(counts))
         computed = {}
         for new in scheduler_output.scheduled_new_reqs:

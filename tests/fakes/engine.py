@@ -26,10 +26,10 @@ class SimulatedModel:
 
     def __init__(self, seed: int, chance: random.Random | None = None, window: int = 60) -> None:
         self.seed, self.chance = seed, chance
-        self.config = SimpleNamespace(max_model_len=window)
+        stops = {"eos_token_id": STOP}
+        self.config = SimpleNamespace(max_model_len=window, try_get_generation_config=lambda: stops)
         self.ledger = Ledger()
-        self.requests = 0
-        self.uncovered = 0
+        self.asked: list[tuple[int, int]] = []
 
     def next_token(self, ids) -> int:
         return random.Random(f"{self.seed} {ids}").choice((STOP, 2, 3, 4, 3, 2))
@@ -39,10 +39,13 @@ class SimulatedModel:
         chance = np.random.default_rng(abs(hash((self.seed, *ids))))
         return chance.dirichlet(np.full(width, 0.5), heads).astype(np.float32)
 
+    def tokenizer(self):
+        return SimpleNamespace(eos_token_id=None)
+
     def generate(self, prompt, sampling):
-        self.requests += 1
         ids, tokens = list(prompt["prompt_token_ids"]), []
-        length, request = len(ids), f"r{self.requests}"
+        self.asked.append((len(ids), sampling.max_tokens))
+        length, request = len(ids), f"r{len(self.asked)}"
         assert length < self.config.max_model_len
         most = min(sampling.max_tokens, self.config.max_model_len - length)
         process = EarlyStopV1(None, None, False).new_req_logits_processor(sampling)
@@ -106,5 +109,4 @@ class SimulatedModel:
         if asked.expected is not None:
             agreed = asked.expected.agreed
             next_token = asked.expected.next_token if asked.expected.over else next_token
-            self.uncovered += not asked.expected.covered
         return [(list(rows.shape), rows.tobytes(), next_token, 0.0, agreed, asked.rejected)]
