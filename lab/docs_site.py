@@ -93,6 +93,10 @@ def linked(path: Path, page: Path, pages: dict[Path, Path], folder: Path) -> str
     return re.sub(pattern, replace, path.read_text(encoding="utf-8"))
 
 
+FORMS = {"Check": (0, 2, 3), "Check.judged": (0, 2, 3), "Check.failed": (0, 1, 2)}
+"""Where each form of a check has its name, what it found, and its fix."""
+
+
 def troubleshooting() -> str:
     """Return the page of all checks that can fail or warn, with what the doctor says to do."""
     lines = [
@@ -127,10 +131,11 @@ def checks(tree: ast.Module) -> Iterator[tuple[str, str, str]]:
                     if isinstance(name, ast.Name):
                         known[name.id].append((item.lineno, value))
         for call in ast.walk(function):
-            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Check":
+            if isinstance(call, ast.Call) and (places := FORMS.get(ast.unparse(call.func))):
                 cells = [said(argument, known, call.lineno) for argument in call.args]
-                if len(cells) == 4 and cells[1] in ("FAIL", "warn") and cells[3] not in ("", "…"):
-                    yield cells[0], cells[2], cells[3]
+                name, found, fix = (cells[n] if n < len(cells) else "" for n in places)
+                if fix not in ("", "…") and "ok" not in cells[1:2]:
+                    yield name, found, fix
 
 
 def said(value: ast.expr, known: dict[str, list[tuple[int, ast.expr]]], line: int) -> str:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 
-from alignatt_agent.speech.hypothesis import with_access
+from alignatt_agent.speech.accessible import with_access
 from alignatt_agent.translation.captions import Captions
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.types import Access, Emission, GatedDraft, SourceView, SpeechUpdate, Step, Word

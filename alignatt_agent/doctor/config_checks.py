@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from alignatt_agent.cascade.contexts import check_requests
@@ -39,9 +38,9 @@ def check_checkpoints(
         try:
             path = locate_one(model)
         except CheckpointError as error:
-            failed = Check.failed(title, error)
-            fix = f"run `alignatt fetch {name}`" if is_hub_id(model) else failed.fix
-            checks.append(replace(failed, fix=fix))
+            what, _, fix = str(error).partition("; ")
+            fix = f"run `alignatt fetch {name}`" if is_hub_id(model) else fix
+            checks.append(Check(title, "FAIL", what, fix))
             continue
         located = model.model_copy(update={"path": str(path), "revision": None})
         found[role] = located
@@ -61,10 +60,14 @@ def check_types(machine: Machine, config: AgentConfig) -> list[Check]:
     asked = [role for role in models.engine_roles if getattr(models, role).dtype == "bfloat16"]
     for gpu in machine.gpus[:1]:
         if 0 < gpu.capability < _BFLOAT16_SINCE:
-            found = f"bfloat16 on {gpu.name}, whose compute capability is {gpu.capability:.1f}: it "
-            found += f"needs {_BFLOAT16_SINCE} (Ampere) or newer"
-            fix = "set its dtype to float16 (float32 for Gemma-3, which vLLM refuses in float16), "
-            fix += "or use a newer card"
+            found = (
+                f"bfloat16 on {gpu.name}, whose compute capability is {gpu.capability:.1f}: "
+                f"it needs {_BFLOAT16_SINCE} (Ampere) or newer"
+            )
+            fix = (
+                "set its dtype to float16 (float32 for Gemma-3, which vLLM refuses in float16), "
+                "or use a newer card"
+            )
             checks += [Check(f"{role} dtype", "FAIL", found, fix) for role in asked]
     return checks
 

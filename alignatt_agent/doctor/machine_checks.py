@@ -104,8 +104,8 @@ def check_versions(machine: Machine) -> list[Check]:
 
 
 def _python(machine: Machine) -> Check:
-    good, found = SpecifierSet(machine.requires_python).contains(machine.python), machine.python
-    found += f", supported is {machine.requires_python}" * (not good)
+    good, version = SpecifierSet(machine.requires_python).contains(machine.python), machine.python
+    found = f"{version}, supported is {machine.requires_python}" if not good else version
     fix = "run `make setup PYTHON=python3.11` in a checkout"
     return Check.judged("python", good, found, fix)
 

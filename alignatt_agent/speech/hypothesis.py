@@ -1,17 +1,14 @@
-"""The recognizer's words in the live tail, since when they have stood, and which are accessible."""
+"""The recognizer's words in the live tail, and since when they have stood."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from alignatt_agent.types import Access, SpeechUpdate, Word
+from alignatt_agent.types import Word
 from alignatt_agent.types.running_text import common_prefix
 
 ROUNDING_S = 1e-6
-
-_MARKS = re.compile(r"\W+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,22 +73,3 @@ class Hypothesis:
         return replace(
             self, words=self.words[count:], ends=self.ends[count:], since=self.since[count:]
         )
-
-    def probably_accessible(self, texts: Sequence[str], stable_only: bool) -> int:
-        """Return how many of the next words, not timed yet, will probably be accessible.
-
-        The last one probably goes on, unless it stood before and only got its mark.
-        """
-        before = self.texts
-        over = bool(before) and _MARKS.sub("", before[-1]) == _MARKS.sub("", texts[-1])
-        ready = len(texts) - (not over)
-        return min(ready, common_prefix(before, texts)) if stable_only else ready
-
-
-def with_access(update: SpeechUpdate, access: Access) -> SpeechUpdate:
-    """Return ``update`` with the accessible words of ``access``."""
-    wanted = access.hold_back_ms / 1000 - ROUNDING_S
-    ready = update.settled + sum(over >= wanted for over in update.over_s)
-    if access.stable_only:
-        ready = min(ready, update.stable)
-    return replace(update, live=replace(update.live, accessible=ready))

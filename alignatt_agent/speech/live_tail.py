@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from alignatt_agent.config.sections import SpeechConfig
+from alignatt_agent.speech.accessible import probably_accessible, with_access
 from alignatt_agent.speech.commits import SILENT_S, committed, overflow_commit
 from alignatt_agent.speech.first_heard import first_heard
-from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis, with_access
+from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis
 from alignatt_agent.speech.recognizer import SHORTEST_S
 from alignatt_agent.speech.sentences import last_sentence_end, split_sentences
 from alignatt_agent.speech.waveform import (
@@ -206,7 +207,7 @@ class LiveTail:
         """Pass on new words, unless a sentence among them probably closes now."""
         closes = last_sentence_end(texts, len(texts) - 1)
         if self.on_hypothesis is not None and texts != self._tail.texts and not closes:
-            ready = self._tail.probably_accessible(texts, self._config.stable_only)
+            ready = probably_accessible(self._tail.texts, texts, self._config.stable_only)
             words = [Word(text, self.now, self.now) for text in texts]
             self.on_hypothesis(SourceView((*self._open, *words), len(self._open) + ready))
 

@@ -173,7 +173,7 @@ def test_a_run_outlives_a_node(cluster, tmp_path):
     """Logs and scores are those of a local run, whoever was lost; finished talks stay."""
     call = Call(tmp_path)
     call.devset = fakes.write_devset(tmp_path / "four", (13, 8, 11, 9))
-    targets = call.with_italian()
+    targets = ("de", "zh")
     options = {"configs": ("low",), "targets": targets}
     assert call(**options, out="here")[0] == 0
     ended = []

@@ -86,16 +86,30 @@ def test_the_usual_engine_is_not_refused(config):
         ("parallel_config", "distributed_executor_backend", "ray", "the Ray executor"),
         ("cache_config", "kv_sharing_fast_prefill", True, "kv_sharing_fast_prefill"),
         ("cache_config", "cache_dtype", "fp8_e4m3", r"quantized KV cache \(fp8_e4m3\)"),
-        (None, "speculative_config", object(), "speculative decoding"),
-        (None, "kv_transfer_config", object(), "a KV connector"),
     ],
 )
 def test_unverified_modes_are_refused(config, part, attribute, value, name):
-    target = getattr(config, part) if part else config
+    target = getattr(config, part)
     assert hasattr(target, attribute)
     setattr(target, attribute, value)
     with pytest.raises(NotImplementedError, match=f"never verified with {name}; switch it off"):
         supported_modes.check_engine(config)
+
+
+SPECULATIVE = {"method": "ngram", "num_speculative_tokens": 2}
+CONNECTOR = {"kv_connector": "ExampleConnector", "kv_role": "kv_both"}
+
+
+@pytest.mark.parametrize(
+    ("engine", "name"),
+    [
+        ({"speculative_config": SPECULATIVE}, "speculative decoding"),
+        ({"kv_transfer_config": CONNECTOR}, "a KV connector"),
+    ],
+)
+def test_unverified_features_are_refused(models, engine, name):
+    with pytest.raises(NotImplementedError, match=name):
+        supported_modes.check_engine(engine_config(models.translation, **engine))
 
 
 def test_the_ray_executor_is_refused_on_a_cpu(models):
