@@ -24,9 +24,12 @@ from lab.stand_ins.layouts import MEDIA, write
 from lab.stand_ins.speech import write_whisper
 from tests.engine.batches import Case, check_rows
 from tests.fixtures.engines import HEADS, make_prompt, rows_of
-from tests.speech.test_front_ends import noise
 
 PREDICTING = Readout(HEADS, "predicting")
+
+
+def noise(rng, seconds):
+    return 0.05 * rng.standard_normal(round(16_000 * seconds)).astype(np.float32)
 
 
 def test_gemma4_hears_and_translates_on_one_engine(tmp_path):
@@ -39,7 +42,7 @@ def test_gemma4_hears_and_translates_on_one_engine(tmp_path):
         ids = GemmaPrompt(model.tokenizer, model.name, model.window).ids("English", "AlignAtt")
         heard = []
         for seconds in (0.5, 3.1, 30.0):
-            audio = 0.05 * rng.standard_normal(round(16_000 * seconds)).astype(np.float32)
+            audio = noise(rng, seconds)
             heard.append((audio, model.generate(ids, audio, 8)))
         said = serve_recognizer("gemma4-audio", served).transcribe(audio, "en").text
         media = model.tokenizer.convert_tokens_to_ids(list(MEDIA.values()))
@@ -82,7 +85,7 @@ def test_whisper_on_vllm(tmp_path):
     path = write_whisper(tmp_path / "whisper", seed=3)
     served = pool.start("asr", ModelConfig(path=str(path), dtype="float32"))
     try:
-        model, audio = EncoderDecoderModel(served), noise(3)
+        model, audio = EncoderDecoderModel(served), noise(np.random.default_rng(0), 3)
         ids = WhisperPrompt(model.tokenizer, model.name).ids("English", "AlignAtt")
         answer = list(model.generate(ids, audio, 12).token_ids)
         recognizer = serve_recognizer("whisper", served)
