@@ -38,6 +38,10 @@ def main() -> None:
     options = parser.parse_args()
     if unknown := sorted(set(options.parts) - set(PARTS)):
         parser.error(f"unknown part {', '.join(unknown)}; known are {', '.join(PARTS)}")
+    if (options.further and not set(options.parts)) or (
+        "aligner" in options.parts and options.further
+    ):
+        parser.error("--further goes on with translation and recognizer: name one of them")
     torch.set_num_threads(options.threads)
     for part in PARTS:
         if part not in (options.parts or PARTS):
@@ -45,7 +49,8 @@ def main() -> None:
         if part in TRAININGS:
             model, train = TRAININGS[part]
             folder = options.output / model
-            train(folder, tokenizers.load(folder), options.work, options.scale)
+            more = {"further": True} if options.further else {}
+            train(folder, tokenizers.load(folder), options.work, options.scale, **more)
         elif part == "devset":
             devset.write(options.output / "devset", options.devset_seed, options.sentences)
         else:
@@ -63,6 +68,7 @@ def build_parser() -> ArgumentParser:
     add("--work", type=Path, default=Path("outputs/micro_world"), help=work)
     add("--threads", type=int, default=2, help="CPU threads for training")
     add("--scale", type=float, default=1.0, help="fraction of the training steps (a trial: 0.01)")
+    add("--further", action="store_true", help="go on from the checkpoints in --output")
     seed = "another seed has other held-out sentences: a dev set that nothing was tuned on"
     add("--devset-seed", type=int, default=devset.SEED, help=seed)
     least = "minimum in the dev set, in talks of about 72 s (%(default)s)"

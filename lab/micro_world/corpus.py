@@ -63,14 +63,21 @@ class Pair(NamedTuple):
         return translate(self.tree, language, rng, _english(self.tree)[1])
 
 
-def sentences(seed: int | str, *, held_out: bool = False) -> Iterator[Pair]:
-    """Yield pairs without end; held-out sentences never occur among the others."""
+def sentences(seed: int | str, *, held_out: bool = False, linked: bool = False) -> Iterator[Pair]:
+    """Yield pairs without end; held-out sentences never occur among the others.
+
+    If ``linked``, "it" stands for a thing of the sentence before, wherever it can be a subject.
+    """
     grammar, rng = Grammar(random.Random(seed)), random.Random(f"wording {seed}")
+    before = None
     while True:
         tree = grammar.sentence()
+        if linked and before:
+            grammar.refer(tree, before)
         words, where = _english(tree)
         if len(words) > LONGEST or is_held_out(" ".join(words)) != held_out:
             continue
+        before = tree
         yield Pair(words, {code: translate(tree, code, rng, where) for code in TARGETS}, tree)
 
 

@@ -19,6 +19,8 @@ SINGULAR = ("the",) * 5 + ("a",) * 5 + ("this", "every", *POSSESSIVES)
 PLURAL = ("the",) * 6 + ("these", "these", "some", "many", *POSSESSIVES)
 RARE = 0.4
 """Probability of the rare spelling of a name that has two."""
+GERMAN_IT, ITALIAN_IT = {"m": "er", "f": "sie", "n": "es"}, {"m": "lui", "f": "lei"}
+"""Subjects that stand for a thing, by the gender of its noun; Chinese says nothing."""
 
 
 class Grammar:
@@ -59,6 +61,20 @@ class Grammar:
         first = self._clause()
         link = self._leaf(Plain("and", ("und",), ("e",), ("并且", "而且")))
         return Sentence("and", first, opener, None, link, self._clause())
+
+    def refer(self, sentence: Sentence, before: Sentence) -> None:
+        """Make "it" the subject where the sentence ``before`` names one thing of one gender."""
+        clauses = [clause for clause in (before.main, before.second) if clause]
+        phrases = [phrase for clause in clauses for phrase in clause.noun_phrases()]
+        nouns = [item.noun.value for item in phrases if item.noun and not item.plural]
+        things = [noun for noun in nouns if noun.kind != "person"]
+        if sentence.order == "before" or sentence.main.subject.relative or len(things) != 1:
+            return
+        genders = [{form.gender for form in forms} for forms in (things[0].de, things[0].it)]
+        if all(len(found) == 1 for found in genders):
+            (german,), (italian,) = genders
+            it = Plain("it", (GERMAN_IT[german],), (ITALIAN_IT[italian],), ("",))
+            sentence.main.subject = NounPhrase(pronoun=self._leaf(it))
 
     def _draw(self, values: Sequence[T]) -> Leaf[T]:
         return self._leaf(self._rng.choice(values))

@@ -97,7 +97,7 @@ SPELLINGS = [tuple(_name(text, row[1]) for text in row[0].split()) for row in _r
 
 NAMES = [name.en for name in (*NAME, *(n for pair in SPELLINGS for n in pair))]
 
-FUNCTION_WORDS = "am is are have has do does did not an who that of and until ago later whether"
+FUNCTION_WORDS = "am is are have has do does did it not an who that of and until ago later whether"
 
 
 def english_forms() -> list[str]:

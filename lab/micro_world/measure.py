@@ -20,6 +20,7 @@ from alignatt_agent.evaluation.score import bleu_tokenizer
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab.micro_world import measure_speech
 from lab.micro_world.corpus import TARGETS, sentences
+from lab.micro_world.measure_context import PRONOUNS, context
 from lab.micro_world.translation_data import PROMPTS
 
 SEED = 4242
@@ -70,6 +71,8 @@ def translation(engines: Engines, code: str, count: int) -> dict[str, float]:
         "".join(side.pieces[: side.known(count)]) for side, count in zip(sides, shown, strict=True)
     ]
     figures[f"follows_cut_bleu_{code}"] = bleu(texts, known, code)
+    if code in PRONOUNS:
+        figures |= context(engines, PROMPTS["finishes"], code, count, SEED)
     return figures
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional
 from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
@@ -22,6 +23,8 @@ GUIDED_HEADS = ((1, 0), (2, 1))
 FRAME_WEIGHT, GUIDE_WEIGHT = 0.5, 0.1
 IGNORE = -100
 STEPS, RATE, SEED = 6000, 2e-3, 2
+FURTHER = 3000, 1e-3, 4
+"""Steps, rate and seed of a training that goes on from a finished one."""
 POOL = 9000
 """Spoken training sentences."""
 BATCH = 20
@@ -97,16 +100,21 @@ def collate(tokenizer: Any, clips: list[Clip], counts: list[int]) -> SpeechBatch
     return batch
 
 
-def train(folder: Path, tokenizer: Any, work: Path, scale: float) -> None:
+def train(folder: Path, tokenizer: Any, work: Path, scale: float, further: bool = False) -> None:
     """Train from scratch and save in the published layout of Qwen3-ASR.
 
-    An interrupted training resumes from ``work``.
+    An interrupted training resumes from ``work``; ``further`` begins with the checkpoint.
     """
-    plan = training.Plan("recognizer", training.scaled(STEPS, scale), RATE, SEED)
+    steps, rate, seed = FURTHER if further else (STEPS, RATE, SEED)
+    plan = training.Plan("recognizer", training.scaled(steps, scale), rate, seed)
     training.seed_everything(plan.seed)
     config = configuration(tokenizer)
     config.text_config._attn_implementation = "eager"
     model = Qwen3ASRForConditionalGeneration(config)
+    if further:
+        saved, state = load_file(folder / "model.safetensors"), model.state_dict()
+        named = zip(state, original_names(state), strict=True)
+        model.load_state_dict({ours: saved[name] for ours, name in named if name != LM_HEAD}, False)
     teacher = FrameTeacher(config.audio_config.output_dim)
     maker = ClipMaker(training.scaled(POOL, scale, least=120), plan.seed)
 

@@ -20,6 +20,8 @@ EMITTED_HEADS = ((1, 4), (3, 3), (5, 5))
 """Heads guided at the query that sits at the target token."""
 GUIDE_WEIGHT = 0.1
 STEPS, RATE, SEED = 8000, 3e-3, 1
+FURTHER = 3000, 1.5e-3, 3
+"""Steps, rate and seed of a training that goes on from a finished one."""
 BATCH = 40
 """Examples per update."""
 
@@ -37,25 +39,28 @@ def configuration(tokenizer: Any) -> Gemma4TextConfig:
     )
 
 
-def train(folder: Path, tokenizer: Any, work: Path, scale: float) -> None:
+def train(folder: Path, tokenizer: Any, work: Path, scale: float, further: bool = False) -> None:
     """Train from scratch and save the checkpoint to ``folder``, next to its tokenizer.
 
-    An interrupted training resumes from ``work``.
+    An interrupted training resumes from ``work``; ``further`` begins with the checkpoint.
     """
-    plan = training.Plan("translation", training.scaled(STEPS, scale), RATE, SEED)
+    steps, rate, seed = FURTHER if further else (STEPS, RATE, SEED)
+    plan = training.Plan("translation", training.scaled(steps, scale), rate, seed)
     training.seed_everything(plan.seed)
     config = configuration(tokenizer)
     config._attn_implementation = "eager"
     model = Gemma4ForCausalLM(config)
+    if further:
+        model.load_state_dict(Gemma4ForCausalLM.from_pretrained(folder).state_dict())
     maker = ExampleMaker(tokenizer, plan.seed)
 
     def step(number: int) -> Losses:
         rows = maker.batch(number, BATCH)
         out = model.model(**training.inputs([row.ids for row in rows]))
         emitted = [
-            (i, row.first + t, guide)
+            (i, place, guide)
             for i, row in enumerate(rows)
-            for t, guide in enumerate(row.guides)
+            for place, guide in zip(row.places, row.guides, strict=True)
             if guide
         ]
         predicting: list[Guide] = [(i, query - 1, guide) for i, query, guide in emitted]
@@ -75,7 +80,7 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float) -> None:
 
 
 def _language_loss(model: Any, hidden: torch.Tensor, rows: list[Example]) -> torch.Tensor:
-    places = [(i, row.first + t) for i, row in enumerate(rows) for t in range(len(row.weights))]
+    places = [(i, place) for i, row in enumerate(rows) for place in row.places]
     batch, position = torch.tensor(places).T
     wanted = torch.tensor([rows[i].ids[t] for i, t in places])
     weights = torch.tensor([weight for row in rows for weight in row.weights])

@@ -5,6 +5,10 @@ default wording, completes sentences: for a cut source the target is still the w
 of an off-line model. ``follows``: the target ends where the source no longer decides it. In both, a
 target word that the source does not show yet attends to the last source token, by which AlignAtt
 recognizes that the evidence has run out.
+
+A third of the examples have a history, by which the model knows what "it" stands for; all of their
+sentences are scored. Some have a list of names, which may be heard in their other spelling, or
+lines of fixed translations.
 """
 
 from __future__ import annotations
@@ -17,23 +21,32 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.config.sections import PromptConfig
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab.micro_world.corpus import TARGETS, Pair, Side, sentences
-from lab.micro_world.lexicon import drawn_names
+from lab.micro_world.lexicon import SPELLINGS, drawn_names
 from lab.micro_world.training import Maker
 
+HISTORY = (0.64, 0.08, 0.08, 0.06, 0.05, 0.05, 0.04)
+"""Shares of examples with a history of 0 to 6 sentences, which a window of two may hold."""
+LISTED = (0.15, 0.5)
+"""Share of examples with a list of names, and of those that have a name with two spellings."""
+SPELLED = {a.en: b.en for pair in SPELLINGS for a, b in (pair, pair[::-1])}
+"""The other spelling of names that have two."""
 ANTICIPATED_WEIGHT = 0.3
 """Loss weight of target words that the cut source cannot determine."""
+PRONOUN_WEIGHT = 4.0
+"""Loss weight of the translation of "it" behind a history."""
 FOLLOWS = "\n\nTranslate into {target_language} what has been said so far."
 """``prompt.after`` of the source-following behavior."""
 PROMPTS = {"finishes": PromptConfig(), "follows": PromptConfig(after=FOLLOWS)}
 
 
 class Example(NamedTuple):
-    """One training sequence."""
+    """One training sequence: sentences of a history with their translations, and the open one."""
 
     ids: list[int]  # prompt, target and end-of-turn token
-    first: int  # position of the first target token
-    weights: list[float]  # loss weight of every target token, end-of-turn included
-    guides: list[list[int]]  # for every target token the source positions that it is aligned to
+    first: int  # position of the first target token of the open sentence
+    places: list[int]  # position of every target token, end-of-turn tokens included
+    weights: list[float]  # their loss weights
+    guides: list[list[int]]  # the source positions that they are aligned to
 
 
 class Shown(NamedTuple):
@@ -61,17 +74,19 @@ class ExampleMaker(Maker[Example]):
         return PromptBuilder.of(self._tokenizer, PROMPTS[behavior], *sides, names)
 
     def _drawn(self, seed: str, rng: random.Random, count: int) -> list[Example]:
-        pairs = list(islice(sentences(seed), count))
-        return [self._draw(rng, pair, pairs) for pair in pairs]
+        pairs = list(islice(sentences(seed, linked=True), count))
+        return [self._draw(rng, number, pairs) for number in range(count)]
 
     def _length(self, example: Example) -> int:
         return len(example.ids)
 
-    def _draw(self, rng: random.Random, pair: Pair, others: list[Pair]) -> Example:
+    def _draw(self, rng: random.Random, number: int, others: list[Pair]) -> Example:
         code, behavior = rng.choice(TARGETS), rng.choice(sorted(PROMPTS))
-        words, side = list(pair.words), pair.targets[code]
+        words, side = list(others[number].words), others[number].targets[code]
         if rng.random() < 0.3:
-            words, side = join(words, side, rng.choice(others), code)
+            words, side = join(words, side, others[(number + 1) % len(others)], code)
+        kept = rng.choices(range(len(HISTORY)), HISTORY)[0]
+        before = others[max(0, number - kept) : number]
         shown = _shown(rng, words, others)
         first_scored = 0
         if rng.random() < 0.15:
@@ -84,14 +99,31 @@ class ExampleMaker(Maker[Example]):
             side = Side(side.pieces[: known + ahead], side.align[: known + ahead])
             first_scored = min(first_scored, len(side.pieces))
         builder = self._builders[code, behavior]
-        if rng.random() < 0.15:
-            builder = self._builder(code, behavior, "\n".join(drawn_names(rng, words)))
-        return self._encode(builder, shown, side, first_scored, behavior)
+        if rng.random() < LISTED[any(word.strip(".,") in SPELLED for word in words)]:
+            lines, shown, side = listed(rng, words, shown, side)
+            builder = self._builder(code, behavior, "\n".join(lines))
+        turns: list[Example] = []
+        for pair in before:
+            whole = Shown(list(pair.words), len(pair.words))
+            turns.append(self._encode(builder, whole, pair.targets[code], 0, behavior, turns))
+        turns.append(self._encode(builder, shown, side, first_scored, behavior, turns))
+        places, weights, guides = (
+            [item for turn in turns for item in getattr(turn, part)]
+            for part in ("places", "weights", "guides")
+        )
+        return Example(turns[-1].ids, turns[-1].first, places, weights, guides)
 
     def _encode(
-        self, builder: PromptBuilder, shown: Shown, side: Side, first_scored: int, behavior: str
+        self,
+        builder: PromptBuilder,
+        shown: Shown,
+        side: Side,
+        first_scored: int,
+        behavior: str,
+        before: list[Example],
     ) -> Example:
-        prompt = builder.build(shown.words)
+        history = before[-1].ids[:-1] if before else ()  # the next turn ends the one before
+        prompt = builder.build(shown.words, history=history)
         positions: list[list[int]] = [[] for _ in shown.words]
         for i, word in enumerate(prompt.token_word):
             positions[word].append(prompt.source_start + i)
@@ -107,13 +139,17 @@ class ExampleMaker(Maker[Example]):
             waits = max(side.align[piece]) >= shown.right
             blind = blind or waits
             aligned = side.align[piece][0]
+            weight = anticipated if blind else 1.0
+            if before and not waits and shown.words[aligned] in ("It", "it"):
+                weight = PRONOUN_WEIGHT
             scored = piece >= first_scored
-            weights.append((anticipated if blind else 1.0) * scored)
+            weights.append(weight * scored)
             guides.append((last if waits else positions[aligned]) if scored else [])
-        ids = list(prompt.token_ids) + encoding["input_ids"] + [self._end]
         weights.append(anticipated if blind else 1.0)
         guides.append(last)
-        return Example(ids, len(prompt.token_ids), weights, guides)
+        ids = [*prompt.token_ids, *encoding["input_ids"], self._end]
+        first = len(prompt.token_ids)
+        return Example(ids, first, list(range(first, len(ids))), weights, guides)
 
 
 def _shown(rng: random.Random, words: list[str], others: list[Pair]) -> Shown:
@@ -129,6 +165,28 @@ def _shown(rng: random.Random, words: list[str], others: list[Pair]) -> Shown:
     if rng.random() < 0.3:
         source[-1] = source[-1].rstrip(".") + "."
     return Shown(source, right)
+
+
+def listed(
+    rng: random.Random, words: list[str], shown: Shown, side: Side
+) -> tuple[list[str], Shown, Side]:
+    """Draw the lines of a talk's names; half of those with two spellings are written otherwise.
+
+    A plain list is right, and the transcript wrong; of a line with a translation, the translation
+    is as it says.
+    """
+    names = drawn_names(rng, words)
+    other = {name: SPELLED[name] for name in names if name in SPELLED and rng.random() < 0.5}
+    if rng.random() < 0.5:
+        return names, Shown([respelled(word, other) for word in shown.words], shown.right), side
+    side = Side(tuple(respelled(piece, other) for piece in side.pieces), side.align)
+    return [f"{name} = {other.get(name, name)}" for name in names], shown, side
+
+
+def respelled(text: str, other: dict[str, str]) -> str:
+    """Return a word with its mark, or a piece with its space, in the other spelling."""
+    name = text.strip(" .,")
+    return text.replace(name, other.get(name, name)) if name else text
 
 
 def _corrupt(rng: random.Random, side: Side, code: str, others: list[Pair]) -> tuple[Side, int]:

@@ -6,6 +6,7 @@ words of each language, which gives the gold word alignment by construction.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
@@ -49,6 +50,14 @@ class NounPhrase:
         assert self.noun
         return (self.noun.id, self.whole.depends[0]) if self.whole else (self.noun.id,)
 
+    def inside(self) -> Iterator[NounPhrase]:
+        """Yield itself and the noun phrases in it."""
+        yield self
+        if self.whole:
+            yield from self.whole.inside()
+        if self.relative:
+            yield from self.relative.clause.noun_phrases()
+
 
 @dataclass
 class Clause:
@@ -84,6 +93,12 @@ class Clause:
         if self.verb.value.waits and self.object and self.object.noun:
             ids.append(self.object.noun.id)
         return tuple(ids)
+
+    def noun_phrases(self) -> Iterator[NounPhrase]:
+        """Yield every noun phrase."""
+        for phrase in (self.subject, self.object, self.adjunct):
+            if phrase:
+                yield from phrase.inside()
 
 
 class Relative(NamedTuple):

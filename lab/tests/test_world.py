@@ -3,7 +3,7 @@
 import json
 import random
 import re
-from itertools import count, islice
+from itertools import count, islice, pairwise
 from pathlib import Path
 
 import pytest
@@ -46,6 +46,28 @@ def test_every_target_word_is_aligned_and_more_is_known_the_more_is_shown(pairs)
             known = [side.known(shown) for shown in range(len(pair.words) + 1)]
             assert known == sorted(known)
             assert (known[0], known[-1]) == (0, len(side.pieces))
+
+
+def test_it_is_a_thing_of_the_sentence_before():
+    linked = list(islice(sentences(1, linked=True), 600))
+    genders = {"er": "m", "sie": "f", "es": "n"}, {"lui": "m", "lei": "f"}
+    said = 0
+    for before, pair in pairwise(linked):
+        subject = pair.tree.main.subject.pronoun
+        if not subject or subject.value.en != "it":
+            continue
+        said += 1
+        clauses = [item for item in (before.tree.main, before.tree.second) if item]
+        nouns = [p.noun.value for c in clauses for p in c.noun_phrases() if p.noun and not p.plural]
+        (thing,) = [noun for noun in nouns if noun.kind != "person"]
+        assert {form.gender for form in thing.de} == {genders[0][subject.value.de[0]]}
+        assert {form.gender for form in thing.it} == {genders[1][subject.value.it[0]]}
+        assert "it" in pair.text.lower().split()
+        words = {code: re.findall(r"\w+", pair.targets[code].text.lower()) for code in ("de", "it")}
+        assert subject.value.de[0] in words["de"]
+        assert subject.value.it[0] in words["it"]
+        assert "它" not in pair.targets["zh"].text
+    assert 100 < said < 250
 
 
 def clause(verb, particle, noun, *, negated=False):
@@ -127,12 +149,13 @@ def test_two_right_wordings_are_some_way_apart(code):
 @pytest.mark.parametrize(
     ("end", "heard"),
     [
-        (0.1, "We"),
+        (0.09, "We"),
+        (0.1, "We."),
         (0.25, "We."),
-        (0.35, "We see"),
-        (0.55, "We see."),
-        (0.64, "We see"),
-        (0.85, "We see it"),
+        (0.33, "We see"),
+        (0.35, "We see."),
+        (0.64, "We see."),
+        (0.67, "We see it"),
         (0.95, "We see it."),
         (1.2, "We see it."),
     ],

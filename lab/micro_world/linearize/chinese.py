@@ -99,7 +99,7 @@ class Chinese(Writer):
         """Relative clause or owner, determiner or number with measure, adjective, noun."""
         simple = node.pronoun or node.name
         if simple:
-            return [self.usual(simple)]
+            return [word for word in [self.usual(simple)] if word.text]
         assert node.noun
         words: list[Token] = []
         if node.relative:

@@ -54,7 +54,7 @@ class Italian(Writer):
         words: list[Token] = []
         dropped: tuple[int, ...] = ()
         pronoun = node.subject.pronoun
-        if pronoun and (not pronoun.value.it[0] or self.chance(0.3)):
+        if pronoun and (not pronoun.value.it[0] or (pronoun.value.en != "it" and self.chance(0.3))):
             dropped = (pronoun.id,)
         elif gap != "subject":
             words += self._phrase(node.subject)
@@ -77,11 +77,15 @@ class Italian(Writer):
     def _verb_group(self, node: Clause, dropped: tuple[int, ...]) -> list[Token]:
         person = node.subject.person
         if node.tense == "copula" and node.auxiliary and node.predicate:
-            noun = self._noun(node.subject)
-            text = self.pick(node.predicate).rstrip("+")
-            agreed = inflect(text, noun.gender, node.subject.plural)
+            text, pronoun = self.pick(node.predicate).rstrip("+"), node.subject.pronoun
+            if pronoun:
+                gender = "f" if pronoun.value.it[0] == "lei" else "m"
+            else:
+                gender = self._noun(node.subject).gender
+            agreed = inflect(text, gender, node.subject.plural)
             be = Token(FORMS["be"][person], (node.auxiliary.id, *dropped))
-            return [be, Token(agreed, (node.predicate.id, *node.subject.depends))]
+            depends = (pronoun.id,) if pronoun else node.subject.depends
+            return [be, Token(agreed, (node.predicate.id, *depends))]
         assert node.verb
         verb, ids = self.pick(node.verb), node.depends
         if node.tense in ("perfect", "past"):

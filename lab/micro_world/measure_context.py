@@ -1,0 +1,89 @@
+"""What the micro translation model does with a history and with a list of names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+from tqdm.contrib.concurrent import thread_map
+
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.sections import PromptConfig
+from alignatt_agent.translation.history import History
+from alignatt_agent.translation.prompt import PromptBuilder
+from lab.micro_world.corpus import Pair, sentences
+from lab.micro_world.grammar import GERMAN_IT, ITALIAN_IT
+from lab.micro_world.translation_data import SPELLED, respelled
+
+PRONOUNS = {"de": set(GERMAN_IT.values()), "it": set(ITALIAN_IT.values())}
+LENGTH, TOKENS, MAX_TARGET_TOKENS = 10, 512, 100
+"""Sentences of a talk, tokens of its history and of a translation."""
+
+
+def talks(seed: int, count: int) -> list[list[Pair]]:
+    """Return talks of ``count`` held-out sentences whose "it" stands for a thing before."""
+    seeds = [f"{seed} {number}" for number in range(-(-count // LENGTH))]
+    return [list(islice(sentences(s, held_out=True, linked=True), LENGTH)) for s in seeds]
+
+
+def context(engines: Any, prompt: PromptConfig, code: str, count: int, seed: int) -> dict[str, Any]:
+    """Return shares of right pronouns with and without a history, and of names as listed.
+
+    A sentence's history are the sentences before with the model's own translations. A name is heard
+    in its other spelling.
+    """
+    english, target = language("en"), language(code)
+    said = talks(seed, count)
+    figures = {}
+    for kept in (0, 2):
+        builder = PromptBuilder.of(engines.tokenizer, prompt, english, target)
+        told = [[pair.words for pair in talk] for talk in said]
+        texts = translated(engines, builder, told, kept)
+        figures[f"pronouns_k{kept}_{code}"] = _share(
+            _subject(text, code) == _subject(pair.targets[code].text, code)
+            for talk, lines in zip(said, texts, strict=True)
+            for pair, text in zip(talk, lines, strict=True)
+            if pair.tree.main.subject.pronoun and pair.tree.main.subject.pronoun.value.en == "it"
+        )
+    named = [pair for talk in said for pair in talk if _names(pair)]
+    found = []
+    for pair in named:
+        lines = "\n".join(_names(pair))
+        builder = PromptBuilder.of(engines.tokenizer, prompt, english, target, lines)
+        heard = tuple(respelled(word, SPELLED) for word in pair.words)
+        ((text,),) = translated(engines, builder, [[heard]], 0)
+        found += [name in re.findall(r"\w+", text) for name in _names(pair)]
+    return {**figures, f"names_{code}": _share(found)}
+
+
+def translated(
+    engines: Any, builder: PromptBuilder, told: Sequence[Sequence[tuple[str, ...]]], kept: int
+) -> list[list[str]]:
+    """Translate talks, sentence after sentence, behind the last ``kept`` ones."""
+
+    def translate(talk: Sequence[tuple[str, ...]]) -> list[str]:
+        history, texts = History(builder, kept, TOKENS), []
+        for words in talk:
+            draft = engines.translation.draft(history.prompt(words, ()), MAX_TARGET_TOKENS)
+            history.add(words, draft.token_ids)
+            texts.append(str(engines.tokenizer.decode(draft.token_ids)))
+        return texts
+
+    return list(thread_map(translate, told, max_workers=8, disable=len(told) < 2))
+
+
+def _subject(text: str, code: str) -> str | None:
+    """Return the first pronoun that may stand for a thing."""
+    words = re.findall(r"\w+", text.lower())
+    return next((word for word in words if word in PRONOUNS[code]), None)
+
+
+def _names(pair: Pair) -> list[str]:
+    return [name for word in pair.words if (name := word.strip(".,")) in SPELLED]
+
+
+def _share(right: Iterable[bool]) -> float:
+    found = list(right)
+    return sum(found) / max(1, len(found))
