@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import warnings
 from typing import Any, ClassVar, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from alignatt_agent.policy import POLICIES
 from alignatt_agent.types import AlignAttError
@@ -22,12 +23,25 @@ class Strict(BaseModel):
         nothing_else: why there are no other keys, where users may expect some.
         renamed: keys of earlier versions, with what is written now.
         removed: keys of earlier versions without a successor, with what holds now.
+        deprecated: keys of the last minor version, with what is written now: both are accepted.
     """
 
     nothing_else: ClassVar[str] = ""
     renamed: ClassVar[dict[str, str]] = {}
     removed: ClassVar[dict[str, str]] = {}
+    deprecated: ClassVar[dict[str, str]] = {}
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename(cls, given: Any) -> Any:
+        """Accept deprecated keys under their new names, with a warning."""
+        for old in sorted({*given} & {*cls.deprecated}) if isinstance(given, dict) else ():
+            new = cls.deprecated[old]
+            text = f"{old} is called {new} now: write that, the next minor version refuses {old}"
+            warnings.warn(text, stacklevel=2)
+            given = {new: given[old]} | {key: item for key, item in given.items() if key != old}
+        return given
 
 
 def explain(model: type[BaseModel], error: dict[str, Any]) -> str:
