@@ -38,7 +38,8 @@ class Room:
         session: key of the talk, with which its speaker continues it.
         tail: the state to resume from, see ``serve.tail``.
         held_until: no other speaker may begin a talk here before.
-        back: set while a speaker is waited for; whether the open sentence is sent again.
+        back: set once its speaker comes back; whether the open sentence is sent again.
+        lost: whether the connection of its speaker was lost.
     """
 
     def __init__(self, name: str, journal: Journal | None = None) -> None:
@@ -48,7 +49,7 @@ class Room:
         self._journal = journal or Journal()
         self._talk = ""
         self.viewers = 0
-        self.speaking = False
+        self.speaking = self.lost = False
         self._closed = False
         self._news = asyncio.Event()
         self.begin()
@@ -65,8 +66,8 @@ class Room:
             self._journal.append(self._talk, {"room": self.name, "session": session})
         self._wake()
 
-    def wait_no_longer(self, resent: bool = False) -> None:
-        """End the wait for a speaker, if there is one; ``resent``: the audio comes again."""
+    def end_wait(self, resent: bool = False) -> None:
+        """End a stream whose speaker is back, or gives way; ``resent``: the audio comes again."""
         if self.back and not self.back.done():
             self.back.set_result(resent)
 
@@ -207,15 +208,18 @@ class Rooms:
             room.forget()
 
     async def recall(self, session: str | None, kept_s: float | None) -> None:
-        """End the stream that waits for a speaker, who is back; ``kept_s`` is its audio's begin."""
+        """End the stream of a speaker who is back; ``kept_s`` is the begin of the audio they have.
+
+        Their old connection may be half open: only they know that it is lost.
+        """
         for room in [one for one in self if one.back and _is(one.session, session or "")]:
-            room.wait_no_longer(kept_s is not None and kept_s <= room.tail["start_s"])
+            room.end_wait(kept_s is not None and kept_s <= room.tail["start_s"])
             while room.back:
                 await asyncio.sleep(0.02)
 
     def free(self, room: Room) -> None:
         """Note that the speaker of a room left; its talk is held for ``keep_s`` seconds."""
-        room.speaking, room.back = False, None
+        room.speaking, room.lost, room.back = False, False, None
         room.held_until = self._clock() + self._keep_s
         self.leave(room)
 

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Literal
 
 from pydantic import Field
@@ -114,8 +115,8 @@ class Service:
         if self.closing.is_set():
             raise RefusedError("closing", "the server stops", GOING)
         if self._speakers >= self.limits.max_speakers:
-            for room in self.rooms:  # a place that waits is free the next time
-                room.wait_no_longer()
+            for room in filter(attrgetter("lost"), self.rooms):  # their places are free next time
+                room.end_wait()
             message = f"{self._speakers} speakers are being translated: try again later"
             raise RefusedError("busy", message, LATER)
         self._speakers += 1

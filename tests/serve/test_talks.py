@@ -9,6 +9,7 @@ from math import inf
 
 import pytest
 from starlette.testclient import TestClient
+from websockets.exceptions import ConnectionClosedError
 
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.serve.app import create_app
@@ -112,11 +113,29 @@ def test_a_word_that_a_lost_connection_cuts_is_said_once(tmp_path, monkeypatch, 
         assert live.text_of(events, "en").split() == ENGLISH
 
 
+@pytest.mark.parametrize("kept_s", [0.0, None])
+def test_a_speaker_whose_old_connection_is_half_open_goes_on_at_once(tmp_path, kept_s):
+    with live.Running(live.make_service(tmp_path, max_speakers=1)) as server:
+        with live.RemoteSocket(server.port) as old, live.RemoteSocket(server.port) as socket:
+            ready, _ = first_half(old, targets=BOTH)
+            again, *_ = go_on(socket, ready["session"], kept_s, targets=BOTH)
+            assert live.until(old, "error")[-1]["code"] == "elsewhere"
+            with pytest.raises(ConnectionClosedError) as closed:
+                old.receive_json()
+            assert closed.value.rcvd.code == 1008
+        events = list(server.service.rooms.find("talk").messages())
+    assert again["resumed"]
+    assert again["audio_s"] < 3.4 if kept_s == 0 else again["audio_s"] > 3.4
+    assert not any(event["type"] == "gap" for event in events)
+    assert all(event["code"] == "speaker" for event in events if event["type"] == "error")
+    assert kept_s is None or live.text_of(events, "en").split() == ENGLISH
+
+
 def test_a_speaker_who_is_waited_for_gives_way(tmp_path, monkeypatch):
     monkeypatch.setattr("alignatt_agent.serve.wires.own.RETURN_S", live.WAIT_S)
     with live.Running(live.make_service(tmp_path, max_speakers=1)) as server:
         for room, code, then in (
-            ("talk", None, lambda: server.service.rooms.find("talk").back),
+            ("talk", None, lambda: server.service.rooms.find("talk").lost),
             ("other", "busy", lambda: not server.service.health()["speakers"]),
             ("other", None, lambda: True),
         ):

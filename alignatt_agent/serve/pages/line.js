@@ -35,8 +35,7 @@ export class Line {
     socket.onclose = ({ code, reason }) => {
       this.ready = false
       if (this.done) return this.over('')
-      // 1008, 1009: asking again would not help. A room that is taken is ours until the server
-      // has noticed that the old connection is gone.
+      // 1008, 1009: asking again would not help.
       if (code === 1008 || code === 1009) return this.over(why || reason)
       if (this.stopping && this.tries > 2) return this.over(why || 'The connection was lost while the last words were translated.')
       this.lost(why || reason || 'The connection was lost')

@@ -10,7 +10,6 @@ the audio from the time ``kept_s`` of the talk on sends it again from the ``audi
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import Any
 
 from pydantic import ValidationError
@@ -26,6 +25,9 @@ from alignatt_agent.serve.wires.connection import Connection
 
 PATHS = ("/", "/ws")
 """Simulstream's client connects to the first."""
+
+ELSEWHERE = "elsewhere"
+"""The speaker connected again."""
 
 RETURN_S = 10.0
 """Time for a speaker whose connection was lost; then the open sentence is translated as it is."""
@@ -61,7 +63,8 @@ async def _serve(connection: Connection, service: Service, request: TalkRequest)
         try:
             await connection.run_stream(speech.stream, _listen(connection, speech))
         except RefusedError as error:
-            speech.room.publish(refusal(error))
+            moved = error.code == ELSEWHERE
+            speech.room.publish(interrupted("speaker") if moved else refusal(error))
             raise
         except WebSocketDisconnect:
             speech.room.publish(interrupted("speaker"))
@@ -72,12 +75,30 @@ async def _serve(connection: Connection, service: Service, request: TalkRequest)
 
 
 async def _listen(connection: Connection, speech: OpenTalk) -> None:
+    """Feed the stream to its end; if its open sentence comes again, that is another stream's."""
+    room, back = speech.room, asyncio.get_running_loop().create_future()
+    room.back = back
+    feeding = asyncio.ensure_future(_feed(connection, speech))
+    try:
+        await asyncio.wait({feeding, back}, return_when=asyncio.FIRST_COMPLETED)
+        lost: Exception = RefusedError(ELSEWHERE, "the talk goes on in another connection")
+        if feeding.done():
+            try:
+                return feeding.result()
+            except WebSocketDisconnect as error:
+                lost, room.lost = error, True
+                room.publish(interrupted("speaker"))
+                await asyncio.wait({back}, timeout=RETURN_S)  # the open sentence stays open
+        if back.done() and back.result():
+            speech.stream.fail(lost)
+        raise lost
+    finally:
+        feeding.cancel()
+
+
+async def _feed(connection: Connection, speech: OpenTalk) -> None:
     while True:
-        try:
-            message = await connection.receive()
-        except WebSocketDisconnect as error:
-            await _wait_for_speaker(speech, error)
-            raise
+        message = await connection.receive()
         if isinstance(message, bytes):
             await speech.stream.feed(message)
         elif message.get("type") == "stop":
@@ -85,16 +106,6 @@ async def _listen(connection: Connection, speech: OpenTalk) -> None:
         else:
             kind = str(message.get("type"))[:40]
             raise RefusedError("message", f"expected audio or a message of type stop, got {kind!r}")
-
-
-async def _wait_for_speaker(speech: OpenTalk, lost: WebSocketDisconnect) -> None:
-    """Leave the open sentence open; if its audio comes again, it is another stream's."""
-    speech.room.publish(interrupted("speaker"))
-    speech.room.back = asyncio.get_running_loop().create_future()
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(RETURN_S):
-            if await speech.room.back:
-                speech.stream.fail(lost)
 
 
 def _parse(message: dict[str, Any]) -> TalkRequest:
