@@ -52,7 +52,8 @@ def main() -> None:
             more = {"further": True} if options.further else {}
             train(folder, tokenizers.load(folder), options.work, options.scale, **more)
         elif part == "devset":
-            devset.write(options.output / "devset", options.devset_seed, options.sentences)
+            folder = options.output / "devset"
+            devset.write(folder, options.devset_seed, options.sentences, options.linked)
         else:
             tokenizers.write(options.output)
 
@@ -71,6 +72,8 @@ def build_parser() -> ArgumentParser:
     add("--further", action="store_true", help="go on from the checkpoints in --output")
     seed = "another seed has other held-out sentences: a dev set that nothing was tuned on"
     add("--devset-seed", type=int, default=devset.SEED, help=seed)
+    linked = 'sentences of the dev set in which "it" is a thing of the sentence before'
+    add("--linked", action="store_true", help=linked)
     least = "minimum in the dev set, in talks of about 72 s (%(default)s)"
     add("--sentences", type=int, default=devset.SENTENCES, help=least)
     return parser

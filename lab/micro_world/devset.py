@@ -45,26 +45,28 @@ class SpokenTalk(NamedTuple):
     context: tuple[str, ...]  # names that occur, and others
 
 
-def talks(seed: int, least: int) -> Iterator[SpokenTalk]:
+def talks(seed: int, least: int, linked: bool = False) -> Iterator[SpokenTalk]:
     """Yield talks until they have ``least`` sentences and every voice has spoken."""
     said = 0
     for number in count():
         if said >= least and number >= len(VOICES):
             return
         voice = VOICES[number % len(VOICES)]
-        talk = speak_talk(f"talk-{_letters(number)}", voice, seed + number)
+        talk = speak_talk(f"talk-{_letters(number)}", voice, seed + number, linked=linked)
         said += len(talk.segments)
         yield talk
 
 
-def speak_talk(name: str, voice: Voice, seed: int, seconds: float = SECONDS) -> SpokenTalk:
+def speak_talk(
+    name: str, voice: Voice, seed: int, seconds: float = SECONDS, linked: bool = False
+) -> SpokenTalk:
     """Speak held-out sentences until ``seconds`` have passed."""
     rng, synthesizer = random.Random(seed), Synthesizer()
     pieces: list[FloatArray] = [np.zeros(int(rng.uniform(0.2, 0.6) * SAMPLE_RATE), np.float32)]
     now = len(pieces[0]) / SAMPLE_RATE
     segments: list[tuple[Pair, float, float]] = []
     words: list[Word] = []
-    for pair in _consistent(seed, rng):
+    for pair in _consistent(seed, rng, linked):
         spoken = speak(pair.words, voice, rng, synthesizer)
         words += later(spoken.words, now)
         end = now + len(spoken.audio) / SAMPLE_RATE
@@ -79,16 +81,19 @@ def speak_talk(name: str, voice: Voice, seed: int, seconds: float = SECONDS) -> 
     return SpokenTalk(name, voice.name, audio, tuple(segments), tuple(words), context)
 
 
-def _consistent(seed: int, rng: random.Random) -> Iterator[Pair]:
+def _consistent(seed: int, rng: random.Random, linked: bool) -> Iterator[Pair]:
     """Yield held-out sentences with one spelling per name."""
     spelled = [rng.choice(pair).en for pair in lexicon.SPELLINGS]
     other = {n.en for pair in lexicon.SPELLINGS for n in pair} - set(spelled)
-    for pair in sentences(seed, held_out=True):
-        if not other & {word.strip(".,") for word in pair.words}:
+    follows = False  # the sentence before was said
+    for pair in sentences(seed, held_out=True, linked=linked):
+        says_it = linked and {"it", "It"} & {*pair.words}
+        follows = not other & {word.strip(".,") for word in pair.words} and (follows or not says_it)
+        if follows:
             yield pair
 
 
-def write(folder: Path, seed: int = SEED, least: int = SENTENCES) -> None:
+def write(folder: Path, seed: int = SEED, least: int = SENTENCES, linked: bool = False) -> None:
     """Write WAVs, ``audio-segments.yaml``, ``ref``, ``contexts`` and gold word times to ``folder``.
 
     It holds at least ``least`` sentences: the last talk is spoken to its end. The first two talks
@@ -98,7 +103,7 @@ def write(folder: Path, seed: int = SEED, least: int = SENTENCES) -> None:
         (folder / part).mkdir(parents=True, exist_ok=True)
     listing: list[dict[str, object]] = []
     lines: dict[str, list[str]] = {code: [] for code in ("en", *TARGETS)}
-    for talk in talks(seed, least):
+    for talk in talks(seed, least, linked):
         wav = f"{talk.name}.wav"
         files = [folder / "wav" / wav]
         if talk.name in ("talk-a", "talk-b"):

@@ -97,6 +97,14 @@ SPELLINGS = [tuple(_name(text, row[1]) for text in row[0].split()) for row in _r
 
 NAMES = [name.en for name in (*NAME, *(n for pair in SPELLINGS for n in pair))]
 
+VERBS = {
+    form: verb.en.base
+    for verb in TRANSITIVE + SENSES + PHRASAL + CLAUSAL + QUESTIONING
+    for form in verb.en
+    if form.startswith(verb.en.base)
+}
+"""Forms of verbs that only add an ending."""
+
 FUNCTION_WORDS = "am is are have has do does did it not an who that of and until ago later whether"
 
 

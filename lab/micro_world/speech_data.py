@@ -16,7 +16,7 @@ from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRF
 
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
 from lab.micro_world.corpus import sentences
-from lab.micro_world.lexicon import drawn_names
+from lab.micro_world.lexicon import VERBS, drawn_names
 from lab.micro_world.sounds import sound
 from lab.micro_world.speech import Synthesizer, Utterance, Voice, speak
 from lab.micro_world.training import Maker
@@ -28,6 +28,9 @@ MARK_EVIDENCE = 0.25
 HEARD, CLOSED = 0.4, 0.5
 """Share of a word that must be audible for the recognizer to guess it, and to close it with a
 period, as the real model does on 93 % of cuts inside a sentence."""
+ENDING_EVIDENCE = 0.6
+"""Seconds of audio after a verb by which its ending is heard: real recognizers, too, revise words
+that are over."""
 NOISE_LEVELS = (-4.3, -1.7)
 """Range of the noise in training, as powers of ten."""
 PCM = 32767
@@ -152,16 +155,22 @@ def cut(words: Sequence[Word], end: float) -> tuple[Word, ...]:
     """Return the transcript of ``words`` when the audio stops at ``end`` seconds.
 
     It follows the recorded error model of the real recognizer, whose errors depend on the audio
-    alone: the last word is written before it ends, and gets a period.
+    alone: the last word is written before it ends, and gets a period; endings of verbs come later.
     """
     heard = list(takewhile(lambda w: w.start + HEARD * (w.end - w.start) <= end, words))
-    if not heard or end >= heard[-1].end + MARK_EVIDENCE:
-        return tuple(heard)
-    *before, last = heard
-    text = last.text.rstrip(".,")
-    if end >= last.start + CLOSED * (last.end - last.start):
-        text += "."
-    return (*before, Word(text, last.start, last.end))
+    if heard and end < heard[-1].end + MARK_EVIDENCE:
+        *before, last = heard
+        closes = end >= last.start + CLOSED * (last.end - last.start)
+        text = last.text.rstrip(".,") + "." * closes
+        heard = [*before, Word(text, last.start, last.end)]
+    return tuple(word if end >= word.end + ENDING_EVIDENCE else _bare(word) for word in heard)
+
+
+def _bare(verb: Word) -> Word:
+    """Return a verb without its ending; other words stay."""
+    text = verb.text.rstrip(".,")
+    mark = verb.text.removeprefix(text)
+    return Word(VERBS.get(text, text) + mark, verb.start, verb.end)
 
 
 def features(clips: list[Clip]) -> tuple[dict[str, torch.Tensor], list[int]]:

@@ -32,7 +32,7 @@ SPELLED = {a.en: b.en for pair in SPELLINGS for a, b in (pair, pair[::-1])}
 """The other spelling of names that have two."""
 ANTICIPATED_WEIGHT = 0.3
 """Loss weight of target words that the cut source cannot determine."""
-PRONOUN_WEIGHT = 4.0
+PRONOUN_WEIGHT = 12.0
 """Loss weight of the translation of "it" behind a history."""
 FOLLOWS = "\n\nTranslate into {target_language} what has been said so far."
 """``prompt.after`` of the source-following behavior."""

@@ -205,3 +205,11 @@ def test_dev_set_is_held_out_and_has_the_layout_of_mcif():
 def test_embedded_files_stay_small():
     files = [f for f in (ROOT / "micro_models").rglob("*") if f.is_file()]
     assert sum(f.stat().st_size for f in files) < 40e6
+
+
+@pytest.mark.parametrize(
+    ("end", "heard"), [(0.6, "We test."), (0.79, "We test it"), (0.95, "We tested it.")]
+)
+def test_the_ending_of_a_verb_is_heard_later(end, heard):
+    words = [Word("We", 0.0, 0.2), Word("tested", 0.2, 0.5), Word("it.", 0.7, 0.9)]
+    assert " ".join(w.text for w in cut(words, end)) == heard
