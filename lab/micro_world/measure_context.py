@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -15,6 +16,7 @@ from alignatt_agent.translation.history import History
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab.micro_world.corpus import Pair, sentences
 from lab.micro_world.grammar import GERMAN_IT, ITALIAN_IT
+from lab.micro_world.lexicon import drawn_names
 from lab.micro_world.translation_data import SPELLED, respelled
 
 PRONOUNS = {"de": set(GERMAN_IT.values()), "it": set(ITALIAN_IT.values())}
@@ -47,10 +49,9 @@ def context(engines: Any, prompt: PromptConfig, code: str, count: int, seed: int
             for pair, text in zip(talk, lines, strict=True)
             if pair.tree.main.subject.pronoun and pair.tree.main.subject.pronoun.value.en == "it"
         )
-    named = [pair for talk in said for pair in talk if _names(pair)]
-    found = []
-    for pair in named:
-        lines = "\n".join(_names(pair))
+    rng, found = random.Random(seed), []
+    for pair in (pair for talk in said for pair in talk if _names(pair)):
+        lines = "\n".join(drawn_names(rng, pair.words))
         builder = PromptBuilder.of(engines.tokenizer, prompt, english, target, lines)
         heard = tuple(respelled(word, SPELLED) for word in pair.words)
         ((text,),) = translated(engines, builder, [[heard]], 0)

@@ -14,6 +14,7 @@ lines of fixed translations.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -26,14 +27,16 @@ from lab.micro_world.training import Maker
 
 HISTORY = (0.64, 0.08, 0.08, 0.06, 0.05, 0.05, 0.04)
 """Shares of examples with a history of 0 to 6 sentences, which a window of two may hold."""
-LISTED = (0.15, 0.5)
+LISTED = (0.15, 0.7)
 """Share of examples with a list of names, and of those that have a name with two spellings."""
+SPELLED_AGAIN = 0.25
+"""Share of examples whose sentence is drawn among those that have such a name."""
 SPELLED = {a.en: b.en for pair in SPELLINGS for a, b in (pair, pair[::-1])}
 """The other spelling of names that have two."""
 ANTICIPATED_WEIGHT = 0.3
 """Loss weight of target words that the cut source cannot determine."""
-PRONOUN_WEIGHT = 12.0
-"""Loss weight of the translation of "it" behind a history."""
+CONTEXT_WEIGHT = 12.0
+"""Loss weight of words that a history or a list decides: pronouns and names."""
 FOLLOWS = "\n\nTranslate into {target_language} what has been said so far."
 """``prompt.after`` of the source-following behavior."""
 PROMPTS = {"finishes": PromptConfig(), "follows": PromptConfig(after=FOLLOWS)}
@@ -75,7 +78,12 @@ class ExampleMaker(Maker[Example]):
 
     def _drawn(self, seed: str, rng: random.Random, count: int) -> list[Example]:
         pairs = list(islice(sentences(seed, linked=True), count))
-        return [self._draw(rng, number, pairs) for number in range(count)]
+        named = [number for number, pair in enumerate(pairs) if _spelled(pair.words)]
+        numbers = (
+            rng.choice(named) if named and rng.random() < SPELLED_AGAIN else number
+            for number in range(count)
+        )
+        return [self._draw(rng, number, pairs) for number in numbers]
 
     def _length(self, example: Example) -> int:
         return len(example.ids)
@@ -99,7 +107,7 @@ class ExampleMaker(Maker[Example]):
             side = Side(side.pieces[: known + ahead], side.align[: known + ahead])
             first_scored = min(first_scored, len(side.pieces))
         builder = self._builders[code, behavior]
-        if rng.random() < LISTED[any(word.strip(".,") in SPELLED for word in words)]:
+        if rng.random() < LISTED[bool(_spelled(words))]:
             lines, shown, side = listed(rng, words, shown, side)
             builder = self._builder(code, behavior, "\n".join(lines))
         turns: list[Example] = []
@@ -140,8 +148,11 @@ class ExampleMaker(Maker[Example]):
             blind = blind or waits
             aligned = side.align[piece][0]
             weight = anticipated if blind else 1.0
-            if before and not waits and shown.words[aligned] in ("It", "it"):
-                weight = PRONOUN_WEIGHT
+            if not waits:
+                heard, said = shown.words[aligned].strip(".,"), side.pieces[piece].strip(" .,")
+                # Names that are right as heard, too: else every name is written otherwise.
+                if (before and heard in ("It", "it")) or said in SPELLED:
+                    weight = CONTEXT_WEIGHT
             scored = piece >= first_scored
             weights.append(weight * scored)
             guides.append((last if waits else positions[aligned]) if scored else [])
@@ -181,6 +192,11 @@ def listed(
         return names, Shown([respelled(word, other) for word in shown.words], shown.right), side
     side = Side(tuple(respelled(piece, other) for piece in side.pieces), side.align)
     return [f"{name} = {other.get(name, name)}" for name in names], shown, side
+
+
+def _spelled(words: Sequence[str]) -> set[str]:
+    """Return the names with two spellings among words."""
+    return {word.strip(".,") for word in words} & SPELLED.keys()
 
 
 def respelled(text: str, other: dict[str, str]) -> str:
