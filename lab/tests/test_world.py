@@ -208,7 +208,7 @@ def test_embedded_files_stay_small():
 
 
 @pytest.mark.parametrize(
-    ("end", "heard"), [(0.6, "We test."), (0.79, "We test it"), (0.95, "We tested it.")]
+    ("end", "heard"), [(0.6, "We test."), (0.79, "We test it"), (1.15, "We tested it.")]
 )
 def test_the_ending_of_a_verb_is_heard_later(end, heard):
     words = [Word("We", 0.0, 0.2), Word("tested", 0.2, 0.5), Word("it.", 0.7, 0.9)]
