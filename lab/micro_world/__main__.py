@@ -38,10 +38,8 @@ def main() -> None:
     options = parser.parse_args()
     if unknown := sorted(set(options.parts) - set(PARTS)):
         parser.error(f"unknown part {', '.join(unknown)}; known are {', '.join(PARTS)}")
-    if (options.further and not set(options.parts)) or (
-        "aligner" in options.parts and options.further
-    ):
-        parser.error("--further goes on with translation and recognizer: name one of them")
+    if options.further and not set(options.parts or PARTS) <= {"translation", "recognizer"}:
+        parser.error("--further goes on with translation or recognizer: name no other part")
     torch.set_num_threads(options.threads)
     for part in PARTS:
         if part not in (options.parts or PARTS):

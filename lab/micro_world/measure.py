@@ -9,7 +9,6 @@ from itertools import islice
 from pathlib import Path
 
 import sacrebleu
-from tqdm.contrib.concurrent import thread_map
 
 from alignatt_agent.cascade.loading import Engines, load_engines, shutdown
 from alignatt_agent.config.agent_config import load_config
@@ -20,14 +19,10 @@ from alignatt_agent.evaluation.score import bleu_tokenizer
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab.micro_world import measure_speech
 from lab.micro_world.corpus import TARGETS, sentences
-from lab.micro_world.measure_context import PRONOUNS, context
+from lab.micro_world.measure_context import PRONOUNS, context, translated
 from lab.micro_world.translation_data import PROMPTS
 
 SEED = 4242
-MAX_TARGET_TOKENS = 100
-AT_ONCE = 8
-"""Concurrent translations: a third of the time. Speech is measured one by one: batches decide near
-ties differently in every run (periods per cut 22.0 to 22.8 % instead of 22.4 %)."""
 
 
 def bleu(hypotheses: list[str], references: list[str], code: str) -> float:
@@ -79,12 +74,8 @@ def translation(engines: Engines, code: str, count: int) -> dict[str, float]:
 def _translated(
     engines: Engines, builder: PromptBuilder, sources: Sequence[tuple[str, ...]], title: str
 ) -> list[str]:
-    def translated(words: tuple[str, ...]) -> str:
-        draft = engines.translation.draft(builder.build(words), MAX_TARGET_TOKENS)
-        return str(engines.tokenizer.decode(draft.token_ids))
-
-    texts: list[str] = thread_map(translated, sources, max_workers=AT_ONCE, desc=title)
-    return texts
+    found = translated(engines, builder, [[words] for words in sources], title=title)
+    return [text for (text,) in found]
 
 
 def measure(engines: Engines, devset: Path, count: int) -> dict[str, float]:

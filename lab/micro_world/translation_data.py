@@ -29,7 +29,7 @@ HISTORY = (0.64, 0.08, 0.08, 0.06, 0.05, 0.05, 0.04)
 """Shares of examples with a history of 0 to 6 sentences, which a window of two may hold."""
 LISTED = (0.15, 0.7)
 """Share of examples with a list of names, and of those that have a name with two spellings."""
-SPELLED_AGAIN = 0.25
+NAMED = 0.25
 """Share of examples whose sentence is drawn among those that have such a name."""
 SPELLED = {a.en: b.en for pair in SPELLINGS for a, b in (pair, pair[::-1])}
 """The other spelling of names that have two."""
@@ -80,7 +80,7 @@ class ExampleMaker(Maker[Example]):
         pairs = list(islice(sentences(seed, linked=True), count))
         named = [number for number, pair in enumerate(pairs) if _spelled(pair.words)]
         numbers = (
-            rng.choice(named) if named and rng.random() < SPELLED_AGAIN else number
+            rng.choice(named) if named and rng.random() < NAMED else number
             for number in range(count)
         )
         return [self._draw(rng, number, pairs) for number in numbers]

@@ -99,7 +99,8 @@ class Chinese(Writer):
         """Relative clause or owner, determiner or number with measure, adjective, noun."""
         simple = node.pronoun or node.name
         if simple:
-            return [word for word in [self.usual(simple)] if word.text]
+            word = self.usual(simple)
+            return [word] if word.text else []
         assert node.noun
         words: list[Token] = []
         if node.relative:
