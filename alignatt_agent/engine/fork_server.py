@@ -11,14 +11,37 @@ import contextlib
 import gc
 import os
 import signal
-from multiprocessing import forkserver, resource_tracker
+import threading
+from multiprocessing import connection, forkserver, popen_forkserver, resource_tracker
 from multiprocessing.context import ForkServerContext, ForkServerProcess
+from multiprocessing.process import BaseProcess
 
 from alignatt_agent.engine import process_files
 
 
+class _Fork(popen_forkserver.Popen):
+    """A process whose exit code several threads may ask for.
+
+    It can be read once; the thread that comes second would store 255 in its place.
+    """
+
+    def __init__(self, process_obj: BaseProcess) -> None:
+        self._reading = threading.Lock()
+        super().__init__(process_obj)
+
+    def poll(self, flag: int = os.WNOHANG) -> int | None:
+        """Return the exit code, or or ``None`` while it runs; wait for it if ``flag`` is 0."""
+        if flag != os.WNOHANG:
+            connection.wait([self.sentinel])
+        with self._reading:
+            code: int | None = super().poll(os.WNOHANG)
+            return code
+
+
 class EngineProcess(ForkServerProcess):
     """A process with the present environment and niceness of its owner, not of the server."""
+
+    _Popen = staticmethod(_Fork)
 
     def start(self) -> None:
         """Have the server fork the process."""

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import forkserver
@@ -107,6 +108,27 @@ def test_a_fork_gives_way_as_what_starts_it_does(forked):
     usual = os.getpriority(os.PRIO_PROCESS, 0)
     with ThreadPoolExecutor(1) as threads:
         assert threads.submit(begin).result()["niceness"] == usual + 3
+
+
+def test_threads_that_ask_at_once_learn_how_a_fork_ended(monkeypatch):
+    read, both = forkserver.read_signed, threading.Barrier(2)
+
+    def slowly(pipe):  # another thread has its turn, if it can
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.5)
+        return read(pipe)
+
+    def code():
+        process.join()
+        return process.exitcode
+
+    monkeypatch.setattr(forkserver, "read_signed", slowly)
+    process = fork_server.EngineProcess(target=time.sleep, args=(60,))
+    process.start()
+    os.kill(process.pid, signal.SIGKILL)
+    with ThreadPoolExecutor(2) as threads:
+        asked = [threads.submit(code) for _ in range(2)]
+    assert [future.result() for future in asked] == [-signal.SIGKILL] * 2
 
 
 def ended(process: psutil.Process) -> bool:
