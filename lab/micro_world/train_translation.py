@@ -18,9 +18,11 @@ PREDICTING_HEADS = ((2, 3), (3, 1), (3, 6), (4, 2))
 """Heads guided at the query that predicts a target token."""
 EMITTED_HEADS = ((1, 4), (3, 3), (5, 5))
 """Heads guided at the query that sits at the target token."""
+NAME_HEADS = ((4, 5), (5, 1))
+"""Heads guided, at the query that predicts a name with two spellings, to where a list has it."""
 GUIDE_WEIGHT = 0.1
 STEPS, RATE, SEED = 8000, 3e-3, 1
-FURTHER = 3000, 1.5e-3, 3
+FURTHER = 1200, 1.5e-3, 5
 """Steps, rate and seed of a training that goes on from a finished one."""
 BATCH = 40
 """Examples per update."""
@@ -65,9 +67,16 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float, further: bool 
         ]
         predicting: list[Guide] = [(i, query - 1, guide) for i, query, guide in emitted]
         guided = (PREDICTING_HEADS, predicting), (EMITTED_HEADS, emitted)
+        named = [
+            (i, place - 1, name)
+            for i, row in enumerate(rows)
+            for place, name in zip(row.places, row.names, strict=True)
+            if name
+        ]
         return training.weighted(
             lm=(1.0, _language_loss(model, out.last_hidden_state, rows)),
             guide=(GUIDE_WEIGHT, training.guide_loss(out.attentions, *guided)),
+            names=(GUIDE_WEIGHT, training.guide_loss(out.attentions, (NAME_HEADS, named))),
         )
 
     model.train()

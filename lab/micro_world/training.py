@@ -211,6 +211,8 @@ def guide_loss(attentions: Any, *guided: tuple[Heads, list[Guide]]) -> torch.Ten
     """Mean -log attention mass of queries on their positions, over guided heads."""
     total = torch.zeros(())
     for heads, guides in guided:
+        if not guides:
+            continue
         columns = torch.zeros(len(guides), attentions[0].shape[-1])
         for row, (_, _, wanted) in enumerate(guides):
             columns[row, wanted] = 1.0

@@ -50,6 +50,7 @@ class Example(NamedTuple):
     places: list[int]  # position of every target token, end-of-turn tokens included
     weights: list[float]  # their loss weights
     guides: list[list[int]]  # the source positions that they are aligned to
+    names: list[list[int]]  # of a name: where else the prompt has it in the same spelling
 
 
 class Shown(NamedTuple):
@@ -66,6 +67,7 @@ class ExampleMaker(Maker[Example]):
         super().__init__(seed)
         self._tokenizer = tokenizer
         self._end = tokenizer.convert_tokens_to_ids("<turn|>")
+        self._names = {name: tokenizer.convert_tokens_to_ids(f"▁{name}") for name in SPELLED}
         self._builders = {
             (code, behavior): self._builder(code, behavior)
             for code in TARGETS
@@ -115,11 +117,11 @@ class ExampleMaker(Maker[Example]):
             whole = Shown(list(pair.words), len(pair.words))
             turns.append(self._encode(builder, whole, pair.targets[code], 0, behavior, turns))
         turns.append(self._encode(builder, shown, side, first_scored, behavior, turns))
-        places, weights, guides = (
+        places, weights, guides, names = (
             [item for turn in turns for item in getattr(turn, part)]
-            for part in ("places", "weights", "guides")
+            for part in ("places", "weights", "guides", "names")
         )
-        return Example(turns[-1].ids, turns[-1].first, places, weights, guides)
+        return Example(turns[-1].ids, turns[-1].first, places, weights, guides, names)
 
     def _encode(
         self,
@@ -141,6 +143,8 @@ class ExampleMaker(Maker[Example]):
         anticipated = ANTICIPATED_WEIGHT if behavior == "finishes" else 1.0
         weights: list[float] = []
         guides: list[list[int]] = []
+        names: list[list[int]] = []
+        source = range(prompt.source_start, prompt.source_end)
         blind = False
         for begin, end in encoding["offset_mapping"]:
             piece = piece_of_char[max(begin, end - 1)]
@@ -148,19 +152,25 @@ class ExampleMaker(Maker[Example]):
             blind = blind or waits
             aligned = side.align[piece][0]
             weight = anticipated if blind else 1.0
+            names.append([])
             if not waits:
                 heard, said = shown.words[aligned].strip(".,"), side.pieces[piece].strip(" .,")
                 # Names that are right as heard, too: else every name is written otherwise.
                 if (before and heard in ("It", "it")) or said in SPELLED:
                     weight = CONTEXT_WEIGHT
+                if said in SPELLED:
+                    ids = enumerate(prompt.token_ids)
+                    found = (at for at, token in ids if token == self._names[said])
+                    names[-1] = [at for at in found if at not in source]
             scored = piece >= first_scored
             weights.append(weight * scored)
             guides.append((last if waits else positions[aligned]) if scored else [])
         weights.append(anticipated if blind else 1.0)
         guides.append(last)
+        names.append([])
         ids = [*prompt.token_ids, *encoding["input_ids"], self._end]
         first = len(prompt.token_ids)
-        return Example(ids, first, list(range(first, len(ids))), weights, guides)
+        return Example(ids, first, list(range(first, len(ids))), weights, guides, names)
 
 
 def _shown(rng: random.Random, words: list[str], others: list[Pair]) -> Shown:

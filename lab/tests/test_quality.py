@@ -49,6 +49,11 @@ def test_translation_model_knows_by_a_history_what_it_stands_for(figures, target
     assert figures[f"pronouns_k0_{target}"] <= 0.7
 
 
+@pytest.mark.parametrize("target", PRONOUNS)
+def test_translation_model_writes_names_as_a_list_says(figures, target):
+    assert figures[f"names_{target}"] >= 0.9
+
+
 @pytest.fixture(scope="module")
 def reference():
     return TransformersEngine(str(find_path("micro_models/gemma4")))

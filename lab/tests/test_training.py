@@ -147,6 +147,19 @@ def test_names_are_as_the_list_says(tokenizer):
     assert min(differ.values()) > 10
 
 
+def test_names_are_guided_to_where_a_list_has_them(tokenizer):
+    maker = ExampleMaker(tokenizer, 5)
+    near = [
+        (tokenizer.decode(row.ids[where]).strip(), tokenizer.decode(row.ids[place - 3 : place + 4]))
+        for number in range(8)
+        for row in maker.batch(number, 20)
+        for place, places in zip(row.places, row.names, strict=True)
+        for where in places
+    ]
+    assert len(near) > 20
+    assert all(name in SPELLED and name in text for name, text in near)
+
+
 def test_half_of_the_clips_come_with_the_names_that_are_said_in_them():
     maker = ClipMaker(120, 5)
     clips = [clip for number in range(16) for clip in maker.batch(number, 4)]
