@@ -20,7 +20,7 @@ from tests.fakes.models import averaged_score
 @pytest.fixture(scope="module")
 def figures():
     engines = load_engines(load_config("micro-low").models, ())
-    yield measure(engines, find_path("micro_models/devset"), 30)
+    yield measure(engines, find_path("micro_models/devset"), 60)
     shutdown()
 
 
