@@ -159,9 +159,9 @@ class ExampleMaker(Maker[Example]):
                 if (before and heard in ("It", "it")) or said in SPELLED:
                     weight = CONTEXT_WEIGHT
                 if said in SPELLED:
-                    ids = enumerate(prompt.token_ids)
-                    found = (at for at, token in ids if token == self._names[said])
-                    names[-1] = [at for at in found if at not in source]
+                    wanted = self._names[said]
+                    found = (i for i, token in enumerate(prompt.token_ids) if token == wanted)
+                    names[-1] = [i for i in found if i not in source]
             scored = piece >= first_scored
             weights.append(weight * scored)
             guides.append((last if waits else positions[aligned]) if scored else [])
