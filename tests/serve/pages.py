@@ -52,19 +52,6 @@ window.say = (text, target = 'de', at = number) => tell({ type: 'said', target, 
 """
 """No server and a silent microphone: ``tell`` gives messages to the page, ``say`` words."""
 
-SHOWN = """(() => {
-  const drafts = told.map((m, k) => [m, k]).filter(([m]) => m.type === 'draft' && m.target === 'de')
-  const [draft, number] = drafts.at(-1)
-  const over = told.slice(number).some(
-    m => m.type === 'end' || m.type === 'heard' && (m.closed.length || !m.words.length))
-  const article = document.querySelector('.said[lang=de]').closest('article')
-  const why = article.querySelector('.why')
-  const recent = drafts.slice(-8).map(([m, k]) => ({ reason: m.reason, draft: m,
-    words: told.slice(0, k).findLast(m => m.type === 'heard').words }))
-  return { draft, over, recent, why: why.textContent, reason: why.dataset.reason ?? '',
-    waiting: article.querySelector('.draft').textContent }
-})()"""
-
 WAIT_S = 60
 
 
@@ -122,27 +109,6 @@ def play(page, recording):
     page.locator("#file").set_input_files(recording)
 
 
-def check_why(page):
-    """The reason that is shown is one that the server told within a few steps; returns it."""
-    shown = page.evaluate(SHOWN)
-    draft = shown["draft"]
-    waiting = (
-        "" if shown["over"] else "".join(text for text, *_ in draft["tokens"][draft["said"] :])
-    )
-    assert shown["waiting"] == waiting
-    if not shown["why"]:
-        return "none"
-    told = [item for item in shown["recent"] if item["reason"] == shown["reason"]]
-    assert told, shown
-    if shown["reason"] == "source-frontier":
-        waits = [item["draft"]["tokens"][item["draft"]["accepted"]][1] for item in told]
-        assert all(place >= item["draft"]["edge"] for place, item in zip(waits, told, strict=True))
-        pairs = zip(waits, told, strict=True)
-        words = [item["words"][place][0].rstrip(".,;:!?") for place, item in pairs]
-        assert any(f"“{word}”" in shown["why"] for word in words), shown
-    return shown["reason"]
-
-
 def check_controls(page):
     """Every control has a name, and none is smaller than a finger."""
     roles = ("button", "checkbox", "radio", "textbox", "link", "Meter", "meter", "combobox")
@@ -173,13 +139,3 @@ def check_clean(tabs, address):
     assert tabs.complaints == []
     here = address.partition("//")[2]
     assert [url for url in tabs.requests if f"//{here}" not in url] == []
-
-
-def download(page, kind, folder, code="de"):
-    """Click on a link of a column; returns the file."""
-    with page.expect_download() as found:
-        page.locator(f".links a[href*='target={code}&format={kind}']").click()
-    path = folder / found.value.suggested_filename
-    assert path.name == f"talk.{code}.{kind}"
-    found.value.save_as(path)
-    return path

@@ -121,6 +121,11 @@ def test_reasons_stay_and_say_whole_words(opened):
     page.evaluate("m => tell(m)", draft("source-frontier"))
     page.clock.run_for(1700)
     assert text(why) == "waiting for what comes after “written”"
+    page.evaluate("m => tell(m)", draft("source-frontier") | {"said": 1})
+    assert text(page.locator(".draft")) == "hat geschrieben."
+    page.evaluate("m => tell(m)", heard() | {"words": []})  # said to its end, or taken back
+    assert text(page.locator(".draft")) == ""
+    page.evaluate("m => tell(m)", heard())
     # Five reasons a second: each that is shown stays for 1.5 s.
     page.clock.pause_at(page.evaluate("Date.now()") / 1000 + 2)
     shown = []
