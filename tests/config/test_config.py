@@ -145,13 +145,6 @@ def test_not_a_mapping(tmp_path, text):
         load_config(str(path))
 
 
-def test_overrides():
-    config = load_config("micro-low", {"policy.name": "none", "speech.hold_back_ms": 250})
-    assert config.policy.name == config.policy_for("zh").name == "none"
-    assert config.speech.hold_back_ms == 250
-    assert config.digest() != load_config("micro-low").digest()
-
-
 @pytest.mark.parametrize(
     "overrides",
     [{"policy.k": 5, "policy.name": "wait_k"}, {"policy": {"name": "wait_k", "k": 5, "top_k": 8}}],

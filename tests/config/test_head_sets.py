@@ -72,13 +72,6 @@ def test_malformed_head_set(tmp_path, changes, message):
         written(tmp_path, **changes)
 
 
-def test_head_set_names():
-    with pytest.raises(HeadSetError, match=r"no head set named 'gemma4-en-fr'.*gemma4-en-de"):
-        load_head_set("gemma4-en-fr")
-    with pytest.raises(HeadSetError, match="holds 8 heads, policy.top_k asks for 9"):
-        load_head_set("gemma4-en-de").top(9)
-
-
 OURS = PromptConfig().digest("en", "de")
 
 

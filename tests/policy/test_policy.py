@@ -69,12 +69,6 @@ def test_filters_move_peaks_and_the_engine_gets_the_settings():
     assert (told.frontier, told.settings["border_margin"]) == (3, -1)
 
 
-def test_a_later_good_token_does_not_rescue_a_failed_one():
-    rows = make_rows([[[0.5, 0.0, 0.0]], [[0.0, 0.0, 0.5]], [[0.5, 0.0, 0.0]]])
-    decision = gate(border_margin=0).decide(Draft((1, 2, 3), True, rows), 1)
-    assert (decision.accepted, decision.peaks) == (1, (0, 2))
-
-
 def test_argmax_mass_is_read_from_the_raw_mean_at_the_filtered_peak():
     # The median moves the peak from the lone 0.5 to token 3, whose raw mass is 1/8.
     row = [0.0, 0.0, 0.5, 0.125, 0.25, 0.125, 0.0]

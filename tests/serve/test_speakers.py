@@ -5,9 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from alignatt_agent.config.agent_config import load_config
-from alignatt_agent.config.resolved import resolve
-from alignatt_agent.serve.engines import SharedEngines
 from tests.fakes import agent as fakes
 from tests.serve import live
 
@@ -28,22 +25,6 @@ def test_a_talk_is_translated_as_it_is_heard(client):
     for message in early:
         for _, begin, finish in message["units"]:
             assert 0 <= begin <= finish <= message["audio_s"]
-
-
-def test_the_configured_recogniser_is_started(tmp_path, monkeypatch):
-    asked = []
-
-    def load(*given):
-        asked.append(given)
-        return fakes.FakeEngines()
-
-    monkeypatch.setattr("alignatt_agent.cascade.loading.load_engines", load)
-    monkeypatch.setattr("alignatt_agent.serve.engines.check_requests", lambda resolved: None)
-    path = fakes.write_config(tmp_path, speech={"recognizer": "whisper"})
-    SharedEngines(resolve(load_config(str(path)), ["de"])).load()
-    ((_, heads, recognizer),) = asked
-    assert heads
-    assert recognizer == "whisper"
 
 
 def test_the_page_can_tell_why_it_waits(tmp_path):

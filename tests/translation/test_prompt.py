@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from alignatt_agent.config.sections import PromptConfig
-from alignatt_agent.translation.prompt import PromptBuilder, PromptError
+from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types.running_text import gaps, join_words
 from tests.fakes.models import with_template
 
@@ -89,16 +89,3 @@ def test_the_wording_is_the_configurations(gemma_like):
 def test_unknown_placeholders_are_refused(bad):
     with pytest.raises(ValueError, match=r"known are \{source_language\}, \{target_language\}"):
         PromptConfig(after=bad)
-
-
-def test_a_template_without_a_system_turn_says_what_to_do(gemma_like):
-    tokenizer = with_template(
-        gemma_like,
-        "{% for m in messages %}{% if m['role'] == 'system' %}"
-        "{{ raise_exception('System role not supported') }}"
-        "{% endif %}{{ m['content'] }}{% endfor %}",
-    )
-    with pytest.raises(PromptError, match=r"System role not supported; set prompt.system to null"):
-        PromptBuilder(tokenizer, "English", "German")
-    wording = PromptConfig(system=None)
-    assert PromptBuilder(tokenizer, "English", "German", wording).build(["model"]).token_word

@@ -95,10 +95,7 @@ def spans(emission):
 
 
 SCENARIOS = """
-# only the accessible part is emitted
-the house is | 2 | das@0 Haus@1 ist@2 rot@2 -> das Haus
-
-# the same source and frontier cost nothing
+# only the accessible part is emitted, and the same source and frontier cost nothing
 the house is | 2 | das@0 Haus@1 ist@2 -> das Haus
 the house is | 2 | ->
 
