@@ -13,18 +13,22 @@ from tests.fakes.agent import SENTENCE, evaluate, translated, word
 CHUNK_S = 1.0
 
 
-def lines(
-    lengths=(13, 8),
-    target="de",
-    computation_s=0.1,
-    lag_words=2,
-    spoil=lambda text: text,
-    names=("talk0", "talk1"),
-):
+def chunk(number, heard_s, tokens, computation_s=0.1):
+    """Return Simulstream's line about a chunk of stream ``number``."""
+    return {
+        "id": number,
+        "total_audio_processed": heard_s,
+        "computation_time": computation_s,
+        "generated_tokens": list(tokens),
+        "deleted_tokens": [],
+    }
+
+
+def lines(lengths=(13, 8), target="de", computation_s=0.1, lag_words=2, spoil=lambda text: text):
     """Return Simulstream's log of a system that emits each word ``lag_words`` after its speech."""
     log = [{"model_loading_time": 1.0}]
-    for number, (words, name) in enumerate(zip(lengths, names, strict=True)):
-        log.append({"id": number, "metadata": {"wav_name": f"/somewhere/{name}.wav"}})
+    for number, words in enumerate(lengths):
+        log.append({"id": number, "metadata": {"wav_name": f"/somewhere/talk{number}.wav"}})
         seconds = words / 2 + 1 / 16000
         done, heard = 0, 0.0
         while True:
@@ -36,15 +40,7 @@ def lines(
                 text = spoil(translated(word(k), target == "zh"))
                 tokens += list(text) if target == "zh" else [text]
             done = upto
-            log.append(
-                {
-                    "id": number,
-                    "total_audio_processed": heard,
-                    "computation_time": computation_s,
-                    "generated_tokens": tokens,
-                    "deleted_tokens": [],
-                }
-            )
+            log.append(chunk(number, heard, tokens, computation_s))
             if last:
                 break
     return log

@@ -13,6 +13,7 @@ from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.evaluation.log import LogError, parse_log
 from alignatt_agent.evaluation.subwords import BYTE_LEVEL, SENTENCEPIECE, WORDPIECE, kind_of_pieces
 from tests.evaluation import logs
+from tests.evaluation.logs import chunk
 from tests.fakes import agent as fakes
 
 TALKS = {"talk0": 2.0, "talk1": 1.7}
@@ -27,16 +28,6 @@ def log_lines(target="de"):
         lines.append({"id": number, "metadata": {"wav_name": f"/data/{name}.wav"}})
         lines += [chunk(number, end, units) for end in (0.85, 1.7, seconds)]
     return lines
-
-
-def chunk(number, end, units):
-    return {
-        "id": number,
-        "total_audio_processed": end,
-        "computation_time": 0.1,
-        "generated_tokens": list(units),
-        "deleted_tokens": [],
-    }
 
 
 def edit(*places, **changes):

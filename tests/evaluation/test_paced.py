@@ -31,7 +31,7 @@ def scored(tmp_path_factory):
     devset = fakes.write_devset(root / "devset", lengths)
     found = {}
     for rtf in (0.9, 1.5):
-        log = logs.lines(lengths, computation_s=rtf, names=("talk0",))
+        log = logs.lines(lengths, computation_s=rtf)
         path = logs.write(root / f"{rtf}" / "log.jsonl", log)
         _, found[rtf] = logs.rescore(path, devset, root / f"out{rtf}")
     return found

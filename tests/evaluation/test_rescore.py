@@ -128,7 +128,7 @@ def adding_up(entries):
 
 def test_times_that_add_up_are_noticed_and_corrected(capsys, tmp_path):
     devset = fakes.write_devset(tmp_path / "devset", (120,))
-    log = logs.lines((120,), computation_s=CHUNK_S, names=("talk0",))
+    log = logs.lines((120,), computation_s=CHUNK_S)
     path = logs.write(tmp_path / "log.jsonl", adding_up(logs.as_jsonl(log)))
     status, wrong = logs.rescore(path, devset, tmp_path / "wrong")
     assert status == 0
