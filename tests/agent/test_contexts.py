@@ -126,15 +126,8 @@ def test_a_stream_can_be_given_its_own_context(tmp_path, monkeypatch):
         assert context_of_chunk(agent) == expected
 
 
-def test_the_translation_is_told_too(tmp_path, monkeypatch):
-    asked = []
-    inner = fakes.FakeTranslation.draft
-
-    def draft(self, prompt, *rest, **named):
-        asked.append(self.tokenizer.decode(prompt.token_ids))
-        return inner(self, prompt, *rest, **named)
-
-    monkeypatch.setattr(fakes.FakeTranslation, "draft", draft)
+def test_the_translation_is_told_too(tmp_path):
+    asked = fakes.FakeTranslation.prompts
     agent = start(["AlignAtt", "{vLLM}", f"{fakes.word(0)} = it: x | de: Wort {{0}}"], tmp_path)
     agent.set_target_language("de")
     agent.process_chunk(fakes.talk(6))

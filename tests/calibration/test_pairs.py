@@ -30,9 +30,6 @@ def written(tmp_path, *lines, name="pairs.jsonl"):
     return str(path)
 
 
-CHINESE = "我们用 BERT。"
-
-
 MARKED_WORD = {"source": "We train.", "target": "Wir trainieren.", "alignment": "0-0 1-1"}
 LISTED = {
     "source": "not used",
@@ -53,7 +50,7 @@ LISTED = {
         ("Yes\tJa", DE, "Ja", None),
         # Characters are the units of Chinese, a run of Latin letters is one.
         (
-            f"We use BERT.\t{CHINESE}\t0-0 0-1 1-2 2-3 2-4 2-5 2-6 2-7",
+            "We use BERT.\t我们用 BERT。\t0-0 0-1 1-2 2-3 2-4 2-5 2-6 2-7",
             *(ZH, "我 们 用 BERT 。", "0-0 0-1 1-2 2-3 2-4"),
         ),
         # Lists of words override the units that links count.

@@ -14,13 +14,11 @@ from alignatt_agent.policy import AlignAtt, EmitAll
 from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt
 from alignatt_agent.types.engines import Readout
 from lab.stand_ins import random_models
+from tests.fakes.models import make_rows
 from tests.fixtures.engines import HEADS, make_prompt
 
-
-def rows_of(tokens, peak=0, value=1.0):
-    source = np.zeros((tokens, 1, 4), np.float32)
-    source[:, :, peak] = value
-    return AttentionRows(source, 1 - source.sum(-1), np.zeros((tokens, 1), np.float32))
+FIRST = (1, 0, 0, 0)
+"""A row that looks at the first of four tokens."""
 
 
 class Drafts:
@@ -33,10 +31,10 @@ class Drafts:
         ids = tuple(range(max_tokens))
         if expected:
             ids = (*ids[:-1], 77) if self.fault == "verify" else ids
-            return Draft(ids, False, rows_of(max_tokens), steps=1)
+            return Draft(ids, False, make_rows([[FIRST]] * max_tokens), steps=1)
         if readout is None:
             return Draft((9, *ids[1:]) if self.fault == "ids" else ids, False, steps=max_tokens)
-        rows = rows_of(max_tokens)
+        rows = make_rows([[FIRST]] * max_tokens)
         rows.source[2:] = np.roll(rows.source[2:], 3, axis=2)  # rejected from the third row on
         if gate is None or self.fault == "deaf":
             return Draft(ids, False, rows, steps=max_tokens)

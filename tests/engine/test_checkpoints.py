@@ -14,11 +14,6 @@ from lab.stand_ins.speech import tiny
 from lab.stand_ins.speech_layout import LM_HEAD
 
 
-def audio_tokens(frames: int) -> int:
-    rest = frames % 100
-    return -(-rest // 8) + 13 * (frames // 100)
-
-
 def features(audio: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
     from transformers import Qwen3ASRFeatureExtractor
 
@@ -35,7 +30,8 @@ def audio() -> np.ndarray:
 
 
 def spread(text: str, audio: np.ndarray, tokenizer) -> list[int]:
-    pads = "<|audio_pad|>" * audio_tokens(len(audio) // 160)
+    seconds, rest = divmod(len(audio) // 160, 100)
+    pads = "<|audio_pad|>" * (13 * seconds - (-rest // 8))
     return tokenizer.encode(text.replace("<|audio_pad|>", pads))
 
 

@@ -11,11 +11,6 @@ import pytest
 
 from alignatt_agent.engine import plugin
 
-needs_no_torchvision = pytest.mark.skipif(
-    "torchvision" not in sys.modules and importlib.util.find_spec("torchvision") is not None,
-    reason="torchvision is installed",
-)
-
 SCRIPT = """
 import os
 os.environ["ALIGNATT_ENGINE_OWNER"] = str(os.getpid())
@@ -32,7 +27,10 @@ assert not is_torchvision_available()
 """
 
 
-@needs_no_torchvision
+@pytest.mark.skipif(
+    "torchvision" not in sys.modules and importlib.util.find_spec("torchvision") is not None,
+    reason="torchvision is installed",
+)
 def test_placeholders():
     subprocess.run([sys.executable, "-c", SCRIPT], check=True, timeout=120)
 

@@ -95,6 +95,8 @@ class FakeAligner:
 class FakeTranslation:
     """Translates word by word and attends to the word it translates."""
 
+    prompts: list[str] = []
+
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
         self.fail = False
@@ -108,6 +110,7 @@ class FakeTranslation:
         if self.fail:
             raise EngineError("fake translation model: out of memory")
         text = self.tokenizer.decode(prompt.token_ids)
+        self.prompts.append(text)
         span = prompt.token_ids[prompt.source_start : prompt.source_end]
         accepted = text.rpartition("<model>")[2]
         chinese = "Chinese" in text

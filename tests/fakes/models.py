@@ -60,11 +60,9 @@ def make_rows(source: Sequence[Sequence[Sequence[float]]] | np.ndarray) -> Atten
     return AttentionRows(array, rest, np.zeros_like(rest))
 
 
-def make_words(text: str, start: float = 0.0, step: float = 0.5) -> tuple[Word, ...]:
-    return tuple(
-        Word(word, start + i * step, start + i * step + 0.8 * step)
-        for i, word in enumerate(text.split())
-    )
+def make_words(text: str) -> tuple[Word, ...]:
+    """Words of 0.4 s, one every half second."""
+    return tuple(Word(word, i / 2, i / 2 + 0.4) for i, word in enumerate(text.split()))
 
 
 @dataclass

@@ -36,13 +36,13 @@ def monotone():
     return MonotoneEngine(PieceTokenizer())
 
 
-def target_stream(engine, pieces=(" a", "b", ".", " c", "字"), watch=None, access=None):
-    """Translate with an engine that knows its tokens, or with random ones of ``pieces``."""
+def target_stream(engine, watch=None, access=None):
+    """Translate with an engine that knows its tokens, or with random ones of five pieces."""
     known = isinstance(engine, MonotoneEngine)
     translator = Translator(
         engine=engine,
         prompt_builder=engine if known else Prompts(),
-        tokenizer=engine.tokenizer if known else PieceTokenizer(list(pieces)),
+        tokenizer=engine.tokenizer if known else PieceTokenizer([" a", "b", ".", " c", "字"]),
         readout=READOUT,
         policy=AlignAtt(border_margin=0, normalize="none", median_width=1),
         spaced=True,

@@ -49,13 +49,6 @@ def test_whisperlivekits_words_are_translated(client):
 
 
 def test_whisperlivekits_history_and_context_are_in_the_prompt(client, service, monkeypatch):
-    asked, draft = [], fakes.FakeTranslation.draft
-
-    def recorded(self, prompt, *rest, **named):
-        asked.append(self.tokenizer.decode(prompt.token_ids))
-        return draft(self, prompt, *rest, **named)
-
-    monkeypatch.setattr(fakes.FakeTranslation, "draft", recorded)
     monkeypatch.setattr("alignatt_agent.serve.service.check_contexts", lambda *_, **__: None)
     said = [["It works.", "Es geht."], ["Well.", "Gut."]]
     terms = f"vLLM\n{fakes.word(1)} = Wort"
@@ -65,9 +58,10 @@ def test_whisperlivekits_history_and_context_are_in_the_prompt(client, service, 
         config = config.model_copy(update={"prompt": prompt})
         service.engines.resolved = replace(service.engines.resolved, config=config)
         answers(client, update(1, words(3)), history=said, context_text=terms)
-        assert "Names and terms of the talk: vLLM." in asked[-1]
-        assert f"translations: {fakes.word(1)} = Wort." in asked[-1]
-        assert all((text in asked[-1]) == bool(kept) for pair in said for text in pair)
+        asked = fakes.FakeTranslation.prompts[-1]
+        assert "Names and terms of the talk: vLLM." in asked
+        assert f"translations: {fakes.word(1)} = Wort." in asked
+        assert all((text in asked) == bool(kept) for pair in said for text in pair)
 
 
 def test_whisperlivekits_utterance_goes_on_after_a_new_connection(client, monkeypatch):

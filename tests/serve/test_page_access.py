@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.serve.pages import (
-    check_clean,
-    check_controls,
-    check_width,
-    said,
-    until,
-    wait_for_end,
-    wait_for_words,
-)
+from tests.serve import pages
 
 CONTROLS = """[...document.querySelectorAll(
     'a[href], button, input, textarea, select, summary, [tabindex]')]
@@ -81,15 +73,15 @@ def test_everything_can_be_done_by_keyboard(page, page_server, tabs, recording):
     # Early: the browser may open a dialog of its own before it hears that somebody listens.
     page.on("filechooser", lambda asked: asked.set_files(recording))
     for width in (390, 1200):
-        check_width(page, width)
-    check_controls(page)
+        pages.check_width(page, width)
+    pages.check_controls(page)
     assert reached(page) == []
     press(page, "[name=target][value=zh]", "Space")
     press(page, "[name=input]:checked", "ArrowDown")
     assert page.locator("[name=input]:checked").input_value() == "file"
     tab_to(page, "#file")
     page.keyboard.press("Enter")
-    until(page, "document.querySelector('#file').files.length")
+    pages.until(page, "document.querySelector('#file').files.length")
     press(page, "#room", "ControlOrMeta+a")
     page.keyboard.insert_text("typed")
     press(page, "summary")
@@ -98,11 +90,11 @@ def test_everything_can_be_done_by_keyboard(page, page_server, tabs, recording):
     assert page.locator("#context").input_value() == "Wort"
     page.locator("#context").fill("")  # fake engines take none
     press(page, "#start")
-    wait_for_words(page, 2)
+    pages.wait_for_words(page, 2)
     assert page.evaluate("[told[0].room, told[0].targets]") == ["typed", ["de", "zh"]]
     press(page, "#stop", "Space")
-    wait_for_end(page)
-    assert said(page)
+    pages.wait_for_end(page)
+    assert pages.said(page)
     assert reached(page) == []
     size = "getComputedStyle(document.documentElement).getPropertyValue('--size')"
     before = page.evaluate(size)
@@ -116,7 +108,7 @@ def test_everything_can_be_done_by_keyboard(page, page_server, tabs, recording):
     tab_to(page, ".links a[href*=srt]")
     with page.expect_download():
         page.keyboard.press("Enter")
-    check_clean(tabs, page_server.address)
+    pages.check_clean(tabs, page_server.address)
 
 
 def hard_to_read(page):
@@ -139,7 +131,7 @@ def test_colours_can_be_read(page, page_server, tabs, scheme):
         page.locator(drawn).first.wait_for(state="attached")
     assert hard_to_read(page) == []
     page.locator("#stop").click()
-    wait_for_end(page)
+    pages.wait_for_end(page)
     assert hard_to_read(page) == []
     viewer.locator("#languages a").first.wait_for()
     assert hard_to_read(viewer) == []

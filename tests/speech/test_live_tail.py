@@ -110,14 +110,10 @@ class Scenario(scenarios.Scenario):
 
 
 def compare(words, written):
-    assert texts(words) == " ".join(item.split("@")[0] for item in written)
+    assert [word.text for word in words] == [item.split("@")[0] for item in written]
     for word, item in zip(words, written, strict=True):
         if "@" in item:
             assert (word.start, word.end) == pytest.approx((timed(item).start, timed(item).end))
-
-
-def texts(words):
-    return " ".join(word.text for word in words)
 
 
 SCENARIOS = """

@@ -129,16 +129,12 @@ def test_a_script_comes_out_whole(seed, chunk, error_rate, fail, commit, sentenc
         assert all(sentence[-1].text.endswith(".") for sentence in closed[:-1])
 
 
-def texts(sentences):
-    return [word.text for sentence in sentences for word in sentence]
-
-
 def test_speech_without_punctuation_is_closed_in_the_end():
     script = [Word(f"w{i}", i * 0.5, i * 0.5 + 0.4) for i in range(200)]
     tail = speech_side(script=script, max_tail_s=5.0)
     updates = [*map(tail.push, chunks(100.0, 1.0)), tail.finish()]
-    said = [text for update in updates for text in texts(update.sentences)]
-    assert said == [word.text for word in script]
+    said = [word for update in updates for sentence in update.sentences for word in sentence]
+    assert [word.text for word in said] == [word.text for word in script]
     assert max(len(update.live.words) for update in updates) <= 2 * 5 / 0.5 + 4
 
 

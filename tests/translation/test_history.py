@@ -21,8 +21,8 @@ def decoded(tokenizer, prompt):
     return tokenizer.decode(list(prompt.token_ids))
 
 
-def remembering(builder, talk, sentences=2, tokens=512):
-    history = History(builder, sentences, tokens)
+def remembering(builder, talk, sentences=2):
+    history = History(builder, sentences, 512)
     history.remember(talk)
     return history
 
