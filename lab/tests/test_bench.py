@@ -16,7 +16,7 @@ from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import AttentionRows, Draft, Prompt
 from alignatt_agent.types.engines import Readout
 from lab.bench import contenders as bench_contenders
-from lab.bench import steps, streams
+from lab.bench import streams
 from lab.bench.__main__ import main
 from lab.bench.contenders import AGAIN, CAPTURE, EAGER_HF, IDLE, PLAIN, Contender
 from lab.bench.rounds import (
@@ -183,19 +183,6 @@ def test_contenders_are_started_and_ended(monkeypatch):
     for contender in listed:
         wants_rows = contender.name.rpartition(", ")[0] not in (PLAIN, AGAIN, IDLE)
         assert (contender.readout is not None) == wants_rows
-
-
-def test_the_largest_step_is_compared_with_the_median(finished, tmp_path):
-    folder, written = finished.root / "out" / "low" / "de", tmp_path / "steps.json"
-    assert steps.main([str(folder), "--output", str(written)]) == 0
-    rows = json.loads(written.read_text())["rows"]
-    logged = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    assert [row["talk"] for row in rows] == ["talk0", "talk1"]
-    for number, row in enumerate(rows):
-        times = [x.get("computation_time", 0) for x in logged if x.get("id") == number]
-        assert row["largest_ms"] == pytest.approx(1000 * max(times))
-        assert min(row["ratio"]) >= 1
-        assert sum(row["stages_ms"].values()) <= 1.01 * row["largest_ms"]
 
 
 def test_excerpts_take_talks_and_targets_in_turn():

@@ -7,6 +7,7 @@ import multiprocessing
 import resource
 import select
 import socket
+import subprocess
 import sys
 import time
 
@@ -14,7 +15,6 @@ import pytest
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
-from lab.bench.speakers import serving
 from tests.serve import live
 
 TOKEN = "sixteen-characters-or-more"
@@ -25,8 +25,10 @@ SECONDS = 25  # longer than both time limits
 def port(tmp_path, monkeypatch):
     monkeypatch.setenv("ALIGNATT_TOKEN", TOKEN)
     fakes = f"ulimit -S -n 1024; exec {sys.executable} -m tests.serve.live {tmp_path}"
-    with serving(["sh", "-c", fakes]) as found:
-        yield found
+    with subprocess.Popen(["sh", "-c", fakes], stdout=subprocess.PIPE, text=True) as server:
+        address = server.stdout.readline().strip().rstrip("/")
+        yield int(address.rpartition(":")[2])
+        server.terminate()
 
 
 def silent(port):
