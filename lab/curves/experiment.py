@@ -82,7 +82,7 @@ def conduct(
             ours = (ALIGNATT, own[name])
             rivals = {curve: names for curve, names in curves.items() if curve not in ours}
             comparisons += compare(target, scores, label, name, rivals)
-        entries[target] = curve_entry(mine, scores, curves)
+        entries[target] = {"runs": [_entry(point, run, scores) for point, run in mine]}
         if variants:
             rows[target] = [
                 {"name": point.name, "label": point.label, **_intervals(scores, point.name)}
@@ -115,31 +115,14 @@ def note(study: Study) -> str:
     )
 
 
-def curve_entry(
-    runs: Sequence[tuple[Point, EvalRun]], scores: Resampled, curves: Mapping[str, Sequence[str]]
-) -> dict[str, Any]:
-    """Return the runs of one target with intervals, and which of them are on which front."""
+def _entry(point: Point, run: EvalRun, scores: Resampled) -> dict[str, Any]:
     return {
-        "runs": [
-            {
-                "name": point.name,
-                "curve": point.curve,
-                "label": point.label,
-                "settings": {"base": point.base, **point.settings},
-                "chunk_ms": run.signature["chunk_ms"],
-                **_intervals(scores, point.name),
-            }
-            for point, run in runs
-        ],
-        "fronts": {
-            latency: {
-                quality: {
-                    curve: scores.front(names, latency, quality) for curve, names in curves.items()
-                }
-                for quality in QUALITIES
-            }
-            for latency in LATENCIES
-        },
+        "name": point.name,
+        "curve": point.curve,
+        "label": point.label,
+        "settings": {"base": point.base, **point.settings},
+        "chunk_ms": run.signature["chunk_ms"],
+        **_intervals(scores, point.name),
     }
 
 

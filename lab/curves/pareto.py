@@ -133,11 +133,6 @@ class Resampled:
         """Return a score of several runs over all segments, ``[runs]``."""
         return np.array([self.value(run, score) for run in runs])
 
-    def front(self, runs: Sequence[str], latency: str, quality: str) -> list[str]:
-        """Return the runs that are on the front of ``runs``, by rising latency."""
-        places = front(self.values(runs, latency), self.values(runs, quality))
-        return [runs[place] for place in places]
-
     def front_at(
         self, runs: Sequence[str], latency: str, quality: str, wanted: Array | str
     ) -> Array:
@@ -167,7 +162,7 @@ def compare(
     A rival that is never that fast has no numbers.
     """
     for (curve, rivals), latency, quality in product(curves.items(), LATENCIES, QUALITIES):
-        margin, ours = scores.margin(run, rivals, latency, quality), scores.value(run, quality)
+        margin = scores.margin(run, rivals, latency, quality)
         never = math.isnan(margin.value)
         yield {
             "target": target,
@@ -176,9 +171,7 @@ def compare(
             "latency": latency,
             "quality": quality,
             "latency_ms": scores.value(run, latency),
-            "ours": ours,
-            "theirs": None if never else round(ours - margin.value, 4),
+            "ours": scores.value(run, quality),
             "margin": dict.fromkeys(margin.as_json()) if never else margin.as_json(),
             "dominates": "yes" if never or margin.value > 0 else "no",
-            "interval_above_zero": never or margin.low > 0,
         }
