@@ -60,7 +60,7 @@ class Workload:
     drafted: float  # share of chunks that asked the translation model
     draft_steps: float  # tokens that it sampled in such a chunk
     accepted: float  # tokens of them that were emitted
-    seconds: dict[str, float]  # measured, of every stage of a chunk
+    emission_s: float  # measured, of what no model does
 
     def at(self, chunk_s: float) -> Workload:
         """Return the workload of another length of chunks.
@@ -145,7 +145,7 @@ def seconds(model: ModelConfig, eager: bool, demand: Demand, device: Device) -> 
 
 def rtf(config: AgentConfig, work: Workload, device: Device) -> float:
     """Compute the real-time factor of a configuration on a device."""
-    asked, spent = demands(work), work.seconds["emission"]
+    asked, spent = demands(work), work.emission_s
     for role in config.models.roles:
         model: ModelConfig = getattr(config.models, role)
         eager = bool(model.engine.get("enforce_eager", role in PROVED_ON_CUDA))
