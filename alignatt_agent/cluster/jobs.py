@@ -1,14 +1,12 @@
-"""Jobs of a command, done in this process or by the workers of a cluster."""
+"""Jobs of a command, and how this process does them."""
 
 from __future__ import annotations
 
-import contextlib
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from alignatt_agent.cluster.connection import ClusterOptions, joined
 from alignatt_agent.types import AlignAttError
 
 
@@ -58,27 +56,3 @@ class JobRunner:
             except Exception as error:
                 raise JobFailedError(job, error, traceback.format_exc()) from error
             yield job, result
-
-
-@contextlib.contextmanager
-def job_runner(
-    cluster: ClusterOptions | None, jobs: int, last: Callable[[], None]
-) -> Iterator[JobRunner]:
-    """Start a runner of jobs, and end it.
-
-    Args:
-        cluster: the cluster to join; ``None`` for this process.
-        jobs: number of jobs; there are no more workers than that.
-        last: every worker does it at the end; importable.
-    """
-    if cluster is None:
-        try:
-            yield JobRunner()
-        finally:
-            last()
-    else:
-        with joined(cluster.address):
-            from alignatt_agent.cluster.workers import Workers  # imports Ray, an extra
-
-            with Workers(cluster, jobs, last) as workers:
-                yield workers

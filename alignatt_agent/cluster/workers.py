@@ -63,7 +63,7 @@ class Workers(JobRunner):
     """The workers of one command; a context.
 
     Ray restarts a worker whose process or node is lost, on any node with room; the first free
-    worker takes its job. See ``job_runner`` for ``jobs`` and ``last``.
+    worker takes its job. See ``runner.job_runner`` for ``jobs`` and ``last``.
     """
 
     def __init__(self, options: ClusterOptions, jobs: int, last: Callable[[], None]) -> None:

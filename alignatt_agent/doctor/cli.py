@@ -43,7 +43,7 @@ from alignatt_agent.config.head_sets import ANY
 from alignatt_agent.config.machine import GIB, gpus
 from alignatt_agent.config.sections import AUTO
 from alignatt_agent.doctor import config_checks, machine_checks
-from alignatt_agent.doctor.machine_checks import Check
+from alignatt_agent.doctor.checks import Check, exit_status
 from alignatt_agent.engine.memory_plan import plan, planned, resolve
 from alignatt_agent.engine.options import eager
 
@@ -147,17 +147,6 @@ def predictions(name: str) -> Iterator[str]:
     yield f"\none stream into one language in {chunk}; no GPU has confirmed these figures"
 
 
-def exit_status(checks: Sequence[Check]) -> int:
-    """0 when nothing failed, else 1."""
-    return int(any(check.status == "FAIL" for check in checks))
-
-
-def table(check: Check) -> str:
-    """Format one check as a line, and a second one with its fix."""
-    line = f"{check.status:<5} {check.name:<24} {check.found}"
-    return f"{line}\n{'':6}{'':<24} fix: {check.fix}" if check.fix else line
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
@@ -175,7 +164,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     checks = []
     for check in examine(config, arguments):
         checks.append(check)
-        print(table(check), flush=True)
+        print(check, flush=True)
     status = exit_status(checks)
     failed = [check.name for check in checks if check.status == "FAIL"]
     print(f"\nfailed: {', '.join(failed)}" if failed else "\nno check failed")

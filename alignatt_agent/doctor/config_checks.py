@@ -14,7 +14,8 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.config.machine import GIB
 from alignatt_agent.config.resolved import Resolved, head_set_for
 from alignatt_agent.config.sections import SHARE
-from alignatt_agent.doctor.machine_checks import Check, Machine
+from alignatt_agent.doctor.checks import Check
+from alignatt_agent.doctor.machine_checks import Machine
 from alignatt_agent.engine.memory_plan import plan
 from alignatt_agent.engine.model_sizes import UnknownSizeError
 from alignatt_agent.types import AlignAttError

@@ -14,7 +14,7 @@ import numpy as np
 from alignatt_agent.cascade.loading import serve_recognizer
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.doctor.machine_checks import Check, Status
+from alignatt_agent.doctor.checks import Check, Status
 from alignatt_agent.doctor.parity_check import REPORT_ROWS, Case, parity
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.drafts import DraftEngine

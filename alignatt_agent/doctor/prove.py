@@ -28,9 +28,8 @@ import numpy as np
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.command_line import page
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.doctor.cli import exit_status, table
+from alignatt_agent.doctor.checks import Check, exit_status
 from alignatt_agent.doctor.engine_checks import cases, ms_per_token
-from alignatt_agent.doctor.machine_checks import Check
 from alignatt_agent.doctor.parity_check import MAX_LOGPROB, REPORT_ROWS, Case, Gap, parity
 from alignatt_agent.engine import pool, proof
 from alignatt_agent.engine.drafts import DraftEngine
@@ -167,5 +166,5 @@ def main(argv: Sequence[str] | None = None) -> int:
     config, checks = load_config(build_parser().parse_args(argv).config), []
     for check in examine(resolve(config)):
         checks.append(check)
-        print(table(check), flush=True)
+        print(check, flush=True)
     return exit_status(checks)

@@ -19,7 +19,7 @@ from alignatt_agent.cascade.loading import Engines, load_resolved, shutdown
 from alignatt_agent.cascade.open_stream import chunks, open_stream
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.doctor.machine_checks import Check
+from alignatt_agent.doctor.checks import Check
 from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from alignatt_agent.cluster.connection import ClusterOptions
-from alignatt_agent.cluster.jobs import Job, JobFailedError, JobRunner, job_runner
+from alignatt_agent.cluster.jobs import Job, JobFailedError, JobRunner
+from alignatt_agent.cluster.runner import job_runner
 from alignatt_agent.config.machine import device
 from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.evaluation.devset import Talk

@@ -9,7 +9,7 @@ from typing import Any
 
 from alignatt_agent.cascade.loading import load_engines
 from alignatt_agent.cluster.connection import ClusterOptions
-from alignatt_agent.cluster.jobs import job_runner
+from alignatt_agent.cluster.runner import job_runner
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.plan import EvalRun

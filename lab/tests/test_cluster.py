@@ -18,7 +18,8 @@ import psutil
 import pytest
 
 from alignatt_agent.cluster.connection import ClusterError, ClusterOptions, check_nodes, joined
-from alignatt_agent.cluster.jobs import Job, job_runner
+from alignatt_agent.cluster.jobs import Job
+from alignatt_agent.cluster.runner import job_runner
 from alignatt_agent.config.machine import versions
 from alignatt_agent.serve.access import Limits
 from lab.curves.cached_agent import CachedAgent

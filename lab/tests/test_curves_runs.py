@@ -17,7 +17,8 @@ from simulstream.metrics.logger import METRICS_LOGGER
 
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cascade.loading import Engines
-from alignatt_agent.cluster.jobs import JobFailedError, job_runner
+from alignatt_agent.cluster.jobs import JobFailedError
+from alignatt_agent.cluster.runner import job_runner
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.checkpoints import ROLES
 from alignatt_agent.evaluation.devset import DevSetError

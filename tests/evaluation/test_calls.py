@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 from simulstream.metrics.logger import METRICS_LOGGER
 
-from alignatt_agent.cluster.jobs import job_runner
+from alignatt_agent.cluster.runner import job_runner
 from alignatt_agent.evaluation import talk_jobs
 from alignatt_agent.evaluation.plan import plan
 from alignatt_agent.evaluation.stream import prepare

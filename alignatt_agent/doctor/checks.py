@@ -1,0 +1,40 @@
+"""One check of the doctor, and what all of them say together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Status = Literal["ok", "warn", "FAIL"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the report; ``FAIL`` makes the doctor exit with 1."""
+
+    name: str
+    status: Status
+    found: str
+    fix: str = ""
+
+    @classmethod
+    def judged(cls, name: str, good: bool, found: str, fix: str, bad: Status = "FAIL") -> Check:
+        """Pass, or name the fix."""
+        return cls(name, "ok", found) if good else cls(name, bad, found, fix)
+
+    @classmethod
+    def failed(cls, name: str, message: object, fix: str = "") -> Check:
+        """Fail with a message whose own fix, if it has one, follows a semicolon."""
+        found, _, own = str(message).partition("; ")
+        return cls(name, "FAIL", found, own or fix)
+
+    def __str__(self) -> str:
+        """A line, and a second one with the fix."""
+        line = f"{self.status:<5} {self.name:<24} {self.found}"
+        return f"{line}\n{'':6}{'':<24} fix: {self.fix}" if self.fix else line
+
+
+def exit_status(checks: Sequence[Check]) -> int:
+    """0 when nothing failed, else 1."""
+    return int(any(check.status == "FAIL" for check in checks))
