@@ -1,7 +1,5 @@
 """Simultaneous speech translation with any decoder-only LLM, gated by its own attention."""
 
-from __future__ import annotations
-
 from typing import Any
 
 __version__ = "0.1.0"

@@ -1,7 +1,5 @@
 """``AlignAttAgent``: the speech processor for Simulstream."""
 
-from __future__ import annotations
-
 import json
 import logging
 import threading

@@ -1,7 +1,5 @@
 """``alignatt``: one command for everything that a user does."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

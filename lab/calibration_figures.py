@@ -7,8 +7,6 @@ Example:
   python -m lab.calibration_figures --config micro-low --target de --pairs micro:60:77
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

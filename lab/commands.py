@@ -1,7 +1,5 @@
 """What the commands of lab share: parsers, JSON files with the machine in them, tables."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Iterable, Sequence

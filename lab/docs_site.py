@@ -4,8 +4,6 @@ The pages of ``docs/`` and the README with what they link to, a reference from t
 a page of what the doctor's checks say. Needs the standard library only.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import os

@@ -1,7 +1,5 @@
 """Figures as files."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 from pathlib import Path

@@ -5,8 +5,6 @@ A room may only grow in a change that raises its limit, so the reader of the cha
   python -m lab.lines --write     (lower limits to what is there today; raise one by hand)
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import tomllib

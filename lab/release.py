@@ -4,8 +4,6 @@ Links of README.md become addresses in the repository at URL, and pyproject.toml
 ``project.urls``: both are shown where no files of the repository are.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from pathlib import Path

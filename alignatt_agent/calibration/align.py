@@ -1,7 +1,5 @@
 """Word alignments of all pairs: where they come from, and their agreement with gold ones."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Word alignments from any OpenAI-compatible endpoint; the paper used GPT-5-mini."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

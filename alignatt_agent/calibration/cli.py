@@ -3,8 +3,6 @@
 each command explains itself with examples: alignatt calibrate COMMAND --help
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

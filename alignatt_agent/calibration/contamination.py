@@ -5,8 +5,6 @@ file counts as evaluation data when it says so, when it is part of a dev set, or
 sentences are those of a dev set; single sentences that occur in one are left out and counted.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ head's argmax over the source span has to fall on a token of an aligned source w
 teacher-forced pass per pair: heads are chosen on some pairs and judged on the others.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Writes head-set files, as ``alignatt_agent.config.head_sets`` reads them."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -4,8 +4,6 @@ Token-alignment heads are largely the same for all language pairs of a model, so
 score best over several targets serve the others provisionally.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

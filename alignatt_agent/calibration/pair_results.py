@@ -1,7 +1,5 @@
 """Results by pair, kept on disk as they come, so that the same command resumes where it stopped."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 

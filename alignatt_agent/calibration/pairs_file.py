@@ -13,8 +13,6 @@ evaluation data is refused: mark such a file with a line "# evaluation" (tab-sep
 micro:N[:SEED] stands for N generated pairs of the micro world with gold alignments.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Turns aligned words into aligned tokens, under the prompt that the agent uses."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

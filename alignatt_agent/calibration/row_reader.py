@@ -1,7 +1,5 @@
 """The two engines whose attention rows calibration reads, all heads at once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Calibration from pairs to a head-set file, and the report that it prints."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

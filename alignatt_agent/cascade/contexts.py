@@ -1,7 +1,5 @@
 """Checks of the requests to the models, names and terms included, before any is loaded."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Engines that all streams of a process share: started, warmed up, started again."""
 
-from __future__ import annotations
-
 import atexit
 import sys
 import threading

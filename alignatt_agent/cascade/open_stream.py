@@ -1,7 +1,5 @@
 """New streams on the engines of a process (Figure 1 of the paper)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from alignatt_agent.cascade.loading import Engines

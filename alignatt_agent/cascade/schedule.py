@@ -4,8 +4,6 @@ These are the synchronization regimes of the paper's figure on ASR and MT that s
 ``sync`` is deployed and officially scored.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait

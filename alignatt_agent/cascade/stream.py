@@ -1,7 +1,5 @@
 """One stream: audio chunks in, append-only translations out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """One target language of a stream: recognized words become units, append-only."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future

@@ -1,7 +1,5 @@
 """A Ray cluster: joined, or started on this machine. Without ``--ray`` nothing imports Ray."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib.util

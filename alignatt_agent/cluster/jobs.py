@@ -1,7 +1,5 @@
 """Jobs of a command, and how this process does them."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Engines start at the lowest priority, so that running ones keep the processor."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Who does the jobs of a command: this process, or the workers of a cluster."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
 """Model checkpoints: where they are, whether they are complete, and what identifies them."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

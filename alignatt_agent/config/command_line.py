@@ -1,7 +1,5 @@
 """What command-line parsers share: help from docstrings, common options, renamed options."""
 
-from __future__ import annotations
-
 from argparse import SUPPRESS, Action, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from inspect import cleandoc
 from pathlib import Path

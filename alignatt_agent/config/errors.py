@@ -1,7 +1,5 @@
 """Strict models, and what is said when a configuration is not valid."""
 
-from __future__ import annotations
-
 import difflib
 import warnings
 from typing import Any, ClassVar, get_args

@@ -1,7 +1,5 @@
 """Calibrated head sets: which attention heads follow the source, for one model and direction."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

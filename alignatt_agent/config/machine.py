@@ -1,7 +1,5 @@
 """What runs here: the device, and the versions of what scores depend on."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

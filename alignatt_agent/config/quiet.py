@@ -1,7 +1,5 @@
 """Keeps what libraries say at start-up off the terminal; errors remain."""
 
-from __future__ import annotations
-
 import os
 import warnings
 

@@ -1,7 +1,5 @@
 """A configuration whose head sets and checkpoints were located and checked, once."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Files that travel with the package: configurations and head sets."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Names and terms of a talk: the lines of ``speech.context``, some with fixed translations."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

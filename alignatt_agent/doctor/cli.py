@@ -24,8 +24,6 @@ checks
 exit status: 0 no check failed; 1 a check failed, its fix is named; 2 wrong usage
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The checks of a configuration that load no model."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -15,8 +15,6 @@ with its SHA-256. Weights in other formats than safetensors are not fetched.
 exit status: 0 everything is on this machine; 1 a download failed; 2 nothing was downloaded
 """
 
-from __future__ import annotations
-
 import argparse
 import fcntl
 import hashlib

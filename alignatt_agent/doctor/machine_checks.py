@@ -1,7 +1,5 @@
 """Facts about this machine, and the checks that need nothing else."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import platform

@@ -13,8 +13,6 @@ Examples:
 exit status: 0 there is a verdict; 1 not even the eager mode is right; 2 nothing was started
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """How many speakers a machine holds: streams at once, their audio delivered by the clock."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -8,8 +8,6 @@ computed from the keys in the layer's own paged cache. It has to happen in every
 that leave a sliding window are freed while a request still decodes.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

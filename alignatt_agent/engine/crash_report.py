@@ -5,8 +5,6 @@ there was one. Our plug-in runs in each of those processes and writes the error 
 named after the engine.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import multiprocessing

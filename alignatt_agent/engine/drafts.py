@@ -1,7 +1,5 @@
 """Greedy drafts with the attention rows of their tokens, from a served translation model."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace

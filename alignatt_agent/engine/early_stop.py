@@ -8,8 +8,6 @@ expected: tokens after that one are of no use.
 vLLM has two model runners with a logits-processor interface each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

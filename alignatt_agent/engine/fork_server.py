@@ -5,8 +5,6 @@ plain fork of the owner is unsafe; the server has one thread and has loaded no p
 engines are spawned: the server was not tried there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os

@@ -1,7 +1,5 @@
 """vLLM's greedy requests, and what comes back from engine and workers."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Reads keys out of a paged cache, in any layout of the attention backend."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -3,8 +3,6 @@
 No GPU has confirmed it yet: the cache that vLLM found is printed when engines start.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import sys

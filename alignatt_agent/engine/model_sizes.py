@@ -1,7 +1,5 @@
 """Parameters and cache of a model, from its ``config.json``: no weights are loaded."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Arguments and environment of the three vLLM engines."""
 
-from __future__ import annotations
-
 import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ linear layers on a CPU input that suits oneDNN. It reports why an engine failed.
 engine processes: at once when they are done, and also when their owner was killed.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import multiprocessing.util
 import os

@@ -1,7 +1,5 @@
 """The served models of a process: started together, kept, and restarted after their death."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Files of engine processes; removed with their owner, or by the next owner after a kill."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import functools

@@ -1,7 +1,5 @@
 """Modes of the translation engine that were proved on this machine, see ``doctor.prove``."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Requests that want rows or have expected tokens, tracked without tensors or vLLM."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections import OrderedDict

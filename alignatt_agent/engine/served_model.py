@@ -1,7 +1,5 @@
 """One vLLM engine on its own event loop, called synchronously from any thread."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

@@ -1,7 +1,5 @@
 """The two speech models as plain functions of token ids and audio."""
 
-from __future__ import annotations
-
 import json
 import threading
 import uuid

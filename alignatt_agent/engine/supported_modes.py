@@ -1,7 +1,5 @@
 """Engine modes and attention layers whose rows were verified; anything else is refused."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -3,8 +3,6 @@
 Nothing here is shared with the capture inside vLLM, which is judged by it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NoReturn
 

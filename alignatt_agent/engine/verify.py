@@ -6,8 +6,6 @@ answer as the proposal. A position whose keys came out of the prefix cache has n
 token is never assumed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """vLLM worker that captures attention rows and verifies tokens, in vLLM's own processes."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from vllm.platforms import current_platform

@@ -1,7 +1,5 @@
 """From ``--agent``, ``--config`` and ``--set`` to Simulstream's YAML, and its signature."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 from collections.abc import Mapping, Sequence

@@ -15,8 +15,6 @@ OUT/asr.json holds all figures, OUT/tail_error.svg the plot (matplotlib, extra `
 exit status: 0 measured; 2 something is missing
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -3,8 +3,6 @@
 Whole files: resampling chunk by chunk would put a seam into every chunk.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -5,8 +5,6 @@ would only lower the score. A submission claims more: the unaltered log of one r
 whole chunks and whole units.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -56,8 +56,6 @@ are done, and it is computed. Without --paced it is simulated from the measured 
 exit status: 0 scored; 1 the run or the scoring failed; 2 nothing was started
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from importlib.metadata import version

@@ -3,8 +3,6 @@
 Imports nothing of this package, which is not installed there.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

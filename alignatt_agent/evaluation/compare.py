@@ -16,8 +16,6 @@ least as large by chance (paired bootstrap, sacreBLEU); * marks p < 0.05.
 exit status: 0 compared; 2 the runs cannot be compared
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

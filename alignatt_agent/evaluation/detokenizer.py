@@ -5,8 +5,6 @@ it. ``python -m alignatt_agent.evaluation.detokenizer omnisteval|latency ...`` i
 Simulstream's own command with that one change.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -10,8 +10,6 @@ Layout (the one of the IWSLT 2026 MCIF dev set)::
     DIR/contexts/TALK.txt        names and terms of a talk, for the recognizer; optional
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence

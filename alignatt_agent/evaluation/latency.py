@@ -6,8 +6,6 @@ computation-aware delay is the audio so far plus the computation of the same chu
 show that a system is slower than real time.
 """
 
-from __future__ import annotations
-
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence

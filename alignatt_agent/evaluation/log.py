@@ -13,8 +13,6 @@ OmniSTEval's JSONL (SimulEval's instances) is one line per recording::
     {"source": "talk-a.wav", "prediction": "Sie ...", "delays": [850.0, ...], "elapsed": [...]}
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from pathlib import Path

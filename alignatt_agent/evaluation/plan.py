@@ -1,7 +1,5 @@
 """What an evaluation runs, checked before a model is loaded."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shlex

@@ -1,7 +1,5 @@
 """Figures (matplotlib, extra ``plots``), drawn the same every time; plots of a report as SVG."""
 
-from __future__ import annotations
-
 import io
 import re
 import warnings

@@ -1,7 +1,5 @@
 """Report of an evaluation: tables for the terminal and ``report.md``, plots in ``report.html``."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Callable, Sequence
 

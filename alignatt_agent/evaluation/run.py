@@ -1,7 +1,5 @@
 """From planned runs to scores, what else is measured, and reports."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Scores of one target language by the official scorer, OmniSTEval, in a process of its own."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -3,8 +3,6 @@
 Everything that is compared shares its resamples, so intervals of differences are paired.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 

@@ -1,7 +1,5 @@
 """Runs through the official harness: inputs, engines that are loaded once, and what is logged."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import sys

@@ -6,8 +6,6 @@ does), ``hf`` uses a tokenizer, ``canary`` a NeMo model. Pieces that are joined 
 zero without any message.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path

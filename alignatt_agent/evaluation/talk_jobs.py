@@ -3,8 +3,6 @@
 The logs are those of one process that streamed all talks: what each job wrote is put together.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import tempfile

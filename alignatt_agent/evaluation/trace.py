@@ -1,7 +1,5 @@
 """``steps.jsonl``, the trace of a run: transcripts, stage times, drafts and decisions by chunk."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass

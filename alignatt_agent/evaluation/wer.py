@@ -4,8 +4,6 @@ Every chunk shows a hypothesis whose last words are about to change. Each shown 
 with the reference around it; errors are pooled by how long before the end of the audio it ended.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 import warnings

@@ -33,8 +33,6 @@ exit status: 0 done; 1 failed on the way, the output so far is written; 2 nothin
 130 interrupted, the output so far is written
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

@@ -1,7 +1,5 @@
 """Sources of audio, and the chunks that are made of them."""
 
-from __future__ import annotations
-
 import contextlib
 import queue
 import shutil

@@ -5,8 +5,6 @@ are those of broadcast guidelines: two lines of 42 columns (16 full-width charac
 two frames between cues, 17 characters a second (9 of Chinese).
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

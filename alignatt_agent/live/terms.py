@@ -13,8 +13,6 @@ A line may name a translation, for all targets or for some: "term = translation"
 row becomes such a line, the first column is the spoken language. A PDF needs the extra pdf.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections import Counter

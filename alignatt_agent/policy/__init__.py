@@ -1,7 +1,5 @@
 """Acceptance policies: pure decisions over a draft. Every module with a ``Policy`` adds one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib import import_module
 from pkgutil import iter_modules

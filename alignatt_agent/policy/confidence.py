@@ -1,7 +1,5 @@
 """Confidence: what the model is sure of is emitted."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Hold-n: the last units of a draft are the ones that change."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

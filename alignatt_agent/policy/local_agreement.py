@@ -1,7 +1,5 @@
 """Local agreement: what successive drafts have in common is stable."""
 
-from __future__ import annotations
-
 from itertools import takewhile
 from typing import ClassVar, Literal
 

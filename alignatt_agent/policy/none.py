@@ -1,7 +1,5 @@
 """The policy without a gate: the baseline every gate has to beat."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from alignatt_agent.policy.base import Policy

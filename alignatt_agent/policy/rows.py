@@ -4,8 +4,6 @@ Arrays are ``[draft tokens, heads, source tokens]`` or, once heads are averaged,
 ``[draft tokens, source tokens]``. All arithmetic is in float64.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

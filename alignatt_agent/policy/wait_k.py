@@ -1,7 +1,5 @@
 """Wait-k: the translation stays a fixed number of words behind the speaker."""
 
-from __future__ import annotations
-
 import math
 from typing import ClassVar, Literal
 

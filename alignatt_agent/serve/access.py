@@ -1,7 +1,5 @@
 """Access of speakers and viewers, and the limits of all clients."""
 
-from __future__ import annotations
-
 import ipaddress
 import logging
 import re

@@ -1,7 +1,5 @@
 """The ASGI application: pages, sockets, server-sent events and health on one port."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import io

@@ -34,8 +34,6 @@ translates every speaker's last words, then stops.
 exit status: 0 stopped; 1 the engines failed; 2 nothing was started
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import hashlib

@@ -12,8 +12,6 @@ evidence about real models.
 exit status: 0 done; 1 failed on the way; 2 nothing was started
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -4,8 +4,6 @@ The first line of a file names the room and its key; the others are events as vi
 states to resume from (``tail``). The file is removed when the server forgets the talk.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

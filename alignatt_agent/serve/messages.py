@@ -5,8 +5,6 @@ and the state of the stream, with ``words`` also the recognized words, with ``wh
 and the reasons why they wait.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from alignatt_agent.cascade.stream import StreamStep

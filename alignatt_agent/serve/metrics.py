@@ -1,7 +1,5 @@
 """The metrics of a server, for Prometheus."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from typing import Any

@@ -6,8 +6,6 @@ a surplus replica finishes its talks. Rooms are where the pages are: viewers alw
 text outlives the replica that made it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

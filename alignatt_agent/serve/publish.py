@@ -4,8 +4,6 @@ Both take plain text in UTF-8 and a counter ``seq``, which a repeated POST keeps
 with the time in UTC at which the words were spoken before the text; any other address gets text.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -4,8 +4,6 @@ The replica fetches the calls and answers each, in order, so one request to it l
 talk.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence

@@ -1,7 +1,5 @@
 """The engines of a live server as replicas of Ray Serve, and the server's view of them."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -3,8 +3,6 @@
 The text of a room stays in memory for a while after it is empty; a journal keeps a copy, if wanted.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """uvicorn with our limits, and a stop that translates the last words first."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import resource

@@ -1,7 +1,5 @@
 """What all connections of a server share: engines, rooms, limits, and the stop."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """One speaker: audio in, steps of the cascade in a thread, messages out."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

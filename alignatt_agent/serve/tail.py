@@ -4,8 +4,6 @@ The state is a message of the journal: ``audio_s`` of the talk so far, ``start_s
 sentence, ``closed_s`` of the last word before it, and the units that were ``said`` of it by target.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

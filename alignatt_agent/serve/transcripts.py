@@ -1,7 +1,5 @@
 """The text of a room as a file."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Which words of the open utterance a policy may rely on."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

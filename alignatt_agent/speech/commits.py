@@ -1,7 +1,5 @@
 """Which words of the live tail are committed: they are never transcribed again."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis

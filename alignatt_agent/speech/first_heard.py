@@ -1,7 +1,5 @@
 """Word times without an aligner: from when each word was heard for the first time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import accumulate

@@ -3,8 +3,6 @@
 All times are absolute seconds from the start of the stream.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections import deque

@@ -1,7 +1,5 @@
 """Requests to a recognizer, made by the chat template of its checkpoint."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Where sentences end in a transcript."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Incoming samples: checked, made safe, brought into range, and measured for loudness."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Aligners split and normalize text themselves, so items match words by letters an
 index.
 """
 
-from __future__ import annotations
-
 import math
 import unicodedata
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Build a bundle from scored runs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence

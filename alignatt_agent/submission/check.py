@@ -1,7 +1,5 @@
 """Check a bundle: checksums, dev set, logs, scores, versions and image."""
 
-from __future__ import annotations
-
 import math
 import shutil
 import tempfile

@@ -21,8 +21,6 @@ Examples:
 exit status: 0 fine; 1 a violation, or not healthy; 2 nothing was done
 """
 
-from __future__ import annotations
-
 import argparse
 import shlex
 from argparse import Namespace

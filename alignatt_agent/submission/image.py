@@ -1,7 +1,5 @@
 """Build context of the Docker image, and the READMEs of a bundle."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

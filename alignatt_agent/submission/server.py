@@ -12,8 +12,6 @@ The server itself is the official one, unchanged. What its route would break wit
   and locks.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

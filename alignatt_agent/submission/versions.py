@@ -1,7 +1,5 @@
 """Checks that scores, configuration, versions and image of a system belong together."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version

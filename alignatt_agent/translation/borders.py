@@ -1,7 +1,5 @@
 """Where the translation of a closed sentence ends among emitted tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from alignatt_agent.translation.units import UnitDecoder, is_punctuation

@@ -1,7 +1,5 @@
 """Captions of the speech itself, instead of a translation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from alignatt_agent.types import Emission, GatedDraft, SourceSpan, SourceView, Word

@@ -1,7 +1,5 @@
 """Requests drafts from the translation engine, with the previous draft as expected tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Closed sentences with their translations, in front of the open one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from alignatt_agent.translation.prompt import PromptBuilder

@@ -1,7 +1,5 @@
 """Where the words of a source are after the recognizer revised it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 

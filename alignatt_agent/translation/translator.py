@@ -1,7 +1,5 @@
 """The translation of one utterance after the other: draft, gate, round to units, emit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

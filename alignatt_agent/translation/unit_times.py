@@ -1,7 +1,5 @@
 """Source times of units: those of the words at the attention peaks of their tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from alignatt_agent.policy.rows import head_mean

@@ -16,8 +16,6 @@ the rest of that unit.
 White space and the replacement characters of broken UTF-8 are never part of a unit.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What the cascade asks of its three engines."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol

@@ -5,8 +5,6 @@ word, with marks and punctuation that belong to it; anything else is a word up t
 space. Thai's spaces between phrases are left out.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 from itertools import takewhile

@@ -1,7 +1,5 @@
 """Computation time of the stages of a chunk."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

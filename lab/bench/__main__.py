@@ -28,8 +28,6 @@ exit status: 0 measured, and streams emit what they have to; 1 they do not, or s
 2 nothing was started
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -1,7 +1,5 @@
 """The contenders of the bench: vLLM with and without capture, and Transformers."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ The fused function returns no weights; the wanted rows are computed a second tim
 and keys that it gets.
 """
 
-from __future__ import annotations
-
 from contextvars import ContextVar
 from typing import Any, Literal
 

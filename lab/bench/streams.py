@@ -1,7 +1,5 @@
 """Streams at once on the engines of one configuration."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

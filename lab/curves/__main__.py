@@ -29,8 +29,6 @@ models or audio have changed are repeated. Some quick runs are not part of full;
 exit status: 0 done; 1 a run or the scoring failed; 2 nothing was started
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The agent on engines behind a cache, whose logs hold the seconds that results took once."""
 
-from __future__ import annotations
-
 import json
 import logging
 import tempfile

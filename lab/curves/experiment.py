@@ -1,7 +1,5 @@
 """From two configurations and a dev set to curves, dominance and ablations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

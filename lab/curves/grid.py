@@ -1,7 +1,5 @@
 """The runs of a sweep, as ``grid.yaml`` lists them: policies over parameters, and ablations."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Quality against latency, one panel per target (matplotlib, extra ``plots``)."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The runs of a sweep: planned, streamed on cached engines, and scored segment by segment."""
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

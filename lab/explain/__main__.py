@@ -5,8 +5,6 @@ Example:
       --config micro-low --target de --accessible 7 --prefix "Wir haben" --figure outputs/draft
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

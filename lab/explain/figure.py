@@ -1,7 +1,5 @@
 """The figure of one draft, as PNG and SVG (matplotlib, extra ``plots``)."""
 
-from __future__ import annotations
-
 import textwrap
 from pathlib import Path
 from typing import Any

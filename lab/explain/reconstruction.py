@@ -1,7 +1,5 @@
 """One draft in detail: what the model read, where it attended, and what the gate accepted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -19,8 +19,6 @@ Examples:
 exit status: 0 every part that was run succeeded; 1 one failed; 3 the time was up, parts are left
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -10,8 +10,6 @@ Example:
     python -m lab.gpu.bundle --output outputs/bundle
 """
 
-from __future__ import annotations
-
 import argparse
 import fnmatch
 import hashlib

@@ -1,7 +1,5 @@
 """The cascade on real dimensions: stage times, streams at once, memory."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence

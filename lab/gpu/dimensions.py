@@ -4,8 +4,6 @@ Speed, memory, graphs and cache layouts do not depend on what weights say. A tok
 is beside each configuration; larger ids exist, and no text has them.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

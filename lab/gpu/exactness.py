@@ -1,7 +1,5 @@
 """Are the rows right on this device?"""
 
-from __future__ import annotations
-
 import importlib
 import platform
 from collections.abc import Mapping, Sequence

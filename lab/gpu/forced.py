@@ -6,8 +6,6 @@ a request of the same size (the same audio, as many prompt tokens, as many decod
 returns what was recorded. The cascade decides the same, at another speed.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

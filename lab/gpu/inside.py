@@ -1,7 +1,5 @@
 """One part, in a process of its own: ``MODULE:FUNCTION OPTIONS PART OUT [self-test]``."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """The measurements, in the order of their value, and what each is told."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field

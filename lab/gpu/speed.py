@@ -1,7 +1,5 @@
 """How fast: drafts on the dimensions of Gemma-4 E4B, and what rows and gate cost a step."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence

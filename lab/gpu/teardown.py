@@ -1,7 +1,5 @@
 """An engine ends, and gives its memory back, when its owner was killed."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

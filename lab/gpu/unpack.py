@@ -1,7 +1,5 @@
 """Put the parts of a bundle together again; runs without anything installed."""
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

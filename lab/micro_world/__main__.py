@@ -14,8 +14,6 @@ Examples:
     python -m lab.micro_world devset --devset-seed 5000 --sentences 350 --output outputs/tuning
 """
 
-from __future__ import annotations
-
 from argparse import ArgumentParser
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Parallel sentences with gold word alignments, split into training and held-out ones."""
 
-from __future__ import annotations
-
 import random
 import zlib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Dev sets of the micro world: unsegmented talks of held-out sentences in the layout of MCIF's."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

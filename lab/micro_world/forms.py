@@ -1,7 +1,5 @@
 """Words of the micro world in every language, with synonyms and regular forms."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 INSEPARABLE = ("be", "ver", "er", "ent", "zer", "über", "unter")

@@ -1,7 +1,5 @@
 """Random conference-talk sentences as language-neutral trees."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Sequence

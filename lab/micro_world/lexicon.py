@@ -4,8 +4,6 @@ Columns are separated by ``|``, synonyms by `` / `` (in Chinese by ``/``), forms
 forms are left out, see ``forms``.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Measure each embedded model on held-out data."""
 
-from __future__ import annotations
-
 import random
 from argparse import ArgumentParser
 from collections.abc import Sequence

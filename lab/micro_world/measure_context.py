@@ -1,7 +1,5 @@
 """What the micro translation model does with a history and with a list of names."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Errors of the micro recognizer and aligner on held-out audio, whole and cut."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

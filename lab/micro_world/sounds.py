@@ -1,7 +1,5 @@
 """Sounds without speech: rushing, humming, music and knocks."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tokenizers of the micro models: the layouts of Gemma-4 and Qwen3, trained on the micro corpus."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Micro Qwen3 forced aligner: starts from the recognizer, its decoder learns to name time bins."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Micro Qwen3-ASR: audio encoder, projector and Qwen3 decoder."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Micro Gemma-4: sliding and full layers, two head sizes, shared KV, per-layer embeddings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Shared parts of the three micro trainings: seeding, schedule, progress, resuming."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

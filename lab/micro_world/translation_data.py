@@ -11,8 +11,6 @@ sentences are scored. Some have a list of names, which may be heard in their oth
 lines of fixed translations.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from itertools import islice

@@ -34,8 +34,6 @@ writes OUT/parity.json and, under OUT/models, the random models
 exit status: 0 every bar is met; 1 a bar is missed or an engine failed; 2 nothing was started
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

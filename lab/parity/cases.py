@@ -1,7 +1,5 @@
 """Models, prompts and situations of the parity matrix."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice

@@ -1,7 +1,5 @@
 """Judge the cells of the parity matrix."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any

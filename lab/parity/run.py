@@ -1,7 +1,5 @@
 """Run the parity matrix: engines one after another, each compared with Transformers."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import threading

@@ -12,8 +12,6 @@ The runs of the dev set are dev-low, dev-high, micro-follows-dev-low and micro-f
 `make`, offline and micro-follows-offline of `alignatt offline`.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import json

@@ -1,7 +1,5 @@
 """Rows of the tables of results, selected from the content of their JSON files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter

@@ -21,8 +21,6 @@ Examples:
 exit status: 0 all passed; 1 a check failed, it is named; 2 nothing was started
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

@@ -8,8 +8,6 @@ the audio, so the times of its words mean nothing. (The tests of the front ends 
 models depend on the audio, and decode what Transformers decodes.)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any

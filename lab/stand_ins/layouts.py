@@ -4,8 +4,6 @@ The real configurations start on them, with paths and types replaced. They stand
 are not available, never for what the weights know.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

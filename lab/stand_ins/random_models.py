@@ -3,8 +3,6 @@
 All share one byte-level tokenizer with a chat template, so that ``PromptBuilder`` works on them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

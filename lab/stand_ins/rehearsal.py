@@ -1,7 +1,5 @@
 """Run one configuration on stand-ins for its models, and compare its rows."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

@@ -4,8 +4,6 @@ The tokenizer of Qwen3-ASR is ``vocab.json`` with ``merges.txt``, and its chat t
 ``chat_template.json``, which a tokenizer does not read.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -5,8 +5,6 @@ Transformers uses names of its own. The micro models are written in the publishe
 one loading path serves both.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Mapping

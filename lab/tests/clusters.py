@@ -1,7 +1,5 @@
 """Ray on this machine: two nodes in processes, an agent that takes its time, and speakers."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil

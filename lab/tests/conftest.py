@@ -1,7 +1,5 @@
 """Trainings change how this process computes; what comes after them must not notice."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

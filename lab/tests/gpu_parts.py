@@ -1,7 +1,5 @@
 """Parts that succeed, fail, hang and die."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The bench pairs what it compares, and streams emit the same in every way; nothing is timed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """Figures of a calibration and of one draft."""
 
-from __future__ import annotations
-
 import logging
 import re
 

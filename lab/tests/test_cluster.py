@@ -1,7 +1,5 @@
 """Ray: two nodes in processes, fake engines; one cluster for all tests."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

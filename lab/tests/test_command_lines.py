@@ -1,7 +1,5 @@
 """Every ``python -m lab.*`` runs its command line."""
 
-from __future__ import annotations
-
 import runpy
 import sys
 from pathlib import Path

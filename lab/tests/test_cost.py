@@ -1,7 +1,5 @@
 """Costs of a chunk, computed from what a run asked of the models and from their sizes."""
 
-from __future__ import annotations
-
 import pytest
 
 from alignatt_agent.config.agent_config import load_config

@@ -1,7 +1,5 @@
 """Curves without models: results on disk, fronts, resamples, and what a sweep consists of."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Runs of a sweep on fake engines: they are the product's, and they resume."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import logging

@@ -3,8 +3,6 @@
 Two ranks take a minute to start, and add up their heads (`tests/engine/test_drafts.py`).
 """
 
-from __future__ import annotations
-
 import os
 import signal
 

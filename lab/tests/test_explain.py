@@ -1,7 +1,5 @@
 """One draft taken apart."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The scripts for a GPU: parts are kept, limited and left alone; bundles come apart whole."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

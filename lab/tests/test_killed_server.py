@@ -1,7 +1,5 @@
 """A server that is killed (kill -9) continues the talk by its journal, for speaker and viewer."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import sys

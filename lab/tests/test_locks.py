@@ -3,8 +3,6 @@
 They ask the package index: skipped without a network. Nothing is installed.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Memory of the translation engine after many requests whose rows are read."""
 
-from __future__ import annotations
-
 import psutil
 
 from alignatt_agent.engine import pool

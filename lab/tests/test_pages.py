@@ -3,8 +3,6 @@
 ``npm install axe-core``, then ``ALIGNATT_AXE=node_modules/axe-core/axe.min.js``.
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 from pathlib import Path

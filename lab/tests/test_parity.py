@@ -1,7 +1,5 @@
 """The parity matrix passes where rows are right, and says so where they are not."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The doctor on real engines: what is well, and modes proved, used, refused for a wrong row."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

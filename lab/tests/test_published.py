@@ -1,7 +1,5 @@
 """The published file layouts and classes, served as they are, with exact rows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

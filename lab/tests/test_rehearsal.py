@@ -1,7 +1,5 @@
 """What a rehearsal takes for a failure, on fake engines; two that pass, on real ones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Pages of results: what is committed is what the command writes from the JSON."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A server with 1,024 file descriptors under attack by silence: speaker and viewers are served."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import resource

@@ -1,7 +1,5 @@
 """The wheel: what it holds, and what runs without a checkout; the site of the documentation."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

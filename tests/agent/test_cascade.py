@@ -1,7 +1,5 @@
 """One cache of engines: the agent asks it every time."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

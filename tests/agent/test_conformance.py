@@ -1,7 +1,5 @@
 """The agent honours Simulstream's contract."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Names and terms of a talk: where they come from, and that each stream is given its own."""
 
-from __future__ import annotations
-
 import logging
 from argparse import Namespace
 from itertools import groupby

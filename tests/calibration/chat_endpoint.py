@@ -1,7 +1,5 @@
 """A chat endpoint that answers as a test wants, in place of the client's connections."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

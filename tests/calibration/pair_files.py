@@ -1,7 +1,5 @@
 """Generated pairs of the micro world, written as users write theirs."""
 
-from __future__ import annotations
-
 import json
 import re
 from bisect import bisect_right

@@ -1,7 +1,5 @@
 """Word alignments: notation, error rates, and aligners, the chat model among them."""
 
-from __future__ import annotations
-
 import json
 import logging
 from dataclasses import replace

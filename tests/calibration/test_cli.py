@@ -1,7 +1,5 @@
 """The command line: what it explains, refuses and asks before money is spent."""
 
-from __future__ import annotations
-
 import pytest
 
 from alignatt_agent.cli import main as alignatt

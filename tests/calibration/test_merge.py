@@ -1,7 +1,5 @@
 """One head set for any target, from those of several targets."""
 
-from __future__ import annotations
-
 import pytest
 
 from alignatt_agent.calibration.cli import main

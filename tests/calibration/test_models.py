@@ -1,7 +1,5 @@
 """Calibration of the embedded model, through Transformers and through vLLM."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Pairs files: what is read, what is left out and counted, what is refused."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """Scores of heads whose attention the tests lay out by hand, and runs that are interrupted."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections import Counter

@@ -1,7 +1,5 @@
 """What Ray changes: nothing without the option, one line where it is not there."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

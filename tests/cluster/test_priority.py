@@ -1,7 +1,5 @@
 """Engines that start beside others leave them the processor."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

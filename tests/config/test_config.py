@@ -1,7 +1,5 @@
 """Configurations and head sets refuse what does not fit and say what would."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 from simulstream.config import yaml_config

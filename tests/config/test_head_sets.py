@@ -1,7 +1,5 @@
 """Head sets refuse what does not fit and say what would."""
 
-from __future__ import annotations
-
 import json
 import logging
 

@@ -1,7 +1,5 @@
 """What can be spoken or not, and how each script is cut into units."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -3,8 +3,6 @@
 ``simulstream_score_quality`` needs COMET, which is not installed; it reads the file likewise.
 """
 
-from __future__ import annotations
-
 import logging
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """Checkpoints that cannot be used are named before a model is loaded, each with what to do."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the doctor says of a machine and a configuration before any engine starts."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The checks that need engines, on fakes with a fault each; a real run: lab/tests/test_prove.py."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """`alignatt fetch` against a hub on the loopback interface with the addresses of the real one."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

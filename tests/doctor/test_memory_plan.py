@@ -1,7 +1,5 @@
 """Sizes and shares of memory, computed from dimensions: held against files and Transformers."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

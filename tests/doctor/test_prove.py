@@ -1,7 +1,5 @@
 """Verdicts about faster modes: made, used, spoiled, ignored; a mode with a wrong row is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """How many speakers a machine holds: lags by the clock, on fake engines."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """One short talk and the embedded models; a missing model is a failure, never a skip."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Engines take long to start, so the tests look at what this leaves behind.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -4,8 +4,6 @@ Engines start twice, for the evaluation and for the server. HTTP names no talk, 
 what the direct runs of the other end-to-end tests emit: those without contexts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

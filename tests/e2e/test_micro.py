@@ -1,7 +1,5 @@
 """The whole cascade on the embedded models, under the official harness."""
 
-from __future__ import annotations
-
 import json
 from itertools import chain
 from statistics import median

@@ -1,7 +1,5 @@
 """``alignatt serve`` on the embedded models: what it says is what the official harness logs."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import threading

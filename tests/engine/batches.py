@@ -1,7 +1,5 @@
 """A mixed batch of draft requests, the same for every way an engine can run."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Attention rows as a library: the example of docs/engine.md on a real engine."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Speech checkpoints as they are published do in vLLM what the model does in Transformers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """An error inside an engine's process reaches whoever started the engine."""
 
-from __future__ import annotations
-
 import logging
 import multiprocessing
 from types import SimpleNamespace

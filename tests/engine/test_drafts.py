@@ -1,7 +1,5 @@
 """Drafts are what decoding gives, whatever is expected; missing answers of workers are errors."""
 
-from __future__ import annotations
-
 import random
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """A draft that the engine stops at the gate decides like the whole draft."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Forks of the server are what spawned children of their owner would be."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import multiprocessing

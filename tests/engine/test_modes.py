@@ -1,7 +1,5 @@
 """Rows and verified drafts stay exact in every mode of vLLM; each test checks that its mode ran."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The stand-in for torchvision: enough for vLLM, invisible to Transformers."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Life of the engines: shared, exact, and loud when they fail."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """What killed processes leave is removed by the next one, and nothing else is."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

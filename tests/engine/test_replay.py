@@ -1,7 +1,5 @@
 """Keys are found in any layout that permutes a page; the maths of the rows, on plain tensors."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Which rows a step owes to which request, and that nothing stays behind."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

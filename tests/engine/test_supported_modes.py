@@ -1,7 +1,5 @@
 """What was never verified is refused at start-up, by name."""
 
-from __future__ import annotations
-
 import os
 from contextlib import nullcontext
 from importlib import metadata

@@ -1,7 +1,5 @@
 """The Transformers engine gives what vLLM's and the published class give."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

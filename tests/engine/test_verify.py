@@ -1,7 +1,5 @@
 """Verification of expected tokens, without an engine."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

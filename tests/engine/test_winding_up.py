@@ -1,7 +1,5 @@
 """The end of the engines; by its name the last of the modules that share them."""
 
-from __future__ import annotations
-
 import multiprocessing
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Workers for tests: they notice what really happened, or pretend what cannot be had here."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any

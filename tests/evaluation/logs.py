@@ -1,7 +1,5 @@
 """Logs of imagined runs over the dev set of fake talks."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

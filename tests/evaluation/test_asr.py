@@ -1,7 +1,5 @@
 """The speech side alone: word errors, latency, and how far the live tail can be trusted."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

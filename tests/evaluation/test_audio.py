@@ -1,7 +1,5 @@
 """Any recording is converted as a whole, in bounded memory, and named."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """One call for several configurations and targets, interrupted and resumed."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

@@ -1,7 +1,5 @@
 """Every rule about logs, each on a log that breaks it: what scoring and what a submission says."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """COMET runs in an environment of its own; here that environment is a stub."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """``alignatt compare``: differences of two runs with their significance."""
 
-from __future__ import annotations
-
 import json
 import random
 

@@ -1,7 +1,5 @@
 """Everything that can be wrong with a dev set is said before a model is loaded."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import yaml

@@ -1,7 +1,5 @@
 """``simulstream-eval`` from end to end on fake engines and real scorers."""
 
-from __future__ import annotations
-
 import json
 import re
 

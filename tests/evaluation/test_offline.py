@@ -1,7 +1,5 @@
 """The off-line cascade: whole recordings, whole sentences, the same segments."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

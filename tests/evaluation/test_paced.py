@@ -1,7 +1,5 @@
 """Latency by the clock: simulated exactly, and what the official CA does not show."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """``simulstream-eval --score-only``: the official scores of any log, and no score of a bad one."""
 
-from __future__ import annotations
-
 import csv
 import io
 import subprocess

@@ -4,8 +4,6 @@ A fake talk is a row of half-second blocks; block ``k`` has the constant level
 ``0.1 + (k + 1) / 1000``, so the fake recognizer hears word ``k`` wherever the live tail was cut.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import threading

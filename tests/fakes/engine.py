@@ -1,7 +1,5 @@
 """A worker without a model: the real book-keeping, gate and early stop over made-up numbers."""
 
-from __future__ import annotations
-
 import random
 from types import SimpleNamespace
 

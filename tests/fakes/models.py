@@ -1,7 +1,5 @@
 """Engines, tokenizers and audio that tests can compute by hand."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

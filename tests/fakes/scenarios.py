@@ -1,7 +1,5 @@
 """Scenarios: tables of text, a paragraph per test and a line per call."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Streams over fake engines: a scripted recognizer and translators into upper case or noise."""
 
-from __future__ import annotations
-
 import random
 
 from alignatt_agent.cascade.stream import Stream

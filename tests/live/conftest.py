@@ -1,7 +1,5 @@
 """``alignatt translate`` on fake engines."""
 
-from __future__ import annotations
-
 import io
 import signal
 import sys

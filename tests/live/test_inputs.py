@@ -1,7 +1,5 @@
 """``alignatt translate`` out of pipes, the microphone and recordings that break off."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """Sound as it comes: cut on a grid, waited for, paced by the clock."""
 
-from __future__ import annotations
-
 import threading
 import time
 

@@ -1,7 +1,5 @@
 """``alignatt translate`` on fake engines: formats, files, failures, exit statuses."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import signal

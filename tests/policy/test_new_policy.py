@@ -1,7 +1,5 @@
 """A new policy is one file in ``policy/`` and one block of the grid."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What the documents tell people to type exists."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Every key, option and command that a message of the product names exists."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex

@@ -1,7 +1,5 @@
 """What is published: the site's sources, the files of a release, the workflows that make them."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The locked environments hold what the project asks for; the installer says what it lacks."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Debian's Chromium, driven by Playwright."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 

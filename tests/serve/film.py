@@ -1,7 +1,5 @@
 """Films the live page while a talk of the embedded dev set plays: ``film.py OUT.gif``."""
 
-from __future__ import annotations
-
 import io
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """A live server on fake engines, and clients for it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools

@@ -1,7 +1,5 @@
 """The speaker's page in a browser: what tests press and read."""
 
-from __future__ import annotations
-
 import time
 
 from playwright.sync_api import Error

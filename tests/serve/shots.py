@@ -4,8 +4,6 @@ Desktop, phone, dark, zoomed to 200 and 400 %, viewers, OBS and projector. Print
 stayed on the screen, and the violations that axe-core finds, whose ``axe.min.js`` is ``AXE``.
 """
 
-from __future__ import annotations
-
 import itertools
 import statistics
 import sys

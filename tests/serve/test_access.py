@@ -1,7 +1,5 @@
 """Who may come to the live server."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """`alignatt demo`: talks go into a room in turn, their captions open."""
 
-from __future__ import annotations
-
 import pytest
 
 from alignatt_agent.serve import demo

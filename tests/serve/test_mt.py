@@ -1,7 +1,5 @@
 """WhisperLiveKit's translation wire, ``/mt``, on fake engines."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tests.fakes import agent as fakes

@@ -3,8 +3,6 @@
 Debian's Chromium, which ``sh requirements/install-chromium.sh`` installs; not run without it.
 """
 
-from __future__ import annotations
-
 from tests.fixtures.agents import PAGE_WORDS as WORDS
 from tests.serve import pages
 from tests.serve.live import Running, Viewer, german, make_service, text_of, wait_until

@@ -1,7 +1,5 @@
 """The pages by keyboard alone, and their colours by day and by night; not run without Chromium."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.serve import pages

@@ -1,7 +1,5 @@
 """What people read on the pages, and that they can: the server is played by the test."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """Captions that are posted, against stand-ins of the documented forms of YouTube and Zoom."""
 
-from __future__ import annotations
-
 import json
 import threading
 from datetime import UTC, datetime

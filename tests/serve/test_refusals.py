@@ -1,7 +1,5 @@
 """Abuse and wrong messages, on every wire: each is refused with a reason and leaves no trace."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time

@@ -1,7 +1,5 @@
 """Rooms of the live server: late viewers, one speaker, and what is forgotten."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from types import SimpleNamespace

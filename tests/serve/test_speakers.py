@@ -1,7 +1,5 @@
 """``alignatt serve`` on fake engines: what speakers get."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A speaker's audio on its way through the live server: resampled, queued, heard in steps."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import threading

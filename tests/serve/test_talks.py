@@ -1,7 +1,5 @@
 """A talk is continued: after a stop, a stream that failed, and a restart of the server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

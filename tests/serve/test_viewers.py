@@ -1,7 +1,5 @@
 """``alignatt serve`` on fake engines: what viewers see, and how it ends."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Other people's clients against ``alignatt serve`` on fake engines."""
 
-from __future__ import annotations
-
 import base64
 import os
 import re

@@ -9,8 +9,6 @@ the same audio agree on the same error. A rest of a word at the head of the audi
 word again.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

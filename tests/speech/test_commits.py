@@ -1,7 +1,5 @@
 """When a sentence is closed for good: the paper's rule, and one that survives real transcripts."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 

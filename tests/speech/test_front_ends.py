@@ -1,7 +1,5 @@
 """Recognizers other than Qwen3-ASR: what they are asked; served: lab/tests/test_published.py."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

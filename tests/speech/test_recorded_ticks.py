@@ -1,7 +1,5 @@
 """Hypotheses, word times and pauses of real models and talks (``ALIGNATT_FIXTURES``)."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """Prompts and decoding of the recognizer and the aligner, without an engine."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

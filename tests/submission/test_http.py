@@ -1,7 +1,5 @@
 """Simulstream's HTTP route in front of the real agent on fake engines, its traps included."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import threading

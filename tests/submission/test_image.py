@@ -1,7 +1,5 @@
 """The image as far as it can be verified without building it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Regime and language of the logs of a bundle."""
 
-from __future__ import annotations
-
 import pytest
 
 from alignatt_agent.evaluation.latency import REGIMES

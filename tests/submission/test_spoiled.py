@@ -1,7 +1,5 @@
 """Every way of spoiling a valid bundle is caught by name."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from functools import partial

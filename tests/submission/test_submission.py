@@ -1,7 +1,5 @@
 """A bundle of synthetic runs: what is in it, and which builds are refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

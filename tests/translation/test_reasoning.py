@@ -3,8 +3,6 @@
 The templates are our own, in the style of each family.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from functools import partial
 from types import SimpleNamespace

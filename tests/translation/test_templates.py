@@ -1,7 +1,5 @@
 """Translation prompts are what each family's chat template makes of the same turns."""
 
-from __future__ import annotations
-
 import pytest
 
 from alignatt_agent.config.agent_config import load_config

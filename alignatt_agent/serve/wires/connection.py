@@ -1,7 +1,5 @@
 """The WebSocket of an untrusted client."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

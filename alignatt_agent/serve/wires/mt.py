@@ -5,8 +5,6 @@ utterance (``words`` may be relied on, those of ``tail`` may not); it gets ``tra
 committed text, which never changes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ connection, and the messages after the ``id`` given as ``since`` are sent first.
 the audio from the time ``kept_s`` of the talk on sends it again from the ``audio_s`` of ``ready``.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

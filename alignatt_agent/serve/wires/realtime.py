@@ -8,8 +8,6 @@ complete sentence, if asked for.
 tail has committed. A client's commit ends the audio so far, more may follow.
 """
 
-from __future__ import annotations
-
 import asyncio
 import binascii
 import secrets

@@ -6,8 +6,6 @@ may follow. Every step of exactly ``chunk_ms`` is answered with the new text. ``
 is ignored: scores come from Simulstream's own server, which writes the log.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from alignatt_agent.serve.rooms import Message

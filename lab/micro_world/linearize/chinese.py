@@ -1,7 +1,5 @@
 """Chinese: relative clauses before the noun, adverbs and adjuncts before the verb, measures."""
 
-from __future__ import annotations
-
 from lab.micro_world.forms import Plain
 from lab.micro_world.linearize.writer import END, Token, Writer
 from lab.micro_world.tree import Clause, Leaf, NounPhrase, Sentence

@@ -1,7 +1,5 @@
 """English word order."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lab.micro_world.linearize.writer import INFLECTION, Token, comma, finish

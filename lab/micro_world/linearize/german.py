@@ -3,8 +3,6 @@
 Articles and endings depend on the noun, so they wait for it too.
 """
 
-from __future__ import annotations
-
 from lab.micro_world.forms import GermanVerb, Plain, german_dative, german_genitive
 from lab.micro_world.linearize.writer import INFLECTION, Token, Writer, comma, finish, merge_marks
 from lab.micro_world.tree import Clause, Leaf, NounPhrase, Sentence

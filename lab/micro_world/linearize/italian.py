@@ -1,7 +1,5 @@
 """Italian: most adjectives follow the noun, articles go by sound, subject pronouns are dropped."""
 
-from __future__ import annotations
-
 import random
 
 from lab.micro_world.forms import Gendered

@@ -1,7 +1,5 @@
 """Words with identities, how they become text, and choice among the correct wordings."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any, NamedTuple
