@@ -4,8 +4,6 @@ Times are absolute seconds from the start of the stream. Audio is mono float32 a
 Token positions count from the first token of the prompt.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -74,9 +72,8 @@ class Transcripts:
     requests: int = 0
     steps: int = 0
 
-    def __add__(self, more: Transcript) -> Transcripts:
-        requests, steps = self.requests + more.requests, self.steps + more.steps
-        return Transcripts(self.count + 1, requests, steps)
+    def __add__(self, more: Transcript) -> "Transcripts":
+        return Transcripts(self.count + 1, self.requests + more.requests, self.steps + more.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +143,10 @@ class AttentionRows:
     prompt: FloatArray
     suffix: FloatArray
 
-    def __getitem__(self, tokens: slice) -> AttentionRows:
+    def __getitem__(self, tokens: slice) -> "AttentionRows":
         return AttentionRows(self.source[tokens], self.prompt[tokens], self.suffix[tokens])
 
-    def __add__(self, more: AttentionRows) -> AttentionRows:
+    def __add__(self, more: "AttentionRows") -> "AttentionRows":
         pairs = (self.source, more.source), (self.prompt, more.prompt), (self.suffix, more.suffix)
         return AttentionRows(*map(np.concatenate, pairs))
 
@@ -250,7 +247,7 @@ class Emission:
     units: tuple[str, ...] = ()
     times: tuple[SourceSpan, ...] = ()
 
-    def __add__(self, other: Emission) -> Emission:
+    def __add__(self, other: "Emission") -> "Emission":
         return Emission(self.units + other.units, self.times + other.times)
 
 

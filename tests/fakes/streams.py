@@ -8,16 +8,8 @@ from alignatt_agent.policy import AlignAtt
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.types import SAMPLE_RATE, EngineError, Word
-from tests.fakes.models import (
-    READOUT,
-    MonotoneEngine,
-    PieceTokenizer,
-    Prompts,
-    RandomEngine,
-    Script,
-    Settings,
-    clock_audio,
-)
+from tests.fakes.models import READOUT, MonotoneEngine, PieceTokenizer, Prompts, RandomEngine
+from tests.fakes.speech import Script, Settings, clock_audio
 
 TALK = "we show it. then we read the long paper and leave. good bye"
 SCRIPT = [Word(text, 0.3 + 0.5 * i, 0.3 + 0.5 * i + 0.4) for i, text in enumerate(TALK.split())]

@@ -26,7 +26,7 @@ from alignatt_agent.config.sections import SpeechConfig
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Transcript, Word
 from alignatt_agent.types.engines import AlignedItem
-from tests.fakes.models import QUIET, clock_audio, heard_span
+from tests.fakes.speech import QUIET, clock_audio, heard_span
 
 CHUNKS_MS = (100, 250, 500, 850, 1500)
 REST_S = 0.08

@@ -16,7 +16,7 @@ from alignatt_agent.speech.prompt import ChatTemplateError, ContextError
 from alignatt_agent.types import Transcript
 from lab.stand_ins.layouts import write
 from lab.stand_ins.speech import whisper_tokenizer
-from tests.fakes.models import SpeechModel
+from tests.fakes.speech import SpeechModel
 
 SECOND = np.zeros(16_000, dtype=np.float32)
 

@@ -17,7 +17,7 @@ from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.types import SAMPLE_RATE, EngineError, Transcript, Transcripts, Word
 from alignatt_agent.types.engines import AlignedItem
 from tests.fakes import scenarios
-from tests.fakes.models import Settings, clock_audio, heard_span
+from tests.fakes.speech import Settings, clock_audio, heard_span
 
 
 @dataclass

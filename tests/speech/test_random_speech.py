@@ -12,7 +12,7 @@ from alignatt_agent.speech.commits import STANDS_S
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.types import SAMPLE_RATE, EngineError, Transcript, Word
 from alignatt_agent.types.engines import AlignedItem
-from tests.fakes.models import Settings, clock_audio
+from tests.fakes.speech import Settings, clock_audio
 from tests.fakes.streams import calls, chunks, speech_side
 from tests.speech.recognizer_errors import make_talk
 

@@ -9,7 +9,8 @@ from alignatt_agent.speech import commits
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.types import SAMPLE_RATE, Transcript, Word
 from alignatt_agent.types.engines import AlignedItem
-from tests.fakes.models import clock_audio, heard_span, recorded
+from tests.fakes.models import recorded
+from tests.fakes.speech import clock_audio, heard_span
 from tests.speech.recognizer_errors import ErrorModel, recorded_talks, stream
 
 

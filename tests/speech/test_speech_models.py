@@ -19,7 +19,7 @@ from alignatt_agent.speech.prompt import (
 from alignatt_agent.speech.recognizer import QwenRecognizer
 from alignatt_agent.types import Transcript
 from lab.stand_ins import speech as published_speech
-from tests.fakes.models import SpeechModel
+from tests.fakes.speech import SpeechModel
 
 SECOND = np.zeros(16_000, dtype=np.float32)
 CONTEXTS = ["", "AlignAtt", "vLLM, Qwen3\nJoão  da Silva\n\tBLEU", "注意力, العربية, 語"]

@@ -13,7 +13,7 @@ from alignatt_agent.speech.live_tail import SILENCE_KEPT_S, LiveTail
 from alignatt_agent.speech.waveform import Intake, audible, in_range, loudness, quietest
 from alignatt_agent.types import SAMPLE_RATE, Transcript
 from alignatt_agent.types.engines import AlignedItem
-from tests.fakes.models import Settings
+from tests.fakes.speech import Settings
 
 
 def test_damaged_samples_are_repaired_with_one_warning_each(caplog):
