@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from alignatt_agent.calibration.head_scores import hits
+from alignatt_agent.calibration.head_scores import both_rows, cumulative_hits
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt, Word
 from alignatt_agent.types.engines import Readout
@@ -65,13 +65,6 @@ class PieceTokenizer:
 
     def decode(self, ids: list[int], **_: object) -> str:
         return "".join(self.pieces[i] for i in ids)
-
-
-class ByteTokenizer:
-    """One token per UTF-8 byte; broken characters show as U+FFFD."""
-
-    def decode(self, ids: list[int], **_: object) -> str:
-        return bytes(ids).decode("utf-8", errors="replace")
 
 
 def with_template(tokenizer, template: str):
@@ -165,21 +158,20 @@ class StoppingEngine:
 
 
 @dataclass
-class MonotoneEngine:
+class MonotoneEngine(Prompts):
     """Translates word by word into upper case, two pieces per word, looking at each word.
 
     The whole translation is a function of the source; a draft goes on where the prefix ends.
     """
 
     tokenizer: PieceTokenizer
-    prompts: Prompts = field(default_factory=Prompts)
     calls: int = 0
     failing: set[int] = field(default_factory=set)
     words: dict[tuple[int, ...], list[str]] = field(default_factory=dict)
 
     def build(self, words, accepted=(), history=()):
         """Build a prompt and remember its words, so that ``draft`` can read them."""
-        prompt = self.prompts.build(words, accepted)
+        prompt = super().build(words, accepted)
         self.words[prompt.token_ids] = list(words)
         return prompt
 
@@ -205,10 +197,6 @@ class MonotoneEngine:
 
 def averaged_score(reader, pairs, row, heads) -> float:
     """Translation Score of the mean row of ``heads``, as the policy reads it."""
-    hit = tokens = 0
-    for pair in pairs:
-        rows = reader.rows(pair.prompt, pair.target_ids, Readout(tuple(heads), row)).source
-        found = hits(rows.mean(axis=1), pair)
-        hit += int(found.sum())
-        tokens += found.size
-    return hit / tokens
+    found = [(both_rows(reader, pair, heads)[row], pair) for pair in pairs]
+    hit = sum(cumulative_hits(rows, pair, range(len(heads)))[-1] for rows, pair in found)
+    return hit / sum(pair.aligned for pair in pairs)
