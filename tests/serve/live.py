@@ -15,6 +15,7 @@ import threading
 import time
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
@@ -181,11 +182,8 @@ class Running:
 
 def get(port, path):
     """Return status, headers and body."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_S)
-    with contextlib.closing(connection):
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, dict(answer.getheaders()), answer.read().decode()
+    answer = httpx.get(f"http://127.0.0.1:{port}{path}", timeout=WAIT_S, trust_env=False)
+    return answer.status_code, answer.headers, answer.text
 
 
 @contextlib.contextmanager
