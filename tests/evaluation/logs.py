@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.fakes.agent import SENTENCE, evaluate, translated, word
+from tests.fakes.agent import evaluate, translated, word
 
 CHUNK_S = 1.0
 
@@ -92,14 +92,3 @@ def as_jsonl(log, target="de"):
         entry["prediction"] = ("" if target == "zh" else " ").join(units)
         entries.append(entry)
     return entries
-
-
-def transcript(lengths=(13, 8)) -> str:
-    """Return the reference transcript of the fake talks, one segment per line."""
-    rows = []
-    for words in lengths:
-        rows += [
-            " ".join(word(k) for k in range(begin, min(begin + SENTENCE, words)))
-            for begin in range(0, words, SENTENCE)
-        ]
-    return "".join(f"{row}\n" for row in rows)

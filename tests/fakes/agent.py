@@ -187,7 +187,7 @@ def head_set(direction: str = "en-de", **changes) -> dict:
     return content | changes
 
 
-def write_config(folder: Path, **changes) -> Path:
+def write_config(folder: Path, name: str = "fake", **changes) -> Path:
     """Write a valid configuration, its head sets and empty checkpoints below ``folder``."""
     models_section = {}
     for role in ("asr", "aligner", "translation"):
@@ -210,7 +210,7 @@ def write_config(folder: Path, **changes) -> Path:
         "speech": {"hold_back_ms": 0},
         "policy": {"top_k": 2, "normalize": "none", "median_width": 1, "border_margin": 0},
     }
-    path = folder / "fake.yaml"
+    path = folder / f"{name}.yaml"
     path.write_text(yaml.safe_dump(content | changes))
     return path
 
@@ -223,10 +223,10 @@ def loaded_agent(folder: Path, **changes) -> FakeAgent:
 
 
 def write_devset(root: Path, lengths: tuple[int, ...] = (13, 8)) -> Path:
-    """Write a dev set of fake talks of so many words, segmented by sentence."""
+    """Write a dev set of fake talks of so many words and their transcript, by sentence."""
     (root / "wav").mkdir(parents=True, exist_ok=True)
     (root / "ref").mkdir(exist_ok=True)
-    segments, references = [], {"de": [], "zh": []}
+    segments, references = [], {"en": [], "de": [], "zh": []}
     for number, words in enumerate(lengths):
         name = f"talk{number}.wav"
         write_talk(root / "wav" / name, talk(words, extra_samples=1))
@@ -234,6 +234,7 @@ def write_devset(root: Path, lengths: tuple[int, ...] = (13, 8)) -> Path:
             end = min(begin + SENTENCE, words)
             segments.append({"wav": name, "offset": begin / 2, "duration": (end - begin) / 2})
             sentence = [word(k) for k in range(begin, end)]
+            references["en"].append(" ".join(sentence))
             references["de"].append(" ".join(translated(item, False) for item in sentence))
             references["zh"].append("".join(translated(item, True) for item in sentence))
     (root / "audio-segments.yaml").write_text(yaml.safe_dump(segments))

@@ -23,8 +23,8 @@ def world(tmp_path_factory):
         "head_sets": {"de": "./fake-en-de.json", "zh": "./fake-en-zh.json"},
     }
     for regime, hold_back_ms in (("low", 0), ("high", 1500)):
-        config = fakes.write_config(folder, **relative, speech={"hold_back_ms": hold_back_ms})
-        config.rename(folder / f"fake-{regime}.yaml")
+        speech = {"hold_back_ms": hold_back_ms}
+        fakes.write_config(folder, f"fake-{regime}", **relative, speech=speech)
     devset = fakes.write_devset(folder / "devset", (26, 17))
     (devset / "contexts").mkdir()
     for wav in (devset / "wav").glob("*.wav"):
