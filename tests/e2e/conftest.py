@@ -51,6 +51,13 @@ def short_talk(tmp_path_factory) -> ShortTalk:
     return ShortTalk(root, wav, len(kept), end + 0.3)
 
 
+def emissions(log):
+    """What was emitted after how much audio, chunk by chunk."""
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    keys = ("total_audio_processed", "generated_tokens", "deleted_tokens")
+    return [[line[key] for key in keys] for line in lines if "generated_tokens" in line]
+
+
 @pytest.fixture(scope="session")
 def driven(short_talk):
     """The short talk under the official harness, alone, and more; see ``driver.py``."""

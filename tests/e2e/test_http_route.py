@@ -5,7 +5,6 @@ what the direct runs of the other end-to-end tests emit: those without contexts.
 """
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -14,12 +13,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 
 from alignatt_agent.submission.bundle import proxy_yaml, read_server
 from alignatt_agent.submission.server import UnhealthyError, check_health
-from tests.e2e.conftest import ROOT
+from tests.e2e.conftest import ROOT, emissions
 from tests.serve.live import wait_until
 
 BIN = Path(sys.executable).parent
@@ -112,13 +112,6 @@ def infer(root, short_talk, target, name):
     return process, log
 
 
-def emissions(log):
-    """What was emitted after how much audio, chunk by chunk."""
-    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-    keys = ("total_audio_processed", "generated_tokens", "deleted_tokens")
-    return [[line[key] for key in keys] for line in lines if "generated_tokens" in line]
-
-
 def test_the_bundle_of_the_readme_is_valid(built):
     bundle, text = built
     assert text.rstrip().endswith("bundle: valid, 2 systems")
@@ -172,11 +165,9 @@ def wait_for_the_end_of(group):
 def _members(group):
     """Living processes of a process group."""
     found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if fields[0] != "Z" and int(fields[2]) == group:
-            found.append(int(stat.parent.name))
+    for process in psutil.process_iter(["status"]):
+        with contextlib.suppress(ProcessLookupError):
+            alive = process.info["status"] != psutil.STATUS_ZOMBIE
+            if alive and os.getpgid(process.pid) == group:
+                found.append(process)
     return found

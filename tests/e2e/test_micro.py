@@ -10,17 +10,17 @@ from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import omnisteval_arguments, run_omnisteval
-from tests.e2e.conftest import ROOT, TARGETS
+from tests.e2e.conftest import ROOT, TARGETS, emissions
 
 
-def emissions(path):
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [line["generated_tokens"] for line in lines if "generated_tokens" in line]
+def logged(short_talk, target):
+    """The tokens of each chunk in the log of the harness."""
+    return [tokens for _, tokens, _ in emissions(short_talk.root / f"{target}.jsonl")]
 
 
 def assert_same(streamed, short_talk, target):
     """What an agent returned is what the harness logged."""
-    official = emissions(short_talk.root / f"{target}.jsonl")
+    official = logged(short_talk, target)
     assert sum(map(len, official)) > 20
     *chunks, rest, end = streamed
     alone = [*chunks, rest + end]  # the harness logs them as one, and not at all if it is empty
@@ -54,7 +54,7 @@ def test_neither_early_stop_nor_a_stream_at_the_side_changes_anything(driven, sh
 @pytest.mark.parametrize("target", TARGETS)
 def test_shared_recognition_emits_what_single_runs_emit(driven, short_talk, target):
     lines = driven["shared"][target]
-    chunks = emissions(short_talk.root / f"{target}.jsonl")
+    chunks = logged(short_talk, target)
     assert [line["text"] for line in lines] == [*chain.from_iterable(chunks)]
     step = load_config("micro-low").chunk_ms / 1000
     whole = int(short_talk.seconds / step)  # what comes later is said at the end

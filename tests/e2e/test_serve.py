@@ -3,11 +3,10 @@
 import contextlib
 import signal
 import threading
-import wave
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import soundfile
 from websockets.exceptions import ConnectionClosed
 
 from tests.e2e.test_http_route import wait_for_the_end_of
@@ -23,9 +22,9 @@ def server(tmp_path_factory):
         yield process, address, log
 
 
-def samples(path: Path) -> bytes:
-    with wave.open(str(path)) as stream:
-        return stream.readframes(stream.getnframes())
+@pytest.fixture(scope="module")
+def samples(short_talk) -> bytes:
+    return soundfile.read(short_talk.wav, dtype="int16")[0].tobytes()
 
 
 def emitted(messages, target):
@@ -36,11 +35,11 @@ def emitted(messages, target):
     ]
 
 
-def test_every_target_of_a_stream_says_what_a_direct_run_says(server, driven, short_talk):
+def test_every_target_of_a_stream_says_what_a_direct_run_says(server, driven, samples):
     _, address, _ = server
     with live.RemoteSocket(urlsplit(address).port) as socket:
         live.start(socket, targets=["de", "zh"], live=False, detail="why")
-        live.send(socket, samples(short_talk.wav), stop=True)
+        live.send(socket, samples, stop=True)
         messages = live.until(socket, "end")
     for target in ("de", "zh"):
         direct = [units for units in driven["whole drafts"][target] if units]
@@ -110,7 +109,7 @@ def test_a_talk_on_the_page(server, tabs, short_talk):
     assert len(whole["it"].split()) > 20
 
 
-def test_ctrl_c_says_what_was_heard_and_takes_the_engines_along(server, short_talk):
+def test_ctrl_c_says_what_was_heard_and_takes_the_engines_along(server, samples):
     process, address, log = server
     messages = []
     with live.RemoteSocket(urlsplit(address).port) as socket:
@@ -118,7 +117,7 @@ def test_ctrl_c_says_what_was_heard_and_takes_the_engines_along(server, short_ta
 
         def feed():
             with contextlib.suppress(ConnectionClosed):
-                live.send(socket, samples(short_talk.wav))
+                live.send(socket, samples)
 
         threading.Thread(target=feed, daemon=True).start()
         while len(emitted(messages, "de")) < 2:

@@ -4,10 +4,10 @@ import io
 import sys
 import tempfile
 import time
-import wave
 from pathlib import Path
 
 import numpy as np
+import soundfile
 from PIL import Image
 
 from tests.serve.browser import Tabs, chromium
@@ -24,9 +24,8 @@ COLOURS = 96
 def cut(folder: Path) -> Path:
     """Write the beginning of the talk as a recording of its own."""
     path = folder / "beginning.wav"
-    with wave.open(str(TALK)) as whole, wave.open(str(path), "wb") as part:
-        part.setparams(whole.getparams())
-        part.writeframes(whole.readframes((SECONDS - 2) * whole.getframerate()))
+    frames = (SECONDS - 2) * soundfile.info(TALK).samplerate
+    soundfile.write(path, *soundfile.read(TALK, frames, dtype="int16"))
     return path
 
 
