@@ -107,31 +107,6 @@ def play(page, recording):
     page.locator("#file").set_input_files(recording)
 
 
-def check_controls(page):
-    """Every control has a name, and none is smaller than a finger."""
-    roles = ("button", "checkbox", "radio", "textbox", "link", "Meter", "meter", "combobox")
-    session = page.context.new_cdp_session(page)
-    controls = [
-        node
-        for node in session.send("Accessibility.getFullAXTree")["nodes"]
-        if not node["ignored"] and node["role"]["value"] in (*roles, "DisclosureTriangle")
-    ]
-    assert len(controls) > 8
-    assert [node for node in controls if not node["name"]["value"]] == []
-    small = page.evaluate(
-        """[...document.querySelectorAll('button, label, summary')]
-          .filter(item => item.offsetHeight && item.offsetHeight < 44)
-          .map(item => item.outerHTML)"""
-    )
-    assert small == []
-
-
-def check_width(page, width):
-    """Nothing has to be scrolled sideways."""
-    page.set_viewport_size({"width": width, "height": 844})
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
 def check_clean(tabs, address):
     """No complaint on a console, and no request to any other server."""
     assert tabs.complaints == []
