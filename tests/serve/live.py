@@ -212,8 +212,10 @@ class RemoteSocket:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def close(self, *_):
         self._socket.close()
+
+    __exit__ = close
 
     def send_json(self, message):
         self._socket.send(json.dumps(message))
