@@ -73,32 +73,28 @@ def test_every_word_has_the_time_at_which_it_was_spoken(run):
             assert line["emission_time"] >= line["end"]
 
 
-def test_a_policy_without_rows_says_that_its_times_are_interpolated(run):
-    given = ["--set", "policy={name: hold_n, n: 1}", "--set", "head_sets={}"]
+@pytest.mark.parametrize(
+    ("given", "mark", "note"),
+    [
+        (
+            ("--set", "policy={name: hold_n, n: 1}", "--set", "head_sets={}"),
+            *("interpolated", f"times of {WORDS} of {WORDS} units are interpolated"),
+        ),
+        (("--set", "speech.times=first_heard"), "approximate", "times are approximate"),
+    ],
+)
+def test_times_without_rows_or_an_aligner_are_called_so(run, given, mark, note):
     status, out, _ = run(*given, "--format", "jsonl")
-    assert status == 0
-    lines = [json.loads(line) for line in out.splitlines()]
-    assert [line["text"] for line in lines] == GERMAN
-    assert all(line["interpolated"] for line in lines)
-    starts = [line["start"] for line in lines]
-    assert starts == sorted(starts)
-    assert lines[-1]["end"] == pytest.approx(WORDS / 2, abs=0.1)
-    _, _, err = run(*given, "--format", "vtt")
-    assert f"times of {WORDS} of {WORDS} units are interpolated" in err
-
-
-def test_times_without_an_aligner_are_called_approximate(run):
-    first_heard = ("--set", "speech.times=first_heard")
-    status, out, _ = run(*first_heard, "--format", "jsonl")
     lines = [json.loads(line) for line in out.splitlines()]
     assert (status, [line["text"] for line in lines]) == (0, GERMAN)
-    assert all(line["approximate"] for line in lines)
+    assert all(line[mark] for line in lines)
     assert all(a["start"] <= b["start"] for a, b in itertools.pairwise(lines))
-    _, _, err = run(*first_heard, "--format", "vtt")
-    assert "times are approximate" in err
-    assert Path("talk.de.vtt").read_text().startswith("WEBVTT\n\nNOTE times are approximate: ")
+    assert lines[-1]["end"] == pytest.approx(WORDS / 2, abs=0.1)
+    assert note in run(*given, "--format", "vtt")[2]
+    told = Path("talk.de.vtt").read_text().startswith("WEBVTT\n\nNOTE times are approximate: ")
+    assert told == (mark == "approximate")
     assert len(list(webvtt.read("talk.de.vtt"))) > 0
-    assert "approximate" not in run("--format", "vtt", "--overwrite")[2]
+    assert mark not in run("--format", "vtt", "--overwrite")[2]
 
 
 def test_subtitles_are_written_as_it_goes(run, engines, monkeypatch):
