@@ -34,33 +34,12 @@ def micro(tmp_path_factory):
     return bundle, config
 
 
-def hadolint(path):
-    """Run the linter, which has to be there, see the extra `dev`; return status and findings."""
-    command = [str(Path(sys.executable).with_name("hadolint")), "--no-color", str(path)]
-    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    return result.returncode, result.stdout
-
-
 def test_dockerfiles_pass_the_linter(micro):
-    for root in (ROOT, micro[0].image):
-        assert hadolint(root / "Dockerfile") == (0, "")
-
-
-@pytest.mark.parametrize(
-    ("good", "bad", "rule"),
-    [
-        ("USER 1000", "USER root", "DL3002"),
-        ("# hadolint ignore=DL3008\n", "", "DL3008"),
-        ('RUN sh requirements/install.sh "${EXTRA}"', "RUN rm $OTHER", "SC2086"),
-    ],
-)
-def test_the_linter_really_checks(tmp_path, good, bad, rule):
-    assert good in DOCKERFILE
-    path = tmp_path / "Dockerfile"
-    path.write_text(DOCKERFILE.replace(good, bad))
-    status, found = hadolint(path)
-    assert status != 0
-    assert rule in found
+    """By hadolint, which has to be there, see the extra `dev`."""
+    linter = str(Path(sys.executable).with_name("hadolint"))
+    files = [str(root / "Dockerfile") for root in (ROOT, micro[0].image)]
+    result = subprocess.run([linter, "--no-color", *files], capture_output=True, check=False)
+    assert (result.returncode, result.stdout) == (0, b"")
 
 
 def test_every_copied_file_is_in_the_context(micro):
