@@ -14,6 +14,7 @@ from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.checkpoints import locate
 
 ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
 TARGETS = ("de", "it", "zh")
 SECONDS = 21
 
@@ -51,6 +52,16 @@ def short_talk(tmp_path_factory) -> ShortTalk:
     return ShortTalk(root, wav, len(kept), end + 0.3)
 
 
+def run(name, *arguments):
+    """Run a program of this environment; returns what it printed."""
+    command = [BIN / name, *map(str, arguments)]
+    result = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900
+    )
+    assert result.returncode == 0, result.stdout + result.stderr[-4000:]
+    return result.stdout
+
+
 def emissions(log):
     """What was emitted after how much audio, chunk by chunk."""
     lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
@@ -65,9 +76,5 @@ def driven(short_talk):
         config = load_config("micro-low").for_target(target)
         (short_talk.root / f"{target}.yaml").write_text(config.to_yaml())
     out = short_talk.root / "driver.json"
-    command = [sys.executable, "-m", "tests.e2e.driver", str(short_talk.root), str(out)]
-    result = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900
-    )
-    assert result.returncode == 0, result.stderr[-4000:]
+    run("python", "-m", "tests.e2e.driver", short_talk.root, out)
     return json.loads(out.read_text(encoding="utf-8"))

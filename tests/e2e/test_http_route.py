@@ -10,8 +10,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
-from pathlib import Path
 
 import psutil
 import pytest
@@ -19,25 +17,12 @@ import yaml
 
 from alignatt_agent.submission.bundle import proxy_yaml, read_server
 from alignatt_agent.submission.server import UnhealthyError, check_health
-from tests.e2e.conftest import ROOT, emissions
+from tests.e2e.conftest import BIN, ROOT, emissions, run
 from tests.serve.live import wait_until
 
-BIN = Path(sys.executable).parent
 DEVSET = ROOT / "micro_models" / "devset"
 TARGETS = ("de", "zh")
 START_S = 240
-
-
-def run(*command):
-    result = subprocess.run(
-        [str(BIN / command[0]), *map(str, command[1:])],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr[-4000:]
-    return result.stdout
 
 
 @pytest.fixture(scope="module")
