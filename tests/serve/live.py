@@ -100,8 +100,6 @@ TALK = pcm(fakes.talk(WORDS))
 ENGLISH = " ".join(map(fakes.word, range(WORDS)))
 GERMAN = german(WORDS)
 CHINESE = "".join(fakes.translated(fakes.word(k), True) for k in range(WORDS))
-
-
 INIT = {"type": "init", "protocol_version": 1, "source_lang": "en", "target_lang": "de"}
 
 
