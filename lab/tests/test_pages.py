@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from lab.pages.shots import Photographer, photograph
 from tests.serve.browser import Tabs, chromium
 from tests.serve.live import Running, make_service, serving
 from tests.serve.pages import STAND_IN, until
-from tests.serve.shots import Photographer, photograph
 
 MESSAGES_3_H = 9_000
 MOST_MS = 50

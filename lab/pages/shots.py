@@ -1,4 +1,4 @@
-"""Photographs the pages while a talk of the embedded dev set plays: ``shots.py FOLDER [AXE]``.
+"""Photograph the pages while an embedded talk plays: ``python -m lab.pages.shots FOLDER [AXE]``.
 
 Desktop, phone, dark, zoomed to 200 and 400 %, viewers, OBS and projector. Prints how long reasons
 stayed on the screen, and the violations that axe-core finds, whose ``axe.min.js`` is ``AXE``.
@@ -10,8 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from lab.pages.film import TALK
 from tests.serve.browser import Tabs, chromium
-from tests.serve.film import TALK
 from tests.serve.live import serving
 from tests.serve.pages import open_page, play, until
 

@@ -1,4 +1,4 @@
-"""Films the live page while a talk of the embedded dev set plays: ``film.py OUT.gif``."""
+"""Film the live page while an embedded talk plays: ``python -m lab.pages.film OUT.gif``."""
 
 import io
 import sys
