@@ -1,7 +1,6 @@
 """Word alignments: notation, error rates, and aligners, the chat model among them."""
 
 import json
-import logging
 from dataclasses import replace
 
 import httpx2
@@ -264,8 +263,3 @@ def test_error_rate():
 @given(LINKS, LINKS, LINKS)
 def test_error_rate_is_a_share(found, sure, possible):
     assert 0 <= ErrorRate.over([(found, Links.of(sure, possible))]).aer <= 1
-
-
-@pytest.fixture(autouse=True)
-def _quiet(caplog):
-    caplog.set_level(logging.ERROR)

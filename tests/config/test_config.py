@@ -1,5 +1,7 @@
 """Configurations and head sets refuse what does not fit and say what would."""
 
+import re
+
 import pytest
 import yaml
 from simulstream.config import yaml_config
@@ -7,7 +9,7 @@ from simulstream.config import yaml_config
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.resolved import resolve
-from alignatt_agent.config.resources import find_resource, known_resources
+from alignatt_agent.config.resources import CHECKOUT_ROOT, find_resource, known_resources
 from alignatt_agent.config.sections import SpeechConfig
 from alignatt_agent.policy import HoldN, WaitK
 from alignatt_agent.types import Access
@@ -16,16 +18,9 @@ from tests.fakes.agent import write_config
 CONFIGS = known_resources("agent_configs", ".yaml")
 
 
-def test_shipped_configurations():
-    assert {
-        f"{name}-{regime}" for name in ("iwslt26", "micro", "default") for regime in ("low", "high")
-    } <= set(CONFIGS)
-    backbones = ("milmmt46", "hy-mt-1.8b", "hy-mt-7b", "qwen3-1.7b", "qwen3-4b", "eurollm-9b")
-    backbones += ("translategemma-4b", "translategemma-12b")
-    front_ends = ("whisper", "gemma4-audio")
-    assert {f"{name}-low" for name in (*backbones, *front_ends)} <= set(CONFIGS)
-    for name in front_ends:
-        assert load_config(f"{name}-low").speech.recognizer == name
+def test_the_documents_list_every_shipped_configuration():
+    text = (CHECKOUT_ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"`([\w.-]+-(?:low|high))`", text)) == set(CONFIGS)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

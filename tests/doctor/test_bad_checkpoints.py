@@ -93,21 +93,24 @@ def test_a_checkpoint_without_a_tokenizer(config_with, role):
         load(config)
 
 
-def test_a_template_that_refuses_the_system_turn(config_with):
-    config = config_with("translation", **{"chat_template.jinja": REFUSES})
-    with pytest.raises(PromptError, match=r"System role not supported; set prompt\.system to null"):
+@pytest.mark.parametrize(
+    ("template", "message", "fix"),
+    [
+        (REFUSES, r"System role not supported; set prompt\.system to null", "set prompt.system to"),
+        (REASONS, r"opens an answer with '.*<think>', but has '.*assist", "give the switch of the"),
+    ],
+    ids=["refuses the system turn", "opens a reasoning turn"],
+)
+def test_a_template_that_cannot_be_used(config_with, template, message, fix):
+    config = config_with("translation", **{"chat_template.jinja": template})
+    with pytest.raises(PromptError, match=message):
         load(config)
     check = check_asking(resolve(config))
-    assert (check.status, check.fix[:25]) == ("FAIL", "set prompt.system to null")
+    assert (check.status, check.fix[: len(fix)]) == ("FAIL", fix)
+
+
+def test_the_embedded_checkpoints_can_be_asked():
     assert check_asking(resolve(load_config("micro-low"))).status == "ok"
-
-
-def test_a_template_that_opens_a_reasoning_turn(config_with):
-    config = config_with("translation", **{"chat_template.jinja": REASONS})
-    with pytest.raises(PromptError, match=r"opens an answer with '.*<think>', but has '.*assist"):
-        load(config)
-    check = check_asking(resolve(config))
-    assert (check.status, check.fix[:30]) == ("FAIL", "give the switch of the model c")
 
 
 def test_a_slow_tokenizer(config_with, monkeypatch):

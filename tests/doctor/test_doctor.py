@@ -156,10 +156,7 @@ def test_which_engine_is_asked_for(names, cuda, gpus, extra):
 
 def test_facts_of_this_machine():
     machine = machine_checks.look_around()
-    assert (
-        failed([*machine_checks.check_versions(machine), *machine_checks.check_device(machine)])
-        == []
-    )
+    assert failed(check_machine(machine)) == []
     assert machine.free_memory > GIB // 4
     assert any(line.startswith("transformers") for line in machine.requirements)
 

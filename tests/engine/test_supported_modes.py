@@ -55,22 +55,18 @@ def test_the_installation_asks_for_verified_versions():
 
 
 # ---------------------------------------------------------------------- modes
-def engine_config(model, heads=HEADS, **engine):
+def engine_config(model, **engine):
     model = model.model_copy(update={"engine": {**model.engine, **engine}})
     with engine_environment():
         from vllm.engine.arg_utils import AsyncEngineArgs
 
-        arguments = engine_arguments("translation", model, heads)
+        arguments = engine_arguments("translation", model, HEADS)
         return AsyncEngineArgs(**arguments).create_engine_config()
 
 
 @pytest.fixture
 def config(models):
     return engine_config(models.translation)
-
-
-def test_the_usual_engine_is_not_refused(config):
-    supported_modes.check_engine(config)
 
 
 @pytest.mark.parametrize(
