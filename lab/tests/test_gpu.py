@@ -1,11 +1,12 @@
 """The scripts for a GPU: parts are kept, limited and left alone; bundles come apart whole."""
 
 import json
+import os
+import re
 import subprocess
-import sys
 import tarfile
-import zipfile
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,9 +18,11 @@ from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.doctor.speakers import speak
 from alignatt_agent.engine.memory_plan import resolve
 from lab.gpu import __main__ as gpu
-from lab.gpu import bundle, cascade, forced, unpack
+from lab.gpu import cascade, forced
 from lab.gpu.parts import PARTS, Part
 from tests.fakes import agent as fakes
+
+BUNDLE = Path(gpu.__file__).with_name("bundle.sh")
 
 
 @pytest.fixture
@@ -93,35 +96,33 @@ def test_the_parts_name_functions_that_exist(name):
 
 
 # ------------------------------------------------------------------ the bundle
+UV = """#!/bin/sh
+while [ "$1" != --target ]; do shift; done
+mkdir -p "$2/alignatt_agent" "$2/vllm/vllm_flash_attn" "$2/other"
+head -c 100000 /dev/urandom > "$2/vllm/_C_stable_libtorch.abi3.so"
+touch "$2/vllm/_moe_C.abi3.so" "$2/vllm/vllm_flash_attn/_fa2_C.abi3.so" "$2/other/module.so"
+"""
+"""Installs what a bundle may hold and what it leaves out."""
+
+
 def test_a_bundle_comes_apart_whole(tmp_path):
-    assert set(bundle.carried()) <= dict(bundle.locked()).keys()
-    wheel = tmp_path / "vllm-1-py3-none-any.whl"
-    files = {
-        "vllm/__init__.py": b"x = 1\n",
-        "vllm/_C_stable_libtorch.abi3.so": bytes(range(256)) * 400,
-        "vllm/_moe_C.abi3.so": b"left out",
-        "vllm/vllm_flash_attn/_vllm_fa2_C.abi3.so": b"left out",
-        "other/module.so": b"of another package",
-    }
-    with zipfile.ZipFile(wheel, "w") as archive:
-        for name, data in files.items():
-            archive.writestr(name, data)
-    site, output, there = (tmp_path / name for name in ("site", "bundle", "there"))
-    output.mkdir()
-    bundle.unpack_wheel(wheel, site)
-    parts = bundle.pack(site, output, 300)
-    assert len(parts) > 2
-    bundle.write_manifest(output, parts, "3.12", {"vllm": "1"})
-    command = [sys.executable, "-I", unpack.__file__, output, there]
-    subprocess.run(command, check=True, capture_output=True)
-    found = {str(path.relative_to(there)): path for path in there.rglob("*") if path.is_file()}
-    assert {name: path.read_bytes() for name, path in found.items()} == {
-        name: data for name, data in files.items() if data != b"left out"
-    }
-    parts[1].write_bytes(b"damaged")
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert f"missing or damaged in {output}: bundle.01" in done.stderr
+    lock = (BUNDLE.parents[2] / "requirements" / "cuda.txt").read_text()
+    carried = (BUNDLE.parent / "carried.txt").read_text().splitlines()
+    assert all(f"\n{name}==" in lock for name in carried if name[0] != "#")
+    (tmp_path / "uv").write_text(UV)
+    (tmp_path / "uv").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PART": "30000"}
+    command = ["sh", str(BUNDLE), str(tmp_path / "out")]
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    (join,) = re.findall("^sha256sum -c .*", (BUNDLE.parent / "README.md").read_text(), re.M)
+    join = join.replace("/tmp/site", str(tmp_path / "site"))
+    joined = partial(subprocess.run, ["sh", "-c", join], cwd=tmp_path / "out", capture_output=True)
+    joined(check=True)
+    found = {path.name: path.read_bytes() for path in (tmp_path / "site").rglob("*.so")}
+    assert found.keys() == {"_C_stable_libtorch.abi3.so", "module.so"}
+    assert len(found["_C_stable_libtorch.abi3.so"]) == 100_000
+    (tmp_path / "out" / "bundle.01").write_bytes(b"damaged")
+    assert "bundle.01: FAILED" in joined(check=False).stdout.decode()
 
 
 # ------------------------------------------------------------------ the run on tape
