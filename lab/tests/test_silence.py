@@ -22,7 +22,7 @@ SECONDS = 25  # longer than both time limits
 @pytest.fixture
 def port(tmp_path, monkeypatch):
     monkeypatch.setenv("ALIGNATT_TOKEN", TOKEN)
-    fakes = f"ulimit -S -n 1024; exec {sys.executable} -m tests.serve.live {tmp_path}"
+    fakes = f"ulimit -S -n 1024; exec {sys.executable} -m lab.tests.fake_server {tmp_path}"
     with subprocess.Popen(["sh", "-c", fakes], stdout=subprocess.PIPE, text=True) as server:
         address = server.stdout.readline().strip().rstrip("/")
         yield int(address.rpartition(":")[2])

@@ -31,7 +31,6 @@ from alignatt_agent.serve.server import Server, listen
 from alignatt_agent.serve.service import Service
 from alignatt_agent.types import EngineError
 from tests.fakes import agent as fakes
-from tests.fakes.models import before_calls
 
 WAIT_S = 30
 
@@ -273,24 +272,3 @@ def asynchronous(test):
         asyncio.run(asyncio.wait_for(test(*given, **named), WAIT_S))
 
     return run
-
-
-def main() -> None:
-    """Serve fake engines until a signal: ``live.py FOLDER [SECONDS that each transcript takes]``.
-
-    The folder gets a configuration, and a recording of which the engines hear every word.
-    """
-    folder = Path(sys.argv[1])
-    service = make_service(folder, token=os.environ.get("ALIGNATT_TOKEN"))
-    taken = listen("127.0.0.1", 0)
-    fakes.write_talk(folder / "talk.wav", fakes.talk(120))
-    if slower := sys.argv[2:]:
-        recognizer = service.engines.engines().asr
-        before_calls(recognizer, "transcribe", lambda: time.sleep(float(slower[0])))
-    address = f"http://127.0.0.1:{taken.getsockname()[1]}/"
-    Server(service, lambda: print(address, flush=True)).run(sockets=[taken])
-    print("stopped")
-
-
-if __name__ == "__main__":
-    main()
