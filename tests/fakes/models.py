@@ -1,15 +1,11 @@
 """Translation engines and tokenizers that tests can compute by hand."""
 
 import copy
-import json
-import os
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
-import pytest
 
 from alignatt_agent.calibration.head_scores import both_rows, cumulative_hits
 from alignatt_agent.policy import AlignAtt
@@ -29,14 +25,6 @@ def before_calls(engine, method, action):
 
     setattr(engine, method, called)
     return engine
-
-
-def recorded(name: str):
-    """Return a recording of real models, in JSON; skip the test where it is not at hand."""
-    file = Path(os.environ.get("ALIGNATT_FIXTURES", "none"), name)
-    if not file.is_file():
-        pytest.skip(f"not run: ALIGNATT_FIXTURES names no folder with {name}")
-    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def make_rows(source: Sequence[Sequence[Sequence[float]]] | np.ndarray) -> AttentionRows:

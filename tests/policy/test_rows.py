@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import ndimage
 
-from alignatt_agent.policy import AlignAtt
 from alignatt_agent.policy.rows import (
     MIN_DEVIATION,
     PeakFilter,
@@ -15,8 +13,6 @@ from alignatt_agent.policy.rows import (
     median_filter,
     source_mass,
 )
-from alignatt_agent.types import Draft
-from tests.fakes.models import make_rows, recorded
 
 DYADIC = st.integers(0, 64).map(lambda n: n / 64)
 
@@ -88,45 +84,3 @@ def test_peaks_use_the_zscore_only_when_asked():
     assert source_peaks(source, "none", 1) == [0, 0, 0]
     assert source_peaks(source, "zscore", 1) == [0, 0, 2]
     assert source_peaks(np.full((1, 2, 4), 0.25, np.float32), "none", 1) == [0]  # the leftmost
-
-
-# ---------------------------------------------------------------------- a recorded draft
-@pytest.fixture(scope="module")
-def draft():
-    """Rows of a draft of a real Gemma-4, ``[draft, heads, source]``, and peaks recorded with it."""
-    return recorded("gemma4_draft.json")
-
-
-READINGS = {
-    "mean_first": "peaks_paper_text_inclusive_moments_replicated_edges",
-    "per_head": "peaks_recorded_median_per_head_before_mean",
-}
-
-
-@pytest.mark.parametrize("median", READINGS)
-def test_peaks_of_a_recorded_draft(draft, median):
-    source = np.array(draft["attention_rows"], np.float32)
-    assert source_peaks(source, "zscore", 7, median) == draft[READINGS[median]]
-    assert source_peaks(source, "none", 1) == draft["peaks_raw_head_mean"]
-
-
-def second_opinion(source, median, frontier):
-    """Accepted tokens by the textbook: two-pass moments and the median filter of SciPy."""
-    for t in range(len(source)):
-        past = source[: t + 1].astype(np.float64)
-        scores = (past[-1] - past.mean(0)) / np.maximum(past.std(0), 1e-6)
-        rows = scores if median == "per_head" else scores.mean(0, keepdims=True)
-        smooth = ndimage.median_filter(rows, size=(1, 7), mode="nearest")
-        if int(smooth.mean(0).argmax()) > frontier:
-            return t
-    return len(source)
-
-
-@pytest.mark.parametrize("median", READINGS)
-def test_decisions_on_a_recorded_draft_equal_a_second_implementation(draft, median):
-    source = np.array(draft["attention_rows"], np.float32)
-    drafted = Draft(tuple(range(len(source))), False, make_rows(source))
-    gate = AlignAtt(border_margin=1, normalize="zscore", median_width=7, median=median)
-    for frontier in range(source.shape[2] + 1):
-        expected = second_opinion(source, median, frontier)
-        assert gate.decide(drafted, frontier).accepted == expected, frontier

@@ -1,7 +1,5 @@
 """An error model of a recognizer, and what its errors do to commits.
 
-``python -m tests.speech.recognizer_errors [JSON]`` prints the table of docs/evidence.md, of
-constructed talks or of recorded words: ``{"pieces": [[[start, end, ends sentence], ...], ...]}``.
 Every word of a talk holds its number, so that lost and doubled words can be counted. The errors are
 those of recordings of Qwen3-ASR and its aligner: a period on cut audio, the last word guessed and
 revised, a word that goes on timed as if it were over. As with greedy decoding, hypotheses of nearly
@@ -9,18 +7,13 @@ the same audio agree on the same error. A rest of a word at the head of the audi
 word again.
 """
 
-import itertools
-import json
 import random
 import re
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
-from tabulate import tabulate
 
 from alignatt_agent.config.sections import SpeechConfig
 from alignatt_agent.speech.live_tail import LiveTail
@@ -49,17 +42,6 @@ def make_talk(rng: random.Random, sentences: int) -> list[Word]:
             pause = rng.uniform(1.0, 2.4) if rng.random() < 1 / 400 else pause
             time = end + (min(2.8, rng.expovariate(1 / 0.9)) if last else pause)
     return talk
-
-
-def recorded_talks(content: dict) -> list[list[Word]]:
-    """Return the words of pieces of talks; each ends its last sentence."""
-    return [
-        [
-            Word(f"w{i}e" + "." * (final or i + 1 == len(piece)), start + 0.3, end + 0.3)
-            for i, (start, end, final) in enumerate(piece)
-        ]
-        for piece in content["pieces"]
-    ]
 
 
 def sound(talk: Sequence[Word], begin: int, end: int) -> FloatArray:
@@ -192,24 +174,3 @@ def simulate(seed: int, sentences: int, chunk_ms: int, rates=None, **settings) -
     """Return what happens to a talk; ``rates`` are those of errors."""
     talk = make_talk(random.Random(seed), sentences)
     return stream(ErrorModel(talk, seed, **(rates or {})), chunk_ms, **settings)
-
-
-def main(talks: int = 4, sentences: int = 90, recorded: str = "") -> None:
-    """Print the table."""
-    made = [make_talk(random.Random(seed), sentences) for seed in range(talks)]
-    heard = recorded_talks(json.loads(Path(recorded).read_text("utf-8"))) if recorded else made
-    rows = []
-    for rule, chunk_ms in itertools.product(("agreed", "ended"), CHUNKS_MS):
-        settings = {"commit": rule, "hold_back_ms": 100.0}
-        found = [stream(ErrorModel(t, i), chunk_ms, **settings) for i, t in enumerate(heard)]
-        names = ("words", "lost", "doubled", "early", "relied", "cuts")
-        counts = [sum(getattr(one, name) for one in found) for name in names]
-        ends = 100 * sum(one.false_ends for one in found) / sum(one.sentences for one in found)
-        delays = np.percentile([delay for one in found for delay in one.delays], [50, 95])
-        rows.append((rule, chunk_ms, *counts, round(ends, 1), *delays))
-    head = ("rule", "chunk ms", "words", "lost", "doubled", "early", "relied on", "cuts in words")
-    print(tabulate(rows, (*head, "false ends / 100", "delay p50 s", "p95 s"), floatfmt=".2f"))
-
-
-if __name__ == "__main__":
-    main(recorded="".join(sys.argv[1:]))
