@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import docs_site, release
+from lab import docs_site
 
 ROOT = Path(__file__).resolve().parents[2]
 URL = "https://example.org/someone/alignatt_agent"
@@ -51,16 +51,21 @@ def test_troubleshooting_is_what_the_doctor_says():
         assert said in text
 
 
-def test_a_release_links_to_its_own_files():
-    readme = release.absolute((ROOT / "README.md").read_text(encoding="utf-8"), URL, "v0.1.0")
+def test_a_release_links_to_its_own_files(tmp_path):
+    for name in ("README.md", "pyproject.toml"):
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    script = ROOT / "requirements" / "release.sh"
+    subprocess.run(["sh", script, f"{URL}/", "v0.1.0"], cwd=tmp_path, check=True)
+    readme = (tmp_path / "README.md").read_text(encoding="utf-8")
     links = set(re.findall(r"\]\(([^)\s]+)", readme))
     assert {link for link in links if not re.match("https?:|#", link)} == set()
     assert f"{URL}/raw/v0.1.0/docs/page.gif" in links
     for path in re.findall(rf"{URL}/(?:blob|raw)/v0.1.0/([^)#\s]+)", readme):
         assert (ROOT / path).exists(), path
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    before = tomllib.loads(text)
-    after = tomllib.loads(release.with_urls(text, URL, "v0.1.0"))
+    before, after = (
+        tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+        for folder in (ROOT, tmp_path)
+    )
     assert after["project"].pop("urls")["Repository"] == URL
     assert after == before
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
