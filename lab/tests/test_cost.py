@@ -4,8 +4,7 @@ import pytest
 
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.doctor.cli import PREDICTIONS
-from alignatt_agent.engine.model_sizes import sizes_of
-from lab.cost import CHUNKS_MS, DEVICES, KEEPS_UP, WORK, demands, main, rtf, seconds, smallest_chunk
+from lab.cost import CHUNKS_MS, DEVICES, KEEPS_UP, WORK, main, rtf, smallest_chunk
 
 CONFIG = load_config("default-low")
 
@@ -14,23 +13,6 @@ def test_longer_chunks_emit_more_of_a_draft():
     longer = WORK.at(2 * WORK.chunk_s)
     assert longer.accepted == pytest.approx(2 * WORK.accepted)
     assert longer.draft_steps - WORK.draft_steps == pytest.approx(WORK.accepted)
-
-
-def test_a_model_by_hand():
-    device, model = DEVICES["l4"], CONFIG.models.asr
-    demand, size = demands(WORK)["asr"], sizes_of(model)
-    decoder = size.weights - size.tower - size.tables
-    beyond = WORK.asr_steps - WORK.requests  # tokens, in those of the embedded tokenizer
-    assert demand.steps == pytest.approx(WORK.requests + beyond * 1.5 / 1.3)
-    assert demand.prefill == pytest.approx(24 + 13 * WORK.tail_s + 1.5 * WORK.tail_words)
-    flops = 2 * WORK.requests * (decoder * demand.prefill + size.tower * 13 * WORK.tail_s)
-    for eager, layer in ((False, device.graph_s), (True, device.layer_s)):
-        assert seconds(model, eager, demand, device) == pytest.approx(
-            WORK.requests * device.request_s
-            + demand.steps * (device.step_s + 28 * layer + 2 * decoder / device.bandwidth)
-            + flops / device.rate
-            + WORK.requests * WORK.tail_s * device.features_s
-        )
 
 
 def test_translation_is_eager_unless_the_configuration_says_otherwise():
