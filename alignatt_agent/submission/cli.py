@@ -26,6 +26,7 @@ import shlex
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from alignatt_agent.config.command_line import page, refuse_renamed
@@ -38,15 +39,18 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("alignatt submission", **page(__doc__))
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def command(name: str, run: Callable[[Namespace], int], summary: str) -> Callable[..., Any]:
-        added = commands.add_parser(name, help=summary, description=summary)
+    def command(example: str, run: Callable[[Namespace], int], summary: str) -> Callable[..., Any]:
+        name = example.partition(" ")[0]
+        text = f"{fill(summary, 90)}\n\nexample:\n  alignatt submission {example}"
+        added = commands.add_parser(name, help=summary, **page(text))
         added.set_defaults(func=run)
         refuse_renamed(added, {"--targets": "--target"} if name == "build" else {})
         return added.add_argument
 
     folder: dict[str, Any] = {"type": Path, "metavar": "DIR"}
     ranges = ", ".join(map(str, REGIMES.values()))
-    add = command("build", _build, "build a bundle from runs of simulstream-eval, and check it")
+    example = "build --config micro-low --target de --runs outputs/dev-low --output outputs/low"
+    add = command(example, _build, "build a bundle from runs of simulstream-eval, and check it")
     add("--config", nargs="+", required=True, help="configurations, one for each regime")
     text = "output folders of simulstream-eval, one for each configuration, in the same order"
     add("--runs", nargs="+", required=True, help=text, **folder)
@@ -63,7 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
         "verify a bundle: checksums, files, logs (all talks, one run, append-only, units), "
         "language of the output, versions, scores (computed again), regimes, image"
     )
-    add = command("check", lambda given: _report(given.bundle, not given.skip_scores), text)
+    add = command("check outputs/submission", _check, text)
     add("bundle", help="the bundle", **folder)
     text = "do not score the logs again; takes seconds, and believes scores.json"
     add("--skip-scores", action="store_true", help=text)
@@ -72,7 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
         "entry point of the image: check weights, configuration and port of one system, then "
         "become Simulstream's http_speech_processor_server"
     )
-    add = command("serve", _serve, text)
+    add = command("serve low/en-de --root outputs/submission/image", _serve, text)
     add("system", nargs="?", metavar="REGIME/DIRECTION", help="e.g. low/en-de")
     text = "folder with server.yaml and systems/; default %(default)s"
     add("--root", default=Path("image"), help=text, **folder)
@@ -80,7 +84,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--dry-run", action="store_true", help="check everything and print the command")
 
     text = "ask a server whether it accepts audio; takes no processor from a client"
-    add = command("health", _health, text)
+    add = command("health --port 8080", _health, text)
     add("--hostname", default="127.0.0.1", help="default %(default)s")
     add("--port", type=int, default=PORT, help="default %(default)s")
     return parser
@@ -96,44 +100,38 @@ def main(argv: Sequence[str] | None = None) -> int:
 # What a command needs is imported on demand: the image asks for its health every few seconds.
 
 
-def _build(arguments: Namespace) -> int:
+def _build(given: Namespace) -> int:
     from alignatt_agent.submission.build import build_bundle, pair_runs
 
-    runs = pair_runs(arguments.config, arguments.runs, arguments.regimes)
-    files = build_bundle(
-        runs,
-        arguments.target,
-        arguments.output,
-        arguments.devset,
-        arguments.team,
-        arguments.contact,
-    )
-    print(f"built {arguments.output}: {files} files", flush=True)
-    return 0 if arguments.no_check else _report(arguments.output, rescoring=True)
+    runs = pair_runs(given.config, given.runs, given.regimes)
+    files = build_bundle(runs, given.target, given.output, given.devset, given.team, given.contact)
+    print(f"built {given.output}: {files} files", flush=True)
+    checked = Namespace(bundle=given.output, skip_scores=False)
+    return 0 if given.no_check else _check(checked)
 
 
-def _report(root: Path, rescoring: bool) -> int:
+def _check(given: Namespace) -> int:
     from alignatt_agent.submission.check import check_bundle
 
-    report = check_bundle(root, rescoring)
-    print(report.text(root))
+    report = check_bundle(given.bundle, not given.skip_scores)
+    print(report.text(given.bundle))
     return 1 if report.findings else 0
 
 
-def _serve(arguments: Namespace) -> int:
+def _serve(given: Namespace) -> int:
     """Become the server of one system; returns only when something is missing."""
     from alignatt_agent.submission.server import become, server_command
 
-    command = server_command(arguments.root, arguments.system, arguments.server_config)
+    command = server_command(given.root, given.system, given.server_config)
     print(shlex.join(command), flush=True)
-    if not arguments.dry_run:
+    if not given.dry_run:
         become(command)
     return 0
 
 
-def _health(arguments: Namespace) -> int:
+def _health(given: Namespace) -> int:
     from alignatt_agent.submission.server import check_health
 
-    check_health(arguments.hostname, arguments.port)
-    print(f"{arguments.hostname}:{arguments.port} accepts audio")
+    check_health(given.hostname, given.port)
+    print(f"{given.hostname}:{given.port} accepts audio")
     return 0

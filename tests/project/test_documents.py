@@ -180,7 +180,9 @@ def test_each_command_teaches_by_examples(name):
     parser = import_module(f"alignatt_agent.{COMMANDS[name][0]}").build_parser()
     parts = [item for item in parser._actions if isinstance(item.choices, dict)]
     subparsers = [item for part in parts for item in part.choices.values()]
-    help_text = "".join(item.format_help() for item in (parser, *subparsers))
+    helps = [item.format_help() for item in (parser, *subparsers)]
+    assert all("example" in text.lower() for text in helps)
+    help_text = "".join(helps)
     called = "simulstream-eval" if name == "eval" else f"alignatt {name}"
     assert f"usage: {called}" in help_text
     assert f"\n  {called}" in help_text or f"\n    {called}" in help_text
