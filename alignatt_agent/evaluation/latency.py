@@ -172,7 +172,7 @@ class Regime:
     lowest_ms: float
     highest_ms: float
 
-    def margin_ms(self, longyaal_cu_ms: float) -> float:
+    def distance_ms(self, longyaal_cu_ms: float) -> float:
         """Return the distance to the nearer end; negative outside the regime."""
         return min(self.highest_ms - longyaal_cu_ms, longyaal_cu_ms - self.lowest_ms)
 
@@ -187,6 +187,6 @@ REGIMES = {"low": Regime("low", 0.0, 2000.0), "high": Regime("high", 2000.0, 400
 def regime_of(longyaal_cu_ms: float) -> tuple[str, float]:
     """Return the regime of a latency, or ``"none"``, and the ms to its upper end (then below 0)."""
     for name, regime in REGIMES.items():
-        if regime.margin_ms(longyaal_cu_ms) >= 0:
+        if regime.distance_ms(longyaal_cu_ms) >= 0:
             return name, regime.highest_ms - longyaal_cu_ms
     return "none", min(longyaal_cu_ms, REGIMES["high"].highest_ms - longyaal_cu_ms)

@@ -67,12 +67,12 @@ class Report:
         for name, found in self.scores.items():
             regime, cu = REGIMES[name.regime], found.longyaal_cu_ms
             quality = (self.tokens[name], found.bleu, found.chrf)
-            latency = (cu, found.longyaal_ca_ms, regime.margin_ms(cu))
+            latency = (cu, found.longyaal_ca_ms, regime.distance_ms(cu))
             rows.append((str(name), *quality, *latency, str(regime)))
-        headers = ("system", "units", "BLEU", "chrF", "CU ms", "CA ms", "margin", "regime")
+        headers = ("system", "units", "BLEU", "chrF", "CU ms", "CA ms", "distance", "regime")
         digits = ("", "", ".2f", ".2f", ".0f", ".0f", ".0f", "")
         table = tabulate(rows, headers, "simple", floatfmt=digits, missingval="-")
-        note = "scored again from the logs; margin: ms to the nearer end of the regime"
+        note = "scored again from the logs; distance: ms to the nearer end of the regime"
         return f"{table}\n\n{note}\n"
 
 
@@ -175,11 +175,11 @@ def _compare(where: str, claimed: Scores | None, scores: Scores) -> Iterator[Fin
 def check_regime(where: str, regime: str, longyaal_cu_ms: float) -> Iterator[Finding]:
     """Verify that a latency lies in the regime that a system is submitted to."""
     declared = REGIMES[regime]
-    margin = declared.margin_ms(longyaal_cu_ms)
-    if margin >= 0:
+    distance_ms = declared.distance_ms(longyaal_cu_ms)
+    if distance_ms >= 0:
         return
     seconds = longyaal_cu_ms / 1000
-    message = f"LongYAAL CU is {seconds:.3f} s, outside {declared} by {-margin / 1000:.3f} s"
+    message = f"LongYAAL CU is {seconds:.3f} s, outside {declared} by {-distance_ms / 1000:.3f} s"
     actual, _ = regime_of(longyaal_cu_ms)
     if longyaal_cu_ms < 0:
         fix = "output precedes the speech: raise speech.hold_back_ms or speech.min_start_s"

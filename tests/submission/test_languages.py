@@ -6,7 +6,7 @@ from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.submission.check import check_regime, wrong_language
 
 
-def test_regime_violations_name_margin_and_fix():
+def test_regime_violations_name_distance_and_fix():
     assert not list(check_regime("log", "low", 1999.0))
     (over,) = check_regime("log", "low", 2172.0)
     assert "LongYAAL CU is 2.172 s, outside low (0-2 s) by 0.172 s" in over.message
@@ -15,7 +15,7 @@ def test_regime_violations_name_margin_and_fix():
     assert "precedes the speech" in early.fix
     (late,) = check_regime("log", "high", 4500.0)
     assert "lower chunk_ms" in late.fix
-    assert REGIMES["high"].margin_ms(2100.0) == pytest.approx(100.0)
+    assert REGIMES["high"].distance_ms(2100.0) == pytest.approx(100.0)
 
 
 SAMPLES = {
