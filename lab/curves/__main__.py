@@ -44,7 +44,6 @@ from alignatt_agent.types import AlignAttError
 from lab import commands
 from lab.curves.experiment import Study, conduct, tables
 from lab.curves.grid import OPERATING, SIZES, sweep
-from lab.curves.pareto import RESAMPLES
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -65,8 +64,6 @@ def build_parser() -> argparse.ArgumentParser:
     for name in OPERATING:
         text = f"maintained configuration for {name} latency, name or path; default %(default)s"
         add(f"--config-{name}", default=f"micro-{name}", metavar="CONFIG", help=text)
-    text = "resamples of the bootstrap; default %(default)s"
-    add("--resamples", type=int, default=RESAMPLES, help=text)
     text = (
         "talks at once, so that the engines batch; CA then holds what they waited for one another; "
         "default %(default)s"
@@ -103,7 +100,6 @@ def study_from(arguments: argparse.Namespace) -> Study:
         bases={name: runs[0].choice.config for name, runs in plans.items()},
         output=arguments.output,
         size=arguments.points,
-        resamples=arguments.resamples,
         only=arguments.only,
         streams=arguments.streams,
     )

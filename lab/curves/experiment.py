@@ -21,7 +21,7 @@ from lab.curves.runs import curve_of, runs_of, score_all, stream
 
 METHOD = (
     "rivals interpolated on their Pareto front at the latency of the operating point; paired "
-    f"bootstrap over blocks of {BLOCK} segments, {{resamples}} resamples, {LEVEL} %; the front is "
+    f"bootstrap over blocks of {BLOCK} segments, {RESAMPLES} resamples, {LEVEL} %; the front is "
     "computed in every resample"
 )
 """How operating points are compared with rivals."""
@@ -35,7 +35,6 @@ class Study:
     bases: Mapping[str, AgentConfig]
     output: Path
     size: Size
-    resamples: int = RESAMPLES
     only: Sequence[str] = ()
     streams: int = 1
 
@@ -69,9 +68,7 @@ def conduct(
     panels = []
     for target in targets:
         mine = [(known[run.name], run) for run in main if run.target == target]
-        scores = Resampled(
-            {run.name: found for run, found in segments if run.target == target}, study.resamples
-        )
+        scores = Resampled({run.name: found for run, found in segments if run.target == target})
         own = {point.name: curve_of(point, run) for point, run in mine}
         members = {curve: [name for name in own if own[name] == curve] for curve in curve_names()}
         curves = {curve: names for curve, names in members.items() if names}
@@ -87,13 +84,12 @@ def conduct(
                 for point in variants
             ]
         panels.append(Panel(f"English to {language(target).name}", scores, curves, operating))
-    method = METHOD.format(resamples=study.resamples)
     content = {
         "signature": study.plans[0].signature,
         "note": note(study),
         "targets": entries,
         "ablation": rows,
-        "dominance": {"method": method, "comparisons": comparisons},
+        "dominance": {"method": METHOD, "comparisons": comparisons},
     }
     write_json(folder / "curves.json", content)
     draw_all(panels, folder, note(study))

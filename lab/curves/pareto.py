@@ -106,7 +106,7 @@ def at_latency(latency: Array, quality: Array, wanted: npt.ArrayLike) -> Array:
 class Resampled:
     """Scores of runs, over all segments and on resamples of them that all runs share."""
 
-    def __init__(self, runs: Mapping[str, SegmentScores], resamples: int = RESAMPLES) -> None:
+    def __init__(self, runs: Mapping[str, SegmentScores]) -> None:
         sizes = {len(scores.bleu) for scores in runs.values()}
         if len(sizes) != 1:
             raise ValueError(f"runs to compare must have the same segments, got {sorted(sizes)}")
@@ -114,7 +114,7 @@ class Resampled:
         block = np.arange(count) // BLOCK
         blocks = -(-count // BLOCK)
         drawn = np.random.default_rng(_SEED).multinomial(
-            blocks, np.full(blocks, 1 / blocks), size=resamples
+            blocks, np.full(blocks, 1 / blocks), size=RESAMPLES
         )
         # The first row is no resample but the set itself.
         weights = np.concatenate([np.ones((1, count)), drawn[:, block]]).astype(np.float64)

@@ -150,10 +150,6 @@ def segments(pairs, delays=None):
     return SegmentScores.of(outputs, references, delays, delays, "13a")
 
 
-def resampled(**runs):
-    return Resampled(runs, resamples=200)
-
-
 @pytest.mark.parametrize("chosen", [[0, 1, 2, 3], [0, 0, 3], [1], [1, 2], [2], [1, 1, 3, 3, 3]])
 def test_sums_of_segments_are_the_scores_of_sacrebleu(chosen):
     weights = np.bincount(chosen, minlength=len(PAIRS)).astype(float)
@@ -175,15 +171,15 @@ def test_resamples_are_paired_and_draw_neighbours_together():
     # Both runs vary a lot between segments; their difference never does.
     weak = segments(PAIRS * BLOCK, [1.0] * 4 * BLOCK)
     strong = SegmentScores(weak.bleu, weak.chrf, weak.cu_ms, weak.ca_ms + 50)
-    scores = resampled(a=weak, b=strong)
+    scores = Resampled({"a": weak, "b": strong})
     assert scores.interval("a", "chrf").high - scores.interval("a", "chrf").low > 1
     margin = scores.margin("a", ["b"], "cu_ms", "chrf")
     assert (margin.value, margin.low, margin.high) == (0, 0, 0)
     lags = [float(i // BLOCK) for i in range(2 * BLOCK)]
-    scores = resampled(a=segments([PAIRS[0]] * 2 * BLOCK, lags))
+    scores = Resampled({"a": segments([PAIRS[0]] * 2 * BLOCK, lags)})
     assert set(scores._scores["a"]["cu_ms"]) == {0.0, 0.5, 1.0}
     with pytest.raises(ValueError, match=r"\[3, 4\]"):
-        resampled(a=segments(PAIRS), b=segments(PAIRS[:3]))
+        Resampled({"a": segments(PAIRS), "b": segments(PAIRS[:3])})
 
 
 NOTHING = [("", reference) for _, reference in PAIRS]
@@ -201,7 +197,7 @@ SLOW = segments(GOOD, [3000.0] * 4)
 )
 def test_a_point_against_the_front_of_a_rival(ours, rivals, margin, verdict):
     pairs, delay = ours
-    scores = resampled(ours=segments(pairs, [delay] * 4), **rivals)
+    scores = Resampled({"ours": segments(pairs, [delay] * 4), **rivals})
     compared = [*compare("de", scores, "low", "ours", {"hold_n": list(rivals)})]
     assert compared[0]["margin"] == dict.fromkeys(("value", "low", "high"), margin)
     assert compared[0]["dominates"] == ("no" if verdict == "no" else "yes")

@@ -103,7 +103,7 @@ def stream_in(world, folder, runs, start_engines=None, **options):
 
 def study_in(world, **changes):
     plans, bases = plans_of(world, "out", ["de"]), bases_of(world)
-    return replace(Study(plans, bases, world / "out", "quick", 50), **changes)
+    return replace(Study(plans, bases, world / "out", "quick"), **changes)
 
 
 def lines(path: Path, without=("computation_time", "model_loading_time")):
