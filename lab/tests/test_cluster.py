@@ -131,10 +131,9 @@ def start_fakes(models, heads):
     return test_curves_runs.engines()(models, heads)
 
 
-def test_a_sweep_is_that_of_one_machine(cluster, tmp_path):
-    world = test_curves_runs.make_world(tmp_path)
-    here, there = (test_curves_runs.runs_in(world, name, ["de"]) for name in ("here", "there"))
-    test_curves_runs.stream_in(world, "here", here)
+def test_a_sweep_is_that_of_one_machine(cluster, call):
+    here, there = (test_curves_runs.runs_in(call.root, name, ["de"]) for name in ("here", "there"))
+    test_curves_runs.stream_in(call.root, "here", here)
     caches = Path(tempfile.gettempdir())
     workers = ClusterOptions(cluster.address, 0.1, 0, 2)
     with job_runner(workers, 2, CachedAgent.shutdown) as runner:

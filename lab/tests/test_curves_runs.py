@@ -2,16 +2,12 @@
 
 import itertools
 import json
-import logging
-from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 import yaml
-from simulstream import inference
-from simulstream.metrics.logger import METRICS_LOGGER
 
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cascade.loading import Engines
@@ -27,7 +23,7 @@ from lab.curves import __main__ as cli
 from lab.curves import cached_agent, experiment, runs
 from lab.curves.cached_agent import CachedAgent, TimedCache
 from lab.curves.experiment import Study, conduct, tables
-from lab.curves.grid import SINGLE, Point, ablations
+from lab.curves.grid import OPERATING, SINGLE, Point, ablations
 from lab.curves.runs import runs_of, score_all, stream
 from tests.fakes import agent as fakes
 
@@ -64,30 +60,21 @@ def engines(drafts=None):
     return lambda models, heads: Engines(asr, aligner, drafts, drafts.tokenizer, *shape)
 
 
-def make_world(folder):
-    """Write configurations of the two operating points and a dev set."""
-    low = fakes.write_config(folder)
-    high = yaml.safe_dump(yaml.safe_load(low.read_text()) | {"chunk_ms": 1500})
-    (folder / "high.yaml").write_text(high)
-    fakes.write_devset(folder / "devset")
-    return folder
-
-
 @pytest.fixture
-def world(tmp_path):
-    yield make_world(tmp_path)
+def world(call):
+    """A folder with configurations of the two operating points, and a dev set."""
+    yield call.root
     AlignAttAgent.failures.clear()
 
 
 def plans_of(world, output, targets=("de", "zh")):
     options = {"devset": world / "devset", "overrides": {}, "source": None, "targets": targets}
-    return plan("alignatt4llm", [str(world / "fake.yaml")], output=world / output, **options)
+    return plan("alignatt4llm", [str(world / "low.yaml")], output=world / output, **options)
 
 
 def bases_of(world):
-    files = {"low": "fake.yaml", "high": "high.yaml"}
     agent = {"type": "alignatt_agent.agent.AlignAttAgent"}  # a fake one has engines of its own
-    return {name: load_config(str(world / file), agent) for name, file in files.items()}
+    return {name: load_config(str(world / f"{name}.yaml"), agent) for name in OPERATING}
 
 
 def runs_in(world, folder, targets=("de", "zh"), points=POINTS):
@@ -119,33 +106,29 @@ def emitted(path: Path):
     return [line["generated_tokens"] for line in lines(path) if "generated_tokens" in line]
 
 
-def test_a_run_emits_what_simulstream_makes_of_the_agent(world):
-    METRICS_LOGGER.setLevel(logging.INFO)
-    METRICS_LOGGER.disabled = False
-    runs = runs_in(world, "sweep")
-    stream_in(world, "sweep", runs)
-    for run in runs:
-        wavs = world / "wavs.txt"
-        wavs.write_text("".join(f"{path}\n" for path in sorted((world / "devset/wav").iterdir())))
-        config = world / "product.yaml"
-        content = run.choice.config.for_target(run.target).model_dump()
-        content |= {"type": "tests.fakes.agent.FakeAgent", "debug": {"early_stop": True}}
-        config.write_text(yaml.safe_dump(content))
-        log = world / "product.jsonl"
-        log.unlink(missing_ok=True)
-        inference.main(
-            Namespace(
-                speech_processor_config=str(config),
-                wav_list_file=str(wavs),
-                tgt_lang=run.target,
-                src_lang="en",
-                metrics_log_file=str(log),
-            )
-        )
-        assert lines(log_of(run)) == lines(log), run.name
+def test_a_run_is_what_simulstream_eval_makes_of_its_configuration(world, call):
+    planned = runs_in(world, "sweep")
+    stream_in(world, "sweep", planned)
+    for run in planned[: len(POINTS)]:  # of the first target: those of the other have the same
+        product = {"type": "tests.fakes.agent.FakeAgent", "debug": {"early_stop": True}}
+        content = run.choice.config.model_dump() | product
+        (world / f"{run.name}.yaml").write_text(yaml.safe_dump(content))
+    status, _, errors = call(configs=[point.name for point in POINTS])
+    assert status == 0, errors
+    for run, segments in score_all(planned):
+        product = world / "out" / run.name / run.target
+        assert lines(log_of(run)) == lines(product / "metrics.jsonl"), run.name
         assert any(emitted(log_of(run)))
-    german = {json.dumps(emitted(log_of(run))) for run in runs if run.target == "de"}
+        ours, theirs = segments.corpus(), json.loads((product / "scores.json").read_text())
+        assert ours["bleu"] == pytest.approx(theirs["bleu"], abs=1e-3)
+        assert ours["chrf"] == pytest.approx(theirs["chrf"], abs=1e-3)
+        assert ours["cu_ms"] == pytest.approx(theirs["longyaal_cu_ms"], abs=1e-2)
+    german = {json.dumps(emitted(log_of(run))) for run in planned if run.target == "de"}
     assert len(german) == len(POINTS)  # policies differ
+    path = planned[0].files.instances  # segments that are not what was scored
+    path.write_text(path.read_text().replace('"prediction": "', '"prediction": "so '))
+    with pytest.raises(ScoringError, match="by OmniSTEval and"):
+        score_all(planned)
 
 
 def test_an_interrupted_sweep_ends_like_an_uninterrupted_one(world):
@@ -232,24 +215,6 @@ def test_talks_side_by_side_leave_nothing_to_compute_and_say_the_same(world, mon
     for alone, beside in zip(one_by_one, at_once, strict=True):
         assert emitted(log_of(alone)) == emitted(log_of(beside))
         assert any(emitted(log_of(beside)))
-
-
-def test_scores_by_segment_are_those_of_simulstream_eval(world):
-    planned = runs_in(world, "sweep", ["de", "zh"], POINTS[:1])
-    stream_in(world, "sweep", planned)
-    arguments = ["--agent", str(world / "fake.yaml"), "--target", "de", "zh"]
-    arguments += ["--devset", str(world / "devset"), "--output", str(world / "eval")]
-    assert fakes.evaluate(arguments) == 0
-    for run, segments in score_all(planned):
-        ours = segments.corpus()
-        theirs = json.loads((world / "eval" / run.target / "scores.json").read_text())
-        assert ours["bleu"] == pytest.approx(theirs["bleu"], abs=1e-3)
-        assert ours["chrf"] == pytest.approx(theirs["chrf"], abs=1e-3)
-        assert ours["cu_ms"] == pytest.approx(theirs["longyaal_cu_ms"], abs=1e-2)
-    path = planned[0].files.instances  # segments that are not what was scored
-    path.write_text(path.read_text().replace('"prediction": "', '"prediction": "so '))
-    with pytest.raises(ScoringError, match="by OmniSTEval and"):
-        score_all(planned)
 
 
 def test_from_configurations_to_figures(world, monkeypatch):
