@@ -1,6 +1,7 @@
 """Measure what attention capture and early stop cost, and how many streams the engines hold.
 
-engine: milliseconds per token, all paired in one run; every vLLM contender eager and compiled
+engine: milliseconds per token of the embedded model and of one of 200 M parameters, all paired in
+one run; every vLLM contender eager and compiled
   transformers eager          with all attention matrices materialised
   transformers sdpa qk-fast   fused attention, wanted rows recomputed
   vllm plain                  no capture worker
@@ -58,10 +59,8 @@ def build_parser() -> argparse.ArgumentParser:
     shared_options(parser, output={"required": True})
     text = f"parts to run, of: {', '.join(PARTS)}; default all"
     add("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=text)
-    add("--quick", action="store_true", help="less of everything: to see that it works")
-    add = parser.add_argument_group("engine").add_argument
-    text = "embedded model and one of 200 M parameters, kept in OUT/models; --quick: only micro"
-    add("--sizes", nargs="+", choices=("micro", "larger"), help=text)
+    text = "less of everything, and no model of 200 M parameters: to see that it works"
+    add("--quick", action="store_true", help=text)
     group = parser.add_argument_group("streams")
     add = group.add_argument
     shared_options(
@@ -79,13 +78,12 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def engine_report(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Measure the models of ``--sizes``."""
+    """Measure the embedded model and one of 200 M parameters, which is kept in OUT/models."""
     torch.set_num_threads(contenders.threads())
-    quick, started, sizes = arguments.quick, time.monotonic(), {}
-    for name in arguments.sizes or (["micro"] if quick else ["micro", "larger"]):
-        kept = arguments.output / "models"
-        size = contenders.micro() if name == "micro" else contenders.larger(kept)
-        sizes[name] = measure(size, quick)
+    quick, started = arguments.quick, time.monotonic()
+    sizes = {"micro": measure(contenders.micro(), quick)}
+    if not quick:
+        sizes["larger"] = measure(contenders.larger(arguments.output / "models"), quick)
     return {
         **commands.machine(),
         "threads": torch.get_num_threads(),

@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import psutil
 import torch
 
 from alignatt_agent.config.agent_config import ModelConfig, load_config
@@ -107,12 +106,6 @@ class Contender:
     readout: Readout | None = None
     gated: bool = False  # by a gate that never closes, so that drafts stay equally long
     served: ServedModel | None = None
-
-    def cpu_seconds(self) -> float:
-        """Return the processor time used so far by whatever computes."""
-        if self.served is None:
-            return time.process_time()
-        return sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in self.served.pids)
 
     def milliseconds(self, prompt: Prompt, tokens: int) -> float:
         """Draft ``tokens`` tokens and return milliseconds per token, the prompt's included."""

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count, product
-from statistics import geometric_mean, mean
+from statistics import geometric_mean
 from typing import Any, TypeVar
 
 import numpy as np
@@ -55,7 +55,6 @@ class Race:
     """Paired timings: entry ``i`` of every list was taken on the same prompt in the same turn."""
 
     milliseconds: dict[Key, list[float]] = field(default_factory=lambda: defaultdict(list))
-    cpu: dict[Key, list[float]] = field(default_factory=lambda: defaultdict(list))
     turns: int = 0
 
 
@@ -101,11 +100,8 @@ def _one_turn(found: Race, order: Sequence[Contender], item: BenchPrompt, nonces
         prompt = variants[used[engine]]
         used[engine] += 1
         for state in (COLD, WARM) if contender.served else (COLD,):
-            before = contender.cpu_seconds()
             figure = contender.milliseconds(prompt, item.tokens)
-            spent = 1000 * (contender.cpu_seconds() - before) / item.tokens
             found.milliseconds[contender.name, state].append(figure)
-            found.cpu[contender.name, state].append(spent)
 
 
 # ------------------------------------------------------------------ statistics
@@ -140,10 +136,7 @@ def race_figures(races: Sequence[Race]) -> dict[str, Any]:
     times = {key: [*chain.from_iterable(x.milliseconds[key] for x in races)] for key in keys}
     figures: dict[str, Any] = {}
     for (name, state), values in times.items():
-        entry = figures[f"{name}, {state}"] = {
-            "ms_per_token": spread(values),
-            "cpu_ms_per_token": mean(mean(x.cpu[name, state]) for x in races),
-        }
+        entry = figures[f"{name}, {state}"] = {"ms_per_token": spread(values)}
         plain = f"{PLAIN}, {name.rpartition(', ')[2]}", state
         for baseline, key in (("plain", plain), ("transformers_eager", (EAGER_HF, state))):
             if key in times:
