@@ -56,8 +56,7 @@ rehearse: $(STAMP) ## run every configuration of real models on random stand-ins
 	@$(BIN)/python -m lab.stand_ins
 
 bench: $(STAMP) ## time the engine against its alternatives; leave the machine alone meanwhile
-	@$(BIN)/python -m lab.bench --output outputs/bench \
-		--config $(MODELS)-low --target $(TARGETS) --devset $(DEVSET)
+	@$(BIN)/python -m lab.bench --output outputs/bench
 
 results: $(STAMP) ## write docs/results and the table of README from lab/results
 	@$(BIN)/python -m lab.results_pages

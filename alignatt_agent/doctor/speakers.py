@@ -48,7 +48,7 @@ def examine(
     listed, found = excerpts(devset, targets, max(counts), SECONDS), []
     try:
         engines = load_resolved(resolved)
-        for row in together(resolved, engines, listed, sorted(set(counts)), paced=True):
+        for row in together(resolved, engines, listed, sorted(set(counts))):
             found.append(row)
             yield _check(row)
     finally:
@@ -86,26 +86,26 @@ def together(
     engines: Engines,
     listed: Sequence[Excerpt],
     counts: Sequence[int],
-    paced: bool,
 ) -> Iterator[dict[str, Any]]:
     """Translate excerpts one by one, and then as many at once as each count says.
+
+    Then the audio comes by the clock, as of speakers who began at different moments.
 
     Args:
         resolved: the configuration.
         engines: shared by all streams.
         listed: as many excerpts as the largest count.
         counts: numbers of streams.
-        paced: deliver the audio by the clock, as speakers do who began at different moments.
 
     Yields:
         For each count: how many streams emitted the same as alone, audio translated per second,
-        and where paced the lag of emissions and whether all streams kept up.
+        the lag of emissions, and whether all streams kept up.
     """
     alone = [speak(resolved, engines, one) for one in tqdm(listed, "one by one", leave=False)]
     chunk_s = resolved.config.chunk_ms / 1000
     for count in counts:
         begin = time.perf_counter()
-        starts = [begin + chunk_s * place / count if paced else None for place in range(count)]
+        starts = [begin + chunk_s * place / count for place in range(count)]
         with ThreadPoolExecutor(count) as pool:
             crowd = list(pool.map(partial(speak, resolved, engines), listed[:count], starts))
         seconds = time.perf_counter() - begin

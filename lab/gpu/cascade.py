@@ -15,7 +15,7 @@ import psutil
 import torch
 from transformers import AutoTokenizer
 
-from alignatt_agent.cascade.loading import Engines
+from alignatt_agent.cascade.loading import Engines, load_resolved, shutdown
 from alignatt_agent.cascade.open_stream import chunks as cut
 from alignatt_agent.cascade.open_stream import open_stream
 from alignatt_agent.config.agent_config import ModelConfig, load_config
@@ -24,9 +24,8 @@ from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.doctor import speakers
 from alignatt_agent.engine import pool
-from alignatt_agent.engine.memory_plan import plan
+from alignatt_agent.engine.memory_plan import plan, resolve
 from alignatt_agent.types import SAMPLE_RATE
-from lab.bench.streams import opened
 from lab.gpu import dimensions
 from lab.gpu.forced import Machines, Tape, record
 from lab.gpu.parts import Context, Result, gpu_memory_used
@@ -160,7 +159,9 @@ def _recorded(
     targets = ("de", "it", "zh")
     jobs = speakers.excerpts(find_path("micro_models/devset"), targets, count, seconds)
     tapes: dict[int, list[Tape]] = defaultdict(list)
-    with opened(CONFIG, targets) as (resolved, engines):
+    resolved = resolve(load_config(CONFIG), targets)
+    try:
+        engines = load_resolved(resolved)
         tokenizer = AutoTokenizer.from_pretrained(resolved.checkpoints.asr.path)
 
         @cache
@@ -173,6 +174,8 @@ def _recorded(
                 recorder = record(engines, tape, tokens)
                 speakers.speak(_with_chunks(resolved, chunk_ms), recorder, job)
                 tapes[chunk_ms].append(tape)
+    finally:
+        shutdown()
     return jobs, tapes, engines, resolved
 
 

@@ -1,20 +1,17 @@
-"""The bench pairs what it compares, and streams emit the same in every way; nothing is timed."""
+"""The bench pairs what it compares; nothing is timed."""
 
 import contextlib
 import json
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from alignatt_agent.doctor import speakers
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import AttentionRows, Draft, Prompt
 from alignatt_agent.types.engines import Readout
 from lab.bench import contenders as bench_contenders
-from lab.bench import streams
 from lab.bench.__main__ import main
 from lab.bench.contenders import AGAIN, CAPTURE, EAGER_HF, IDLE, PLAIN, Contender
 from lab.bench.rounds import (
@@ -28,7 +25,6 @@ from lab.bench.rounds import (
     slower,
     turn_order,
 )
-from tests.fakes import agent as fakes
 
 READOUT = Readout(((0, 0),), "predicting")
 PROMPT = BenchPrompt("medium", Prompt(tuple(range(40)), 10, tuple(range(5))), 20)
@@ -146,7 +142,7 @@ def test_the_engine_is_measured_over_several_starts(monkeypatch, capsys, tmp_pat
     micro = replace(bench_contenders.micro(), seconds=0.0)
     monkeypatch.setattr(bench_contenders, "micro", lambda: micro)
     monkeypatch.setattr(bench_contenders, "contenders", contenders)
-    words = ["--output", str(tmp_path), "--only", "engine", "--quick"]
+    words = ["--output", str(tmp_path), "--quick"]
     assert main(words) == 0
     assert starts == [micro] * 2
     found = json.loads((tmp_path / "engine.json").read_text())["sizes"]["micro"]
@@ -179,50 +175,3 @@ def test_contenders_are_started_and_ended(monkeypatch):
     for contender in listed:
         wants_rows = contender.name.rpartition(", ")[0] not in (PLAIN, AGAIN, IDLE)
         assert (contender.readout is not None) == wants_rows
-
-
-def test_excerpts_take_talks_and_targets_in_turn():
-    jobs = speakers.excerpts(Path("micro_models/devset"), ["de", "it"], 6, 10.0)
-    assert [target for _, target in jobs] == ["de", "it"] * 3
-    assert {len(audio) for audio, _ in jobs} == {160_000}
-    assert len({audio.tobytes() for audio, _ in jobs}) == 6
-
-
-@pytest.fixture
-def bench(tmp_path, monkeypatch):
-    """``python -m lab.bench --only streams`` on fake engines."""
-    ended = []
-    monkeypatch.setattr(streams, "load_resolved", lambda _: fakes.FakeEngines())
-    monkeypatch.setattr(streams, "shutdown", lambda: ended.append(True))
-    config, devset = fakes.write_config(tmp_path), fakes.write_devset(tmp_path / "devset")
-
-    def run(*options):
-        words = ["--output", tmp_path / "out", "--only", "streams", *options]
-        words += ["--config", config, "--target", "de", "--devset", devset]
-        status = main([str(word) for word in words])
-        assert ended.pop()
-        return status, json.loads((tmp_path / "out" / "streams.json").read_text())
-
-    return run
-
-
-def test_streams_do_not_disturb_each_other(bench, monkeypatch):
-    status, found = bench("--streams", "5", "--seconds", "3")
-    assert status == 0
-    (row,) = found["rows"]
-    assert (row["streams"], row["identical"], row["audio_s"]) == (5, 5, 15.0)
-    assert row["units"] > 10
-    assert "lag_p95_s" not in row
-    changed = {"streams": 2, "identical": 1, "units": 9}
-    monkeypatch.setattr(speakers, "together", lambda *_: [changed])
-    assert bench("--streams", "2")[0] == 1
-
-
-def test_paced_streams_say_how_many_are_kept_up_with(bench, capsys):
-    status, found = bench("--streams", "3", "1", "--seconds", "1.5", "--paced")
-    assert status == 0
-    assert [(row["streams"], row["identical"]) for row in found["rows"]] == [(1, 1), (3, 3)]
-    for row in found["rows"]:
-        assert 0 <= row["lag_p50_s"] <= row["lag_p95_s"]
-        assert row["seconds"] >= 1.5
-    assert f"kept up with: {found['kept_up_with']} streams" in capsys.readouterr().out

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import tarfile
-from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -197,10 +196,6 @@ def test_the_cascade_is_measured_at_every_chunk_and_with_many_streams(
     resolved, engines = world
     started = []
 
-    @contextmanager
-    def opened(name, targets):
-        yield resolved, engines
-
     def excerpts(devset, targets, count, seconds):
         return [(fakes.talk(13)[: int(seconds * 16000)], "de") for _ in range(count)]
 
@@ -209,7 +204,8 @@ def test_the_cascade_is_measured_at_every_chunk_and_with_many_streams(
         started.append((role, len(heads), options["max_num_seqs"], Served()))
         return started[-1][-1]
 
-    monkeypatch.setattr(cascade, "opened", opened)
+    monkeypatch.setattr(cascade, "resolve", lambda config, targets: resolved)
+    monkeypatch.setattr(cascade, "load_resolved", lambda _: engines)
     monkeypatch.setattr("alignatt_agent.doctor.speakers.excerpts", excerpts)
     monkeypatch.setattr("alignatt_agent.engine.pool.start", start)
     tokenizer = SimpleNamespace(encode=lambda text, add_special_tokens: text.split())

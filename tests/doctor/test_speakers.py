@@ -1,6 +1,7 @@
 """How many speakers a machine holds: lags by the clock, on fake engines."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +47,13 @@ def test_the_knee_is_the_last_number_before_the_first_that_is_too_much():
     assert speakers.knee(rows(False, True)) == 0
     assert speakers.knee(rows(True, True)[::-1]) == 2
     assert speakers.knee([{"streams": 4}]) == 0
+
+
+def test_excerpts_take_talks_and_targets_in_turn():
+    jobs = speakers.excerpts(Path("micro_models/devset"), ["de", "it"], 6, 10.0)
+    assert [target for _, target in jobs] == ["de", "it"] * 3
+    assert {len(audio) for audio, _ in jobs} == {160_000}
+    assert len({audio.tobytes() for audio, _ in jobs}) == 6
 
 
 @pytest.fixture
