@@ -68,15 +68,6 @@ def drafts_of(disk, name="model", shared=()):
     return engine, CachedDrafts(engine, disk, name, shared)
 
 
-def test_drafts_are_recalled_to_the_bit(disk):
-    engine, drafts = drafts_of(disk)
-    first, again = (drafts.draft(PROMPT, 16, WIDE) for _ in range(2))
-    assert len(engine.asked) == 1
-    assert (again.token_ids, again.ended, again.cut, again.steps) == ((4, 5), True, False, 3)
-    for part in ("source", "prompt", "suffix"):
-        assert np.array_equal(getattr(first.rows, part), getattr(again.rows, part))
-
-
 @pytest.mark.parametrize(
     ("name", "prompt", "limit", "readout"),
     [

@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from alignatt_agent.agent import AlignAttAgent
-from alignatt_agent.cascade.loading import Engines
 from alignatt_agent.cluster.jobs import JobFailedError
 from alignatt_agent.cluster.runner import job_runner
 from alignatt_agent.config.agent_config import ConfigError, load_config
@@ -54,10 +53,8 @@ class Drafts(fakes.FakeTranslation):
 
 def engines(drafts=None):
     """Return what starts the fake engines."""
-    drafts = drafts or Drafts()
-    asr, aligner = fakes.FakeRecognizer(), fakes.FakeAligner()
-    shape = fakes.LAYERS, fakes.HEADS
-    return lambda models, heads: Engines(asr, aligner, drafts, drafts.tokenizer, *shape)
+    found = fakes.FakeEngines(translation=drafts or Drafts())
+    return lambda models, heads: found
 
 
 @pytest.fixture

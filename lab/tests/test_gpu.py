@@ -12,7 +12,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from alignatt_agent.cascade.loading import Engines
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.doctor.speakers import speak
 from alignatt_agent.engine.memory_plan import resolve
@@ -168,9 +167,7 @@ def asked(monkeypatch):
 @pytest.fixture
 def world(tmp_path):
     resolved = resolve(load_config(str(fakes.write_config(tmp_path))), ["de"])
-    found = fakes.FakeEngines()
-    engines = Engines(found.asr, found.aligner, found.translation, found.tokenizer, 4, 4)
-    return resolved, engines
+    return resolved, fakes.FakeEngines()
 
 
 def test_a_taped_run_decides_the_same_with_the_same_work_elsewhere(asked, world):
