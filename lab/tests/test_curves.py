@@ -16,26 +16,15 @@ from lab.curves.cached_agent import CachedDrafts, TimedCache
 from lab.curves.experiment import tables
 from lab.curves.grid import ablations, curve_names, derived_head_set, sweep
 from lab.curves.pareto import BLOCK, Resampled, SegmentScores, at_latency, compare, front
-from tests.fakes.models import make_rows
+from tests.fakes.models import ScriptedEngine, make_rows
 
 PROMPT = Prompt((7, 7, 1, 2, 3), 2, (0, 1, 1))
 HEADS = ((0, 0), (0, 1), (1, 0))
 WIDE = Readout(HEADS, "predicting")
 
 
-class CountingEngine:
-    """Attends to source token ``h`` with head ``h`` of the three."""
-
-    def __init__(self):
-        self.asked = []
-
-    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
-        self.asked.append(readout)
-        rows = None
-        if readout is not None:
-            one = [np.eye(3)[HEADS.index(head)] * 0.5 for head in readout.heads]
-            rows = make_rows(np.stack([one, one]))
-        return Draft((4, 5), True, rows, False, 3)
+DRAFT = Draft((4, 5), True, make_rows([np.eye(3) * 0.5] * 2), False, 3)
+"""Head ``h`` of the three attends to source token ``h``."""
 
 
 @pytest.fixture
@@ -64,7 +53,7 @@ def test_borders_and_types_of_parts_count():
 
 
 def drafts_of(disk, name="model", shared=()):
-    engine = CountingEngine()
+    engine = ScriptedEngine([DRAFT, DRAFT])
     return engine, CachedDrafts(engine, disk, name, shared)
 
 
@@ -83,7 +72,7 @@ def test_nothing_that_matters_is_left_out_of_the_key(disk, name, prompt, limit, 
     drafts_of(disk)[1].draft(PROMPT, 16, WIDE)
     engine, drafts = drafts_of(disk, name)
     drafts.draft(prompt, limit, readout)
-    assert len(engine.asked) == 1
+    assert len(engine.calls) == 1
 
 
 def test_the_smallest_shared_readout_serves_some_of_its_heads(disk):
@@ -92,7 +81,7 @@ def test_the_smallest_shared_readout_serves_some_of_its_heads(disk):
     wide = drafts.draft(PROMPT, 16, WIDE)
     narrow = drafts.draft(PROMPT, 16, Readout((HEADS[2], HEADS[0]), "predicting"))
     drafts.draft(PROMPT, 16, Readout(HEADS[:1], "predicting"))
-    assert engine.asked == [WIDE, small]
+    assert [readout for *_, readout in engine.calls] == [WIDE, small]
     assert np.array_equal(narrow.rows.source, wide.rows.source[:, [2, 0]])
     assert narrow.rows.source[0, 0, 2] == 0.5
     assert narrow.rows.suffix.shape == (2, 2)
