@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from signal import SIGKILL
 
+import httpx
 import psutil
 import pytest
 
@@ -65,7 +66,7 @@ class TestJoined:
         with deployed(resolved, Limits(), scale, "127.0.0.1", port, live.FakePool):
             _speak(port, cluster)
         live.wait_until(lambda: not [t for t in clusters.workers(cluster).values() if "Serve" in t])
-        with pytest.raises(ConnectionRefusedError):
+        with pytest.raises(httpx.ConnectError):
             live.get(port, "/health")
 
     def test_other_versions_are_named(self):
