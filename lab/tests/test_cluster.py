@@ -96,10 +96,8 @@ def _speak(port, cluster):
     three = [pid for pid, title in clusters.workers(cluster).items() if name in title]
     assert {psutil.Process(pid).nice() for pid in three} == {os.nice(0)}
     os.kill(three[0], SIGKILL)
-    until = time.monotonic() + 3
-    while len(told := [one for one in six if one.of("error")]) < 2 and time.monotonic() < until:
-        time.sleep(0.02)
-    assert len(told) == 2
+    live.wait_until(lambda: sum(bool(one.of("error")) for one in six) == 2, 3)
+    told = [one for one in six if one.of("error")]
     for speaker in told:
         speaker.join(live.WAIT_S)
         (error,) = speaker.of("error")
@@ -180,9 +178,7 @@ def test_a_run_outlives_a_node(cluster, tmp_path):
     thread = threading.Thread(target=lambda: ended.append(call(*arguments, **options, out="there")))
     thread.start()
     parts = tmp_path / "there" / "de" / "talks.jsonl"
-    deadline = time.monotonic() + 60
-    while not parts.is_file() and thread.is_alive() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    live.wait_until(lambda: parts.is_file() or not thread.is_alive(), 60)
     cluster.remove_node(cluster.other, allow_graceful=False)
     thread.join(120)
     ((status, _, errors),) = ended
