@@ -203,6 +203,7 @@ def test_the_cascade_is_measured_at_every_chunk_and_with_many_streams(
 
     monkeypatch.setattr(cascade, "resolve", lambda config, targets: resolved)
     monkeypatch.setattr(cascade, "load_resolved", lambda _: engines)
+    monkeypatch.setattr(cascade, "shutdown", lambda: None)  # engines that other tests share
     monkeypatch.setattr("alignatt_agent.doctor.speakers.excerpts", excerpts)
     monkeypatch.setattr("alignatt_agent.engine.pool.start", start)
     tokenizer = SimpleNamespace(encode=lambda text, add_special_tokens: text.split())
