@@ -95,10 +95,6 @@ def lines(path: Path, without=("computation_time", "model_loading_time")):
     return [{k: v for k, v in line.items() if k not in without} for line in found]
 
 
-def log_of(item):
-    return item.files.metrics
-
-
 def emitted(path: Path):
     return [line["generated_tokens"] for line in lines(path) if "generated_tokens" in line]
 
@@ -114,13 +110,13 @@ def test_a_run_is_what_simulstream_eval_makes_of_its_configuration(world, call):
     assert status == 0, errors
     for run, segments in score_all(planned):
         product = world / "out" / run.name / run.target
-        assert lines(log_of(run)) == lines(product / "metrics.jsonl"), run.name
-        assert any(emitted(log_of(run)))
+        assert lines(run.files.metrics) == lines(product / "metrics.jsonl"), run.name
+        assert any(emitted(run.files.metrics))
         ours, theirs = segments.corpus(), json.loads((product / "scores.json").read_text())
         assert ours["bleu"] == pytest.approx(theirs["bleu"], abs=1e-3)
         assert ours["chrf"] == pytest.approx(theirs["chrf"], abs=1e-3)
         assert ours["cu_ms"] == pytest.approx(theirs["longyaal_cu_ms"], abs=1e-2)
-    german = {json.dumps(emitted(log_of(run))) for run in planned if run.target == "de"}
+    german = {json.dumps(emitted(run.files.metrics)) for run in planned if run.target == "de"}
     assert len(german) == len(POINTS)  # policies differ
     path = planned[0].files.instances  # segments that are not what was scored
     path.write_text(path.read_text().replace('"prediction": "', '"prediction": "so '))
@@ -135,7 +131,7 @@ def test_an_interrupted_sweep_ends_like_an_uninterrupted_one(world):
     with pytest.raises(JobFailedError, match="out of memory"):
         stream_in(world, "cut", runs_in(world, "cut"), engines(dying))
     cut = runs_in(world, "cut")
-    complete = [log_of(item) for item in cut if item.streamed]
+    complete = [item.files.metrics for item in cut if item.streamed]
     assert 0 < len(complete) < len(cut)
     times = {log: log.stat().st_mtime_ns for log in complete}
     rest = Drafts()
@@ -143,7 +139,7 @@ def test_an_interrupted_sweep_ends_like_an_uninterrupted_one(world):
     assert rest.drafted == whole.drafted - whole.drafted // 2
     assert {log: log.stat().st_mtime_ns for log in complete} == times
     for ours, theirs in zip(cut, runs_in(world, "whole"), strict=True):
-        assert lines(log_of(ours)) == lines(log_of(theirs))
+        assert lines(ours.files.metrics) == lines(theirs.files.metrics)
 
 
 def change_config(world):
@@ -175,7 +171,7 @@ def test_computation_is_what_the_engines_took_when_they_computed(world, monkeypa
     monkeypatch.setattr(cached_agent, "TimedCache", lambda path: TimedCache(path, ticks.__next__))
     planned = runs_in(world, "sweep", ["de"], POINTS[:1])
     stream_in(world, "sweep", planned)
-    [log] = map(log_of, planned)
+    log = planned[0].files.metrics
     first = lines(log, ["model_loading_time"])
     log.unlink()
     stream_in(world, "sweep", planned)
@@ -206,8 +202,8 @@ def test_talks_side_by_side_leave_nothing_to_compute_and_say_the_same(world, mon
     disk, computed = known
     assert disk.computed == computed > 0
     for alone, beside in zip(one_by_one, at_once, strict=True):
-        assert emitted(log_of(alone)) == emitted(log_of(beside))
-        assert any(emitted(log_of(beside)))
+        assert emitted(alone.files.metrics) == emitted(beside.files.metrics)
+        assert any(emitted(beside.files.metrics))
 
 
 def test_from_configurations_to_figures(world, monkeypatch):
