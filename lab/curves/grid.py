@@ -133,8 +133,6 @@ def _derived(base: AgentConfig, rows: Mapping[str, str], k: int | None, folder: 
 def derived_head_set(raw: Mapping[str, Any], row: str, k: int | None) -> dict[str, Any] | None:
     """Return a head set of the ``k`` best heads, or all; ``None`` without scores for ``row``."""
     matrix = raw.get("rows", {}).get(row, {}).get("ts_matrix")
-    if matrix is None and row == raw["row"]:
-        matrix = raw.get("ts_matrix")
     if matrix is None:
         return None
     scored = [

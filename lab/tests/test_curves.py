@@ -263,7 +263,6 @@ def test_ablations_leave_out_what_the_base_holds_and_derive_head_sets(tmp_path):
 def test_derived_heads_follow_the_scores():
     raw = {"row": "predicting", "ts_matrix": [[1.0, 0.0], [0.0, 0.0]], "model": "m"}
     assert derived_head_set(raw, "emitted", None) is None
-    assert derived_head_set(raw | {"ts_matrix": None}, "predicting", None) is None
     raw["rows"] = {"emitted": {"ts_matrix": [[0.1, 0.7], [0.7, 0.2]]}}
     found = derived_head_set(raw, "emitted", None)
     heads = [(item["layer"], item["head"], item["ts"]) for item in found["heads"]]
