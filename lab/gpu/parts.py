@@ -1,10 +1,11 @@
 """The measurements, in the order of their value, and what each is told."""
 
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from alignatt_agent.config.machine import gpus
 
 Result = Mapping[str, Any]
 
@@ -30,12 +31,7 @@ class Context:
 
 def gpu_memory_used() -> int | None:
     """Bytes in use on the first GPU, by the driver; ``None`` without one."""
-    query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
-    try:
-        answer = subprocess.run(query, capture_output=True, text=True, check=True)
-    except (FileNotFoundError, subprocess.CalledProcessError):
-        return None
-    return int(answer.stdout.split()[0]) << 20
+    return next((card.total - card.free for card in gpus()), None)
 
 
 @dataclass(frozen=True)
