@@ -30,16 +30,9 @@ CLIP_LENGTHS = (0.5, 0.3, 0.12, 0.05, 0.03)
 """Weights of clips of one to five sentences."""
 
 
-class Round(NamedTuple):
-    """One training round over new clips, with a learning rate that decays to almost nothing."""
-
-    seed: int
-    steps: int
-    rate: float
-
-
-ROUNDS = (Round(3, 1200, 2e-3), Round(4, 1000, 1.5e-3), Round(5, 800, 1.2e-3))
-"""The mean error of word ends after them is 45.5 ms (`python -m lab.micro_world.measure`)."""
+ROUNDS = ((1200, 2e-3, 3), (1000, 1.5e-3, 4), (800, 1.2e-3, 5))
+"""Steps, rate and seed of each round over new clips; the rate decays to almost nothing. The mean
+error of word ends after them is 45.5 ms (`python -m lab.micro_world.measure`)."""
 
 
 class AlignerRow(NamedTuple):
@@ -82,7 +75,7 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float) -> None:
 
     The recognizer was trained in ``work``, where interrupted trainings resume.
     """
-    training.seed_everything(ROUNDS[0].seed)
+    training.seed_everything(ROUNDS[0][-1])
     config = train_speech.configuration(tokenizer)
     config.text_config.num_hidden_layers = 4
     config.text_config.layer_types = ["full_attention"] * 4
@@ -106,7 +99,7 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float) -> None:
     model.train()
     both = nn.ModuleDict({"model": model, "classifier": classifier})
     pool = training.scaled(POOL, scale, least=120)
-    for number, (seed, steps, rate) in enumerate(ROUNDS, 1):
+    for number, (steps, rate, seed) in enumerate(ROUNDS, 1):
         plan = training.Plan(f"aligner-{number}", training.scaled(steps, scale), rate, seed)
         maker = ClipMaker(pool, seed, max_seconds=20.0, lengths=CLIP_LENGTHS)
         training.fit(both, step, plan, work)
