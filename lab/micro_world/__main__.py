@@ -18,8 +18,9 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 import torch
+from transformers import AutoTokenizer
 
-from alignatt_agent.config.command_line import page
+from lab import commands
 from lab.micro_world import devset, tokenizers, train_aligner, train_speech, train_translation
 
 TRAININGS = {
@@ -46,7 +47,8 @@ def main() -> None:
             model, train = TRAININGS[part]
             folder = options.output / model
             more = {"further": True} if options.further else {}
-            train(folder, tokenizers.load(folder), options.work, options.scale, **more)
+            tokenizer = AutoTokenizer.from_pretrained(folder)
+            train(folder, tokenizer, options.work, options.scale, **more)
         elif part == "devset":
             folder = options.output / "devset"
             devset.write(folder, options.devset_seed, options.sentences, options.linked)
@@ -56,7 +58,7 @@ def main() -> None:
 
 def build_parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    parser = ArgumentParser("python -m lab.micro_world", **page(__doc__))
+    parser = commands.parser("lab.micro_world", __doc__)
     add = parser.add_argument
     known = f"{', '.join(PARTS)}; default: all. The trainings need the tokenizers in --output"
     add("parts", nargs="*", metavar="PART", help=known)

@@ -10,11 +10,11 @@ import sacrebleu
 
 from alignatt_agent.cascade.loading import Engines, load_engines, shutdown
 from alignatt_agent.config.agent_config import load_config
-from alignatt_agent.config.command_line import page
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.evaluation.score import bleu_tokenizer
 from alignatt_agent.translation.prompt import PromptBuilder
+from lab import commands
 from lab.micro_world import measure_speech
 from lab.micro_world.corpus import TARGETS, sentences
 from lab.micro_world.measure_context import PRONOUNS, context, translated
@@ -86,7 +86,7 @@ def measure(engines: Engines, devset: Path, count: int) -> dict[str, float]:
 
 def build_parser() -> ArgumentParser:
     """Return the parser, which tests read, too."""
-    parser = ArgumentParser("python -m lab.micro_world.measure", **page(__doc__))
+    parser = commands.parser("lab.micro_world.measure", __doc__)
     parser.add_argument("--config", default="micro-low")
     parser.add_argument("--devset", type=Path, default=None)
     parser.add_argument("--sentences", type=int, default=150)

@@ -5,12 +5,11 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers
 from tokenizers.models import BPE
 from tokenizers.trainers import BpeTrainer
-from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen2Tokenizer
+from transformers import PreTrainedTokenizerFast, Qwen2Tokenizer
 
 from alignatt_agent.config.languages import language
 from lab.micro_world.corpus import TARGETS, sentences
@@ -34,11 +33,6 @@ def write(folder: Path) -> None:
     translation.save_pretrained(folder / "gemma4")
     for model in ("qwen3-asr", "qwen3-aligner"):
         speech.save_pretrained(folder / model)
-
-
-def load(folder: Path) -> Any:
-    """Load a tokenizer of ``write``."""
-    return AutoTokenizer.from_pretrained(folder)
 
 
 def gemma(samples: int = 20_000, seed: int = 11) -> PreTrainedTokenizerFast:
