@@ -11,7 +11,6 @@ from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
-import psutil
 import torch
 from transformers import AutoTokenizer
 
@@ -106,7 +105,7 @@ def machines(context: Context, sequences: int) -> Iterator[tuple[Machines, dict[
             served[role] = pool.start(role, models[role], captured, **share)
             spent = time.monotonic() - begin
             need = planned.needs[role]
-            taken[role] = _taken(served[role], before, spent, need, shares[role])
+            taken[role] = _taken(before, spent, need, shares[role])
         yield Machines(served["asr"], served["aligner"], served["translation"], heads), taken
     finally:
         for model in served.values():
@@ -138,13 +137,12 @@ def _card_bytes() -> float:
     return float(torch.cuda.get_device_properties(0).total_memory)
 
 
-def _taken(served: Any, before: int | None, seconds: float, need: Any, share: float) -> Any:
+def _taken(before: int | None, seconds: float, need: Any, share: float) -> Any:
     """Return what an engine took, beside what was planned for it."""
     found = {"start_s": round(seconds, 1), "planned_least_bytes": int(need.least)}
     after = gpu_memory_used()
     if before is None or after is None:
-        size = sum(psutil.Process(pid).memory_info().rss for pid in served.pids)
-        return {"bytes": size, **found}
+        return found
     limit = share * _card_bytes()
     # Graphs and the context of a process come on top of what vLLM plans: a GiB is let pass.
     over = after - before > limit + 2**30
