@@ -36,16 +36,11 @@ COLORS = """[data-md-color-scheme=default] { --md-accent-fg-color: #3340b5; }
 CHECKS = ("machine_checks", "config_checks", "engine_checks", "parity_check", "prove", "speakers")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Build the command line."""
-    parser = argparse.ArgumentParser("python -m lab.docs_site", description=__doc__)
-    parser.add_argument("folder", type=Path, help="sources of the site; replaced")
-    return parser
-
-
 def main(argv: list[str] | None = None) -> int:
     """Write the sources; returns the exit status."""
-    folder = build_parser().parse_args(argv).folder
+    parser = argparse.ArgumentParser("python -m lab.docs_site", description=__doc__)
+    parser.add_argument("folder", type=Path, help="sources of the site; replaced")
+    folder = parser.parse_args(argv).folder
     shutil.rmtree(folder, ignore_errors=True)
     pages = {
         ROOT / "README.md": Path("index.md"),
