@@ -20,8 +20,7 @@ teacher-forced), in the same type and in float32. Bars:
              bfloat16 to itself in float32
   always     the same token ids and bit-identical log-probabilities without capture
 
-Decisions are settled where Transformers agrees in eager and fused attention and in float32. Mode
-"transformers" compares Transformers' fused attention (SDPA with qk-fast) with its eager one.
+Mode "transformers" compares Transformers' fused attention (SDPA with qk-fast) with its eager one.
 
 Examples:
   the whole matrix:
