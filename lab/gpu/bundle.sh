@@ -19,7 +19,9 @@ find "$out/site/vllm" -type f \( -name '*.so' -o -name '*.so.*' -o -name '*.cu' 
     -o -path '*/third_party/flashmla/*' -o -path '*/fused_moe/configs/*' -o -path '*/assets/*' \) \
     ! -name _C_stable_libtorch.abi3.so ! -name cumem_allocator.abi3.so ! -name fs_io_C.abi3.so \
     ! -name spinloop.abi3.so -delete
-tar -c -C "$out/site" . | xz -3 -T0 | split -d -b "${PART:-27000000}" - "$out/bundle."
+XZ_OPT="-3 -T0" tar -cJf "$out/all.tar.xz" -C "$out/site" .
 cd "$out"
+split -d -b "${PART:-27000000}" all.tar.xz bundle. # after tar: in a pipe nobody would see it fail
+rm all.tar.xz
 sha256sum bundle.?? > SHA256SUMS
 ls -l bundle.??
