@@ -78,7 +78,7 @@ def load_engines(
         held = _assembled if _assembled is not None and _assembled[0] == key else None
         if held is not None and pool.all_alive():
             return held[1]
-        _assembled = None
+        _assembled, begin = None, time.monotonic()
         try:
             served = pool.pooled(checkpoints, wanted)
         finally:
@@ -94,11 +94,10 @@ def load_engines(
             num_layers=text.num_hidden_layers,
             num_heads=text.num_attention_heads,
         )
-        begin = time.monotonic()
         if held is None:  # else a stream waits; it compiles what it needs, and no more
             _warm_up(engines, wanted, served["translation"].config.max_model_len)
         caches = ", ".join(f"{role} {served[role].cache_tokens:,}" for role in served)
-        took = f"engines warmed up in {time.monotonic() - begin:.1f} s; tokens in vLLM's caches: "
+        took = f"engines ready after {time.monotonic() - begin:.1f} s; tokens in vLLM's caches: "
         print(took + caches, file=sys.stderr, flush=True)
         _assembled = (key, engines)
         return engines

@@ -28,7 +28,7 @@ class _Fork(popen_forkserver.Popen):
         super().__init__(process_obj)
 
     def poll(self, flag: int = os.WNOHANG) -> int | None:
-        """Return the exit code, or or ``None`` while it runs; wait for it if ``flag`` is 0."""
+        """Return the exit code, or ``None`` while it runs; wait for it if ``flag`` is 0."""
         if flag != os.WNOHANG:
             connection.wait([self.sentinel])
         with self._reading:
