@@ -7,7 +7,6 @@ import pytest
 
 from alignatt_agent.cluster import connection
 from tests.fakes import agent as fakes
-from tests.serve import live
 
 BLOCKED = """
 import sys
@@ -17,10 +16,8 @@ class Blocker:
             raise AssertionError(f"{name} is imported")
 sys.meta_path.insert(0, Blocker())
 from alignatt_agent import cli
-from alignatt_agent.serve import engines
+from alignatt_agent.serve import cli as _, server as _
 from lab.curves import __main__ as _
-from tests.serve import live
-engines.SharedEngines = live.FakePool
 name, *arguments = sys.argv[1:]
 sys.exit(cli.run(name, arguments))
 """
@@ -36,27 +33,6 @@ def test_without_the_option_ray_is_not_imported(call):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (call.root / "out" / "de" / "scores.json").is_file()
-
-
-def test_a_server_without_the_option_does_not_import_ray(tmp_path):
-    given = ["--config", str(fakes.write_config(tmp_path)), "--port", "0"]
-    command = [sys.executable, "-c", BLOCKED, "serve", *given]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as server:
-        try:
-            lines = iter(server.stdout.readline, "")
-            address = next((line for line in lines if line.startswith("http")), "")
-            assert address, server.stderr.read()
-            port = int(address.split("/")[2].rpartition(":")[2])
-            with live.RemoteSocket(port) as socket:
-                live.start(socket)
-                live.send(socket, stop=True)
-                assert live.text_of(live.until(socket, "end")) == live.GERMAN
-        finally:
-            server.terminate()
-        _, errors = server.communicate(timeout=live.WAIT_S)
-    assert (server.returncode, errors) == (0, "")
 
 
 def test_without_ray_the_extra_is_named(call, monkeypatch):
