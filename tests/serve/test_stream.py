@@ -164,6 +164,8 @@ async def test_what_waits_when_a_talk_is_resumed_comes_in_short_steps(resumed_s,
     it = Scene(live=True, permitted=99, offset_s=resumed_s)
     await it.stream.feed(audio(4 * SAMPLE_RATE))
     assert await it.end() == [SAMPLE_RATE * seconds for seconds in steps]
+    behind = [status["behind_s"] for status in it.statuses[:-1]]  # the last is that of the end
+    assert behind == [4.0 - sum(steps[: k + 1]) for k in range(len(steps))]
 
 
 @asynchronous

@@ -6,10 +6,8 @@ import json
 import threading
 import time
 
-import pytest
 from websockets.exceptions import ConnectionClosed
 
-from alignatt_agent.serve.stream import SpeakerStream
 from tests.serve import live
 
 
@@ -91,32 +89,6 @@ def test_a_speaker_who_lost_the_connection_goes_on(server, service):
     _, _, whole = live.get(server.port, f"/transcript?room={ready['room']}&target=de&format=txt")
     assert whole.split() == live.GERMAN.split()
     assert whole.split() == [*live.text_of(first).split(), *live.text_of(second).split()]
-
-
-@pytest.mark.parametrize(("waits", "then"), [(True, (5.7, 0.0)), (False, (3.4, 2.3))])
-def test_what_waits_for_a_slow_cascade_is_heard_in_one_step(
-    server, service, monkeypatch, waits, then
-):
-    """So lag is bounded by what may wait and one step, however slow; a file keeps its grid."""
-    monkeypatch.setattr("alignatt_agent.serve.stream.CATCH_UP_S", 5.0)
-    streams = []
-    noted = lambda **given: streams.append(SpeakerStream(**given)) or streams[0]  # noqa: E731
-    monkeypatch.setattr("alignatt_agent.serve.service.SpeakerStream", noted)
-    slow, begin, end = service.engines.engines().translation, int(2.55 * 32_000), int(5.7 * 32_000)
-    slow.released.clear()
-    with live.RemoteSocket(server.port) as socket:
-        live.start(socket, live=waits)
-        socket.send_bytes(live.TALK[:begin])
-        live.wait_until(slow.entered.is_set)
-        live.send(socket, live.TALK[begin:end])
-        live.wait_until(lambda: streams[0]._waiting == (end - begin) // 2)
-        slow.released.set()
-        while (status := live.until(socket, "status")[-1])["audio_s"] < 2.55:
-            pass
-        status = live.until(socket, "status")[-1]
-    assert (status["audio_s"], status["behind_s"]) == then
-    lag = service.metrics.registry.get_sample_value("alignatt_lag_p95_seconds")
-    assert (lag > 0) == waits  # a file waits on purpose
 
 
 def test_fifty_viewers_come_and_go(server, service):
