@@ -1,13 +1,10 @@
-"""Cues that can be read: order, width, time; and files that other readers understand."""
+"""Cues that can be read: order, width, time; and their files."""
 
-import io
 import itertools
 import re
-from html import unescape
 
 import numpy as np
 import pytest
-import webvtt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -182,25 +179,6 @@ def test_captions_roll_up():
     assert tuple(cue.lines for cue in cues) == whole
     assert (cues[-1].start, cues[-1].end) == (2.0, 2.0 + subtitles.LONGEST_S)
     assert all(a.end == b.start for a, b in itertools.pairwise(cues))
-
-
-LINE = st.text("abxy&<>;ß字 {}\\N/-!|", min_size=1, max_size=20).map(
-    lambda line: line.strip() or "x"
-)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(LINE, LINE), min_size=1, max_size=6))
-def test_files_there_and_back(texts):
-    cues = [Cue(3600.0 * k + 0.002, 3600.0 * k + 2.25, lines) for k, lines in enumerate(texts)]
-    vtt = webvtt.from_string(subtitles.vtt(cues))
-    srt = webvtt.from_buffer(io.StringIO(subtitles.srt(cues)), format="srt")
-    for hour, (lines, in_vtt, in_srt) in enumerate(zip(texts, vtt, srt, strict=True)):
-        assert tuple(unescape(in_vtt.raw_text).split("\n")) == lines
-        assert tuple(in_srt.raw_text.split("\n")) == lines
-        for cue in (in_vtt, in_srt):
-            assert cue.start_time.to_tuple() == (hour, 0, 0, 2)
-            assert cue.end_time.to_tuple() == (hour, 0, 2, 250)
 
 
 def test_golden_files():
