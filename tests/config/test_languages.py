@@ -41,16 +41,6 @@ def test_names_of_clients():
         language("")
 
 
-@pytest.mark.parametrize("item", LANGUAGES, ids=lambda item: item.code)
-def test_spoken_or_refused(item):
-    for aligned in (True, False):
-        if not item.heard:
-            with pytest.raises(LanguageError, match=f"{item.name} can be translated into, but is"):
-                item.check_spoken(aligned)
-        elif item.splitter is None or not aligned:
-            assert item.check_spoken(aligned) is item
-
-
 @pytest.mark.parametrize(("code", "package"), [("ja", "nagisa"), ("ko", "soynlp")])
 def test_a_missing_word_splitter_is_named(code, package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
