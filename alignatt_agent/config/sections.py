@@ -281,15 +281,7 @@ class PromptConfig(PromptWording):
     def digest(self, source: str, target: str) -> str:
         """Hash of what a model reads in a direction, 12 hexadecimal digits."""
         wording = self.wording(source, target)
-        content = [wording.system, wording.before, wording.after]
-        if wording.names:
-            content += [wording.names.get(source), wording.names.get(target)]
-        if not wording.chat:
-            content += ["bare text"]
-        if wording.language_codes:
-            content += ["language codes"]
-        if wording.template_arguments:
-            content += [json.dumps(wording.template_arguments, sort_keys=True)]
-        if self.history:
-            content += [f"history of {self.history}"]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
+        turn = wording.model_dump(include=PromptWording.model_fields.keys() - {"names"})
+        names = [wording.names.get(code) for code in (source, target)]
+        content = json.dumps([turn, names, self.history], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:12]
