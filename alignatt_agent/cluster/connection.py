@@ -123,7 +123,7 @@ def joined(address: str) -> Iterator[None]:
     local = address == LOCAL
     if address not in (LOCAL, AUTO):
         _knock(address)
-    with environment(local or _alone(address)), contextlib.ExitStack() as stack:
+    with environment(local), contextlib.ExitStack() as stack:
         import ray
 
         given: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
@@ -195,22 +195,6 @@ def _knock(address: str) -> None:
         socket.create_connection((host, int(port)), REACH_S).close()
     except (OSError, OverflowError) as error:
         raise ClusterError(_unreachable(address, error)) from None
-
-
-def _alone(address: str) -> bool:
-    """Whether a cluster listens on loopback only."""
-    if address == AUTO:
-        address = os.environ.get("RAY_ADDRESS", "")
-    host, _, port = address.rpartition(":")
-    if host not in ("localhost", "127.0.0.1"):
-        return False
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # sends nothing, but chooses our own address
-            socket.create_connection((probe.getsockname()[0], int(port)), REACH_S).close()
-        except (OSError, ValueError):
-            return True
-    return False
 
 
 def _unreachable(address: str, error: Exception) -> str:
