@@ -1,9 +1,16 @@
-"""Languages by code or by name, as Simulstream clients spell them, and what each is good for."""
+"""Languages by code or by name, as Simulstream clients spell them, and what each is good for.
+
+The languages are in ``languages.yaml``.
+"""
 
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
 
 from alignatt_agent.types import AlignAttError
 
@@ -25,6 +32,7 @@ class Language:
         timed: whether Qwen3's forced aligner was trained on it.
         rtl: whether it is written from right to left.
         splitter: package that finds its words for the aligner, where white space does not.
+        also: other codes and names of it, in small letters.
     """
 
     code: str
@@ -34,6 +42,7 @@ class Language:
     timed: bool = False
     rtl: bool = False
     splitter: str | None = None
+    also: Sequence[str] = field(default=(), compare=False)
 
     @property
     def latency_unit(self) -> str:
@@ -63,57 +72,16 @@ class Language:
         return self
 
 
-LANGUAGES = (
-    Language("ar", "Arabic", rtl=True),
-    Language("cs", "Czech"),
-    Language("da", "Danish"),
-    Language("de", "German", timed=True),
-    Language("el", "Greek"),
-    Language("en", "English", timed=True),
-    Language("es", "Spanish", timed=True),
-    Language("fa", "Persian", rtl=True),
-    Language("fi", "Finnish"),
-    Language("fil", "Filipino"),
-    Language("fr", "French", timed=True),
-    Language("hi", "Hindi"),
-    Language("hu", "Hungarian"),
-    Language("id", "Indonesian"),
-    Language("it", "Italian", timed=True),
-    Language("ja", "Japanese", spaced=False, timed=True, splitter="nagisa"),
-    Language("ko", "Korean", timed=True, splitter="soynlp"),
-    Language("mk", "Macedonian"),
-    Language("ms", "Malay"),
-    Language("nl", "Dutch"),
-    Language("pl", "Polish"),
-    Language("pt", "Portuguese", timed=True),
-    Language("ro", "Romanian"),
-    Language("ru", "Russian", timed=True),
-    Language("sv", "Swedish"),
-    Language("th", "Thai", spaced=False),
-    Language("tr", "Turkish"),
-    Language("uk", "Ukrainian", heard=False),
-    Language("vi", "Vietnamese"),
-    Language("yue", "Cantonese", spaced=False, timed=True),
-    Language("zh", "Chinese", spaced=False, timed=True),
-)
-"""What can be spoken or translated into; ``heard`` and ``timed`` as Transformers lists them."""
+_TABLE = Path(__file__).with_suffix(".yaml")
 
-_ALIASES = {
-    "simplified chinese": "zh",
-    "chinese (simplified)": "zh",
-    "mandarin": "zh",
-    "mandarin chinese": "zh",
-    "zh-cn": "zh",
-    "zh-hans": "zh",
-    "cmn": "zh",
-    "zh-yue": "yue",
-    "tl": "fil",
-    "tagalog": "fil",
-    "farsi": "fa",
-}
+LANGUAGES = tuple(
+    Language(code, **known)
+    for code, known in yaml.safe_load(_TABLE.read_text(encoding="utf-8")).items()
+)
+"""What can be spoken or translated into."""
 
 _HEARD = ", ".join(item.name for item in LANGUAGES if item.heard)
-_BY_NAME = {key: item for item in LANGUAGES for key in (item.code, item.name.lower())}
+_BY_NAME = {key: item for item in LANGUAGES for key in (item.code, item.name.lower(), *item.also)}
 
 
 def language(name: str) -> Language:
@@ -123,7 +91,6 @@ def language(name: str) -> Language:
         LanguageError: the language is not known here.
     """
     key = str(name).strip().lower().replace("_", "-")
-    key = _ALIASES.get(key, key)
     found = _BY_NAME.get(key) or _BY_NAME.get(key.partition("-")[0])
     if found is None:
         known = ", ".join(f"{item.code} ({item.name})" for item in LANGUAGES)
