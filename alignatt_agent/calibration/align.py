@@ -1,35 +1,17 @@
 """Word alignments of all pairs: where they come from, and their agreement with gold ones."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from alignatt_agent.calibration.chat_model import ChatAligner
 from alignatt_agent.calibration.pair_results import get_or_compute_all
 from alignatt_agent.calibration.pairs import CalibrationError, PairError, SentencePair
-from alignatt_agent.calibration.word_alignment import ErrorRate, Link, Links, format_pharaoh
+from alignatt_agent.calibration.word_alignment import ErrorRate, Link, Links
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import Language
 from alignatt_agent.evaluation.cache import ResultCache, key_of
 
-
-class Gold:
-    """The alignments that the pairs file came with."""
-
-    name = "alignments of the pairs file"
-    version = ""
-
-    def align(self, pairs: Sequence[SentencePair]) -> Iterator[Links | PairError]:
-        """Yield the links of each pair, or why there are none."""
-        if not any(pair.gold for pair in pairs):
-            raise CalibrationError(
-                "the pairs have no alignments; add a Pharaoh column to the file (see "
-                "docs/calibration.md), or ask a chat model with --aligner openai"
-            )
-        for pair in pairs:
-            yield pair.gold or PairError("no_gold", f"pair {pair.number} has no alignment")
-
-
-WordAligner = Gold | ChatAligner
+GOLD = "alignments of the pairs file"
 
 
 def add_options(group: argparse._ArgumentGroup) -> None:
@@ -52,10 +34,12 @@ def add_options(group: argparse._ArgumentGroup) -> None:
     add("--yes", action="store_true", help="openai: send the requests without asking first")
 
 
-def build_aligner(arguments: argparse.Namespace, source: Language, target: Language) -> WordAligner:
-    """Return the chosen aligner."""
+def build_aligner(
+    arguments: argparse.Namespace, source: Language, target: Language
+) -> ChatAligner | None:
+    """Return the chosen aligner; ``None`` takes the alignments that the pairs came with."""
     if arguments.aligner == "gold":
-        return Gold()
+        return None
     if not arguments.endpoint or not arguments.aligner_model:
         raise ConfigError("--aligner openai needs --endpoint URL and --aligner-model NAME")
     return ChatAligner(
@@ -72,30 +56,36 @@ def build_aligner(arguments: argparse.Namespace, source: Language, target: Langu
 
 
 def align(
-    aligner: WordAligner, pairs: Sequence[SentencePair], cache: ResultCache
+    aligner: ChatAligner | None, pairs: Sequence[SentencePair], cache: ResultCache
 ) -> list[Links | PairError]:
-    """Align all pairs; links that are in ``cache`` are not asked for again."""
-    return get_or_compute_all(
-        cache,
-        _keys(aligner, pairs),
-        lambda missing: aligner.align([pairs[i] for i in missing]),
-        "aligning words",
-    )
+    """Align all pairs, or take their own alignments; links in ``cache`` are not asked for again."""
+    if aligner is not None:
+        return get_or_compute_all(
+            cache,
+            _keys(aligner, pairs),
+            lambda missing: aligner.align([pairs[i] for i in missing]),
+            "aligning words",
+        )
+    if not any(pair.gold for pair in pairs):
+        raise CalibrationError(
+            "the pairs have no alignments; add a Pharaoh column to the file (see "
+            "docs/calibration.md), or ask a chat model with --aligner openai"
+        )
+    return [
+        pair.gold or PairError("no_gold", f"pair {pair.number} has no alignment") for pair in pairs
+    ]
 
 
 def not_aligned(
-    aligner: WordAligner, pairs: Sequence[SentencePair], cache: ResultCache
+    aligner: ChatAligner, pairs: Sequence[SentencePair], cache: ResultCache
 ) -> list[SentencePair]:
     """Pairs whose links are not in ``cache`` yet."""
     keys = _keys(aligner, pairs)
     return [pair for pair, key in zip(pairs, keys, strict=True) if cache.get(key) is None]
 
 
-def _keys(aligner: WordAligner, pairs: Sequence[SentencePair]) -> list[bytes]:
-    texts = [
-        repr((p.source, p.target, p.spans, format_pharaoh(p.gold) if p.gold else None))
-        for p in pairs
-    ]
+def _keys(aligner: ChatAligner, pairs: Sequence[SentencePair]) -> list[bytes]:
+    texts = [repr((pair.source, pair.target, pair.spans)) for pair in pairs]
     return [key_of("links", aligner.name, aligner.version, text) for text in texts]
 
 

@@ -11,7 +11,6 @@ from tabulate import tabulate
 
 from alignatt_agent.calibration import contamination, pairs_file
 from alignatt_agent.calibration.align import add_options, build_aligner, not_aligned
-from alignatt_agent.calibration.chat_model import ChatAligner
 from alignatt_agent.calibration.head_scores import ROWS
 from alignatt_agent.calibration.head_set_file import write
 from alignatt_agent.calibration.merge import load_scored, losses, merge
@@ -124,7 +123,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def calibrated(arguments: argparse.Namespace) -> tuple[CalibrationPlan, Calibrated] | None:
     """Calibrate and report; ``None`` if that needs ``--yes`` first."""
     plan = _plan(arguments)
-    asked = plan.aligner if isinstance(plan.aligner, ChatAligner) else None
+    asked = plan.aligner
     if asked and not arguments.yes:
         with ResultCache(plan.cache) as cache:
             pairs = plan.all_pairs

@@ -10,7 +10,8 @@ from typing import Any
 from tabulate import tabulate
 
 from alignatt_agent.calibration import head_set_file
-from alignatt_agent.calibration.align import WordAligner, align, error_rate
+from alignatt_agent.calibration.align import GOLD, align, error_rate
+from alignatt_agent.calibration.chat_model import ChatAligner
 from alignatt_agent.calibration.head_scores import AlignedPair, Outcome, score, split
 from alignatt_agent.calibration.pairs import CalibrationError, PairError, Pairs, SentencePair
 from alignatt_agent.calibration.prompted_pair import PairPrompter
@@ -38,7 +39,7 @@ class CalibrationPlan:
     target: Language
     pairs: Pairs  # heads are chosen on them
     held_out: Pairs | float  # other pairs to judge heads on, or a share of ``pairs``
-    aligner: WordAligner
+    aligner: ChatAligner | None  # None takes the alignments of the pairs
     engine: Engine
     output: Path
     row: Row | None = None  # None takes the better one
@@ -109,6 +110,7 @@ def calibrate(plan: CalibrationPlan) -> Calibrated:
     rate = error_rate(pairs, links)
     row = plan.row or outcome.better_row()
     skipped = sum((pairs.skipped for pairs in plan.given), skipped + outcome.skipped)
+    provenance = _provenance(plan, made_by, rate, skipped, row)
     content = head_set_file.head_set(
         outcome,
         row,
@@ -122,9 +124,9 @@ def calibrate(plan: CalibrationPlan) -> Calibrated:
             "prompt_sha256": plan.prompt.model_copy(update={"history": 0}).digest(
                 plan.source.code, plan.target.code
             ),
-            "source_of_alignments": plan.aligner.name,
+            "source_of_alignments": provenance["aligner"]["name"],
         },
-        _provenance(plan, made_by, rate, skipped, row),
+        provenance,
     )
     head_set_file.write(plan.output, content)
     return Calibrated(content, outcome, rate)
@@ -184,8 +186,8 @@ def _provenance(
         ),
         "judged_by": "aligner" if plan.judged_by_aligner else "gold alignments",
         "aligner": {
-            "name": plan.aligner.name,
-            "version": plan.aligner.version,
+            "name": plan.aligner.name if plan.aligner else GOLD,
+            "version": plan.aligner.version if plan.aligner else "",
             "alignment_error_rate": None if rate is None else round(rate.aer, 4),
         },
         "row": f"{row}: {chosen}",
@@ -228,7 +230,7 @@ def print_report(plan: CalibrationPlan, done: Calibrated) -> None:
         f"left out  {reasons or 'nothing'}\n"
         f"signature {provenance['tool']} | {provenance['engine']} | model {provenance['model']} | "
         f"prompt {provenance['prompt']} | pairs {provenance['pairs']} | held out "
-        f"{provenance['held_out_pairs']} | aligner {plan.aligner.name}\n"
+        f"{provenance['held_out_pairs']} | aligner {provenance['aligner']['name']}\n"
         f"written   {plan.output}"
     )
 

@@ -53,13 +53,6 @@ def parse_pharaoh(text: str) -> Links:
     return Links.of(sure, possible)
 
 
-def format_pharaoh(links: Links) -> str:
-    """Write links as ``parse_pharaoh`` reads them, in order."""
-    return " ".join(
-        f"{i}{'-' if (i, j) in links.sure else 'p'}{j}" for i, j in sorted(links.possible)
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class ErrorRate:
     """Agreement of alignments with gold ones."""

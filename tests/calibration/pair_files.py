@@ -9,9 +9,16 @@ from pathlib import Path
 from hypothesis import HealthCheck, settings
 
 from alignatt_agent.calibration.pairs import SentencePair
-from alignatt_agent.calibration.word_alignment import format_pharaoh
+from alignatt_agent.calibration.word_alignment import Links
 
 UNHURRIED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+
+
+def format_pharaoh(links: Links) -> str:
+    """Write links as ``parse_pharaoh`` reads them, in order."""
+    return " ".join(
+        f"{i}{'-' if (i, j) in links.sure else 'p'}{j}" for i, j in sorted(links.possible)
+    )
 
 
 def json_lines(pairs: Sequence[SentencePair], path: Path) -> str:
