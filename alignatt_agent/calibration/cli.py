@@ -210,11 +210,7 @@ def _merge(arguments: argparse.Namespace) -> int:
     sets = [load_scored(name) for name in arguments.sets]
     content, heads = merge(sets, arguments.keep)
     write(arguments.output, content)
-    judged = losses(heads, [*sets, *map(load_scored, arguments.judge)])
-    rows = [
-        (loss.direction, loss.own, loss.merged, "" if loss.complete else "at least: scores missing")
-        for loss in judged
-    ]
+    rows = losses(heads, [*sets, *map(load_scored, arguments.judge)])
     print(tabulate(rows, ["direction", "own heads", "merged", ""], floatfmt=".3f"))
     print(f"mean Translation Score of {len(heads)} heads; written: {arguments.output}")
     return 0

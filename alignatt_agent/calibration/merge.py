@@ -27,19 +27,6 @@ class Scored:
         return fmean(self.scores.get(head, 0.0) for head in heads)
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """Mean Translation Score in a direction, of its own best heads and of the merged ones.
-
-    Without ``complete`` some of the merged heads have no score there and count as 0.
-    """
-
-    direction: str
-    own: float
-    merged: float
-    complete: bool
-
-
 def load_scored(name: str) -> Scored:
     """Load a head set with its matrix of scores, where it has one."""
     head_set = load_head_set(name)
@@ -91,14 +78,17 @@ def merge(sets: Sequence[Scored], keep: int) -> tuple[dict[str, Any], list[Head]
     return content, chosen
 
 
-def losses(merged: Sequence[Head], judged: Sequence[Scored]) -> list[Loss]:
-    """Compare the merged heads with as many of each direction's own."""
+def losses(merged: Sequence[Head], judged: Sequence[Scored]) -> list[tuple[str, float, float, str]]:
+    """Compare the merged heads with as many of each direction's own, by mean Translation Score.
+
+    Merged heads that have no score in a direction count as 0 there, which the last column says.
+    """
     return [
-        Loss(
-            direction=item.head_set.direction,
-            own=item.mean(item.head_set.heads[: len(merged)]),
-            merged=item.mean(merged),
-            complete=all(head in item.scores for head in merged),
+        (
+            item.head_set.direction,
+            item.mean(item.head_set.heads[: len(merged)]),
+            item.mean(merged),
+            "" if item.scores.keys() >= set(merged) else "at least: scores missing",
         )
         for item in judged
     ]
