@@ -16,7 +16,6 @@ from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.submission.bundle import (
     RUN_FILES,
     Bundle,
-    DevSetFacts,
     Facts,
     SubmissionError,
     SystemName,
@@ -90,14 +89,7 @@ def build_bundle(
             sources[name] = run.folder / code
             configs[name], scores[name] = _read_run(sources[name], config, run, root)
     lengths = {wav.stem: wav_seconds(wav) for wav in recordings}
-    built_from = {run.regime: run.config for run in runs}
-    facts = Facts(
-        team=team,
-        contact=contact,
-        systems=list(sources),
-        configs={str(name): built_from[name.regime] for name in sources},
-        devset=DevSetFacts(segments=len(loaded.segments), talks=lengths),
-    )
+    facts = Facts(team=team, contact=contact, systems=[*map(str, sources)], talks=lengths)
     bundle = _claim(output)
     for name, source in sources.items():
         files = bundle.system(name)

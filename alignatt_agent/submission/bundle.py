@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from tqdm import tqdm
 
 from alignatt_agent.config.agent_config import ConfigError
@@ -76,10 +76,7 @@ class SystemName:
     @classmethod
     def parse(cls, text: str) -> SystemName:
         """Read ``"low/en-de"``."""
-        match = re.fullmatch(rf"({'|'.join(REGIMES)})/(\w+)-([\w-]+)", text)
-        if match is None:
-            raise ValueError(f"{text!r} is not REGIME/SOURCE-TARGET such as low/en-de")
-        return cls(*match.groups())
+        return cls(*re.split("[/-]", text, maxsplit=2))
 
 
 class SystemFiles(RunFiles):
@@ -114,29 +111,18 @@ class Bundle:
         return path.relative_to(self.root).as_posix()
 
 
-class DevSetFacts(BaseModel, extra="forbid", frozen=True):
-    """The dev set of the logs; lengths of recordings in seconds, by the stems of their files."""
-
-    segments: int = Field(gt=0)
-    talks: dict[str, float] = Field(min_length=1)
-
-
-_Name = Annotated[
-    SystemName,
-    BeforeValidator(lambda name: SystemName.parse(name) if isinstance(name, str) else name),
-    PlainSerializer(str),
-]
+_NAME = rf"^({'|'.join(REGIMES)})/\w+-[\w-]+$"
+"""Such as ``low/en-de``."""
 
 
 class Facts(BaseModel, extra="forbid", frozen=True):
-    """Content of ``submission.json``; ``configs`` by the names of systems."""
+    """Content of ``submission.json``; ``talks`` are seconds of the recordings, by their stems."""
 
     format: Literal[1] = 1
     team: str
     contact: str
-    systems: list[_Name] = Field(min_length=1)
-    configs: dict[str, str] = Field(default_factory=dict)
-    devset: DevSetFacts
+    systems: list[Annotated[str, Field(pattern=_NAME)]] = Field(min_length=1)
+    talks: dict[str, float] = Field(min_length=1)
 
 
 def read_facts(bundle: Bundle) -> Facts:

@@ -81,16 +81,17 @@ def check_bundle(root: Path, rescoring: bool = True) -> Report:
     bundle = Bundle(root)
     facts = read_facts(bundle)
     report = Report()
+    names = [SystemName.parse(text) for text in facts.systems]
     found = report.findings
     found += _check_sums(bundle)
     devset: DevSet | None = None
     try:
-        targets = sorted({name.target for name in facts.systems})
+        targets = sorted({name.target for name in names})
         devset = load_devset(bundle.devset, targets, audio=False)
     except DevSetError as error:
         fix = "build the bundle again from the dev set that was streamed"
         found.append(Finding("devset", bundle.where(bundle.devset), str(error), fix))
-    with tqdm(facts.systems, "systems", unit="system", leave=False) as bar:
+    with tqdm(names, "systems", unit="system", leave=False) as bar:
         for name in bar:
             bar.set_postfix_str(str(name))
             files = [bundle.system(name).folder / item for item in SYSTEM_FILES]
@@ -131,7 +132,7 @@ def _check_system(
     chunk_ms = config.chunk_ms if config else int(signature.get("chunk_ms") or 0)
     if chunk_ms:
         unit = language(name.target).latency_unit
-        found += check_log(log, where, facts.devset.talks, unit, chunk_ms)
+        found += check_log(log, where, facts.talks, unit, chunk_ms)
     if devset is not None:
         found += _check_language(log, where, name.target, bundle)
     report.tokens[name] = sum(len(talk.tokens) for talk in log.talks)

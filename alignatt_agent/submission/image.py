@@ -119,7 +119,7 @@ def write_readmes(
 ) -> None:
     """Write the top README and one for each system, with exact commands."""
     common = {"image": image_name(facts.team), "port": PORT, "regimes": REGIMES}
-    text = render("README.md", **common, facts=facts, scores=scores)
+    text = render("README.md", **common, facts=facts, scores=scores, devset=devset)
     bundle.readme.write_text(text, encoding="utf-8")
     for name, found in scores.items():
         text = render(

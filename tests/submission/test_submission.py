@@ -24,7 +24,7 @@ def test_everything_is_in_a_valid_bundle(world, bundle):
         assert said in world.printed
     facts = json.loads(bundle.facts.read_text())
     assert facts["team"] == "Fake Team"
-    assert facts["devset"]["talks"] == {
+    assert facts["talks"] == {
         "talk0": pytest.approx(13, abs=0.001),
         "talk1": pytest.approx(8.5, abs=0.001),
     }
