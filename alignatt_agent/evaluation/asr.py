@@ -29,15 +29,10 @@ from tabulate import tabulate
 from alignatt_agent.config.command_line import page, shared_options
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import DevSet, load_devset
+from alignatt_agent.evaluation.log import parse_log
 from alignatt_agent.evaluation.plots import FigureError, tail_error_plot
 from alignatt_agent.evaluation.run_files import RunFiles, write_json
-from alignatt_agent.evaluation.score import (
-    ScoringError,
-    check_scorer,
-    omnisteval_arguments,
-    run_omnisteval,
-    scorer_settings,
-)
+from alignatt_agent.evaluation.score import ScoringError, check_scorer, score, scorer_settings
 from alignatt_agent.evaluation.trace import TalkStep, read_steps
 from alignatt_agent.evaluation.wer import (
     TailErrors,
@@ -79,20 +74,18 @@ def transcript_log(records: Iterable[TalkStep]) -> list[dict[str, Any]]:
 
 def transcript_latency(
     records: Iterable[TalkStep], devset: DevSet, source: str, folder: Path
-) -> dict[str, float]:
+) -> dict[str, float | None]:
     """Score the latency of the accessible words as if they were the output."""
     files = RunFiles(folder)
     files.clean()
     lines = transcript_log(records)
     files.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     files.config.write_text(yaml.safe_dump(scorer_settings(source)), encoding="utf-8")
-    found = run_omnisteval(omnisteval_arguments(files, devset, source), folder)
-    steps = [line for line in lines if "computation_time" in line]
-    audio_s = {line["id"]: line["total_audio_processed"] for line in steps}
+    scores = score(files, devset, source, parse_log(files.metrics))
     return {
-        "longyaal_cu_ms": float(found["LongYAAL (CU)"]),
-        "longyaal_ca_ms": float(found["LongYAAL (CA)"]),
-        "rtf": round(sum(line["computation_time"] for line in steps) / sum(audio_s.values()), 4),
+        "longyaal_cu_ms": scores.longyaal_cu_ms,
+        "longyaal_ca_ms": scores.longyaal_ca_ms,
+        "rtf": scores.rtf,
     }
 
 
