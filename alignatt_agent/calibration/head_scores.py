@@ -128,10 +128,9 @@ def score(
     total = sum(count for count, _ in results)
     tokens = [count for count, _ in judged]
     rows: dict[Row, RowScores] = {}
-    layers = list(loaded.layers)
     for row in ROWS:
         matrix = np.full((loaded.num_layers, loaded.num_heads), np.nan)
-        matrix[layers] = counts[row].reshape(len(layers), -1) / total
+        matrix[*np.transpose(loaded.heads)] = counts[row] / total
         hits = np.stack([item[row] for _, item in judged])  # [pairs, heads]
         by_k = tuple(micro(column, tokens) for column in hits.T)
         best, everything = hits[:, top_k - 1], hits[:, -1]

@@ -35,19 +35,10 @@ class Loaded:
     reader: Reader
     tokenizer: Any
     num_layers: int
-    layers: tuple[int, ...]  # those with attention; a hybrid model has others between them
     num_heads: int
+    heads: tuple[Head, ...]  # layer by layer; a hybrid model has layers without attention
     max_context: int  # tokens
     engine: str  # name, version and computation type
-
-    @property
-    def heads(self) -> tuple[Head, ...]:
-        """Every head of the model, layer by layer."""
-        return _heads(self.layers, self.num_heads)
-
-
-def _heads(layers: Sequence[int], count: int) -> tuple[Head, ...]:
-    return tuple((layer, head) for layer in layers for head in range(count))
 
 
 @contextmanager
@@ -68,14 +59,15 @@ def open_reader(
     # particular, so the two engines would disagree on them.
     stored = str(getattr(text, "dtype", None) or "float32").removeprefix("torch.")
     dtype = stored if model.dtype == "auto" else model.dtype
-    layers, count = attention_layers(text), text.num_attention_heads
+    count = text.num_attention_heads
+    every = tuple((layer, head) for layer in attention_layers(text) for head in range(count))
     context = min(
         DEFAULT_CONTEXT, int(model.engine.get("max_model_len", text.max_position_embeddings))
     )
 
     def loaded(reader: Reader, tokenizer: Any) -> Loaded:
         title = f"{engine} {import_module(engine).__version__}, {dtype}"
-        return Loaded(reader, tokenizer, text.num_hidden_layers, layers, count, context, title)
+        return Loaded(reader, tokenizer, text.num_hidden_layers, count, every, context, title)
 
     if engine == "transformers":
         import torch
@@ -87,7 +79,7 @@ def open_reader(
     from alignatt_agent.engine.drafts import DraftEngine
     from alignatt_agent.engine.pool import start
 
-    wanted = heads or _heads(layers, count)
+    wanted = heads or every
     arguments = {
         # Queries of all heads are staged for a whole batch; short ones keep that small.
         "max_model_len": context,

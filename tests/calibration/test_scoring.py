@@ -104,8 +104,8 @@ def test_cumulative_hits_are_those_of_the_mean(seed):
         assert found[k - 1] == head_hits(mean[:, None], p)[0]
 
 
-def run(tmp_path, reader, calibration=PAIRS[:3], held_out=PAIRS[3:], name="a", model="a", **layers):
-    shape = {"num_layers": LAYERS, "layers": tuple(range(LAYERS)), **layers}
+def run(tmp_path, reader, calibration=PAIRS[:3], held_out=PAIRS[3:], name="a", model="a", **shape):
+    shape = {"num_layers": LAYERS, "heads": ALL, **shape}
     loaded = Loaded(reader, None, num_heads=HEADS, max_context=100, engine="fake 1", **shape)
     with ResultCache(tmp_path / name) as cache:
         return score(loaded, calibration, held_out, cache, model, top_k=1)
@@ -146,7 +146,8 @@ class HybridReader(FakeReader):
 
 
 def test_only_layers_with_attention_are_read(tmp_path):
-    outcome = run(tmp_path, HybridReader(PAIRS), num_layers=8, layers=(3, 7))
+    heads = tuple((layer, head) for layer in (3, 7) for head in range(HEADS))
+    outcome = run(tmp_path, HybridReader(PAIRS), num_layers=8, heads=heads)
     found = outcome.rows["predicting"]
     assert found.ranking[0] == (3, 0)
     assert len(found.ranking) == len(found.by_k) == 2 * HEADS
