@@ -18,7 +18,7 @@ from alignatt_agent.calibration.pair_results import get_or_compute_all
 from alignatt_agent.calibration.pairs import CalibrationError, PairError
 from alignatt_agent.calibration.row_reader import Head, Loaded, Reader
 from alignatt_agent.evaluation.cache import ResultCache, key_of
-from alignatt_agent.evaluation.statistics import Estimate, macro, micro
+from alignatt_agent.evaluation.statistics import Estimate, micro
 from alignatt_agent.types import FloatArray, Prompt
 from alignatt_agent.types.engines import Readout, Row
 
@@ -53,10 +53,10 @@ class RowScores:
 
     matrix: npt.NDArray[np.float64]  # [layers, heads], calibration pairs; NaN without attention
     ranking: tuple[Head, ...]  # all heads, best first
-    by_k: tuple[Estimate, ...]  # micro mean of the mean row over the 1, 2, ... best heads
-    head_set: tuple[Estimate, Estimate]  # micro and macro mean of the ``top_k`` best
-    all_heads: tuple[Estimate, Estimate]  # micro and macro mean of all heads
-    gain: Estimate  # ``head_set`` minus ``all_heads``, micro, paired
+    by_k: tuple[Estimate, ...]  # of the mean row over the 1, 2, ... best heads
+    head_set: Estimate  # of the ``top_k`` best
+    all_heads: Estimate
+    gain: Estimate  # ``head_set`` minus ``all_heads``, paired
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Outcome:
     def better_row(self) -> Row:
         """The convention with the higher held-out score; ``predicting`` if they are equal."""
         # Predicting rows are known one decoding step sooner.
-        return max(ROWS, key=lambda row: self.rows[row].head_set[0].value)
+        return max(ROWS, key=lambda row: self.rows[row].head_set.value)
 
 
 def split(count: int, share: float, seed: int) -> tuple[list[int], list[int]]:
@@ -133,14 +133,13 @@ def score(
         matrix[*np.transpose(loaded.heads)] = counts[row] / total
         hits = np.stack([item[row] for _, item in judged])  # [pairs, heads]
         by_k = tuple(micro(column, tokens) for column in hits.T)
-        best, everything = hits[:, top_k - 1], hits[:, -1]
         rows[row] = RowScores(
             matrix,
             tuple(loaded.heads[i] for i in rankings[row]),
             by_k,
-            (by_k[top_k - 1], macro(best, tokens)),
-            (by_k[-1], macro(everything, tokens)),
-            micro(best - everything, tokens),
+            by_k[top_k - 1],
+            by_k[-1],
+            micro(hits[:, top_k - 1] - hits[:, -1], tokens),
         )
     return Outcome(rows, (len(results), total), (len(judged), sum(tokens)), skipped)
 

@@ -42,8 +42,6 @@ def head_set(
             name: {
                 "heads": [list(head) for head in found.ranking[:top_k]],
                 **_scores(found, top_k),
-                "by_k": _rounded([item.value for item in found.by_k]),
-                "by_k_bounds": _rounded([(item.low, item.high) for item in found.by_k]),
                 "ts_matrix": _rounded(found.matrix),
             }
             for name, found in outcome.rows.items()
@@ -68,11 +66,8 @@ def write(path: Path, content: dict[str, Any]) -> None:
 
 
 def _scores(found: RowScores, top_k: int) -> dict[str, Any]:
-    means = {
-        name: {"micro": micro.as_json(), "macro": macro.as_json()}
-        for name, (micro, macro) in (("head_set", found.head_set), ("all_heads", found.all_heads))
-    }
-    return {"top_k": top_k, **means, "gain_micro": found.gain.as_json()}
+    means = {name: getattr(found, name).as_json() for name in ("head_set", "all_heads", "gain")}
+    return {"top_k": top_k, **means}
 
 
 def _rounded(values: npt.ArrayLike) -> Any:

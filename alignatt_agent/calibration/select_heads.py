@@ -208,16 +208,11 @@ def print_report(plan: CalibrationPlan, done: Calibrated) -> None:
         f"held out  {pairs} pairs, {tokens} tokens aligned by {provenance['judged_by']}; "
         f"{LEVEL} % bootstrap intervals"
     )
-    top = f"top {plan.top_k}"
-    header = ("row", f"{top}, micro", f"{top}, macro", "all, micro", "all, macro", "gain, micro")
     rows = [
-        (
-            name + "*" * (name == chosen),
-            *map(_cell, (*row.head_set, *row.all_heads, row.gain)),
-        )
+        (name + "*" * (name == chosen), *map(_cell, (row.head_set, row.all_heads, row.gain)))
         for name, row in done.outcome.rows.items()
     ]
-    print(tabulate(rows, header, tablefmt="plain"))
+    print(tabulate(rows, ("row", f"top {plan.top_k}", "all", "gain"), tablefmt="plain"))
     if done.error_rate is not None:
         rate = done.error_rate
         print(

@@ -55,9 +55,3 @@ def micro(hits: npt.ArrayLike, totals: npt.ArrayLike) -> Estimate:
     hit, all_ = np.asarray(hits, np.float64), np.asarray(totals, np.float64)
     drawn = resamples(len(hit))
     return interval(hit.sum() / all_.sum(), hit[drawn].sum(1) / all_[drawn].sum(1))
-
-
-def macro(hits: npt.ArrayLike, totals: npt.ArrayLike) -> Estimate:
-    """Mean over items of the share of hits; every total is positive."""
-    shares = np.asarray(hits, np.float64) / np.asarray(totals, np.float64)
-    return interval(shares.mean(), shares[resamples(len(shares))].mean(1))

@@ -20,7 +20,7 @@ def scores():
     by_k = tuple(Estimate(x, x - 0.02, x + 0.02) for x in np.linspace(0.97, 0.6, 12))
     one = Estimate(0.9, 0.8, 1.0)
     ranking = tuple((a, b) for a in (3, 2, 1, 0) for b in (2, 1, 0))
-    return RowScores(matrix, ranking, by_k, (one, one), (one, one), one)
+    return RowScores(matrix, ranking, by_k, one, one, one)
 
 
 def check(paths, *texts):
