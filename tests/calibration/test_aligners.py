@@ -10,15 +10,12 @@ from hypothesis import strategies as st
 
 from alignatt_agent.calibration import align
 from alignatt_agent.calibration.chat_model import ChatAligner
-from alignatt_agent.calibration.head_scores import AlignedPair
 from alignatt_agent.calibration.pairs import CalibrationError, PairError, make_pair
 from alignatt_agent.calibration.pairs_file import micro_pairs
-from alignatt_agent.calibration.select_heads import usable_pairs
 from alignatt_agent.calibration.word_alignment import ErrorRate, Links, parse_pharaoh
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.cache import ResultCache
-from alignatt_agent.types import Prompt
 from tests.calibration.chat_endpoint import answer, chat_endpoint
 from tests.calibration.pair_files import UNHURRIED, format_pharaoh
 
@@ -200,21 +197,6 @@ def test_error_rate_leaves_punctuation_out():
     assert align.error_rate([gold, PAIRS[0]], [without_mark, GOOD_LINKS]).aer == 0
     failed = align.error_rate([gold], [PairError("aligner_error", "x")])
     assert (failed.aer, failed.recall) == (1, 0)
-
-
-def test_pairs_have_to_be_there_for_choosing_and_judging():
-    error = PairError("no_gold", "x")
-    laid = [AlignedPair(Prompt((1,), 0, (0,)), (i,), ((0,),)) for i in range(6)]
-
-    def prompter(pair, links):
-        if isinstance(links, PairError):
-            raise links
-        return laid[PAIRS.index(pair)]
-
-    links = [GOOD_LINKS, error, GOOD_LINKS]
-    usable, skipped = usable_pairs(prompter, PAIRS[:3], links, [GOOD_LINKS, error, error])
-    assert usable == {0: (laid[0], laid[0])}
-    assert skipped == {"no_gold": 2}
 
 
 LINKS = st.frozensets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12)

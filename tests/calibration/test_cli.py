@@ -11,18 +11,12 @@ def main(arguments):
     return alignatt(["calibrate", *arguments])
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [("run", ["Pharaoh pairs", '"# evaluation"', "micro:N[:SEED]"]), ("merge", ["--judge"])],
-)
-def test_every_command_has_help_with_an_example(capsys, command, words):
-    for given in ([], [command]):
-        with pytest.raises(SystemExit) as ended:
-            main([*given, "--help"])
-        assert ended.value.code == 0
-    text = capsys.readouterr().out.replace("    ", "  ")
-    for word in (f"\n  alignatt calibrate {command} ", *words):
-        assert word in text
+def test_help_explains_pairs_files(capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    text = capsys.readouterr().out
+    for words in ("Pharaoh pairs", '"# evaluation"', "micro:N[:SEED]"):
+        assert words in text
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Scores of heads whose attention the tests lay out by hand, and runs that are interrupted."""
 
 import json
-import sqlite3
 from collections import Counter
 from dataclasses import replace
 
@@ -198,14 +197,6 @@ def test_results_are_taken_over_for_the_same_model_and_pair_only(tmp_path):
     assert asked(model="b") == 5
     # One more pair to choose on: it is read, and the held-out ones once more if ranks change.
     assert asked(calibration=PAIRS[:4], held_out=PAIRS[4:]) in (1, 2)
-
-
-def test_a_file_of_something_else_is_not_overwritten(tmp_path):
-    path = tmp_path / "scores.sqlite"
-    path.write_text("precious\n" * 100)
-    with pytest.raises(sqlite3.DatabaseError, match="not a database"):
-        ResultCache(path)
-    assert path.read_text() == "precious\n" * 100
 
 
 def test_split():
