@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from alignatt_agent.config.agent_config import ConfigError
 from alignatt_agent.evaluation.latency import REGIMES
-from alignatt_agent.evaluation.run_files import InFolder, RunFiles
+from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import scorer_settings
 from alignatt_agent.types import AlignAttError
 
@@ -82,9 +82,11 @@ class SystemName:
 class SystemFiles(RunFiles):
     """Files of one submitted system: those of its run, and those that repeat it."""
 
-    proxy = InFolder("proxy.yaml")
-    evaluation = InFolder("evaluation.yaml")
-    readme = InFolder("README.md")
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.proxy = folder / "proxy.yaml"
+        self.evaluation = folder / "evaluation.yaml"
+        self.readme = folder / "README.md"
 
 
 class Bundle:
