@@ -39,8 +39,10 @@ a dev set is
     DIR/audio-segments.yaml   list of {wav, offset, duration}, seconds, grouped by recording
     DIR/ref/TARGET.txt        one reference per segment
     DIR/ref/SOURCE.txt        the transcript, for word error rate and COMET; optional
-    DIR/wav/*                 one unsegmented talk each. What is not 16 kHz mono 16-bit WAV (other
-                              rates, stereo, MP3, MP4, FLAC, ...) is converted into OUT/audio
+    DIR/wav/*                 one unsegmented talk each (or in DIR/audio, or in DIR). What is not
+                              16 kHz mono 16-bit WAV (other rates, stereo, MP3, MP4, FLAC, ...) is
+                              converted into OUT/audio
+    DIR/contexts/TALK.txt     names and terms of a talk, for the recognizer; optional
 
 a run writes OUT/report.html, OUT/report.md and, per target, OUT/TARGET/ (OUT/CONFIG/TARGET/)
     agent.yaml      the resolved configuration; works with simulstream_inference as it is

@@ -1,14 +1,4 @@
-"""A dev set on disk, checked before a model is loaded.
-
-Layout (the one of the IWSLT 2026 MCIF dev set)::
-
-    DIR/audio-segments.yaml      list of {wav, offset, duration}, grouped by recording, seconds
-    DIR/ref/{de,it,zh}.txt       one line per segment, in the same order
-    DIR/ref/en.txt               the transcript, for word error rates and COMET; optional
-    DIR/wav/*                    one unsegmented talk each (or in DIR/audio, or beside the YAML).
-                                 Simulstream wants 16 kHz mono 16-bit WAV; other audio is converted
-    DIR/contexts/TALK.txt        names and terms of a talk, for the recognizer; optional
-"""
+"""A dev set on disk, checked before a model is loaded; `simulstream-eval --help` has its layout."""
 
 import hashlib
 import itertools
