@@ -45,13 +45,8 @@ def interval(value: float, drawn: Array) -> Estimate:
     return Estimate(float(value), float(low), float(high))
 
 
-def resamples(count: int) -> npt.NDArray[np.int64]:
-    """Draw ``[RESAMPLES, count]`` item numbers with replacement; the same ones every time."""
-    return np.random.default_rng(_SEED).integers(0, count, (RESAMPLES, count))
-
-
 def micro(hits: npt.ArrayLike, totals: npt.ArrayLike) -> Estimate:
     """Share of the hits in the totals of all items, ``[items]`` each; resamples draw items."""
     hit, all_ = np.asarray(hits, np.float64), np.asarray(totals, np.float64)
-    drawn = resamples(len(hit))
+    drawn = np.random.default_rng(_SEED).integers(0, len(hit), (RESAMPLES, len(hit)))
     return interval(hit.sum() / all_.sum(), hit[drawn].sum(1) / all_[drawn].sum(1))
