@@ -1,9 +1,9 @@
 r"""Draw quality against latency for every policy on the same stream, and take the gate apart.
 
-Every block of lab/curves/grid.yaml is a policy over its parameters. Speech is transcribed and
-prompts are drafted once; the results, with the seconds they took, are kept in OUT/cache.sqlite and
-shared by all runs. A run emits exactly what simulstream-eval emits with the same configuration; its
-computation times are those seconds.
+Every block of lab/curves/grid.yaml is a policy over its parameters. Speech is transcribed once, and
+prompts are drafted once with the rows of the same heads; the results, with the seconds they took,
+are kept in OUT/cache.sqlite and shared by all runs. A run emits exactly what simulstream-eval emits
+with the same configuration; its computation times are those seconds.
 
 Examples:
   the embedded models, three targets, with about half of the points:

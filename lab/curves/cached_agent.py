@@ -88,21 +88,14 @@ class CachedSpeech:
 
 
 class CachedDrafts:
-    """A translation engine that drafts the same prompt once.
+    """A translation engine that drafts the same prompt, with rows of the same heads, once.
 
     Only whole drafts are cached. They depend on nothing but the prompt, so every policy, frontier
-    and hold-back shares them. ``shared`` readouts serve every request for some of their heads.
+    and hold-back shares them.
     """
 
-    def __init__(
-        self,
-        engine: TranslationEngine,
-        cache: TimedCache,
-        name: str,
-        shared: Sequence[Readout] = (),
-    ) -> None:
+    def __init__(self, engine: TranslationEngine, cache: TimedCache, name: str) -> None:
         self._engine, self._cache, self._name = engine, cache, name
-        self._shared = sorted(shared, key=lambda readout: len(readout.heads))
 
     def draft(
         self,
@@ -116,7 +109,6 @@ class CachedDrafts:
         """Return the whole draft of ``prompt``, see ``types.TranslationEngine``."""
         if gate is not None or resumed is not None:
             raise ValueError("only whole drafts are cached: run with early_stop: false")
-        asked = self._serving(readout)
         key = key_of(
             "draft",
             _DRAFT_FORM,
@@ -125,26 +117,11 @@ class CachedDrafts:
             prompt.source_start,
             prompt.source_end,
             max_tokens,
-            repr(asked),
+            repr(readout),
         )
-        whole = self._cache.get_or_compute(
-            key, lambda: self._engine.draft(prompt, max_tokens, asked, expected=expected)
+        return self._cache.get_or_compute(
+            key, lambda: self._engine.draft(prompt, max_tokens, readout, expected=expected)
         )
-        if readout is None or asked is None or readout.heads == asked.heads:
-            return whole
-        assert whole.rows is not None
-        places = [asked.heads.index(head) for head in readout.heads]
-        rows = (whole.rows.source, whole.rows.prompt, whole.rows.suffix)
-        return replace(whole, rows=AttentionRows(*(part[:, places] for part in rows)))
-
-    def _serving(self, readout: Readout | None) -> Readout | None:
-        if readout is None:
-            return None
-        for shared in self._shared:
-            same = (shared.row, shared.probabilities) == (readout.row, readout.probabilities)
-            if same and set(readout.heads) <= set(shared.heads):
-                return shared
-        return readout
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +130,7 @@ class EngineSetup:
 
     start: StartEngines  # importable
     config: AgentConfig  # its models are planned where they are loaded
-    readouts: tuple[Readout, ...]  # that serve every request for some of their heads
+    heads: tuple[tuple[int, int], ...]  # of all head sets
     cache: Path | None  # of the results; ``None`` for one that ends with the process
 
 
@@ -173,21 +150,18 @@ class CachedAgent(AlignAttAgent):
                 cls._folder = tempfile.TemporaryDirectory(prefix="alignatt-cache-")
                 path = Path(cls._folder.name) / "cache.sqlite"
             cls.cache = TimedCache(path)
-        heads = sorted({head for readout in setup.readouts for head in readout.heads})
         resolved, known = resolve(setup.config), versions()
         models = resolved.checkpoints
         names = {
             role: f"{name}:{getattr(models, role).dtype}:{known['vllm']}:{known['torch']}"
             for role, name in resolved.identities().items()
         }
-        engines = setup.start(models, heads)
+        engines = setup.start(models, setup.heads)
         cls._cached = replace(
             engines,
             asr=CachedSpeech(engines.asr, cls.cache, names["asr"]),
             aligner=engines.aligner and CachedSpeech(engines.aligner, cls.cache, names["aligner"]),
-            translation=CachedDrafts(
-                engines.translation, cls.cache, names["translation"], setup.readouts
-            ),
+            translation=CachedDrafts(engines.translation, cls.cache, names["translation"]),
         )
         return cls._cached
 

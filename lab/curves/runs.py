@@ -15,9 +15,8 @@ from alignatt_agent.cascade.loading import Engines
 from alignatt_agent.cascade.open_stream import chunks, open_stream
 from alignatt_agent.cluster.jobs import JobRunner
 from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
-from alignatt_agent.config.head_sets import HeadSet
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.resolved import Resolved, readout_for
+from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.evaluation import run as evaluation
 from alignatt_agent.evaluation.cache import key_of
@@ -28,7 +27,6 @@ from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import Scores, ScoringError, bleu_tokenizer
 from alignatt_agent.evaluation.stream import prepare
 from alignatt_agent.evaluation.talk_jobs import stream_talks
-from alignatt_agent.types.engines import Readout
 from lab.curves.cached_agent import CachedAgent, EngineSetup, StartEngines, stream_cached
 from lab.curves.grid import ALIGNATT, SINGLE, Point
 from lab.curves.pareto import SegmentScores
@@ -94,7 +92,8 @@ def stream(
         if streams > 1:
             models = side_by_side(config.models, streams)
             config = config.model_copy(update={"models": models})
-        setup = EngineSetup(start_engines, config, tuple(shared_readouts(runs)), cache)
+        heads = sorted({head for run in runs for head in run.choice.resolved.heads})
+        setup = EngineSetup(start_engines, config, tuple(heads), cache)
         for run in missing:
             prepare(run, keep_talks=True)
         if streams > 1:
@@ -146,19 +145,6 @@ def _stream(runs: Sequence[EvalRun], talk: Talk, engines: Engines) -> None:
     for step in (*map(stream.step, chunks(resolved, samples)), stream.finish()):
         for failure in step.failures.values():
             raise failure
-
-
-def shared_readouts(runs: Sequence[EvalRun]) -> list[Readout]:
-    """Return the widest readout of every head set, by which all its runs share drafts."""
-    widest: dict[tuple[HeadSet, bool], Readout] = {}
-    for run in runs:
-        resolved = run.choice.resolved
-        head_set = resolved.head_sets.get(run.target)
-        if head_set is not None:
-            readout = readout_for(resolved.config, head_set, language(run.target))
-            key = head_set, readout.probabilities
-            widest[key] = max(widest.get(key, readout), readout, key=lambda item: len(item.heads))
-    return list(widest.values())
 
 
 def score_all(runs: Sequence[EvalRun]) -> list[tuple[EvalRun, SegmentScores]]:

@@ -21,10 +21,7 @@ from tests.fakes.models import ScriptedEngine, make_rows
 PROMPT = Prompt((7, 7, 1, 2, 3), 2, (0, 1, 1))
 HEADS = ((0, 0), (0, 1), (1, 0))
 WIDE = Readout(HEADS, "predicting")
-
-
 DRAFT = Draft((4, 5), True, make_rows([np.eye(3) * 0.5] * 2), False, 3)
-"""Head ``h`` of the three attends to source token ``h``."""
 
 
 @pytest.fixture
@@ -52,9 +49,9 @@ def test_borders_and_types_of_parts_count():
     assert len({key_of(*parts) for parts in [("ab", "c"), ("a", "bc"), (b"1",), ("1",), (1,)]}) == 5
 
 
-def drafts_of(disk, name="model", shared=()):
-    engine = ScriptedEngine([DRAFT, DRAFT])
-    return engine, CachedDrafts(engine, disk, name, shared)
+def drafts_of(disk, name="model"):
+    engine = ScriptedEngine([DRAFT])
+    return engine, CachedDrafts(engine, disk, name)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +61,7 @@ def drafts_of(disk, name="model", shared=()):
         ("model", Prompt((7, 7, 1, 2, 3), 1, (0, 1, 1)), 16, WIDE),
         ("model", PROMPT, 8, WIDE),
         ("model", PROMPT, 16, Readout(HEADS, "emitted")),
+        ("model", PROMPT, 16, Readout(HEADS[:2], "predicting")),
         ("model", PROMPT, 16, None),
         ("another", PROMPT, 16, WIDE),
     ],
@@ -73,18 +71,6 @@ def test_nothing_that_matters_is_left_out_of_the_key(disk, name, prompt, limit, 
     engine, drafts = drafts_of(disk, name)
     drafts.draft(prompt, limit, readout)
     assert len(engine.calls) == 1
-
-
-def test_the_smallest_shared_readout_serves_some_of_its_heads(disk):
-    small = Readout(HEADS[:2], "predicting")
-    engine, drafts = drafts_of(disk, shared=[WIDE, small])
-    wide = drafts.draft(PROMPT, 16, WIDE)
-    narrow = drafts.draft(PROMPT, 16, Readout((HEADS[2], HEADS[0]), "predicting"))
-    drafts.draft(PROMPT, 16, Readout(HEADS[:1], "predicting"))
-    assert [readout for *_, readout in engine.calls] == [WIDE, small]
-    assert np.array_equal(narrow.rows.source, wide.rows.source[:, [2, 0]])
-    assert narrow.rows.source[0, 0, 2] == 0.5
-    assert narrow.rows.suffix.shape == (2, 2)
 
 
 @pytest.mark.parametrize("extra", [{"gate": Gate({}, 1)}, {"resumed": Draft((4,), False)}])
