@@ -4,7 +4,6 @@ The fused function returns no weights; the wanted rows are computed a second tim
 and keys that it gets.
 """
 
-from contextvars import ContextVar
 from typing import Any, Literal
 
 import torch
@@ -26,13 +25,9 @@ class FusedRecorder(RowRecorder):
     """Computes the wanted rows of each pass from queries and keys."""
 
     def run(self, model: Any, **inputs: Any) -> Any:
-        """Run a forward pass whose attention function of this thread writes here."""
+        """Run a forward pass whose attention function writes here."""
         self._found: dict[tuple[int, int], torch.Tensor] = {}
-        token = _recorder.set(self)
-        try:
-            output = model(**inputs)
-        finally:
-            _recorder.reset(token)
+        output = model(**inputs, recorder=self)  # an argument that all layers hand on
         self._length += inputs["input_ids"].shape[1]
         if self.wanted:
             rows = [self._found[head] for head in self._readout.heads]
@@ -47,8 +42,7 @@ class FusedRecorder(RowRecorder):
         query: torch.Tensor,  # [1, heads, new, D]
         key: torch.Tensor,  # [1, key heads, K, D]
         mask: torch.Tensor | None,
-        scale: float | None,
-        cap: float | None,
+        scale: float,
         sinks: torch.Tensor | None,
     ) -> None:
         """Compute the rows of one layer's wanted heads, each ``[wanted, K]``."""
@@ -59,7 +53,7 @@ class FusedRecorder(RowRecorder):
         last = query[:, heads, query.shape[2] - self.wanted :].float()
         keys = key[:, [head // groups for head in heads]].float()
         own = None if sinks is None else sinks[heads]
-        rows = _weights(last, keys, mask, scale, cap, own)[0]
+        rows = _weights(last, keys, mask, scale, own)[0]
         self._found.update({(layer, head): row for head, row in zip(heads, rows, strict=True)})
 
 
@@ -76,29 +70,22 @@ ENGINES: dict[Seam, type[TransformersEngine]] = {"eager": TransformersEngine, "s
 def _weights(
     query: torch.Tensor,  # [1, heads, queries, D], the last of the pass
     key: torch.Tensor,  # [1, heads, K, D]
-    mask: torch.Tensor | None,  # [1, 1, new, K], true or zero where seen; None is causal
-    scale: float | None,
-    cap: float | None,
+    mask: torch.Tensor | None,  # [1, 1, new, K], true where seen; None is causal
+    scale: float,
     sinks: torch.Tensor | None,  # [heads], scores that take mass and have no position
 ) -> torch.Tensor:
     """Return ``[1, heads, queries, K]``: a softmax over all that each query sees, in float32."""
     queries, known = query.shape[2], key.shape[2]
-    scores = query @ key.transpose(2, 3) * (query.shape[-1] ** -0.5 if scale is None else scale)
-    if cap:
-        scores = torch.tanh(scores / cap) * cap
+    scores = query @ key.transpose(2, 3) * scale
     if mask is None:
         seen = torch.ones(queries, known, dtype=torch.bool, device=key.device).tril(known - queries)
     else:
-        part = mask[0, 0, mask.shape[2] - queries :, :known]
-        seen = part if part.dtype == torch.bool else part == 0
+        seen = mask[0, 0, mask.shape[2] - queries :, :known]
     scores = scores.masked_fill(~seen, float("-inf"))
     if sinks is None:
         return torch.softmax(scores, -1, dtype=torch.float32)
     extra = sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:-1], 1)
     return torch.softmax(torch.cat([scores, extra], -1), -1, dtype=torch.float32)[..., :-1]
-
-
-_recorder: ContextVar[FusedRecorder | None] = ContextVar("alignatt_recorder", default=None)
 
 
 def _attend(
@@ -107,20 +94,19 @@ def _attend(
     key: torch.Tensor,
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
-    scaling: float | None = None,
-    softcap: float | None = None,
+    scaling: float,
+    recorder: FusedRecorder | None = None,
+    s_aux: torch.Tensor | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
     """Transformers' SDPA, with what a recorder wants noted on the way."""
-    sinks = options.pop("s_aux", None)
-    recorder, how = _recorder.get(), (attention_mask, scaling, softcap, sinks)
+    how = (attention_mask, scaling, s_aux)
     if recorder is not None:
         recorder.note_layer(module.layer_idx, query, key, *how)
-    if softcap or sinks is not None:  # torch's SDPA knows neither
+    if s_aux is not None:  # sinks, which torch's SDPA does not know
         groups = query.shape[1] // key.shape[1]
         weights = _weights(query, repeat_kv(key, groups), *how).to(query.dtype)
         return (weights @ repeat_kv(value, groups)).transpose(1, 2).contiguous(), None
-    options.pop("output_attentions", None)
     output, _ = sdpa_attention_forward(
         module, query, key, value, attention_mask, scaling=scaling, **options
     )
