@@ -99,7 +99,6 @@ class Cell:
     requests: int = 0
     tokens: int = 0  # drafted, with rows
     same_dtype: Gap = field(default_factory=Gap)  # to Transformers eager in the same type
-    fp32: Gap = field(default_factory=Gap)  # to Transformers eager in float32
     floor: Gap = field(default_factory=Gap)  # of Transformers eager in the same type to float32
     verdicts: Verdicts = field(default_factory=Verdicts)
     logprob_gap: float = 0.0  # the largest to Transformers in float32

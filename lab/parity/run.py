@@ -209,7 +209,6 @@ def fill(
         ours, *theirs = (decide(ask, answer.draft, rows) for rows in each)
         cell.tokens += len(ids)
         cell.same_dtype.add(captured_rows, same)
-        cell.fp32.add(captured_rows, exact)
         cell.floor.add(same, exact)
         cell.verdicts.add(ours, *theirs)
         if seam is not None:
