@@ -1,7 +1,7 @@
 """Write the sources of the documentation site: `python -m lab.docs_site FOLDER`, see `make docs`.
 
-The pages of ``docs/`` and the README with what they link to, a reference from the docstrings, and
-a page of what the doctor's checks say. Needs the standard library only.
+The pages of ``docs/`` and the README with what they link to, and a page of what the doctor's checks
+say. Needs the standard library only.
 """
 
 import argparse
@@ -14,24 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-
-REFERENCE = {
-    "The agent": "alignatt_agent.agent",
-    "Configuration": "alignatt_agent.config.agent_config",
-    "Sections of a configuration": "alignatt_agent.config.sections",
-    "Policies": "alignatt_agent.policy.base",
-    "The AlignAtt gate": "alignatt_agent.policy.alignatt",
-    "Streams with several targets": "alignatt_agent.cascade.stream",
-    "Attention rows of any decoder": "alignatt_agent.engine.attention_engine",
-    "Types": "alignatt_agent.types",
-    "Head sets": "alignatt_agent.config.head_sets",
-}
-"""Headings of the reference, and the modules below them."""
-
-COLORS = """[data-md-color-scheme=default] { --md-accent-fg-color: #3340b5; }
-[data-md-color-scheme=slate] { --md-accent-fg-color: #a3b1ff; }
-"""
-"""Colors with the contrast that readers need; the theme's have 3.75 and 4.21."""
 
 CHECKS = ("machine_checks", "config_checks", "engine_checks", "parity_check", "prove", "speakers")
 
@@ -49,10 +31,8 @@ def main(argv: list[str] | None = None) -> int:
     pages |= {path: path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")}
     for path, page in pages.items():
         write(folder / page, linked(path, page, pages, folder))
-    reference = "".join(f"\n## {title}\n\n::: {module}\n" for title, module in REFERENCE.items())
-    write(folder / "reference.md", f"# Python reference\n{reference}")
     write(folder / "troubleshooting.md", troubleshooting())
-    write(folder / "colors.css", COLORS)
+    shutil.copy(ROOT / "docs" / "colors.css", folder)
     return 0
 
 
