@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,14 +26,13 @@ from alignatt_agent.engine import pool
 from alignatt_agent.engine.memory_plan import plan, resolve
 from alignatt_agent.types import SAMPLE_RATE
 from lab.gpu import dimensions
-from lab.gpu.forced import Machines, Tape, record
+from lab.gpu.forced import Heads, Machines, Tape, record
 from lab.gpu.parts import Context, Result, gpu_memory_used
-from lab.stand_ins import random_models
-from lab.stand_ins import speech as published_speech
 
 CONFIG = "micro-low"
 """Configuration of the recorded run: the maintained policy on the embedded models."""
 
+TARGETS = ("de", "it", "zh")
 CHUNKS_MS = (250, 500, 850, 1500)
 STREAMS = (1, 2, 4, 8, 16, 32, 64)
 REAL = "default-low"
@@ -114,20 +113,13 @@ def machines(context: Context, sequences: int) -> Iterator[tuple[Machines, dict[
             model.shutdown()
 
 
-def _models(context: Context) -> tuple[dict[str, Any], Any]:
-    folder = context.models
-    if not context.self_test:
-        models = {role: write(folder / role) for role, write in dimensions.MODELS.items()}
-        return models, dimensions.HEADS
-    sizes = {"vocab_size": 16384, "vocab_size_per_layer_input": 16384}
-    paths = {
-        "asr": published_speech.write_recognizer(folder / "asr"),
-        "aligner": published_speech.write_aligner(folder / "aligner"),
-        "translation": random_models.write("gemma4", folder / "translation", **sizes),
-    }
-    heads = ((0, 1), (1, 2), (2, 0), (2, 3), (3, 1), (4, 0), (4, 7), (5, 2))
-    tiny = {role: ModelConfig(path=str(path), dtype="float32") for role, path in paths.items()}
-    return tiny, heads
+def _models(context: Context) -> tuple[Mapping[str, ModelConfig], Heads]:
+    """Return the models by role, and heads of the last; the self-test takes the embedded ones."""
+    if context.self_test:
+        resolved = resolve(load_config(CONFIG), TARGETS)
+        return dict(resolved.checkpoints), resolved.heads
+    written = {role: write(context.models / role) for role, write in dimensions.MODELS.items()}
+    return written, dimensions.HEADS
 
 
 def _card_bytes() -> float:
@@ -154,10 +146,9 @@ def _recorded(
     lengths: Sequence[int], count: int, seconds: float
 ) -> tuple[list[Any], dict[int, list[Tape]], Any, Any]:
     """Stream the embedded models once."""
-    targets = ("de", "it", "zh")
-    jobs = speakers.excerpts(find_path("micro_models/devset"), targets, count, seconds)
+    jobs = speakers.excerpts(find_path("micro_models/devset"), TARGETS, count, seconds)
     tapes: dict[int, list[Tape]] = defaultdict(list)
-    resolved = resolve(load_config(CONFIG), targets)
+    resolved = resolve(load_config(CONFIG), TARGETS)
     try:
         engines = load_resolved(resolved)
         tokenizer = AutoTokenizer.from_pretrained(resolved.checkpoints.asr.path)

@@ -3,13 +3,13 @@
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 from torch.profiler import ProfilerActivity, profile
 from transformers import AutoTokenizer
 
-from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.early_stop import processor_name
 from alignatt_agent.engine.options import engine_arguments, engine_environment
@@ -20,7 +20,6 @@ from lab.bench.contenders import Size, open_gate
 from lab.bench.rounds import Nonces, bench_prompts, race, race_figures
 from lab.gpu import dimensions
 from lab.gpu.parts import Context, Result
-from lab.stand_ins import random_models
 
 SHARE = 0.13
 """Of the GPU's memory for each engine: three engines, or two, beside two Transformers models."""
@@ -36,11 +35,9 @@ _COUNTED = (*_WAITS, *_COPIES, "cudaLaunchKernel", "cudaGraphLaunch", "aten::ite
 def size(context: Context) -> Size:
     """Return the model of the bench."""
     if context.self_test:
-        # As large a vocabulary as the tokenizer of the prompts has.
-        sizes = {"vocab_size": 16384, "vocab_size_per_layer_input": 16384}
-        path = random_models.write("gemma4", context.models / "gemma4-bench", **sizes)
-        model = ModelConfig(path=str(path), dtype="float32", engine={"load_format": "dummy"})
-        return Size("tiny", model, ((0, 1), (2, 3)), seconds=5.0)
+        micro = contenders.micro()
+        model = micro.model.model_copy(update={"engine": {"load_format": "dummy"}})
+        return replace(micro, model=model, seconds=5.0)
     model = dimensions.translation(context.models / "gemma4-e4b")
     return Size("gemma4-e4b", model, dimensions.HEADS, seconds=120.0, gpu_share=SHARE)
 
