@@ -88,7 +88,6 @@ def measure(size: Size, quick: bool) -> dict[str, Any]:
         "dtype": size.model.dtype,
         "heads": size.heads,
         "prompts": [[p.name, len(p.prompt.token_ids), p.tokens] for p in prompts],
-        "turns": [found.turns for found in races],
         "race": race_figures(races),
         "percent": percentages(races),
     }

@@ -21,7 +21,6 @@ from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_environment, on_cpu
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.transformers_engine import TransformersEngine
-from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import Prompt
 from alignatt_agent.types.engines import Gate, Readout, TranslationEngine
 from lab.bench import fused_attention
@@ -109,7 +108,7 @@ class Contender:
 
     def milliseconds(self, prompt: Prompt, tokens: int) -> float:
         """Draft ``tokens`` tokens and return milliseconds per token, the prompt's included."""
-        gate = open_gate(prompt) if self.gated else None
+        gate = open_gate() if self.gated else None
         start = time.perf_counter()
         draft = self.engine.draft(prompt, tokens, self.readout, gate)
         elapsed = time.perf_counter() - start
@@ -118,16 +117,12 @@ class Contender:
         return 1000 * elapsed / tokens
 
 
-def open_gate(prompt: Prompt) -> Gate:
-    """Return the maintained gate with a frontier that nothing crosses."""
-    return _policy().gate(len(prompt.token_word) + CONTEXT)
-
-
 @cache
-def _policy() -> AlignAtt:
-    policy = load_config(CONFIG).policy.alone()
-    assert isinstance(policy, AlignAtt)
-    return policy
+def open_gate() -> Gate:
+    """Return the maintained gate with a frontier that nothing crosses."""
+    gate = load_config(CONFIG).policy.alone().gate(2 * CONTEXT)
+    assert gate is not None
+    return gate
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, count, product
 from statistics import geometric_mean
 from typing import Any, TypeVar
@@ -50,12 +50,8 @@ class BenchPrompt:
     tokens: int
 
 
-@dataclass
-class Race:
-    """Paired timings: entry ``i`` of every list was taken on the same prompt in the same turn."""
-
-    milliseconds: dict[Key, list[float]] = field(default_factory=lambda: defaultdict(list))
-    turns: int = 0
+Race = dict[Key, list[float]]
+"""Milliseconds per token; entry ``i`` of every list is of the same prompt in the same turn."""
 
 
 def race(
@@ -66,16 +62,16 @@ def race(
     title: str,
 ) -> Race:
     """Time all contenders in turn on one prompt after another until ``seconds`` are over."""
-    found = Race()
+    found: Race = defaultdict(list)
     # Every contender drafts once before anything is timed, and every prompt has its turn.
     for contender in contenders:
         contender.milliseconds(prompts[-1].prompt, prompts[-1].tokens)
-    end = time.perf_counter() + seconds
+    end, turn = time.perf_counter() + seconds, 0
     with tqdm(desc=title, unit="turn") as bar:
-        while found.turns < len(prompts) or time.perf_counter() < end:
-            order = turn_order(contenders, found.turns, len(prompts))
-            _one_turn(found, order, prompts[found.turns % len(prompts)], nonces)
-            found.turns += 1
+        while turn < len(prompts) or time.perf_counter() < end:
+            order = turn_order(contenders, turn, len(prompts))
+            _one_turn(found, order, prompts[turn % len(prompts)], nonces)
+            turn += 1
             bar.update()
     return found
 
@@ -101,7 +97,7 @@ def _one_turn(found: Race, order: Sequence[Contender], item: BenchPrompt, nonces
         used[engine] += 1
         for state in (COLD, WARM) if contender.served else (COLD,):
             figure = contender.milliseconds(prompt, item.tokens)
-            found.milliseconds[contender.name, state].append(figure)
+            found[contender.name, state].append(figure)
 
 
 # ------------------------------------------------------------------ statistics
@@ -120,8 +116,7 @@ def slower(races: Sequence[Race], ours: Key, baselines: Sequence[Key]) -> dict[s
     """Estimate how much longer a contender takes, in percent, with a 95 % interval over starts."""
     ratios = []
     for found in races:
-        times = found.milliseconds
-        pairs = [paired_ratio(times[ours], times[baseline])["median"] for baseline in baselines]
+        pairs = [paired_ratio(found[ours], found[baseline])["median"] for baseline in baselines]
         ratios.append(geometric_mean(pairs))
     logs = np.log(ratios)
     around = stats.ttest_1samp(logs, 0).confidence_interval(0.95)
@@ -132,8 +127,7 @@ def slower(races: Sequence[Race], ours: Key, baselines: Sequence[Key]) -> dict[s
 
 def race_figures(races: Sequence[Race]) -> dict[str, Any]:
     """Summarise all races: milliseconds per token, and ratios to the baselines, pair by pair."""
-    keys = races[0].milliseconds
-    times = {key: [*chain.from_iterable(x.milliseconds[key] for x in races)] for key in keys}
+    times = {key: [*chain.from_iterable(found[key] for found in races)] for key in races[0]}
     figures: dict[str, Any] = {}
     for (name, state), values in times.items():
         entry = figures[f"{name}, {state}"] = {"ms_per_token": spread(values)}

@@ -58,7 +58,6 @@ def race_all(context: Context, engines: Sequence[int], seams: Sequence[Any]) -> 
         "dtype": chosen.model.dtype,
         "heads": chosen.heads,
         "prompts": [[p.name, len(p.prompt.token_ids), p.tokens] for p in prompts],
-        "turns": found.turns,
         "race": figures,
         "summary": f"ms a token {medians}",
     }
@@ -88,7 +87,7 @@ def synchronisations(context: Context) -> Result:
     ways: dict[str, tuple[Any, Any]] = {
         "plain": (None, None),
         "rows": (readout, None),
-        "rows and gate": (readout, open_gate(prompt)),
+        "rows and gate": (readout, open_gate()),
     }
     with engine_environment():
         arguments = engine_arguments("translation", chosen.model, chosen.heads)
