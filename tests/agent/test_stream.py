@@ -12,7 +12,8 @@ from alignatt_agent.cascade.target_stream import TargetStream
 from alignatt_agent.translation.captions import Captions
 from alignatt_agent.types import Access, EngineError, StopReason, Word
 from alignatt_agent.types.stopwatch import Stopwatch
-from tests.fakes.models import RandomEngine, StoppingEngine, before_calls
+from tests.fakes.engine import random_engine
+from tests.fakes.models import before_calls
 from tests.fakes.streams import (
     TALK,
     TRANSLATION,
@@ -47,14 +48,9 @@ def test_a_talk_is_translated_as_it_is_spoken():
 def test_drafting_ahead_changes_nothing(seed, chunk, error_rate, stable_only, early_stop):
     outputs = []
     for ahead in (False, True):
-        engine = RandomEngine(4, seed)
-        stream, _, _ = build(
-            StoppingEngine(engine) if early_stop else engine,
-            error_rate=error_rate,
-            seed=seed,
-            stable_only=stable_only,
-            ahead=ahead,
-        )
+        speech = {"seed": seed, "error_rate": error_rate, "stable_only": stable_only}
+        engine = random_engine(seed, 5)
+        stream, _, _ = build(engine, ahead=ahead, early_stop=early_stop, **speech)
         outputs.append(emitted(stream, chunk=chunk))
     assert outputs[0] == outputs[1]
 

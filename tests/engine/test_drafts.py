@@ -78,13 +78,13 @@ def test_what_was_expected_behind_a_changed_word_is_verified_too():
         if len(tokens) < 9 or tokens[4] in tokens[5:]:
             continue
         for changed_one in (
-            (*tokens[:4], 0, *tokens[5:]),  # another word
-            (*tokens[:4], 0, *tokens[4:]),  # one more
+            (*tokens[:4], 9, *tokens[5:]),  # another word
+            (*tokens[:4], 9, *tokens[4:]),  # one more
         ):
             draft = engine.draft(PROMPT, 9, expected=changed_one)
             check_same(draft, usual)
             assert draft.steps == 2
-        draft = engine.draft(PROMPT, 9, expected=(0,) * 9)
+        draft = engine.draft(PROMPT, 9, expected=(9,) * 9)
         check_same(draft, usual)
         assert draft.steps == usual.steps
         return

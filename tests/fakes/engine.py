@@ -1,4 +1,4 @@
-"""A worker without a model: the real book-keeping, gate and early stop over made-up numbers."""
+"""A worker without a model: the real book-keeping, gate and early stop over random numbers."""
 
 import random
 from types import SimpleNamespace
@@ -6,31 +6,41 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
+from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.early_stop import EarlyStopV1
 from alignatt_agent.engine.row_requests import SOURCE, Ledger
+from alignatt_agent.types import EngineError
 from tests.engine.test_row_requests import step
+from tests.fakes.models import READOUT, before_calls
 
-VOCABULARY = 5
-STOP = 1
+STOP = 0
 
 
 class SimulatedModel:
     """A served model; the next token and the attention rows are functions of all tokens so far.
 
-    ``chance`` decides how requests are fed: in chunks, out of a prefix cache, preempted.
+    ``chance`` decides how requests are fed: in chunks, out of a prefix cache, preempted. It writes
+    the ids from 1 to below ``vocabulary``.
     """
 
     name = "simulated model"
 
-    def __init__(self, seed: int, chance: random.Random | None = None, window: int = 60) -> None:
-        self.seed, self.chance = seed, chance
+    def __init__(
+        self,
+        seed: int,
+        chance: random.Random | None = None,
+        window: int = 1000,
+        vocabulary: int = 5,
+    ) -> None:
+        self.seed, self.chance, self.vocabulary = seed, chance, vocabulary
         stops = {"eos_token_id": STOP}
         self.config = SimpleNamespace(max_model_len=window, try_get_generation_config=lambda: stops)
         self.ledger = Ledger()
         self.asked: list[tuple[int, int]] = []
 
     def next_token(self, ids) -> int:
-        return random.Random(f"{self.seed} {ids}").choice((STOP, 2, 3, 4, 3, 2))
+        chance = random.Random(f"{self.seed} {ids}")
+        return STOP if chance.random() < 1 / 6 else chance.randrange(1, self.vocabulary)
 
     def row(self, ids, heads, width):
         """The row of the last token, ``[heads, 2 + S]``."""
@@ -53,7 +63,8 @@ class SimulatedModel:
             self._feed(request, sampling, ids, fed, count, started, length)
             fed, started = fed + count, True
             if fed == len(ids):
-                scores = torch.nn.functional.one_hot(torch.tensor(self.next_token(ids)), VOCABULARY)
+                best = torch.tensor(self.next_token(ids))
+                scores = torch.nn.functional.one_hot(best, self.vocabulary)
                 scores = scores.float() if process is None else process([], scores.float())
                 tokens.append(int(scores.argmax()))
                 ids.append(tokens[-1])
@@ -108,3 +119,15 @@ class SimulatedModel:
             agreed = asked.expected.agreed
             next_token = asked.expected.next_token if asked.expected.over else next_token
         return [(list(rows.shape), rows.tobytes(), next_token, 0.0, agreed, asked.rejected)]
+
+
+def random_engine(seed, vocabulary, failure_rate=0.0, chance=None):
+    """Return the engine of such a model, whose drafts sometimes fail."""
+    model, failures = SimulatedModel(seed, chance, vocabulary=vocabulary), random.Random(seed)
+
+    def perhaps_fail():
+        if failures.random() < failure_rate:
+            raise EngineError("the fake engine failed")
+
+    engine = DraftEngine(model, READOUT.heads, frozenset({STOP}))
+    return before_calls(engine, "draft", perhaps_fail)

@@ -1,14 +1,12 @@
 """Translation engines and tokenizers that tests can compute by hand."""
 
 import copy
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from alignatt_agent.calibration.head_scores import both_rows, cumulative_hits
-from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt, Word
 from alignatt_agent.types.engines import Readout
 
@@ -91,58 +89,6 @@ class ScriptedEngine:
         if isinstance(draft, Exception):
             raise draft
         return draft
-
-
-@dataclass
-class RandomEngine:
-    """A deterministic function of the prompt: random ids, random rows, random failures."""
-
-    vocabulary: int
-    seed: int
-    failure_rate: float = 0.0
-    calls: int = 0
-
-    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
-        self.calls += 1
-        if random.Random(f"{self.seed} {self.calls}").random() < self.failure_rate:
-            raise EngineError("the fake engine failed")
-        rng = random.Random(f"{self.seed} {prompt.token_ids}")
-        ids = tuple(rng.randrange(self.vocabulary) for _ in range(rng.randint(0, max_tokens)))
-        rows = None
-        if readout is not None:
-            weights = np.random.default_rng(rng.randrange(2**32)).dirichlet(
-                np.full(len(prompt.token_word) + 1, 0.2), size=(len(ids), len(readout.heads))
-            )
-            rows = make_rows(weights[:, :, :-1])
-        return Draft(ids, len(ids) < max_tokens, rows)
-
-
-@dataclass
-class StoppingEngine:
-    """Drafts like another engine, and stops where the gate does."""
-
-    inner: RandomEngine
-    stopped: int = 0
-    resumed: int = 0
-
-    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
-        whole = self.inner.draft(prompt, max_tokens, readout, expected=expected)
-        begun = 0
-        if resumed is not None:
-            self.resumed, begun = self.resumed + 1, len(resumed.token_ids)
-            assert (resumed.cut, resumed.token_ids) == (True, whole.token_ids[:begun])
-        if gate is None or whole.rows is None:
-            return whole
-        scan, rows = AlignAtt(**gate.settings).scan(gate.frontier), whole.rows
-        stops = (count for count, row in enumerate(rows.source, 1) if scan.judge(row) is not None)
-        count = next(stops, None)
-        if count is None:
-            return whole
-        assert count > begun
-        self.stopped += 1
-        seen = AttentionRows(rows.source[:count], rows.prompt[:count], rows.suffix[:count])
-        steps = max(1, count - len(expected))
-        return Draft(whole.token_ids[:count], False, seen, cut=True, steps=steps)
 
 
 @dataclass

@@ -8,13 +8,15 @@ from alignatt_agent.policy import AlignAtt
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.types import SAMPLE_RATE, EngineError, Word
-from tests.fakes.models import READOUT, MonotoneEngine, PieceTokenizer, Prompts, RandomEngine
+from tests.fakes.engine import random_engine
+from tests.fakes.models import READOUT, MonotoneEngine, PieceTokenizer, Prompts
 from tests.fakes.speech import Script, Settings, clock_audio
 
 TALK = "we show it. then we read the long paper and leave. good bye"
 SCRIPT = [Word(text, 0.3 + 0.5 * i, 0.3 + 0.5 * i + 0.4) for i, text in enumerate(TALK.split())]
 TRANSLATION = [word.text.upper() for word in SCRIPT]
 SECONDS = 8.0
+PIECES = ["</s>", " a", "b", ".", " c", "字"]
 
 
 def speech_side(seed=0, error_rate=0.0, script=SCRIPT, watch=None, **settings):
@@ -26,31 +28,32 @@ def monotone():
     return MonotoneEngine(PieceTokenizer())
 
 
-def target_stream(engine, watch=None, access=None):
+def target_stream(engine, watch=None, access=None, early_stop=True):
     """Translate with an engine that knows its tokens, or with random ones of five pieces."""
     known = isinstance(engine, MonotoneEngine)
     translator = Translator(
         engine=engine,
         prompt_builder=engine if known else Prompts(),
-        tokenizer=engine.tokenizer if known else PieceTokenizer([" a", "b", ".", " c", "字"]),
+        tokenizer=engine.tokenizer if known else PieceTokenizer(PIECES),
         readout=READOUT,
         policy=AlignAtt(border_margin=0, normalize="none", median_width=1),
         spaced=True,
         max_draft_tokens=16 if known else 8,
+        early_stop=early_stop,
         watch=watch,
     )
     return TargetStream(translator, watch, access)
 
 
 def noisy(seed, failure_rate=0.0, access=None):
-    return target_stream(RandomEngine(5, seed, failure_rate), access=access)
+    return target_stream(random_engine(seed, len(PIECES), failure_rate), access=access)
 
 
-def build(engine=None, kind=Stream, watch=None, ahead=False, **speech):
+def build(engine=None, kind=Stream, watch=None, ahead=False, early_stop=True, **speech):
     """Return a stream with the one target ``a``, its recognizer and its engine."""
     engine = engine or monotone()
     tail = speech_side(watch=watch, **speech)
-    stream = kind(tail, {"a": target_stream(engine, watch=watch)})
+    stream = kind(tail, {"a": target_stream(engine, watch, early_stop=early_stop)})
     if ahead:
         tail.on_hypothesis = stream.draft_ahead
     return stream, tail._recognizer, engine

@@ -5,22 +5,17 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.translation.history import History
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.types import EngineError, SourceView
-from tests.fakes.models import (
-    READOUT,
-    MonotoneEngine,
-    PieceTokenizer,
-    Prompts,
-    RandomEngine,
-    StoppingEngine,
-    make_words,
-)
+from tests.fakes.engine import STOP, SimulatedModel, random_engine
+from tests.fakes.models import READOUT, MonotoneEngine, PieceTokenizer, Prompts, make_words
 from tests.translation.test_units import clean
 
-VOCABULARY = [" a", " b.", "c", ".", " ", "，", "你", "好", "3", "\n", " “d", "”", "\ufffd", "  e"]
+PIECES = [" a", " b.", "c", ".", " ", "，", "你", "好", "3", "\n", " “d", "”", "\ufffd", "  e"]
+VOCABULARY = ["</s>", *PIECES]
 
 
 @settings(max_examples=150, deadline=None)
@@ -33,8 +28,8 @@ VOCABULARY = [" a", " b.", "c", ".", " ", "，", "你", "好", "3", "\n", " “d
 def test_random_engines(seed, spaced, failure_rate, steps):
     """Append-only, whole units, no token past the frontier, whatever is drafted and revised."""
     rng = random.Random(seed)
-    tokenizer = PieceTokenizer(list(VOCABULARY))
-    engine = RandomEngine(len(VOCABULARY), seed, failure_rate)
+    tokenizer = PieceTokenizer(VOCABULARY)
+    engine = random_engine(seed, len(VOCABULARY), failure_rate)
     policy = AlignAtt(border_margin=rng.randrange(3), drafts=rng.choice([1, 1, 2]))
     translator = Translator(engine, Prompts(), tokenizer, READOUT, policy, spaced, 6)
     texts = []
@@ -94,23 +89,23 @@ def test_random_engines(seed, spaced, failure_rate, steps):
 def test_an_engine_that_stops_early_changes_nothing(
     seed, spaced, normalize, median_width, margin, taus, agreement, steps, kept
 ):
-    """Same emissions, decisions and state as drafting whole and scanning, source by source."""
+    """Same emissions, decisions and state as drafting whole and scanning, source by source.
+
+    Nor do drafts that are verified, and requests that are fed in any way.
+    """
     pieces = [piece for piece in VOCABULARY if piece != "\ufffd"]
-    tokenizer = PieceTokenizer(pieces if agreement == 1 else pieces[:2])  # so that drafts agree
+    tokenizer = PieceTokenizer(pieces if agreement == 1 else pieces[:3])  # so that drafts agree
     filters = {"normalize": normalize, "median_width": median_width}
     policy = AlignAtt(border_margin=margin, drafts=agreement, **filters, **taus)
-    prompts, readout = Prompts(), READOUT
+    prompts, rng = Prompts(), random.Random(seed)
     whole, early = (
         Translator(
-            *(engine, prompts, tokenizer, readout, policy, spaced, 6, stops),
+            random_engine(seed, len(tokenizer.pieces), chance=chance),
+            *(prompts, tokenizer, READOUT, policy, spaced, 6, both, both),
             history=History(prompts, kept, 60),
         )
-        for engine, stops in (
-            (RandomEngine(len(tokenizer.pieces), seed), False),
-            (StoppingEngine(RandomEngine(len(tokenizer.pieces), seed)), True),
-        )
+        for chance, both in ((None, False), (random.Random(seed), True))
     )
-    rng = random.Random(seed)
     texts = ["the"]
     for _ in range(steps):
         if rng.random() < 0.5:
@@ -126,16 +121,17 @@ def test_an_engine_that_stops_early_changes_nothing(
 
 
 def test_a_stopped_draft_goes_on_where_the_gate_opens():
-    tokenizer = PieceTokenizer([" a", " b"])
-    engine = StoppingEngine(RandomEngine(2, 3))
+    model = SimulatedModel(seed=3, vocabulary=3)
+    engine = DraftEngine(model, READOUT.heads, frozenset({STOP}))
     policy = AlignAtt(border_margin=0, normalize="none", median_width=1)
-    translator = Translator(engine, Prompts(), tokenizer, READOUT, policy, True, 16)
+    tokenizer = PieceTokenizer(VOCABULARY[:3])
+    translator = Translator(engine, Prompts(), tokenizer, READOUT, policy, True, 16, verify=False)
     words = make_words("I saw the old house there")
     for accessible in range(1, len(words) + 1):
         translator.update(SourceView(words, accessible))
-    assert engine.stopped > 1
-    assert engine.resumed > 0
-    assert engine.inner.calls <= 1 + engine.resumed  # never begun anew
+    lengths = [length for length, _ in model.asked]
+    assert len(lengths) > 1
+    assert lengths == sorted(set(lengths))  # never begun anew
 
 
 @settings(max_examples=200, deadline=None)

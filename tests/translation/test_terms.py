@@ -9,8 +9,8 @@ from alignatt_agent.config.terms import read_terms, spoken_terms
 from alignatt_agent.policy import EmitAll
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.translator import Translator
-from alignatt_agent.types import SourceView
-from tests.fakes.models import RandomEngine, make_words
+from alignatt_agent.types import Draft, SourceView
+from tests.fakes.models import ScriptedEngine, make_words
 
 LISTED = """AlignAtt
 attention head = de: Aufmerksamkeitskopf | it: testa di attenzione
@@ -96,9 +96,8 @@ def test_a_wording_of_terms_is_checked():
 
 def test_the_next_draft_follows_what_is_heard(byte_level):
     """A term across a commit, one that the recognizer revises; what is accepted stays."""
-    engine, prompts = RandomEngine(40, 7), []
-    draft = engine.draft
-    engine.draft = lambda prompt, *rest: prompts.append(prompt) or draft(prompt, *rest)
+    said = tuple(byte_level(" wir sahen", add_special_tokens=False)["input_ids"])
+    engine = ScriptedEngine([Draft(said, i == 5) for i in range(6)])
     context = "New York = de: Neu-York\nNeil = de: Nihl"
     translator = Translator(
         engine, builder(byte_level, context), byte_level, None, EmitAll(), True, 4, verify=False
@@ -112,11 +111,12 @@ def test_the_next_draft_follows_what_is_heard(byte_level):
         ("we saw no fork", None),
     ]:
         translator.update(SourceView(make_words(heard), 1))
-        text = byte_level.decode(prompts[-1].token_ids)
+        ids = engine.calls[-1][0].token_ids
+        text = byte_level.decode(ids)
         assert (f"translations: {told}." in text) if told else ("translations" not in text)
-        ids = prompts[-1].token_ids
         assert ids[len(ids) - len(accepted) :] == accepted
+        assert len(translator.accepted) > len(accepted)
         assert translator.accepted[: len(accepted)] == accepted
         accepted = translator.accepted
     translator.complete(make_words("we saw New York."))
-    assert "New York = Neu-York." in byte_level.decode(prompts[-1].token_ids)
+    assert "New York = Neu-York." in byte_level.decode(engine.calls[-1][0].token_ids)
