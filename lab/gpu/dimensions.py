@@ -1,29 +1,24 @@
 """Folders that hold a model's published dimensions and no weights: engines draw random ones.
 
-Speed, memory, graphs and cache layouts do not depend on what weights say. A tokenizer of 512 ids
-is beside each configuration; larger ids exist, and no text has them.
+Speed, memory, graphs and cache layouts do not depend on what weights say. A small tokenizer is
+beside each configuration; larger ids exist, and no text has them.
 """
 
+import copy
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from transformers import GenerationConfig
 from transformers.models.gemma4 import Gemma4TextConfig
-from transformers.models.qwen3_asr import Qwen3ASRConfig
 
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.engine.model_sizes import PUBLISHED
 from lab.stand_ins import random_models
 from lab.stand_ins import speech as published_speech
-from lab.stand_ins.speech_layout import as_aligner, save_settings, thinker_config
+from lab.stand_ins.speech_layout import write_json
 
 TRANSLATION = "google/gemma-4-E4B-it"
-RECOGNIZER = "Qwen/Qwen3-ASR-1.7B"
-ALIGNER = "Qwen/Qwen3-ForcedAligner-0.6B"
-
-_WINDOWS = {"n_window": 50, "n_window_infer": 800}
-"""Frames that the audio encoders attend to at a time, in training and in use."""
+SPEECH = {"asr": "Qwen/Qwen3-ASR-1.7B", "aligner": "Qwen/Qwen3-ForcedAligner-0.6B"}
 
 HEADS = ((0, 3), (5, 0), (6, 5), (10, 4), (11, 2), (11, 3), (17, 3), (20, 0))
 """Eight heads of Gemma-4 E4B: one in a full layer, seven in sliding ones, as in its head sets."""
@@ -39,21 +34,20 @@ def translation(folder: Path) -> ModelConfig:
     return _random(folder)
 
 
-def speech(folder: Path, model: str) -> ModelConfig:
-    """Write the dimensions of Qwen3-ASR-1.7B or of its forced aligner."""
-    ids = published_speech.save_tokenizer(folder)
-    thinker = PUBLISHED[model]["thinker_config"]
-    text: dict[str, Any] = {**thinker["text_config"], "max_position_embeddings": 65536}
-    published = Qwen3ASRConfig(
-        audio_config={**thinker["audio_config"], **_WINDOWS},
-        text_config=text,
-        tie_word_embeddings=text["tie_word_embeddings"],
-        **published_speech.special_ids(ids),
-    )
-    config = thinker_config(published, ids)
-    if model == ALIGNER:
-        config = as_aligner(config, thinker["classify_num"], ids)
-    save_settings(config, "bfloat16", ids, folder)
+def speech(folder: Path, role: str) -> ModelConfig:
+    """Write the embedded model of a role with the dimensions of the published one."""
+    published_speech.publish(role, folder)
+    (folder / "model.safetensors").unlink()
+    config = copy.deepcopy(published_speech.CONFIGS[role])
+    ours, theirs = config["thinker_config"], PUBLISHED[SPEECH[role]]["thinker_config"]
+    for part in ("audio_config", "text_config"):
+        ours[part] |= theirs[part]
+    ours["text_config"]["max_position_embeddings"] = 65536
+    ours["text_config"]["rope_scaling"]["mrope_section"] = [24, 20, 20]
+    if bins := theirs.get("classify_num"):
+        ours["classify_num"] = bins
+    ours["dtype"] = "bfloat16"
+    write_json(folder / "config.json", config)
     return _random(folder)
 
 
@@ -62,8 +56,8 @@ def _random(folder: Path) -> ModelConfig:
 
 
 MODELS = {
-    "asr": partial(speech, model=RECOGNIZER),
-    "aligner": partial(speech, model=ALIGNER),
+    "asr": partial(speech, role="asr"),
+    "aligner": partial(speech, role="aligner"),
     "translation": translation,
 }
 """What writes the model of each role into a folder, in the order in which engines start."""

@@ -11,15 +11,15 @@ from torch.nn import functional
 from transformers import Qwen3ASRForConditionalGeneration
 
 from alignatt_agent.types import SAMPLE_RATE, Word
-from lab.micro_world import train_speech, training
+from lab.micro_world import training
 from lab.micro_world.speech_data import Clip, ClipMaker, features, position_span, position_time
 from lab.micro_world.train_speech import IGNORE
 from lab.micro_world.training import Guide, Losses
-from lab.stand_ins import speech_layout
-from lab.stand_ins.speech_layout import LM_HEAD, TIMESTAMP_MS
+from lab.stand_ins.speech_layout import LM_HEAD, original_names, save_model, transformers_config
 
-BINS = 400
-"""Number of time bins: 32 seconds of 80 ms."""
+PUBLISHED = training.MODELS["aligner"]
+BINS = PUBLISHED["thinker_config"]["classify_num"]
+BIN_S = PUBLISHED["timestamp_segment_time"] / 1000
 SPAN_HEADS, EDGE_HEADS = ((1, 0),), ((2, 1), (3, 2))
 CLOCK_WEIGHT, GUIDE_WEIGHT = 0.3, 0.1
 POOL = 3000
@@ -48,9 +48,8 @@ class AlignerRow(NamedTuple):
 
 def bins(word: Word, duration: float) -> tuple[int, int]:
     """Return the start and end bin; a word cut off by the end of the audio ends past it."""
-    width = TIMESTAMP_MS / 1000
-    end = round(word.end / width) if word.end <= duration else math.ceil(duration / width)
-    return round(word.start / width), max(end, round(word.start / width))
+    end = round(word.end / BIN_S) if word.end <= duration else math.ceil(duration / BIN_S)
+    return round(word.start / BIN_S), max(end, round(word.start / BIN_S))
 
 
 def layout(tokenizer: Any, clip: Clip, count: int) -> AlignerRow:
@@ -58,8 +57,7 @@ def layout(tokenizer: Any, clip: Clip, count: int) -> AlignerRow:
     token = tokenizer.convert_tokens_to_ids
     stamp = token("<timestamp>")
     ids = [token("<|audio_start|>"), *[token("<|audio_pad|>")] * count, token("<|audio_end|>")]
-    width = TIMESTAMP_MS / 1000
-    labels = [IGNORE, *[int(position_time(i) / width) for i in range(count)], IGNORE]
+    labels = [IGNORE, *[int(position_time(i) / BIN_S) for i in range(count)], IGNORE]
     words = []
     for word in clip.words:
         text = tokenizer(re.sub(r"[^\w']", "", word.text), add_special_tokens=False)["input_ids"]
@@ -76,9 +74,7 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float) -> None:
     The recognizer was trained in ``work``, where interrupted trainings resume.
     """
     training.seed_everything(ROUNDS[0][-1])
-    config = train_speech.configuration(tokenizer)
-    config.text_config.num_hidden_layers = 4
-    config.text_config.layer_types = ["full_attention"] * 4
+    config = transformers_config(PUBLISHED)
     config.text_config._attn_implementation = "eager"
     model = Qwen3ASRForConditionalGeneration(config)
     model.load_state_dict(training.trained(work, "recognizer", "model"), strict=False)
@@ -103,11 +99,9 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float) -> None:
         plan = training.Plan(f"aligner-{number}", training.scaled(steps, scale), rate, seed)
         maker = ClipMaker(pool, seed, max_seconds=20.0, lengths=CLIP_LENGTHS)
         training.fit(both, step, plan, work)
-    weights = speech_layout.original_names(model.model.state_dict(prefix="model."))
+    weights = original_names(model.model.state_dict(prefix="model."))
     weights[LM_HEAD] = classifier.weight.detach().cpu().contiguous()
-    ids = tokenizer.get_vocab()
-    published = speech_layout.as_aligner(speech_layout.thinker_config(config, ids), BINS, ids)
-    speech_layout.save_model(weights, published, ids, folder)
+    save_model(weights, PUBLISHED, folder)
 
 
 def _bin_losses(

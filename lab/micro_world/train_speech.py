@@ -9,13 +9,12 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional
-from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
+from transformers import Qwen3ASRForConditionalGeneration
 
 from lab.micro_world import lexicon, training
 from lab.micro_world.speech_data import Clip, ClipMaker, features, position_span
 from lab.micro_world.training import Guide, Losses
-from lab.stand_ins.speech import special_ids
-from lab.stand_ins.speech_layout import LM_HEAD, original_names, save_model, thinker_config
+from lab.stand_ins.speech_layout import LM_HEAD, original_names, save_model, transformers_config
 
 GUIDED_HEADS = ((1, 0), (2, 1))
 FRAME_WEIGHT, GUIDE_WEIGHT = 0.5, 0.1
@@ -27,13 +26,6 @@ POOL = 9000
 """Spoken training sentences."""
 BATCH = 20
 """Clips per update."""
-
-
-def configuration(tokenizer: Any) -> Qwen3ASRConfig:
-    """Return the micro configuration."""
-    sizes = training.MODELS["recognizer"]
-    text = {**sizes["text_config"], "vocab_size": len(tokenizer)}
-    return Qwen3ASRConfig(**{**sizes, "text_config": text}, **special_ids(tokenizer.get_vocab()))
 
 
 class FrameTeacher(nn.Module):
@@ -106,7 +98,8 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float, further: bool 
     steps, rate, seed = FURTHER if further else (STEPS, RATE, SEED)
     plan = training.Plan("recognizer", training.scaled(steps, scale), rate, seed)
     training.seed_everything(plan.seed)
-    config = configuration(tokenizer)
+    published = training.MODELS["recognizer"]
+    config = transformers_config(published)
     config.text_config._attn_implementation = "eager"
     model = Qwen3ASRForConditionalGeneration(config)
     if further:
@@ -134,6 +127,6 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float, further: bool 
     model.train()
     both = nn.ModuleDict({"model": model, "teacher": teacher})
     training.fit(both, step, plan, work)
-    weights, ids = original_names(model.state_dict()), tokenizer.get_vocab()
+    weights = original_names(model.state_dict())
     weights.pop(LM_HEAD, None)  # it is tied to the embeddings
-    save_model(weights, thinker_config(config, ids), ids, folder)
+    save_model(weights, published, folder)

@@ -1,7 +1,5 @@
 """Run one configuration on stand-ins for its models, and compare its rows."""
 
-import json
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tokenizers import Tokenizer
-
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cascade import loading
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig
@@ -19,7 +15,6 @@ from alignatt_agent.config.checkpoints import CheckpointError, locate_one
 from alignatt_agent.config.head_sets import ANY
 from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.config.resources import find_path
 from alignatt_agent.config.sections import SHARE
 from alignatt_agent.doctor.engine_checks import cases
 from alignatt_agent.doctor.parity_check import PARITY_TOKENS, Gap
@@ -29,12 +24,7 @@ from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.speech.front_ends import WHISPER
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError, AttentionRows, FloatArray, Step
 from lab.stand_ins import fixed_transcript, layouts
-from lab.stand_ins.speech import write_whisper
-from lab.stand_ins.speech_layout import write_json
-
-SPEECH = {"asr": "micro_models/qwen3-asr", "aligner": "micro_models/qwen3-aligner"}
-"""Embedded models. The recognizers of other front ends always transcribe one sentence, see
-``fixed_transcript``."""
+from lab.stand_ins.speech import publish, write_whisper
 
 OTHERS = ("de", "zh")
 """Targets of configurations without head sets: one of each kind of script."""
@@ -97,36 +87,15 @@ def stand_in(config: AgentConfig, folder: Path) -> AgentConfig:
 
 
 def _write(role: str, config: AgentConfig, path: Path) -> None:
-    """Write the stand-in of one role."""
+    """Write the stand-in of one role; other front ends than Qwen3-ASR's transcribe one sentence."""
     if role == "asr" and config.speech.recognizer == WHISPER:
         fixed_transcript.teach_whisper(write_whisper(path))
     elif role != "translation" and not (role == "asr" and config.models.asr_is_translation):
-        _publish(find_path(SPEECH[role]), path)
+        publish(role, path)
     else:
         layouts.write(config.models.translation.path, path)
         if config.models.asr_is_translation:
             fixed_transcript.teach_gemma4(path)
-
-
-def _publish(embedded: Path, folder: Path) -> None:
-    """Copy an embedded speech model, tokenizer and chat template in the published files."""
-    shutil.copytree(embedded, folder)
-    tokenizer = folder / "tokenizer.json"
-    layout = json.loads(tokenizer.read_text(encoding="utf-8"))
-    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
-    for key in ("backend", "extra_special_tokens"):
-        settings.pop(key, None)
-    settings["tokenizer_class"] = "Qwen2Tokenizer"
-    settings["added_tokens_decoder"] = {
-        str(token.pop("id")): token for token in layout["added_tokens"]
-    }
-    template = folder / "chat_template.jinja"
-    write_json(folder / "tokenizer_config.json", settings)
-    chat = {"chat_template": template.read_text(encoding="utf-8")}
-    write_json(folder / "chat_template.json", chat)
-    Tokenizer.from_file(str(tokenizer)).model.save(str(folder))  # vocab.json and merges.txt
-    tokenizer.unlink()
-    template.unlink()
 
 
 def rehearse(

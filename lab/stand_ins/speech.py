@@ -5,14 +5,16 @@ The tokenizer of Qwen3-ASR is ``vocab.json`` with ``merges.txt``, and its chat t
 """
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
+from tokenizers import Tokenizer
 from transformers import (
     GenerationConfig,
-    Qwen3ASRConfig,
     Qwen3ASRForConditionalGeneration,
     WhisperConfig,
     WhisperFeatureExtractor,
@@ -21,75 +23,57 @@ from transformers import (
     WhisperTokenizer,
 )
 
-from lab.stand_ins.random_models import TABLE, byte_level, chat_template, drawn
-from lab.stand_ins.speech_layout import (
-    LM_HEAD,
-    as_aligner,
-    original_names,
-    save_model,
-    thinker_config,
-    write_json,
-)
+from alignatt_agent.config.resources import find_path
+from lab.stand_ins.random_models import TABLE, byte_level, drawn
+from lab.stand_ins.speech_layout import LM_HEAD, original_names, transformers_config, write_json
 
-_AS_WRITTEN = dict.fromkeys(("lstrip", "normalized", "rstrip", "single_word"), False)
-
-BINS = 400
-"""Time bins of the aligner."""
+EMBEDDED = {"asr": "micro_models/qwen3-asr", "aligner": "micro_models/qwen3-aligner"}
+CONFIGS: Mapping[str, Any] = {
+    role: json.loads((find_path(path) / "config.json").read_text(encoding="utf-8"))
+    for role, path in EMBEDDED.items()
+}
 
 
-def write_recognizer(folder: Path, seed: int = 0) -> Path:
-    """Write a random Qwen3-ASR in the published files; equal seeds write equal weights."""
-    ids = save_tokenizer(folder)
-    model = tiny(ids, seed)
+def publish(role: str, folder: Path) -> Path:
+    """Copy an embedded speech model, tokenizer and chat template in the published files."""
+    shutil.copytree(find_path(EMBEDDED[role]), folder)
+    tokenizer = folder / "tokenizer.json"
+    layout = json.loads(tokenizer.read_text(encoding="utf-8"))
+    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    for key in ("backend", "extra_special_tokens"):
+        settings.pop(key, None)
+    settings["tokenizer_class"] = "Qwen2Tokenizer"
+    settings["added_tokens_decoder"] = {
+        str(token.pop("id")): token for token in layout["added_tokens"]
+    }
+    template = folder / "chat_template.jinja"
+    write_json(folder / "tokenizer_config.json", settings)
+    chat = {"chat_template": template.read_text(encoding="utf-8")}
+    write_json(folder / "chat_template.json", chat)
+    Tokenizer.from_file(str(tokenizer)).model.save(str(folder))  # vocab.json and merges.txt
+    tokenizer.unlink()
+    template.unlink()
+    return folder
+
+
+def write(role: str, folder: Path, seed: int = 0) -> Path:
+    """Write a random recognizer or forced aligner of the embedded one's size."""
+    publish(role, folder)
+    model = drawn_model(role, seed)
     weights = original_names(model.state_dict())
     del weights[LM_HEAD]  # tied to the embeddings
-    save_model(weights, thinker_config(model.config, ids), ids, folder)
+    if bins := CONFIGS[role]["thinker_config"].get("classify_num"):
+        generator = torch.Generator().manual_seed(seed)
+        hidden = model.config.text_config.hidden_size
+        weights[LM_HEAD] = torch.randn(bins, hidden, generator=generator)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     return folder
 
 
-def write_aligner(folder: Path, seed: int = 0) -> Path:
-    """Write a random forced aligner in the published files; equal seeds write equal weights."""
-    ids = save_tokenizer(folder)
-    model = tiny(ids, seed)
-    weights = original_names(model.state_dict())
-    generator = torch.Generator().manual_seed(seed)
-    hidden = model.config.text_config.hidden_size
-    weights[LM_HEAD] = torch.randn(BINS, hidden, generator=generator)
-    save_model(weights, as_aligner(thinker_config(model.config, ids), BINS, ids), ids, folder)
-    return folder
-
-
-def tiny(ids: Mapping[str, int], seed: int) -> Any:
-    """Return a random Qwen3-ASR of 0.4 million parameters with these special tokens."""
-    config = Qwen3ASRConfig(**special_ids(ids), **TABLE["recognizer"])
+def drawn_model(role: str, seed: int) -> Any:
+    """Return a random Qwen3-ASR in Transformers' class; equal seeds draw equal weights."""
+    config = transformers_config(CONFIGS[role])
     return drawn(lambda: Qwen3ASRForConditionalGeneration(config), seed)
-
-
-def special_ids(ids: Mapping[str, int]) -> dict[str, int]:
-    """Return the entries of a ``Qwen3ASRConfig`` that name special tokens."""
-    return {
-        "audio_token_id": ids["<|audio_pad|>"],
-        "timestamp_token_id": ids["<timestamp>"],
-        "eos_token_id": ids["<|im_end|>"],
-        "pad_token_id": ids["<|endoftext|>"],
-    }
-
-
-def save_tokenizer(folder: Path) -> dict[str, int]:
-    """Write the tokenizer and the chat template in their files; return ids of added tokens."""
-    folder.mkdir(parents=True, exist_ok=True)
-    tokenizer = byte_level([])
-    tokenizer.model.save(str(folder))  # vocab.json and merges.txt
-    special, plain = TABLE["recognizer_tokens"].values()
-    ids = {token: i for i, token in enumerate(special + plain, tokenizer.get_vocab_size())}
-    added = {
-        str(i): {"content": token, "special": token in special, **_AS_WRITTEN}
-        for token, i in ids.items()
-    }
-    settings = {"added_tokens_decoder": added, **TABLE["recognizer_tokenizer"]}
-    write_json(folder / "tokenizer_config.json", settings)
-    write_json(folder / "chat_template.json", {"chat_template": chat_template("qwen3_asr")})
-    return ids
 
 
 def write_whisper(folder: Path, seed: int = 0) -> Path:

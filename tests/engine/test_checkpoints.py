@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.speech_models import SpeechModel
 from alignatt_agent.speech.prompt import RecognitionPrompt, recognition_prompt
-from lab.stand_ins.speech import tiny
+from lab.stand_ins.speech import drawn_model
 from lab.stand_ins.speech_layout import LM_HEAD
 
 
@@ -36,7 +36,7 @@ def spread(text: str, audio: np.ndarray, tokenizer) -> list[int]:
 def test_recogniser(engines, audio):
     served = SpeechModel(pool._served["asr"][1])
     tokenizer = served.tokenizer
-    model = tiny(tokenizer.get_added_vocab(), 1)
+    model = drawn_model("asr", 1)
     text = "<|im_start|>user\n<|audio_start|><|audio_pad|><|audio_end|><|im_end|>\nlanguage"
     ids = torch.tensor([spread(text, audio, tokenizer)])
     mel, mask = features(audio)
@@ -65,7 +65,7 @@ def test_the_engine_reads_the_published_template(engines, checkpoints):
 def test_aligner(engines, audio, checkpoints):
     served = engines.aligner._model
     tokenizer = served.tokenizer
-    model = tiny(tokenizer.get_added_vocab(), 2)
+    model = drawn_model("aligner", 2)
     head = load_file(checkpoints / "aligner" / "model.safetensors")[LM_HEAD]
     text = "<|audio_start|><|audio_pad|><|audio_end|>the<timestamp><timestamp>talk<timestamp>"
     ids = torch.tensor([spread(text, audio, tokenizer)])
