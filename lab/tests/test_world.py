@@ -3,7 +3,8 @@
 import json
 import random
 import re
-from itertools import count, islice, pairwise
+import zlib
+from itertools import chain, islice, pairwise
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,9 @@ import yaml
 
 from alignatt_agent.types import Word
 from lab.micro_world import devset, lexicon
-from lab.micro_world.corpus import TARGETS, Pair, is_held_out, reorders, sentences
-from lab.micro_world.forms import Plain
+from lab.micro_world.corpus import TARGETS, is_held_out, reorders, sentences
 from lab.micro_world.measure import two_draws
 from lab.micro_world.speech_data import cut, positions
-from lab.micro_world.tree import Clause, Leaf, NounPhrase, Sentence
 
 ROOT = Path(__file__).resolve().parents[2]
 DEVSET = ROOT / "micro_models" / "devset"
@@ -70,73 +69,17 @@ def test_it_is_a_thing_of_the_sentence_before():
     assert 100 < said < 250
 
 
-def clause(verb, particle, noun, *, negated=False):
-    """We VERB the NOUN PARTICLE."""
-    table = lexicon.TRANSITIVE + lexicon.SENSES + lexicon.PHRASAL
-    thing = next(n for n in lexicon.NOUNS if n.en[0] == noun)
-    sense = next(
-        v for v in table if (v.en.base, v.particle) == (verb, particle) and thing.kind in v.objects
-    )
-    number = count(1 if verb != "open" else 50)
-    subject = NounPhrase(pronoun=Leaf(next(number), lexicon.PRONOUN[1]))
-    found = Clause(subject, "present")
-    if negated:
-        found.auxiliary, found.negation = Leaf(next(number), "do"), Leaf(next(number), "not")
-    found.verb = Leaf(next(number), sense)
-    determiner = Leaf(next(number), lexicon.DETERMINER["the"])
-    found.object = NounPhrase(determiner=determiner, noun=Leaf(next(number), thing))
-    if particle:
-        found.particle, found.particle_late = Leaf(next(number), particle), True
-    return Sentence("single", found)
+def test_the_language_is_the_one_that_the_models_were_trained_on(pairs):
+    """Every word, wording and alignment: one that differs asks for other weights."""
+    linked, rng = islice(sentences(1, linked=True), 1000), random.Random(0)
+    digest = 0
+    for pair in chain(pairs, linked):
+        again = [pair.reworded(code, rng) for code in TARGETS]
+        digest = zlib.crc32(repr((pair.words, pair.targets, again)).encode(), digest)
+    assert digest == 53350761
 
 
-def texts(sentence, code):
-    """All wordings that a hundred draws find."""
-    rng = random.Random(0)
-    return {Pair((), {}, sentence).reworded(code, rng).text for _ in range(100)}
-
-
-def german(sentence):
-    """A wording with its links; a verb with a prefix where there is one."""
-    return Pair((), {}, sentence).reworded("de", random.Random(1))
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "expected", "is_all"),
-    [
-        (("turn", "off", "lamp"), "de", "Wir schalten die Lampe aus.", False),
-        (("turn", "off", "lamp"), "zh", "我们关掉灯。", True),
-        (("turn", "on", "lamp"), "zh", "我们打开灯。", True),
-        (("run", "", "company"), "it", "Dirigiamo l'azienda.", False),
-        (("run", "", "machine"), "it", "Azioniamo la macchina.", True),
-    ],
-)
-def test_particles_and_objects_decide_what_a_verb_means(words, code, expected, is_all):
-    found = texts(clause(*words), code)
-    assert found == {expected} if is_all else expected in found
-
-
-def test_a_verb_waits_for_what_decides_it():
-    side = german(clause("turn", "off", "lamp"))
-    links = dict(zip(side.pieces, side.align, strict=True))
-    # we turn the lamp off
-    assert 4 in links[side.pieces[1]]
-    assert (side.known(4), side.known(5)) == (1, len(side.pieces))
-    assert german(clause("run", "", "machine")).known(3) == 1
-
-
-def test_until_takes_the_negation_away():
-    first = clause("test", "", "model", negated=True)
-    first.order, first.second = "until", clause("open", "", "door").main
-    first.link = Leaf(90, Plain("until", (), (), ()))
-    assert "Wir prüfen das Modell erst, wenn wir die Tür öffnen." in texts(first, "de")
-    assert "Proviamo il modello solo quando apriamo la porta." in texts(first, "it")
-    assert texts(first, "zh") == {"直到我们打开门，我们才测试模型。"}
-
-
-def test_same_seed_same_sentences_and_held_out_ones_never_occur_in_training(pairs):
-    again = list(islice(sentences(1), 200))
-    assert [p.text for p in again] == [p.text for p in pairs[:200]]
+def test_held_out_sentences_never_occur_in_training(pairs):
     assert not any(is_held_out(p.text) for p in pairs)
     assert all(is_held_out(p.text) for p in islice(sentences(1, held_out=True), 100))
 
