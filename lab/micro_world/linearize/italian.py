@@ -154,37 +154,8 @@ def determiner(kind: str, gender: str, plural: bool, following: str) -> list[str
     """Choose the form by gender, number and the first sound of the word that follows."""
     vowel = following[0] in VOWELS
     impure = following[0] == "z" or (following[0] == "s" and following[1] not in VOWELS)
-    if kind == "il":
-        return [article(gender, plural, vowel=vowel, impure=impure)]
-    if kind == "un" and gender == "f":
-        return ["un'" if vowel else "una"]
-    if kind == "un":
-        return ["uno" if impure else "un"]
-    if kind == "ogni":
-        return ["ogni"]
-    if kind == "questo" and not plural and vowel:
-        return ["quest'"]
-    if kind in ("questo", "alcuni", "molti"):
-        return [inflect(kind[:-1] + "o", gender, plural)]
-    owned = article(gender, plural, vowel=False, impure=False)
-    return [owned, possessive(kind, gender, plural)]
-
-
-def article(gender: str, plural: bool, *, vowel: bool, impure: bool) -> str:
-    """Return the definite article."""
-    if gender == "f":
-        return "le" if plural else ("l'" if vowel else "la")
-    if plural:
-        return "gli" if vowel or impure else "i"
-    return "l'" if vowel else ("lo" if impure else "il")
-
-
-def possessive(kind: str, gender: str, plural: bool) -> str:
-    """Inflect mio, suo, nostro; loro stays."""
-    if kind == "loro":
-        return kind
-    irregular = {"mio": "miei", "suo": "suoi"} if (plural, gender) == (True, "m") else {}
-    return irregular.get(kind, kind[:-1] + ENDINGS[plural, gender])
+    forms = FORMS["determiners"][kind][gender + "sp"[plural]]
+    return str(forms[(vowel + 2 * impure) % len(forms)]).split()
 
 
 def inflect(adjective: str, gender: str, plural: bool) -> str:
