@@ -77,8 +77,6 @@ class RemoteStream:
                     self.placed.set()
                 else:
                     _settle(self._waiting.popleft(), reply)
-        except asyncio.CancelledError:
-            raise
         except Exception as cause:
             error = _lost(cause)
         finally:
@@ -131,8 +129,7 @@ def _lost(cause: Exception) -> EngineError:
 
 
 def _settle(result: Future[Any], value: Any) -> None:
-    if not result.done():
-        if isinstance(value, BaseException):
-            result.set_exception(value)
-        else:
-            result.set_result(value)
+    if isinstance(value, BaseException):
+        result.set_exception(value)
+    else:
+        result.set_result(value)
