@@ -19,8 +19,6 @@ CUES = """(() => {
 
 def test_a_talk_from_the_microphone_to_its_subtitles(page, page_server, tabs):
     page.locator("[name=target][value=zh]").check()
-    captions = f"{page_server.address}captions?room=talk&target=de&lines=all"
-    viewers = [tabs.open(captions) for _ in range(2)]
     page.locator("#start").click()
     pages.wait_for_words(page, 2)
     assert page.locator("#stop").is_enabled()
@@ -34,9 +32,6 @@ def test_a_talk_from_the_microphone_to_its_subtitles(page, page_server, tabs):
     chinese = pages.said(page, "zh")
     assert chinese.startswith("字零字一")
     assert " " not in chinese
-    for viewer in viewers:
-        viewer.get_by_text("Wort7").first.wait_for()
-        assert pages.text(viewer.locator("#lines")) == whole
     page.evaluate(CUES)
     pages.until(page, "track.readyState === 2")
     cues = page.evaluate("[...track.track.cues].map(cue => cue.text)")
