@@ -21,9 +21,7 @@ class ResultCache:
         self._base = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._base.execute("PRAGMA journal_mode=WAL")
         self._base.execute("PRAGMA synchronous=NORMAL")
-        self._base.execute(
-            "CREATE TABLE IF NOT EXISTS results (key BLOB PRIMARY KEY, value BLOB, seconds REAL)"
-        )
+        self._base.execute("CREATE TABLE IF NOT EXISTS results (key BLOB PRIMARY KEY, value BLOB)")
 
     def __enter__(self) -> ResultCache:
         return self
@@ -33,18 +31,14 @@ class ResultCache:
 
     def get(self, key: bytes) -> Any:
         """Return what is stored under ``key``; ``None`` when nothing is."""
-        return self.timed(key)[0]
-
-    def timed(self, key: bytes) -> tuple[Any, float]:
-        """Return what is stored under ``key`` with the seconds that it took, or ``None`` and 0."""
-        query = "SELECT value, seconds FROM results WHERE key=?"
+        query = "SELECT value FROM results WHERE key=?"
         found = self._base.execute(query, (key,)).fetchone()
-        return (pickle.loads(found[0]), found[1]) if found else (None, 0.0)
+        return pickle.loads(found[0]) if found else None
 
-    def put(self, key: bytes, value: object, seconds: float = 0.0) -> None:
-        """Store a result, anything but ``None``, that took ``seconds``."""
-        row = (key, pickle.dumps(value), seconds)
-        self._base.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?)", row)
+    def put(self, key: bytes, value: object) -> None:
+        """Store a result, anything but ``None``."""
+        row = (key, pickle.dumps(value))
+        self._base.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", row)
 
     def clear(self) -> None:
         """Delete all results."""

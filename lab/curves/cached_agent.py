@@ -47,17 +47,16 @@ class TimedCache(ResultCache):
 
     def get_or_compute(self, key: bytes, compute: Callable[[], T]) -> T:
         """Return what is stored under ``key``; compute, time and store it when nothing is."""
-        found: T | None
         with self._lock:
-            found, seconds = self.timed(key)
-            self.spent += seconds
-        if found is not None:
-            return found
+            found: tuple[T, float] | None = self.get(key)
+            if found is not None:
+                self.spent += found[1]
+                return found[0]
         begin = self._clock()
         value = compute()
         seconds = self._clock() - begin
         with self._lock:
-            self.put(key, value, seconds)
+            self.put(key, (value, seconds))
             self.computed += 1
             self.spent += seconds
         return value

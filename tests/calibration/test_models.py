@@ -64,7 +64,7 @@ def test_a_resumed_run_gives_the_same_file(whole, tmp_path):
         rows = done.execute("SELECT * FROM results").fetchall()
     ResultCache(partial.with_suffix(".sqlite")).close()
     with closing(sqlite3.connect(partial.with_suffix(".sqlite"))) as base, base:
-        base.executemany("INSERT INTO results VALUES (?, ?, ?)", rows[: len(rows) // 2])
+        base.executemany("INSERT INTO results VALUES (?, ?)", rows[: len(rows) // 2])
     assert calibrate(partial) == content
     with closing(sqlite3.connect(partial.with_suffix(".sqlite"))) as base:
         assert base.execute("SELECT count(*) FROM results").fetchone() == (len(rows),)
