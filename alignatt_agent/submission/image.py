@@ -1,5 +1,6 @@
 """Build context of the Docker image, and the READMEs of a bundle."""
 
+import contextlib
 import re
 import shlex
 import shutil
@@ -10,8 +11,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from alignatt_agent.config.agent_config import AgentConfig
-from alignatt_agent.config.checkpoints import EMBEDDED, locate_one
+from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
+from alignatt_agent.config.checkpoints import is_hub_id, locate_one
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import CHECKOUT_ROOT, find_path, known_resources
 from alignatt_agent.evaluation.devset import SEGMENTATION, DevSet
@@ -70,7 +71,7 @@ def _write_weights(image: Path, configs: Iterable[AgentConfig]) -> None:
     commands: dict[str, None] = {}
     for config in configs:
         for model in (getattr(config.models, role) for role in config.models.roles):
-            if is_local(model.path):
+            if is_local(model):
                 copy_relative(locate_one(model), model.path, weights)
             else:
                 revision = f" --revision {model.revision}" if model.revision else ""
@@ -82,15 +83,12 @@ def _write_weights(image: Path, configs: Iterable[AgentConfig]) -> None:
     (image / "fetch_weights.sh").write_text(script, encoding="utf-8")
 
 
-def is_local(path: str) -> bool:
+def is_local(model: ModelConfig) -> bool:
     """Whether a configured checkpoint is a directory rather than an id of the hub."""
-    if path.split("/")[0] == EMBEDDED or path.count("/") != 1:
+    with contextlib.suppress(FileNotFoundError):
+        find_path(model.path)
         return True
-    try:
-        find_path(path)
-    except FileNotFoundError:
-        return False
-    return True
+    return not is_hub_id(model)
 
 
 def copy_relative(found: Path, configured: str, weights: Path) -> None:
