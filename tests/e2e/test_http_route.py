@@ -30,7 +30,7 @@ def built(short_talk, tmp_path_factory):
     """What README does up to the bundle, on a dev set with contexts; its folder and its report."""
     folder = tmp_path_factory.mktemp("readme")
     devset = folder / "devset"
-    shutil.copytree(short_talk.root, devset, ignore=shutil.ignore_patterns("*.json*", "scores-*"))
+    shutil.copytree(short_talk.root, devset, ignore=shutil.ignore_patterns("*.json*"))
     name = f"{short_talk.wav.stem}.txt"
     (devset / "contexts").mkdir()
     shutil.copyfile(DEVSET / "contexts" / name, devset / "contexts" / name)

@@ -7,10 +7,8 @@ from statistics import median
 import pytest
 
 from alignatt_agent.config.agent_config import load_config
-from alignatt_agent.evaluation.devset import load_devset
-from alignatt_agent.evaluation.run_files import RunFiles
-from alignatt_agent.evaluation.score import omnisteval_arguments, run_omnisteval
 from tests.e2e.conftest import ROOT, TARGETS, emissions
+from tests.evaluation import logs
 
 
 def logged(short_talk, target):
@@ -33,16 +31,14 @@ def test_same_audio_twice_gives_the_same_bytes_whatever_came_between(driven, sho
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_short_talk_is_translated_in_time(driven, short_talk, target):
-    devset = load_devset(short_talk.root, [target])
-    files = RunFiles(short_talk.root / f"scores-{target}")
-    files.clean()
-    files.config.write_bytes((short_talk.root / f"{target}.yaml").read_bytes())
-    files.metrics.write_bytes((short_talk.root / f"{target}.jsonl").read_bytes())
-    scores = run_omnisteval(omnisteval_arguments(files, devset, target), files.folder)
-    assert float(scores["BLEU"]) > 40, scores
-    assert float(scores["LongYAAL (CU)"]) < 3000, scores
-    assert len(files.instances.read_text().splitlines()) == short_talk.segments
+def test_a_short_talk_is_translated_in_time(driven, short_talk, tmp_path, target):
+    log, config = (short_talk.root / f"{target}.{kind}" for kind in ("jsonl", "yaml"))
+    status, scores = logs.rescore(log, short_talk.root, tmp_path, target, config)
+    assert status == 0
+    assert scores["bleu"] > 40, scores
+    assert scores["longyaal_cu_ms"] < 3000, scores
+    segments = (tmp_path / target / "instances.resegmented.jsonl").read_text().splitlines()
+    assert len(segments) == short_talk.segments
 
 
 @pytest.mark.parametrize("target", ["de", "zh"])
