@@ -24,7 +24,6 @@ FOREIGN = {
     "docker": "--gpus --build-arg",
     "ray": "--head",
     "arecord, parec": "--format --channels --rate --latency-msec --raw",
-    "eflomal": "--overwrite --model",
     "simulstream": "--speech-processor-config --wav-list-file --tgt-lang --src-lang "
     "--metrics-log-file --eval-config --log-file --reference --audio-definition --latency-unit "
     "--scorer --server-config",
