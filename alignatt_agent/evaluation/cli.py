@@ -67,7 +67,7 @@ from alignatt_agent.cluster.connection import add_options, options_of
 from alignatt_agent.config.agent_config import ConfigError, parse_overrides
 from alignatt_agent.config.command_line import page, shared_options
 from alignatt_agent.evaluation.agent_choice import known_agents
-from alignatt_agent.evaluation.comet import MODELS, comet_python
+from alignatt_agent.evaluation.comet import MODELS, PYTHON, check_python
 from alignatt_agent.evaluation.plan import plan, plan_log
 from alignatt_agent.evaluation.run import evaluate, print_commands
 
@@ -108,8 +108,8 @@ def build_parser() -> argparse.ArgumentParser:
         "`make setup-comet`"
     )
     add("--comet", metavar="MODEL", help=text)
-    text = "interpreter with COMET; default .venv-comet/bin/python"
-    add("--comet-python", type=Path, metavar="FILE", help=text)
+    text = "interpreter with COMET; default %(default)s"
+    add("--comet-python", type=Path, default=PYTHON, metavar="FILE", help=text)
     text = "show the rows of this output of alignatt offline (same models, same dev set), too"
     add("--offline", type=Path, metavar="DIR", help=text)
     text = "score this log instead of running an agent"
@@ -135,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     cluster = options_of(arguments, arguments.ray_workers)
     if arguments.comet:
-        comet_python(arguments.comet_python)
+        check_python(arguments.comet_python)
     root, paced = arguments.output, arguments.paced == "real"
     if arguments.fix_simuleval_ca and arguments.score_only is None:
         raise ConfigError("--fix-simuleval-ca has no meaning without --score-only")

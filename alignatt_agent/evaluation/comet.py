@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from alignatt_agent.types import AlignAttError
 if TYPE_CHECKING:
     from alignatt_agent.evaluation.plan import EvalRun
 
-ENVIRONMENT = "ALIGNATT_COMET_PYTHON"
+PYTHON = Path(".venv-comet/bin/python")
 MODELS = {"xcomet-xl": "Unbabel/XCOMET-XL", "wmt22-comet-da": "Unbabel/wmt22-comet-da"}
 """Short names; the shared task ranks by XCOMET-XL."""
 
@@ -33,15 +32,13 @@ class CometError(AlignAttError, RuntimeError):
     """COMET cannot score; the message says what is missing."""
 
 
-def comet_python(given: Path | None) -> Path:
-    """Return the interpreter with COMET: ``given``, the environment variable or .venv-comet."""
-    chosen = given or Path(os.environ.get(ENVIRONMENT) or ".venv-comet/bin/python")
-    if not chosen.is_file():
+def check_python(python: Path) -> None:
+    """Refuse an interpreter with COMET that is not there."""
+    if not python.is_file():
         raise CometError(
-            f"{chosen} does not exist; `make setup-comet` creates .venv-comet; for another "
-            f"environment, set --comet-python or {ENVIRONMENT}"
+            f"{python} does not exist; `make setup-comet` creates .venv-comet; for another "
+            f"environment, set --comet-python"
         )
-    return chosen
 
 
 def checkpoint(model: str) -> str:
@@ -49,19 +46,17 @@ def checkpoint(model: str) -> str:
     return MODELS.get(model.lower(), model)
 
 
-def comet_scores(
-    triples: Sequence[tuple[str, str, str]], model: str, python: Path | None
-) -> list[float]:
+def comet_scores(triples: Sequence[tuple[str, str, str]], model: str, python: Path) -> list[float]:
     """Return the score of each segment of source, translation and reference."""
     if not triples:
         return []
-    interpreter, name = comet_python(python), checkpoint(model)
+    name = checkpoint(model)
     with tempfile.TemporaryDirectory() as folder:
         data, output = Path(folder) / "segments.json", Path(folder) / "scores.json"
         rows = [{"src": source, "mt": mt, "ref": ref} for source, mt, ref in triples]
         data.write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
         # -P: the folder of the worker holds modules named like the libraries it imports.
-        command = [str(interpreter), "-P", str(WORKER), name, str(data), str(output)]
+        command = [str(python), "-P", str(WORKER), name, str(data), str(output)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode == NO_MODEL:
             raise CometError(
@@ -70,16 +65,14 @@ def comet_scores(
             )
         if result.returncode != 0 or not output.is_file():
             tail = "\n".join(result.stderr.strip().splitlines()[-6:])
-            raise CometError(f"{interpreter} ended with {result.returncode}:\n{tail}")
+            raise CometError(f"{python} ended with {result.returncode}:\n{tail}")
         scores = json.loads(output.read_text(encoding="utf-8"))
     if len(scores) != len(triples):
         raise CometError(f"COMET returned {len(scores)} scores for {len(triples)} segments")
     return [float(score) for score in scores]
 
 
-def comet_sections(
-    runs: Sequence[EvalRun], model: str, python: Path | None
-) -> list[dict[str, Any]]:
+def comet_sections(runs: Sequence[EvalRun], model: str, python: Path) -> list[dict[str, Any]]:
     """Score runs that OmniSTEval scored, in one process; return their JSON sections."""
     triples = [_triples(run) for run in runs]
     values = iter(comet_scores([one for some in triples for one in some], model, python))

@@ -38,7 +38,7 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.terms import spoken_terms
 from alignatt_agent.evaluation.agent_choice import MICRO_LABEL
-from alignatt_agent.evaluation.comet import comet_python, comet_sections
+from alignatt_agent.evaluation.comet import PYTHON, check_python, comet_sections
 from alignatt_agent.evaluation.offline_audio import transcribe
 from alignatt_agent.evaluation.plan import EvalRun, plan
 from alignatt_agent.evaluation.run_files import write_json
@@ -125,7 +125,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add("--piece-s", type=float, metavar="S", help=text)
     add("--comet", metavar="MODEL", help="score with COMET, as simulstream-eval")
-    add("--comet-python", type=Path, metavar="FILE", help="interpreter with COMET")
+    text = "interpreter with COMET; default %(default)s"
+    add("--comet-python", type=Path, default=PYTHON, metavar="FILE", help=text)
     return parser
 
 
@@ -148,7 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     assert choice is not None
     assert choice.resolved is not None
     if arguments.comet:
-        comet_python(arguments.comet_python)
+        check_python(arguments.comet_python)
     longest = arguments.piece_s or (MICRO_PIECE_S if choice.micro else PIECE_S)
     check_requests(choice.resolved, longest)
     try:

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from alignatt_agent.cluster.connection import ClusterOptions
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.check_log import refuse
-from alignatt_agent.evaluation.comet import CometError, checkpoint, comet_sections
+from alignatt_agent.evaluation.comet import PYTHON, CometError, checkpoint, comet_sections
 from alignatt_agent.evaluation.devset import Span
 from alignatt_agent.evaluation.latency import (
     emitted_units,
@@ -52,7 +52,7 @@ def evaluate(
     paced: bool = False,
     jobs: int = 1,
     comet: str | None = None,
-    comet_python: Path | None = None,
+    comet_python: Path = PYTHON,
     offline: Path | None = None,
     cluster: ClusterOptions | None = None,
 ) -> int:
@@ -125,7 +125,7 @@ def score_run(run: EvalRun, only_official: bool = False) -> Result:
 
 
 def add_comet(
-    scored: Sequence[tuple[EvalRun, Result]], model: str, python: Path | None
+    scored: Sequence[tuple[EvalRun, Result]], model: str, python: Path
 ) -> list[tuple[EvalRun, Result]]:
     """Score runs that lack a score of the model, in one process, and write ``scores.json``."""
     name = checkpoint(model)
