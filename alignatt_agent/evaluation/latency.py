@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import linear_regression
-from typing import Any
 
 import numpy as np
 from omnisteval.data import Instance
@@ -139,18 +138,6 @@ def paced_latency(
         "growth_ms_per_min": 60_000 * growth,
     }
     return {name: round(float(value), 4) for name, value in found.items()}
-
-
-def paced_report(
-    logs: Sequence[TalkLog], units: Sequence[EmittedUnit], clock: Path | None
-) -> dict[str, Any]:
-    """Return the latency by the clock; with a recorded clock also that of the simulation."""
-    virtual = paced_latency(logs, units)
-    if clock is None:
-        return {"clock": "virtual", **virtual}
-    real = paced_latency(logs, units, recorded_times(clock))
-    differs = abs(virtual["mean_ms"] - real["mean_ms"]) / max(abs(real["mean_ms"]), 1e-9)
-    return {"clock": "real", **real, "virtual": virtual, "virtual_differs": round(differs, 4)}
 
 
 def _chunk_of(unit: EmittedUnit, chunks: Sequence[LoggedChunk]) -> int:

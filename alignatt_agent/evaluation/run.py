@@ -18,8 +18,9 @@ from alignatt_agent.evaluation.comet import PYTHON, CometError, checkpoint, come
 from alignatt_agent.evaluation.devset import Span
 from alignatt_agent.evaluation.latency import (
     emitted_units,
-    paced_report,
+    paced_latency,
     read_instances,
+    recorded_times,
     regime_of,
     yaal_ms,
 )
@@ -165,9 +166,10 @@ def measure(run: EvalRun, scores: Scores, log: Log) -> dict[str, Any]:
     measured: dict[str, Any] = {"regime": {"name": regime, "margin_ms": round(margin, 1)}}
     if log.format == "simulstream":
         measured |= {**stream_laal(files, devset, run.target), "talks": talks}
-        clock = files.clock if files.clock.is_file() else None
+        clock = recorded_times(files.clock) if files.clock.is_file() else None
         units = emitted_units(devset.segments, instances)
-        measured["paced"] = paced_report(log.talks, units, clock)
+        lag = paced_latency(log.talks, units, clock)
+        measured["paced"] = {"clock": "real" if clock else "virtual", **lag}
         for talk in log.talks:
             rtf = talk.computation_s / talk.audio_s if talk.audio_s else 0.0
             talks.setdefault(talk.name, {})["rtf"] = round(rtf, 4)
