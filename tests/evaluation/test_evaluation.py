@@ -62,13 +62,10 @@ def test_dry_run_loads_nothing(call):
     ("arguments", "message"),
     [
         (("--agent", "alignat"), "entry point of simulstream.agents (alignatt4llm"),
-        (("--config", "micro-lo"), "did you mean micro-low?"),
-        (("--set", "policy.nam=none"), "nearest known one is 'name'"),
         (("--set", "policy"), "expects KEY=VALUE"),
         (("--set", "chunk_ms.x=1"), "chunk_ms"),
         (("--set", "policy.top_k=9"), "holds 2 heads"),
         (("--set", "keep_up=true"), "instead of keep_up run alignatt serve"),
-        (("--target", "Klingon"), "unknown language 'Klingon'"),
         (("--target", "it"), "no head set for en-it"),
         (("--source", "fr"), "direction en-de, not for fr-de"),
         (("--devset", "/nowhere"), "audio-segments.yaml does not exist"),
@@ -81,7 +78,7 @@ def test_nothing_starts_on_a_mistake(call, arguments, message):
     assert fakes.FakeAgent.starts == 0
 
 
-def test_missing_and_incomplete_checkpoints_are_named(call, monkeypatch, tmp_path):
+def test_missing_checkpoints_are_named(call, monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hf" / "hub"))
     status, _, error = call("--config", "iwslt26-low")
@@ -89,11 +86,6 @@ def test_missing_and_incomplete_checkpoints_are_named(call, monkeypatch, tmp_pat
     models = ("Qwen/Qwen3-ASR-1.7B", "Qwen/Qwen3-ForcedAligner-0.6B", "google/gemma-4-E4B-it")
     for name in models:
         assert re.search(rf"alignatt fetch {name}@[0-9a-f]{{40}}\b", error)
-    (call.root / "checkpoints" / "asr" / "model.safetensors").unlink()
-    status, _, error = call()
-    assert status == 2
-    assert "asr" in error
-    assert "it lacks *.safetensors" in error
 
 
 def test_agents_by_entry_point_class_and_yaml(tmp_path):
