@@ -13,12 +13,13 @@ class ResultCache:
     """Results under the hash of everything that they depend on; each is written at once.
 
     The file at ``path`` is of this machine's own results. They are pickled: do not open a file that
-    somebody else gave you.
+    somebody else gave you. Without a path they are gone when the process ends.
     """
 
-    def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._base = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    def __init__(self, path: Path | None) -> None:
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        self._base = sqlite3.connect(path or "", isolation_level=None, check_same_thread=False)
         self._base.execute("PRAGMA journal_mode=WAL")
         self._base.execute("PRAGMA synchronous=NORMAL")
         self._base.execute("CREATE TABLE IF NOT EXISTS results (key BLOB PRIMARY KEY, value BLOB)")

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +37,7 @@ _DRAFT_FORM = repr([(kind, kind.__slots__) for kind in (AttentionRows, Draft)])
 class TimedCache(ResultCache):
     """Results with their seconds; for any thread."""
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, path: Path | None, clock: Callable[[], float] = time.perf_counter) -> None:
         super().__init__(path)
         self._lock = threading.Lock()
         self._clock = clock
@@ -138,17 +137,12 @@ class CachedAgent(AlignAttAgent):
 
     cache: ClassVar[TimedCache | None] = None
     _cached: ClassVar[Engines | None] = None
-    _folder: ClassVar[tempfile.TemporaryDirectory[str] | None] = None
 
     @classmethod
     def open(cls, setup: EngineSetup) -> Engines:
         """Load the engines of a sweep and put the process's cache in front of them."""
         if cls.cache is None:
-            path = setup.cache
-            if path is None:
-                cls._folder = tempfile.TemporaryDirectory(prefix="alignatt-cache-")
-                path = Path(cls._folder.name) / "cache.sqlite"
-            cls.cache = TimedCache(path)
+            cls.cache = TimedCache(setup.cache)
         resolved, known = resolve(setup.config), versions()
         models = resolved.checkpoints
         names = {
@@ -171,12 +165,10 @@ class CachedAgent(AlignAttAgent):
 
     @classmethod
     def shutdown(cls) -> None:
-        """Close the cache and end the engines; a worker that is killed runs no exit handlers."""
+        """Close the cache and end the engines."""
         if cls.cache is not None:
             cls.cache.close()
-        if cls._folder is not None:
-            cls._folder.cleanup()
-        cls.cache = cls._cached = cls._folder = None
+        cls.cache = cls._cached = None
         super().shutdown()
 
 
