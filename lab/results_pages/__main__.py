@@ -18,7 +18,6 @@ import json
 import re
 import subprocess
 from collections.abc import Sequence
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +62,11 @@ def pages() -> dict[Path, str]:
 def markdown(table: Table, *files: rows.Row) -> str:
     """Format a table from the content of its files."""
     columns, cells = table["columns"], rows.Cells()
-    select = getattr(rows, table["rows"]) if "rows" in table else itemgetter("rows")
+    select = getattr(rows, table.get("rows", "listed"))
     found = [
         [cells.vformat(template, (), row) for template in columns.values()]
         for row in select(*files)
     ]
-    if not found:
-        return "*Not measured with these models yet.*"
     begins = [{cell[:1] for cell in column} for column in zip(*found, strict=True)]
     texts = [any(first.isalpha() or first == "`" for first in column) for column in begins]
     sides = ["left" if text else "right" for text in texts]

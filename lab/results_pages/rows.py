@@ -45,6 +45,11 @@ def _text(value: Any, form: str, scale: float) -> str:
 
 
 # ------------------------------------------------------------------ what makes the rows
+def listed(*files: Row) -> Iterator[Row]:
+    """Yield the files' own rows."""
+    yield from (row for data in files for row in data["rows"])
+
+
 def readme(data: Row) -> Iterator[Row]:
     """Yield one row per run of the completing translator, with lists over the targets."""
     off = {"longyaal_cu_ms": "off-line", "longyaal_ca_ms": "", "rtf": ""}
@@ -145,21 +150,4 @@ def parity(data: Row) -> Iterator[Row]:
             "peaks": sum(gap["same_peak"] for gap in gaps) / (sum(x["rows"] for x in gaps) or 1),
             "same": sum(cell["verdicts"]["same_settled"] for cell in cells),
             "settled": sum(cell["verdicts"]["settled"] for cell in cells),
-        }
-
-
-def replicas(data: Row) -> Iterator[Row]:
-    """Yield rounds of speakers on several replicas."""
-    for row in data["rounds"]:
-        yield {**row, "spread": " + ".join(map(str, row["spread"]))}
-
-
-def soak(*files: Row) -> Iterator[Row]:
-    """Yield memory and lag after hours of sound."""
-    for data in files:
-        yield {
-            **data,
-            "minutes": sum(data["sound"].values()) / 60,
-            "memory": max(item["trend"] for item in data["growth"].values()),
-            "problems": "; ".join(data["problems"]) or "none",
         }
