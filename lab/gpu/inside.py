@@ -1,21 +1,20 @@
 """One part, in a process of its own: ``MODULE:FUNCTION OPTIONS PART OUT [self-test]``."""
 
-import importlib
 import json
 import sys
 import traceback
 from pathlib import Path
+from pkgutil import resolve_name
 
 from lab.gpu.parts import Context
 
 
 def main(function: str, options: str, part: str, output: str, *self_test: str) -> int:
     """Measure; what is found goes to the file of the part."""
-    path = Path(output) / f"{part}.json"
-    module, _, name = function.partition(":")
+    context = Context(Path(output), bool(self_test))
+    path = context.output / f"{part}.json"
     try:
-        measure = getattr(importlib.import_module(module), name)
-        result = dict(measure(Context(Path(output), bool(self_test)), **json.loads(options)))
+        result = dict(resolve_name(function)(context, **json.loads(options)))
     except Exception as error:  # whatever it is, the next part is worth running
         traceback.print_exc()
         text = f"{type(error).__name__}: {error}".splitlines()[0]

@@ -6,8 +6,8 @@ import re
 import subprocess
 import tarfile
 from functools import partial
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from types import SimpleNamespace
 
 import pytest
@@ -89,8 +89,7 @@ def test_other_versions_are_recorded(run, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", sorted({part.function for part in PARTS}))
 def test_the_parts_name_functions_that_exist(name):
-    module, _, function = name.partition(":")
-    assert callable(getattr(import_module(module), function))
+    assert callable(resolve_name(name))
 
 
 # ------------------------------------------------------------------ the bundle
