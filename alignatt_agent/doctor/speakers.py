@@ -152,11 +152,15 @@ def speak(
     start: float | None = None,
     clock: Callable[[], float] = time.perf_counter,
     sleep: Callable[[float], None] = time.sleep,
+    context: str = "",
 ) -> Emitted:
-    """Translate an excerpt whose speech began at ``start``; ``None`` delivers it all at once."""
+    """Translate an excerpt whose speech began at ``start``; ``None`` delivers it all at once.
+
+    ``context`` has the names and terms of the talk, see ``open_stream``.
+    """
     audio, target = excerpt
     source = language(resolved.config.source_language)
-    stream = open_stream(resolved, engines, source, [language(target)])
+    stream = open_stream(resolved, engines, source, [language(target)], context)
     found, heard = Emitted(), 0
     for chunk in chunks(resolved, audio):
         heard += len(chunk)

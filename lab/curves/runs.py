@@ -1,7 +1,6 @@
 """The runs of a sweep: planned, streamed on cached engines, and scored segment by segment."""
 
 import os
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -12,11 +11,11 @@ import soundfile
 from tqdm import tqdm
 
 from alignatt_agent.cascade.loading import Engines
-from alignatt_agent.cascade.open_stream import chunks, open_stream
 from alignatt_agent.cluster.jobs import JobRunner
 from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.doctor.speakers import speak
 from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.evaluation import run as evaluation
 from alignatt_agent.evaluation.cache import key_of
@@ -111,19 +110,11 @@ def side_by_side(models: ModelsConfig, streams: int) -> ModelsConfig:
 
 
 def fill_cache(runs: Sequence[EvalRun], engines: Engines, streams: int) -> None:
-    """Stream every talk of every run, so many at a time that engines batch; no output is kept.
-
-    The targets of a configuration share the recognition.
-    """
+    """Stream every talk of every run, so many at a time that engines batch; no output is kept."""
     talks = runs[0].devset.talks
-    points: dict[str, list[EvalRun]] = defaultdict(list)
-    for run in runs:
-        points[run.name].append(run)
     streams = min(streams, len(talks))
     with ThreadPoolExecutor(streams, "stream") as pool:
-        asked = [
-            pool.submit(_stream, same, talk, engines) for same in points.values() for talk in talks
-        ]
+        asked = [pool.submit(_stream, run, talk, engines) for run in runs for talk in talks]
         try:
             for one in tqdm(asked, f"{streams} streams at once", unit="talk"):
                 one.result()
@@ -132,19 +123,11 @@ def fill_cache(runs: Sequence[EvalRun], engines: Engines, streams: int) -> None:
             raise
 
 
-def _stream(runs: Sequence[EvalRun], talk: Talk, engines: Engines) -> None:
-    resolved = runs[0].choice.resolved  # the same for every target
-    stream = open_stream(
-        resolved,
-        engines,
-        language(runs[0].source),
-        [language(run.target) for run in runs],
-        context=resolved.config.speech.context_of(talk.name),
-    )
-    samples, _ = soundfile.read(talk.wav, dtype="float32")
-    for step in (*map(stream.step, chunks(resolved, samples)), stream.finish()):
-        for failure in step.failures.values():
-            raise failure
+def _stream(run: EvalRun, talk: Talk, engines: Engines) -> None:
+    resolved = run.choice.resolved
+    audio, _ = soundfile.read(talk.wav, dtype="float32")
+    context = resolved.config.speech.context_of(talk.name)
+    speak(resolved, engines, (audio, run.target), context=context)
 
 
 def score_all(runs: Sequence[EvalRun]) -> list[tuple[EvalRun, SegmentScores]]:
