@@ -4,15 +4,9 @@ import pytest
 
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.doctor.cli import PREDICTIONS
-from lab.cost import CHUNKS_MS, DEVICES, KEEPS_UP, WORK, main, rtf, smallest_chunk
+from lab.cost import DEVICES, WORK, main, rtf
 
 CONFIG = load_config("default-low")
-
-
-def test_longer_chunks_emit_more_of_a_draft():
-    longer = WORK.at(2 * WORK.chunk_s)
-    assert longer.accepted == pytest.approx(2 * WORK.accepted)
-    assert longer.draft_steps - WORK.draft_steps == pytest.approx(WORK.accepted)
 
 
 def test_translation_is_eager_unless_the_configuration_says_otherwise():
@@ -20,13 +14,6 @@ def test_translation_is_eager_unless_the_configuration_says_otherwise():
     graphs = load_config("default-low", {"models.translation.engine": {"enforce_eager": False}})
     saved = WORK.drafted * WORK.draft_steps * 42 * (device.layer_s - device.graph_s) / WORK.chunk_s
     assert rtf(CONFIG, WORK, device) - rtf(graphs, WORK, device) == pytest.approx(saved)
-
-
-@pytest.mark.parametrize("device", DEVICES.values())
-def test_the_shortest_chunk_that_keeps_up(device):
-    chosen = smallest_chunk(CONFIG, WORK, device)
-    for ms in CHUNKS_MS[: CHUNKS_MS.index(chosen) + 1 if chosen else None]:
-        assert (rtf(CONFIG, WORK.at(ms / 1000), device) <= KEEPS_UP) == (ms == chosen)
 
 
 def test_faster_devices_cost_less():
