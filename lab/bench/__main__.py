@@ -60,9 +60,9 @@ def engine_report(folder: Path, quick: bool) -> dict[str, Any]:
     """Measure the embedded model and one of 200 M parameters, which is kept in ``folder``."""
     torch.set_num_threads(contenders.threads())
     started = time.monotonic()
-    sizes = {"micro": measure(contenders.micro(), quick)}
-    if not quick:
-        sizes["larger"] = measure(contenders.larger(folder), quick)
+    number, starts, share = (6, 2, 0.2) if quick else (16, 4, 1.0)
+    chosen = [contenders.micro(), *([] if quick else [contenders.larger(folder)])]
+    sizes = {size.name: measure(size, number, starts, share * size.seconds) for size in chosen}
     return {
         **commands.machine(),
         "threads": torch.get_num_threads(),
@@ -73,24 +73,27 @@ def engine_report(folder: Path, quick: bool) -> dict[str, Any]:
     }
 
 
-def measure(size: Size, quick: bool) -> dict[str, Any]:
-    """Race all contenders on a model, over several starts of their engines."""
+def measure(size: Size, number: int, starts: int, seconds: float, *taking: Any) -> dict[str, Any]:
+    """Race contenders on ``number`` prompts, over several starts of their engines.
+
+    ``taking`` are the engines and the references that take part, see ``contenders``.
+    """
+    # Its vocabulary is large enough for prompts that no engine has seen.
     tokenizer = AutoTokenizer.from_pretrained(contenders.micro().model.path)
-    prompts, nonces = bench_prompts(tokenizer, 6 if quick else 16), Nonces(len(tokenizer))
-    starts, seconds, races = 2 if quick else 4, size.seconds * (0.2 if quick else 1), []
+    prompts, nonces, races = bench_prompts(tokenizer, number), Nonces(len(tokenizer)), []
     for start in range(starts):
-        with contenders.contenders(size) as listed:
+        with contenders.contenders(size, *taking) as listed:
             title = f"{size.name}: start {start + 1} of {starts}"
             races.append(race(listed, prompts[start::starts], nonces, seconds, title))
-    return {
+    found = {
         "checkpoint": Path(size.model.path).name,
         "weight_bytes": weight_bytes(size.model),
         "dtype": size.model.dtype,
         "heads": size.heads,
         "prompts": [[p.name, len(p.prompt.token_ids), p.tokens] for p in prompts],
         "race": race_figures(races),
-        "percent": percentages(races),
     }
+    return found if starts == 1 else {**found, "percent": percentages(races)}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

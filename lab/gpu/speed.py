@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from torch.profiler import ProfilerActivity, profile
-from transformers import AutoTokenizer
 
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.early_stop import processor_name
@@ -16,8 +15,8 @@ from alignatt_agent.engine.options import engine_arguments, engine_environment
 from alignatt_agent.types import Prompt
 from alignatt_agent.types.engines import Readout
 from lab.bench import contenders
+from lab.bench.__main__ import measure
 from lab.bench.contenders import Size, open_gate
-from lab.bench.rounds import Nonces, bench_prompts, race, race_figures
 from lab.gpu import dimensions
 from lab.gpu.parts import Context, Result
 
@@ -45,22 +44,10 @@ def size(context: Context) -> Size:
 def race_all(context: Context, engines: Sequence[int], seams: Sequence[Any]) -> Result:
     """Time contenders, paired, on the prompts and drafts of the bench."""
     chosen = size(context)
-    # Its vocabulary is large enough for prompts that no engine has seen.
-    tokenizer = AutoTokenizer.from_pretrained(contenders.micro().model.path)
-    prompts, nonces = bench_prompts(tokenizer, 6), Nonces(len(tokenizer))
     started = (2, 3) if context.self_test else engines
-    with contenders.contenders(chosen, started, seams) as listed:
-        found = race(listed, prompts, nonces, chosen.seconds, chosen.name)
-        figures = race_figures([found])
-    medians = {key: round(entry["ms_per_token"]["median"], 3) for key, entry in figures.items()}
-    return {
-        "model": chosen.name,
-        "dtype": chosen.model.dtype,
-        "heads": chosen.heads,
-        "prompts": [[p.name, len(p.prompt.token_ids), p.tokens] for p in prompts],
-        "race": figures,
-        "summary": f"ms a token {medians}",
-    }
+    found = measure(chosen, 6, 1, chosen.seconds, started, seams)
+    medians = {key: round(x["ms_per_token"]["median"], 3) for key, x in found["race"].items()}
+    return {**found, "summary": f"ms a token {medians}"}
 
 
 def _in_process(arguments: Mapping[str, Any]) -> Any:
