@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import BatchFeature
 
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.speech_models import SpeechModel
@@ -12,25 +13,18 @@ from lab.stand_ins.speech import drawn_model
 from lab.stand_ins.speech_layout import LM_HEAD
 
 
-def features(audio: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-    from transformers import Qwen3ASRFeatureExtractor
-
-    found = Qwen3ASRFeatureExtractor()(
-        audio, padding="longest", sampling_rate=16_000, return_attention_mask=True
-    )
-    return found["input_features"], found["attention_mask"]
-
-
 @pytest.fixture(scope="module")
 def audio() -> np.ndarray:
     samples = np.random.default_rng(3).standard_normal(16_000 * 5 // 2) * 0.1
     return samples.astype(np.float32)
 
 
-def spread(text: str, audio: np.ndarray, tokenizer) -> list[int]:
-    seconds, rest = divmod(len(audio) // 160, 100)
-    pads = "<|audio_pad|>" * (13 * seconds - (-rest // 8))
-    return tokenizer.encode(text.replace("<|audio_pad|>", pads))
+def inputs(tokenizer, text: str, audio: np.ndarray) -> BatchFeature:
+    """What Transformers' own processor makes of a prompt and its audio."""
+    from transformers.models.qwen3_asr import Qwen3ASRFeatureExtractor, Qwen3ASRProcessor
+
+    processor = Qwen3ASRProcessor(Qwen3ASRFeatureExtractor(), tokenizer)
+    return processor(text=text, audio=audio, return_tensors="pt")
 
 
 def test_recogniser(engines, audio):
@@ -38,11 +32,9 @@ def test_recogniser(engines, audio):
     tokenizer = served.tokenizer
     model = drawn_model("asr", 1)
     text = "<|im_start|>user\n<|audio_start|><|audio_pad|><|audio_end|><|im_end|>\nlanguage"
-    ids = torch.tensor([spread(text, audio, tokenizer)])
-    mel, mask = features(audio)
-    given = {"input_ids": ids, "input_features": mel, "input_features_mask": mask}
+    given = inputs(tokenizer, text, audio)
     answer = model.generate(**given, max_new_tokens=12, do_sample=False)
-    expected = answer[0, ids.shape[1] :].tolist()
+    expected = answer[0, given["input_ids"].shape[1] :].tolist()
     got = served.generate(tokenizer.encode(text), audio, 12)
     assert list(got.token_ids) == [token for token in expected if token not in served._stops]
     assert got.ended == (expected[-1] in served._stops)
@@ -68,12 +60,10 @@ def test_aligner(engines, audio, checkpoints):
     model = drawn_model("aligner", 2)
     head = load_file(checkpoints / "aligner" / "model.safetensors")[LM_HEAD]
     text = "<|audio_start|><|audio_pad|><|audio_end|>the<timestamp><timestamp>talk<timestamp>"
-    ids = torch.tensor([spread(text, audio, tokenizer)])
-    mel, mask = features(audio)
-    hidden = model.model(input_ids=ids, input_features=mel, input_features_mask=mask)
-    logits = hidden.last_hidden_state @ head.T
+    given = inputs(tokenizer, text, audio)
+    logits = model.model(**given).last_hidden_state @ head.T
     stamp = tokenizer.convert_tokens_to_ids("<timestamp>")
-    expected = logits[ids == stamp].argmax(-1).tolist()
+    expected = logits[given["input_ids"] == stamp].argmax(-1).tolist()
     got = served.bins(tokenizer.encode(text), audio)
     assert len(got) == 3
     assert got == expected
