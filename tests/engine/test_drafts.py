@@ -1,7 +1,6 @@
 """Drafts are what decoding gives, whatever is expected; missing answers of workers are errors."""
 
 import random
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -60,6 +59,7 @@ def test_an_expected_draft_is_the_decoded_one(seed, row, policy, frontier, most,
     usual = plain.draft(PROMPT, most, readout, gate)
     draft = engine.draft(PROMPT, most, readout, gate, expected=expected)
     check_same(draft, usual)
+    assert usual.rows is None or len(usual.rows.source) == len(usual.token_ids)
     assert len(model.asked) <= 2 + len(expected)
     assert len(model.ledger) == 0
     room = min(most, window - len(PROMPT.token_ids)) > len(usual.token_ids)
@@ -112,22 +112,6 @@ def test_an_answer_is_the_same_whatever_was_expected_and_keeps_its_bound(seed, m
 
 
 # ---------------------------------------------------------------------- answers of several workers
-class Workers:
-    """A served model whose workers answer as told."""
-
-    name = "fake model"
-
-    def __init__(self, *answers):
-        self.answers = answers
-
-    def generate(self, prompt, sampling):
-        completion = SimpleNamespace(token_ids=(11, 12), finish_reason="length")
-        return SimpleNamespace(outputs=[completion])
-
-    def ask_workers(self, method, key):
-        return list(self.answers)
-
-
 def part(head: int | slice, rows: int = 2, value: float = 0.25):
     """Rows of one head, ``[rows, 2 heads, 2 masses + 2 source tokens]``."""
     array = np.zeros((rows, 2, 4), np.float32)
@@ -139,8 +123,11 @@ NO_HEADS = ([], b"", None, 0.0, 0, False)
 
 
 def draft(*answers):
+    """Return a draft of two tokens for two source tokens, whose workers answer as told."""
+    model = SimulatedModel(seed=1)
+    model.ask_workers = lambda *_: list(answers)
     prompt, readout = Prompt((5, 6, 7, 8), 1, (0, 1)), Readout(HEADS, "predicting")
-    return DraftEngine(Workers(*answers), HEADS, frozenset({1})).draft(prompt, 2, readout)
+    return DraftEngine(model, HEADS, frozenset({STOP})).draft(prompt, 2, readout)
 
 
 def test_ranks_add_their_heads():
