@@ -11,11 +11,9 @@ import pytest
 
 from alignatt_agent.cascade import loading
 from alignatt_agent.engine import pool
-from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.speech_models import SpeechModel
 from alignatt_agent.types import EngineError
-from alignatt_agent.types.engines import Readout
 from tests.engine.batches import EMITTED
 from tests.fixtures.engines import HEADS, make_prompt
 
@@ -41,19 +39,6 @@ def test_equal_arguments_and_threads_that_load_at_once_share_the_engines(engines
     assert all(found is engines for found in loaded)
     assert (engines.num_layers, engines.num_heads) == (6, 8)
     assert engines.tokenizer.is_fast
-
-
-def test_a_turn_that_ends_by_itself(engines):
-    prompt = make_prompt(1, 50, 5, 20)
-    usual = engines.translation.draft(prompt, 8).token_ids
-    last = usual[4]
-    stopping = DraftEngine(served("translation"), sorted(HEADS), frozenset({last}))
-    count = usual.index(last)
-    for row in ("predicting", "emitted"):
-        draft = stopping.draft(prompt, 8, Readout(HEADS, row))
-        assert draft.ended
-        assert draft.token_ids == usual[:count]
-        assert len(draft.rows.source) == count
 
 
 @pytest.fixture
@@ -85,21 +70,6 @@ def test_an_error_of_a_worker_is_no_death(engines):
         model.ask_workers("no_such_call")
     assert model.alive
     assert engines.translation.draft(make_prompt(1, 60, 5, 20), 6, EMITTED).rows is not None
-
-
-def test_streams_share_the_engines(engines):
-    def stream(seed: int) -> tuple:
-        audio = noise(1.0 + seed / 2, seed)
-        # Random models do not end their transcripts, and then there is none.
-        heard = engines.asr._model.generate(engines.asr._prompt.ids("English"), audio, 12)
-        items = engines.aligner.align(audio, "the model reads every word", "en")
-        prompt = make_prompt(seed, 40 + seed, 5, 20)
-        return heard, items, engines.translation.draft(prompt, 6, EMITTED).token_ids
-
-    alone = [stream(seed) for seed in range(6)]
-    with ThreadPoolExecutor(6) as threads:
-        together = list(threads.map(stream, range(6)))
-    assert together == alone
 
 
 def test_a_verified_transcript_is_the_decoded_one(engines):
