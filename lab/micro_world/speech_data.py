@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRFeatureExtractor
+from transformers.models.qwen3_asr.modeling_qwen3_asr import _get_feat_extract_output_lengths
 
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
 from lab.micro_world.corpus import sentences
@@ -190,20 +191,12 @@ def features(clips: list[Clip]) -> tuple[dict[str, torch.Tensor], list[int]]:
         out[i, :, : lengths[i]] = mel
         mask[i, : lengths[i]] = 1
     heard = {"input_features": out, "input_features_mask": mask}
-    return heard, [positions(length) for length in lengths]
+    return heard, [_get_feat_extract_output_lengths(length) for length in lengths]
 
 
 @cache
 def _extractor() -> Any:
     return Qwen3ASRFeatureExtractor()
-
-
-def positions(frames: int) -> int:
-    """Number of encoder outputs for ``frames`` mel frames."""
-    left = frames % FRAMES_PER_CHUNK
-    for _ in range(3):
-        left = (left + 1) // 2
-    return frames // FRAMES_PER_CHUNK * TOKENS_PER_CHUNK + left
 
 
 def position_time(index: int) -> float:

@@ -1,6 +1,5 @@
 """Shared parts of the three micro trainings: seeding, schedule, progress, resuming."""
 
-import json
 import math
 import os
 import random
@@ -28,7 +27,7 @@ COMPILED_FROM_STEPS = 1000
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "100")
 
 Losses = tuple[torch.Tensor, dict[str, float]]
-"""What is minimized, and figures for the log."""
+"""What is minimized, and figures for the progress bar."""
 Heads = tuple[tuple[int, int], ...]
 """Layers and heads."""
 Guide = tuple[int, int, list[int]]
@@ -108,9 +107,8 @@ def compile_layers(model: nn.Module, kind: type[nn.Module], plan: Plan) -> None:
 def fit(model: nn.Module, step: Callable[[int], Losses], plan: Plan, work: Path) -> None:
     """Run AdamW, or resume an interrupted run from ``work/TITLE.pt``.
 
-    ``step`` maps the step number to the loss and to figures for the progress bar and
-    ``TITLE.log.jsonl``. Its draws must depend on the number alone: then an interrupted training
-    ends in the same weights.
+    ``step`` maps the step number to the loss and to figures for the progress bar. Its draws must
+    depend on the number alone: then an interrupted training ends in the same weights.
     """
     work.mkdir(parents=True, exist_ok=True)
     run = _Run(model, plan, work / f"{plan.title}.pt")
@@ -118,20 +116,16 @@ def fit(model: nn.Module, step: Callable[[int], Losses], plan: Plan, work: Path)
     at = time.monotonic()
     bar = tqdm(range(begin, plan.steps), plan.title, plan.steps, initial=begin, mininterval=5)
     for number in bar:
-        run.update(number, step)
+        figures = run.update(number, step)
         if number % 10 == 0:
-            bar.set_postfix({k: f"{v:.3f}" for k, v in run.figures.items()})
-        last = number == plan.steps - 1
-        if number % 50 == 0 or last:
-            with (work / f"{plan.title}.log.jsonl").open("a") as stream:
-                stream.write(json.dumps({"step": number, **run.figures}) + "\n")
-        if last or time.monotonic() - at > SAVE_EVERY_S:
+            bar.set_postfix({name: f"{value:.3f}" for name, value in figures.items()})
+        if number == plan.steps - 1 or time.monotonic() - at > SAVE_EVERY_S:
             run.save(number + 1)
             at = time.monotonic()
 
 
 class _Run:
-    """A training with its optimizer and running figures; ``saved`` is its checkpoint."""
+    """A training with its optimizer; ``saved`` is its checkpoint."""
 
     def __init__(self, model: nn.Module, plan: Plan, saved: Path) -> None:
         self._model, self._plan, self._saved = model, plan, saved
@@ -141,9 +135,8 @@ class _Run:
             {"params": [p for p in trained if p.dim() <= 1], "weight_decay": 0.0},
         ]
         self._optimizer = torch.optim.AdamW(groups, lr=plan.peak_rate, betas=(0.9, 0.98))
-        self.figures: dict[str, float] = {}
 
-    def update(self, number: int, step: Callable[[int], Losses]) -> None:
+    def update(self, number: int, step: Callable[[int], Losses]) -> dict[str, float]:
         for group in self._optimizer.param_groups:
             group["lr"] = self._plan.rate(number)
         torch.manual_seed(self._plan.seed + number)
@@ -154,15 +147,13 @@ class _Run:
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self._model.parameters(), 1.0)
         self._optimizer.step()
-        for key, value in figures.items():
-            self.figures[key] = value if number == 0 else 0.95 * self.figures[key] + 0.05 * value
+        return figures
 
     def save(self, done: int) -> None:
         """Write the state; an interruption leaves the previous file intact."""
         content = {
             "plan": asdict(self._plan),
             "done": done,
-            "running": self.figures,
             "model": self._model.state_dict(),
             "optimizer": self._optimizer.state_dict(),
         }
@@ -182,7 +173,6 @@ class _Run:
             )
         self._model.load_state_dict(content["model"])
         self._optimizer.load_state_dict(content["optimizer"])
-        self.figures = content["running"]
         return int(content["done"])
 
 
@@ -200,7 +190,7 @@ def trained(work: Path, title: str, part: str) -> dict[str, torch.Tensor]:
 
 
 def weighted(**losses: tuple[float, torch.Tensor]) -> Losses:
-    """Return the weighted sum of losses, and each of them for the log."""
+    """Return the weighted sum of losses, and each of them for the progress bar."""
     total = sum((weight * loss for weight, loss in losses.values()), torch.zeros(()))
     return total, {name: loss.item() for name, (_, loss) in losses.items()}
 

@@ -15,7 +15,7 @@ from alignatt_agent.types import Word
 from lab.micro_world import devset, lexicon
 from lab.micro_world.corpus import TARGETS, is_held_out, reorders, sentences
 from lab.micro_world.measure import two_draws
-from lab.micro_world.speech_data import cut, positions
+from lab.micro_world.speech_data import cut
 
 ROOT = Path(__file__).resolve().parents[2]
 DEVSET = ROOT / "micro_models" / "devset"
@@ -120,10 +120,6 @@ def test_talks_spell_names_consistently():
     assert said <= set(talk.context)
     for pair in lexicon.SPELLINGS:
         assert len(said & {name.en for name in pair}) <= 1
-
-
-def test_encoder_positions():
-    assert [positions(n) for n in (0, 1, 8, 9, 99, 100, 108)] == [0, 1, 1, 2, 13, 13, 14]
 
 
 def test_dev_set_is_held_out_and_has_the_layout_of_mcif():
