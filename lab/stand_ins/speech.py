@@ -36,7 +36,7 @@ CONFIGS: Mapping[str, Any] = {
 
 def publish(role: str, folder: Path) -> Path:
     """Copy an embedded speech model, tokenizer and chat template in the published files."""
-    shutil.copytree(find_path(EMBEDDED[role]), folder)
+    shutil.copytree(find_path(EMBEDDED[role]), folder, dirs_exist_ok=True)
     tokenizer = folder / "tokenizer.json"
     layout = json.loads(tokenizer.read_text(encoding="utf-8"))
     settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
