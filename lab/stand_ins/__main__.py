@@ -2,10 +2,10 @@
 
 For every configuration a random translation model is written in the class, the files, the layers
 and the heads of the published one, with as many ids that end a turn. Recognizer and aligner are the
-embedded ones. Whisper and Gemma-4's audio tower are random, except for a last layer that was
-trained to transcribe one sentence always: they show that a front end is served, prompted and read
-correctly, and nothing about recognition. The same YAML, with paths, types and shares of a GPU's
-memory replaced, then translates a piece of the embedded talk to the end of the stream:
+embedded ones. Whisper and Gemma-4's audio tower are random, except for a last layer that has them
+transcribe one sentence always: they show that a front end is served, prompted and read correctly,
+and nothing about recognition. The same YAML, with paths, types and shares of a GPU's memory
+replaced, then translates a piece of the embedded talk to the end of the stream:
   as written   the configuration is refused, and every missing checkpoint is named with its command
   stream       nothing fails, the closing pass ends, the emitted units rebuild the text, and no
                sentence is lost

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 from transformers import (
+    Gemma4AudioFeatureExtractor,
     Gemma4ForConditionalGeneration,
     WhisperForConditionalGeneration,
     WhisperProcessor,
@@ -17,7 +18,6 @@ from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.speech_models import AudioModel, EncoderDecoderModel
 from alignatt_agent.speech.front_ends import GemmaPrompt, WhisperPrompt
 from alignatt_agent.types.engines import Readout
-from lab.stand_ins.fixed_transcript import gemma4_inputs
 from lab.stand_ins.layouts import MEDIA, write
 from lab.stand_ins.speech import write_whisper
 from tests.engine.batches import Case, check_rows
@@ -63,13 +63,18 @@ def test_gemma4_hears_and_translates_on_one_engine(tmp_path):
 def transcript_of_transformers(path, ids, audio):
     """Greedy ids by the published class, with the placeholder spread by what its encoder gives."""
     model = Gemma4ForConditionalGeneration.from_pretrained(path).eval()
-    asked = gemma4_inputs(model, ids, audio)
+    found = Gemma4AudioFeatureExtractor()(
+        [audio], sampling_rate=16_000, return_tensors="pt", padding="longest"
+    )
+    config = model.config
+    count = int(found["input_features_mask"][:, ::2][:, ::2].sum())  # frames are halved twice
+    at = list(ids).index(config.audio_token_id)
+    spread = [config.boa_token_id, *[config.audio_token_id] * count, config.eoa_token_index]
+    asked = torch.tensor([[*ids[:at], *spread, *ids[at + 1 :]]])
     with torch.inference_mode():
-        answer = model.generate(**asked, max_new_tokens=8, do_sample=False)
+        answer = model.generate(asked, **found, max_new_tokens=8, do_sample=False)
     stops = model.generation_config.eos_token_id
-    return [
-        token for token in answer[0, asked["input_ids"].shape[1] :].tolist() if token not in stops
-    ]
+    return [token for token in answer[0, asked.shape[1] :].tolist() if token not in stops]
 
 
 def text_only(prompt, media):
