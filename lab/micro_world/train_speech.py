@@ -1,7 +1,6 @@
 """Micro Qwen3-ASR: audio encoder, projector and Qwen3 decoder."""
 
 import re
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from torch import nn
 from torch.nn import functional
 from transformers import Qwen3ASRForConditionalGeneration
 
+from alignatt_agent.speech.prompt import RecognitionPrompt
 from lab.micro_world import lexicon, training
 from lab.micro_world.speech_data import Clip, ClipMaker, features, position_span
 from lab.micro_world.training import Guide, Losses
@@ -59,32 +59,22 @@ class SpeechBatch(NamedTuple):
     guides: list[Guide]
 
 
-@lru_cache(maxsize=4096)
-def prompt(tokenizer: Any, context: str) -> tuple[list[int], list[int]]:
-    """Return the ids before and after the audio, in the published form."""
-    turns = [
-        {"role": "system", "content": context},
-        {"role": "user", "content": [{"type": "audio"}]},
-    ]
-    text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-    before, after = f"{text}language English<asr_text>".split("<|audio_pad|>")
-    ids = tokenizer([before, after], add_special_tokens=False)["input_ids"]
-    return ids[0], ids[1]
-
-
-def collate(tokenizer: Any, clips: list[Clip], counts: list[int]) -> SpeechBatch:
-    """Build the recognizer's prompt and the transcript of each clip."""
+def collate(
+    tokenizer: Any, prompt: RecognitionPrompt, clips: list[Clip], counts: list[int]
+) -> SpeechBatch:
+    """Build the recognizer's request, as the product asks, and the transcript of each clip."""
     pad_id, end = tokenizer.convert_tokens_to_ids(["<|audio_pad|>", "<|im_end|>"])
     batch = SpeechBatch([], [], [])
     for i, (clip, count) in enumerate(zip(clips, counts, strict=True)):
-        before, after = prompt(tokenizer, clip.context)
-        asked = before + [pad_id] * count + after
+        ids = prompt.ids("English", clip.context)
+        begin = ids.index(pad_id)
+        asked = [*ids[:begin], *[pad_id] * count, *ids[begin + 1 :]]
         text = " ".join(word.text for word in clip.words)
         encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         word_of_char = [k for k, w in enumerate(clip.words) for _ in range(len(w.text) + 1)]
         for t, (_, stop) in enumerate(encoding["offset_mapping"]):
             heard = position_span(clip.words[word_of_char[stop - 1]], count)
-            batch.guides.append((i, len(asked) + t - 1, [len(before) + h for h in heard]))
+            batch.guides.append((i, len(asked) + t - 1, [begin + h for h in heard]))
         batch.ids.append(asked + encoding["input_ids"] + [end])
         batch.labels.append([IGNORE] * len(asked) + encoding["input_ids"] + [end])
     return batch
@@ -108,11 +98,12 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float, further: bool 
         model.load_state_dict({ours: saved[name] for ours, name in named if name != LM_HEAD}, False)
     teacher = FrameTeacher(config.audio_config.output_dim)
     maker = ClipMaker(training.scaled(POOL, scale, least=120), plan.seed)
+    prompt = RecognitionPrompt(tokenizer, tokenizer, str(folder))
 
     def step(number: int) -> Losses:
         drawn = maker.batch(number, BATCH)
         heard, counts = features(drawn)
-        rows = collate(tokenizer, drawn, counts)
+        rows = collate(tokenizer, prompt, drawn, counts)
         out = model.model(**training.inputs(rows.ids), **heard)
         labels = training.pad(rows.labels, IGNORE)[:, 1:]
         wanted = labels != IGNORE

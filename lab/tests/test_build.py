@@ -7,12 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from transformers import AutoTokenizer
 
 from alignatt_agent.cli import main
 from alignatt_agent.config.head_sets import load_head_set
-from alignatt_agent.speech.prompt import recognition_prompt
-from lab.micro_world import train_speech
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = "work"
@@ -64,16 +61,6 @@ def test_built_files_are_the_shipped_ones_where_no_training_is_involved(built):
     kept += [f"{model}/tokenizer.json" for model in TOKENIZERS]
     assert {name: ours[name] for name in kept} == {name: shipped[name] for name in kept}
     assert set(shipped) <= set(ours)
-
-
-@pytest.mark.parametrize("context", ["", "Sara\nJon"])
-def test_the_recognizer_is_trained_on_the_prompt_that_it_is_asked_with(built, context):
-    folder = built[0] / "qwen3-asr"
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    before, after = train_speech.prompt(tokenizer, context)
-    audio = tokenizer.convert_tokens_to_ids("<|audio_pad|>")
-    asked = recognition_prompt(str(folder)).ids("English", context)
-    assert asked == (*before, audio, *after)
 
 
 def test_heads_of_the_built_model_can_be_calibrated(built, tmp_path):
