@@ -86,20 +86,17 @@ class Modal(NamedTuple):
     zh: str
 
 
-def english_verb(given: list[str], pasts: dict[str, str]) -> EnglishVerb:
-    """Return all forms from the base, or from base, third person and participle.
-
-    ``pasts`` maps participles to the simple past, where they differ.
-    """
-    base = given[0]
-    if len(given) == 3:
-        third, participle = given[1:]
-    elif base.endswith("y") and base[-2] not in VOWELS:
-        third, participle = base[:-1] + "ies", base[:-1] + "ied"
+def english_verb(given: list[str]) -> EnglishVerb:
+    """Return all forms from the base, or as given."""
+    if len(given) == 4:
+        return EnglishVerb(*given)
+    (base,) = given
+    if base.endswith("y") and base[-2] not in VOWELS:
+        third, past = base[:-1] + "ies", base[:-1] + "ied"
     else:
         third = base + ("es" if base.endswith(("s", "sh", "ch", "x", "z")) else "s")
-        participle = base + ("d" if base.endswith("e") else "ed")
-    return EnglishVerb(base, third, pasts.get(participle, participle), participle)
+        past = base + ("d" if base.endswith("e") else "ed")
+    return EnglishVerb(base, third, past, past)
 
 
 def german_verb(given: list[str]) -> GermanVerb:

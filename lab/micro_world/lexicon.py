@@ -44,7 +44,6 @@ def _nouns(rows: list[list[str]]) -> list[Noun]:
 
 
 def _verbs(name: str, *, waits: bool = False, phrasal: bool = False) -> list[Verb]:
-    pasts = dict(line[0].split() for line in _rows("pasts"))
     verbs = []
     for en, objects, de, it, zh in _rows(name):
         forms = en.split()
@@ -52,7 +51,7 @@ def _verbs(name: str, *, waits: bool = False, phrasal: bool = False) -> list[Ver
         kinds = {"any": THINGS, "-": ()}.get(objects, tuple(objects.split(",")))
         german = tuple(map(german_verb, _synonyms(de)))
         italian = tuple(map(italian_verb, _synonyms(it)))
-        english, chinese = english_verb(forms, pasts), tuple(zh.split("/"))
+        english, chinese = english_verb(forms), tuple(zh.split("/"))
         verbs.append(Verb(english, particle, kinds, waits, german, italian, chinese))
     return verbs
 
