@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import random
 import shutil
-from functools import cache
 from itertools import accumulate, count, pairwise
-from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import espeakng_loader
@@ -25,14 +22,8 @@ SILENCE = 2e-3
 """Amplitude below which a sample counts as silence when the end of a word is searched."""
 
 _NUMBERS = count()
-
-
-@cache
-def _copies() -> Path:
-    """Return a folder for copies of the library, which must exist while they are loaded."""
-    folder = Path(mkdtemp())
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+_COPIES = TemporaryDirectory(ignore_cleanup_errors=True)
+"""Copies of the library, which must exist while they are loaded."""
 
 
 class _Event(ctypes.Structure):
@@ -57,9 +48,9 @@ class Synthesizer:
     """
 
     def __init__(self) -> None:
-        library = _copies() / f"{next(_NUMBERS)}.so"
+        library = f"{_COPIES.name}/{next(_NUMBERS)}.so"
         shutil.copy(espeakng_loader.get_library_path(), library)
-        self._library = ctypes.CDLL(str(library))
+        self._library = ctypes.CDLL(library)
         path = str(espeakng_loader.get_data_path()).encode()
         self.rate: int = self._library.espeak_Initialize(SYNCHRONOUS, 0, path, 0)
         if self.rate <= 0:
