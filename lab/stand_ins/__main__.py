@@ -49,7 +49,6 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--config", nargs="+", metavar="NAME", help="configurations; default: all of real models")
     add("--seconds", type=float, default=8.0, help="of the talk; default %(default)s")
-    add("--json", type=Path, metavar="FILE", help="also write the table there")
     return parser
 
 
@@ -67,10 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             for line in rehearsal.problems or ["ok"]:
                 languages = f"{rehearsal.source}-{rehearsal.target}"
                 print(f"{rehearsal.name} {languages}: {line}", flush=True)
-    rows = [asdict(rehearsal) for rehearsal in found]
-    print("\n" + tabulate(rows, "keys", "plain"))
-    if arguments.json:
-        commands.write_json(arguments.json, rows)
+    print("\n" + tabulate(map(asdict, found), "keys", "plain"))
     return int(any(rehearsal.problems for rehearsal in found))
 
 
