@@ -92,12 +92,14 @@ def test_as_many_accessible_words_as_a_draft_needs(accessible):
         main([*command, "--accessible", accessible])
 
 
-def test_one_draft_is_explained(capsys):
+def test_one_draft_is_explained_and_drawn(tmp_path, capsys):
     text = "We have trained the large model that our students should compare."
     command = [text, "--config", "micro-low", "--target", "de"]
     command += ["--accessible", "7", "--set", "policy.border_margin=0", "--prefix", "Wir haben"]
-    assert main(command) == 0
+    assert main([*command, "--figure", str(tmp_path / "draft")]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"draft.png", "draft.svg"}
     out = capsys.readouterr().out
+    assert "draft.png" in out
     assert "Wir haben > das große" in out
     assert "source-frontier" in out
     words = [line.split()[:2] for line in out.splitlines() if line.endswith("%")]
