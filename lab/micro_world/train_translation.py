@@ -26,19 +26,6 @@ BATCH = 40
 """Examples per update."""
 
 
-def configuration(tokenizer: Any) -> Gemma4TextConfig:
-    """Return the micro configuration."""
-    token = tokenizer.convert_tokens_to_ids
-    return Gemma4TextConfig(
-        vocab_size=len(tokenizer),
-        vocab_size_per_layer_input=len(tokenizer),
-        pad_token_id=token("<pad>"),
-        bos_token_id=token("<bos>"),
-        eos_token_id=token(["<eos>", "<turn|>"]),
-        **training.MODELS["translation"],
-    )
-
-
 def train(folder: Path, tokenizer: Any, work: Path, scale: float, further: bool = False) -> None:
     """Train from scratch and save the checkpoint to ``folder``, next to its tokenizer.
 
@@ -47,7 +34,7 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float, further: bool 
     steps, rate, seed = FURTHER if further else (STEPS, RATE, SEED)
     plan = training.Plan("translation", training.scaled(steps, scale), rate, seed)
     training.seed_everything(plan.seed)
-    config = configuration(tokenizer)
+    config = Gemma4TextConfig(**training.MODELS["translation"])
     config._attn_implementation = "eager"
     model = Gemma4ForCausalLM(config)
     if further:
