@@ -11,12 +11,7 @@ Examples:
     alignatt submission build --config micro-low micro-high --target de it zh \
         --runs outputs/dev-low outputs/dev-high --output outputs/submission
 
-  check a bundle that somebody sent, scores included:
-    alignatt submission check outputs/submission
-
-  serve one system of it without Docker, exactly as the image does:
-    alignatt submission serve low/en-de --root outputs/submission/image
-    alignatt submission health
+  each command shows one of its own: alignatt submission COMMAND --help
 
 exit status: 0 fine; 1 a violation, or not healthy; 2 nothing was done
 """
