@@ -20,13 +20,11 @@ class Strict(BaseModel):
     Attributes:
         nothing_else: why there are no other keys, where users may expect some.
         renamed: keys of earlier versions, with what is written now.
-        removed: keys of earlier versions without a successor, with what holds now.
         deprecated: keys of the last minor version, with what is written now: both are accepted.
     """
 
     nothing_else: ClassVar[str] = ""
     renamed: ClassVar[dict[str, str]] = {}
-    removed: ClassVar[dict[str, str]] = {}
     deprecated: ClassVar[dict[str, str]] = {}
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
@@ -63,9 +61,6 @@ def explain(model: type[BaseModel], error: dict[str, Any]) -> str:
     renamed: dict[str, str] = getattr(owner, "renamed", {})
     if keys[-1] in renamed:
         return f"{dotted}: this key is called {renamed[keys[-1]]} now"
-    removed: dict[str, str] = getattr(owner, "removed", {})
-    if keys[-1] in removed:
-        return f"{dotted}: this key was removed ({removed[keys[-1]]}); delete it"
     known = list(owner.model_fields)
     reason = getattr(owner, "nothing_else", "")
     near = difflib.get_close_matches(keys[-1], known, n=1, cutoff=0.0)

@@ -124,7 +124,6 @@ class SpeechConfig(Strict):
         "verify": "debug.verify_transcripts",
         "ahead": "debug.draft_ahead",
     }
-    removed: ClassVar[dict[str, str]] = {"align": "words are timed with every hypothesis"}
     recognizer: Literal["qwen3-asr", "whisper", "gemma4-audio"] = "qwen3-asr"
     context: tuple[str, ...] | dict[str, tuple[str, ...]] | None = None
     min_start_s: float = Field(default=2.0, ge=0)

@@ -98,7 +98,6 @@ def own(code, **settings):
         ({"policy": {"normalise": "none"}}, "policy.normalise: .* called policy.normalize now"),
         ({"policy": {"name": "none", "n": 3}}, r"policy.n: unknown key.*known here: name, top_k\)"),
         ({"early_stop": False}, "early_stop: this key is called debug.early_stop now"),
-        ({"speech": {"align": "whole"}}, "speech.align: this key was removed .*; delete it"),
         ({"verify_drafts": False}, "verify_drafts: .* called debug.verify_drafts now"),
         ({"speech": {"verify": False}}, "speech.verify: .* called debug.verify_transcripts now"),
         ({"speech": {"ahead": False}}, "speech.ahead: .* called debug.draft_ahead now"),
