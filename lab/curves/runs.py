@@ -14,10 +14,10 @@ from alignatt_agent.cascade.loading import Engines
 from alignatt_agent.cluster.jobs import JobRunner
 from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.doctor.speakers import speak
 from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.evaluation import run as evaluation
+from alignatt_agent.evaluation.agent_choice import AgentChoice
 from alignatt_agent.evaluation.cache import key_of
 from alignatt_agent.evaluation.devset import Talk
 from alignatt_agent.evaluation.latency import read_instances, yaal_ms
@@ -49,32 +49,26 @@ def runs_of(
 ) -> list[EvalRun]:
     """Plan one run for every target and point, target by target."""
     targets = [plan.target for plan in plans]
-    chosen = []
+    choices = []
     for point in points:
-        config = point.config(bases)
-        resolved = resolve(config.model_copy(update={"type": _AGENT}), targets)
-        chosen.append((point.name, resolved, config.digest()))
-    return [_planned(*one, plan, folder) for plan in plans for one in chosen]
+        config = point.config(bases).model_copy(update={"type": _AGENT})
+        choices.append(AgentChoice(CachedAgent, point.name, resolve(config, targets), {}))
+    return [_planned(choice, plan, folder) for plan in plans for choice in choices]
 
 
-def _planned(name: str, resolved: Resolved, digest: str, plan: EvalRun, folder: Path) -> EvalRun:
-    config = resolved.config
+def _planned(choice: AgentChoice, plan: EvalRun, folder: Path) -> EvalRun:
+    config = choice.resolved.config
     signature = plan.signature | {
         "agent": _AGENT,
-        "config": name,
-        "config_sha256": digest,
+        "config": choice.name,
+        "config_sha256": config.digest(),
         "chunk_ms": config.chunk_ms,
         "latency": "CA: seconds that engines took when cached results were computed; not paced",
         "policy": config.policy_for(plan.target).model_dump(),
-        "head_set": key_of(repr(resolved.head_sets.get(plan.target))).hex(),
+        "head_set": key_of(repr(choice.resolved.head_sets.get(plan.target))).hex(),
     }
-    return replace(
-        plan,
-        name=name,
-        files=RunFiles(folder / plan.target / name),
-        signature=signature,
-        choice=replace(plan.choice, cls=CachedAgent, name=name, resolved=resolved),
-    )
+    files = RunFiles(folder / plan.target / choice.name)
+    return replace(plan, name=choice.name, files=files, signature=signature, choice=choice)
 
 
 def stream(
