@@ -5,7 +5,6 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,10 +31,7 @@ def in_new_process(
     """Run an engine in its own process; without heads it has no worker of ours."""
     context = multiprocessing.get_context("spawn")
     with engine_environment(), ProcessPoolExecutor(1, mp_context=context) as pool:
-        try:
-            return pool.submit(_run, model, heads, stops, situations).result()
-        except BrokenProcessPool as error:
-            raise RuntimeError("the engine's process died") from error
+        return pool.submit(_run, model, heads, stops, situations).result()
 
 
 def _run(
