@@ -187,8 +187,6 @@ class Nonces:
 
     def fresh(self, prompt: Prompt) -> Prompt:
         """Replace two tokens of the system prompt."""
-        if prompt.source_start < 4:
-            raise ValueError(f"no room for a nonce in front of position {prompt.source_start}")
         first, second = divmod(next(self._numbers), self._low)
         nonce = (self._low + first % self._low, self._low + second)
         return replace(prompt, token_ids=(*prompt.token_ids[:1], *nonce, *prompt.token_ids[3:]))

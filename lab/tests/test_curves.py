@@ -144,8 +144,6 @@ def test_resamples_are_paired_and_draw_neighbours_together():
     lags = [float(i // BLOCK) for i in range(2 * BLOCK)]
     scores = Resampled({"a": segments([PAIRS[0]] * 2 * BLOCK, lags)})
     assert set(scores._scores["a"]["cu_ms"]) == {0.0, 0.5, 1.0}
-    with pytest.raises(ValueError, match=r"\[3, 4\]"):
-        Resampled({"a": segments(PAIRS), "b": segments(PAIRS[:3])})
 
 
 NOTHING = [("", reference) for _, reference in PAIRS]
