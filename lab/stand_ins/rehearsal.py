@@ -17,12 +17,11 @@ from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.sections import SHARE
 from alignatt_agent.doctor.engine_checks import cases
-from alignatt_agent.doctor.parity_check import PARITY_TOKENS, Gap
+from alignatt_agent.doctor.parity_check import parity
 from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.engine.options import engine_environment, on_cpu
-from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.speech.front_ends import WHISPER
-from alignatt_agent.types import SAMPLE_RATE, AlignAttError, AttentionRows, FloatArray, Step
+from alignatt_agent.types import SAMPLE_RATE, AlignAttError, FloatArray, Step
 from lab.stand_ins import fixed_transcript, layouts
 from lab.stand_ins.speech import publish, write_whisper
 
@@ -47,7 +46,7 @@ class Rehearsal:
     tokens: int = 0
     units: int = 0
     drafts_with_rows: int = 0
-    largest: float | None = None
+    rows: str = ""
     seconds: float = 0.0
     problems: list[str] = field(default_factory=list)
 
@@ -109,7 +108,7 @@ def rehearse(
     config = stand_in(written, folder)
     file = folder / f"{Path(name).stem}.yaml"
     file.write_text(config.to_yaml(), encoding="utf-8")
-    largest = None
+    rows = ""
     own = [config.target_language] if config.target_language else OTHERS
     targets = [code.replace(ANY, "fr") for code in config.head_sets] or own
     spoken = (config.source_language, *(SPOKEN if config.models.aligner is None else ()))
@@ -117,13 +116,13 @@ def rehearse(
         found = Rehearsal(name, model, refused, target, source, problems=problems)
         try:
             AlignAttAgent.load_model(yaml_config(str(file)))
-            if largest is None:
-                largest, missed = _compare(resolve(config))
+            if config.head_sets and not rows:
+                rows, missed = _compare(resolve(config))
                 problems += missed
             stream(found, yaml_config(str(file)), audio, gated=bool(config.head_sets))
         except AlignAttError as error:
             problems.append(str(error))
-        found.largest, found.seconds = largest, time.monotonic() - begin
+        found.rows, found.seconds = rows, time.monotonic() - begin
         yield found
         begin, problems = time.monotonic(), []  # those of all targets are reported once
 
@@ -169,16 +168,9 @@ def _lost(
     return problems
 
 
-def _compare(resolved: Resolved) -> tuple[float | None, list[str]]:
+def _compare(resolved: Resolved) -> tuple[str, list[str]]:
     """Compare rows of the loaded engine with Transformers' eager attention on the same ids."""
-    if not resolved.heads:
-        return None, []
     engines = loading.load_resolved(resolved)
-    gap = Gap()
-    reference = TransformersEngine(resolved.checkpoints.translation.path)
-    for case in cases(resolved, engines.tokenizer):
-        draft = engines.translation.draft(case.prompt, PARITY_TOKENS, case.readout)
-        assert isinstance(draft.rows, AttentionRows)
-        gap.add(draft.rows, reference.rows(case.prompt, draft.token_ids, case.readout))
-    missed = gap.missed_exactness() if gap.rows else ["no row was compared with Transformers"]
-    return gap.largest, missed
+    model, asked = resolved.checkpoints.translation, cases(resolved, engines.tokenizer)
+    check = parity(engines.translation, model, asked, "float32")
+    return check.found, [] if check.status == "ok" else [f"{check.name}: {check.found}"]
