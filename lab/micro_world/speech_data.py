@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRFeatureExtractor
 from transformers.models.qwen3_asr.modeling_qwen3_asr import _get_feat_extract_output_lengths
@@ -22,8 +23,8 @@ from lab.micro_world.sounds import sound
 from lab.micro_world.speech import Synthesizer, Utterance, Voice, speak
 from lab.micro_world.training import Maker
 
-FRAMES_PER_CHUNK, TOKENS_PER_CHUNK = 100, 13
-"""The encoder turns each second (100 mel frames) into 13 positions, 80 ms apart."""
+TOKENS_PER_CHUNK = 13
+"""The encoder turns each second into 13 positions, 80 ms apart."""
 MARK_EVIDENCE = 0.25
 """Seconds of audio after a word by which its true punctuation is part of the transcript."""
 HEARD, CLOSED = 0.4, 0.5
@@ -176,22 +177,13 @@ def _bare(verb: Word) -> Word:
 
 def features(clips: list[Clip]) -> tuple[dict[str, torch.Tensor], list[int]]:
     """Return mel features ``[batch, mels, frames]`` with their mask, and positions per clip."""
-    extractor = _extractor()
-    mels = []
-    for clip in clips:
-        missing = max(0, extractor.min_length - len(clip.audio))
-        samples = np.pad(clip.audio, (0, missing))
-        with torch.autocast("cpu", enabled=False):  # NumPy has no bfloat16
-            mels.append(torch.from_numpy(extractor._torch_extract_fbank_features(samples)))
-    lengths = [mel.shape[1] for mel in mels]
-    width = -(-max(lengths) // FRAMES_PER_CHUNK) * FRAMES_PER_CHUNK
-    out = torch.zeros(len(mels), extractor.feature_size, width)
-    mask = torch.zeros(len(mels), width, dtype=torch.long)
-    for i, mel in enumerate(mels):
-        out[i, :, : lengths[i]] = mel
-        mask[i, : lengths[i]] = 1
-    heard = {"input_features": out, "input_features_mask": mask}
-    return heard, [_get_feat_extract_output_lengths(length) for length in lengths]
+    asked = {"sampling_rate": SAMPLE_RATE, "padding": "longest", "return_attention_mask": True}
+    with torch.autocast("cpu", enabled=False):  # NumPy has no bfloat16
+        found = [_extractor()(clip.audio, **asked) for clip in clips]
+    mels = pad_sequence([item["input_features"][0].T for item in found], batch_first=True)
+    mask = pad_sequence([item["attention_mask"][0] for item in found], batch_first=True)
+    heard = {"input_features": mels.transpose(1, 2), "input_features_mask": mask}
+    return heard, [_get_feat_extract_output_lengths(frames) for frames in mask.sum(1).tolist()]
 
 
 @cache
