@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from alignatt_agent.cascade.schedule import AsynchronousStream, OverlappedStream
 from alignatt_agent.cascade.stream import Stream
 from alignatt_agent.types import EngineError
-from tests.fakes.models import before_calls
+from tests.fakes.models import before_calls, fail_calls
 from tests.fakes.streams import (
     TRANSLATION,
     build,
@@ -45,7 +45,7 @@ def test_overlapped_emits_the_same_units_one_chunk_later(seed):
 @given(failing=st.integers(1, 20))
 def test_nothing_is_lost_when_an_engine_fails(kind, failing):
     stream, _, engine = build(kind=kind)
-    engine.failing = {failing}
+    fail_calls(engine, "draft", {failing})
     said = []
     for call, *audio in calls(stream):
         try:

@@ -13,7 +13,7 @@ from alignatt_agent.translation.captions import Captions
 from alignatt_agent.types import Access, EngineError, StopReason, Word
 from alignatt_agent.types.stopwatch import Stopwatch
 from tests.fakes.engine import random_engine
-from tests.fakes.models import before_calls
+from tests.fakes.models import before_calls, fail_calls
 from tests.fakes.streams import (
     TALK,
     TRANSLATION,
@@ -60,8 +60,9 @@ def test_a_draft_begins_while_words_are_timed():
     drafted, waited = threading.Event(), []
     before_calls(engine, "draft", drafted.set)
     before_calls(stream._live_tail._aligner, "align", lambda: waited.append(drafted.wait(30)))
-    assert stream.step(clock_audio(0, 24_000)).only().units == ("WE", "SHOW")
-    assert (waited, engine.calls) == ([True], 1)
+    fail_calls(engine, "draft", {2})  # there is one only
+    assert stream.step(clock_audio(0, 24_000)).only().units == ("Wort0", "Wort1")
+    assert waited == [True]
 
 
 def test_a_step_traces_recognition_draft_decision_and_seconds():
@@ -72,17 +73,18 @@ def test_a_step_traces_recognition_draft_decision_and_seconds():
     assert (early.audio_s, early.gated, early.units, early.heard.live.words) == (1.0, None, (), ())
     assert step.audio_s == 3.0
     words = [word.text for word in step.heard.live.words]
-    assert words == ["we", "show", "it.", "then", "we", "read"]
+    assert words == ["w0e", "w1e", "w2e.", "w3e", "w4e", "w5e"]
     assert (step.heard.settled, step.heard.stable) == (0, 0)  # one hypothesis so far
-    assert step.heard.live.accessible == 5  # "read" goes on
+    assert step.heard.live.accessible == 5  # the last goes on
     gated = step.gated
     assert gated.accepted == ""
-    assert "".join(gated.tokens) == " WE SHOW IT. THEN WE READ"
-    assert gated.words == (0, 1, 1, 2, 2, 3, 3, 4, 5)
-    assert (gated.decision.accepted, gated.decision.reason) == (8, StopReason.SOURCE_FRONTIER)
-    assert (gated.edge, gated.emitted) == (5, 8)
-    assert step.units == ("WE", "SHOW", "IT.", "THEN", "WE")
-    assert (step.accepted, step.passes) == (8, 0)
+    assert "".join(gated.tokens) == " ".join(["", *TRANSLATION[:6]])
+    letters = [0] * 6 + [1] * 6 + [2] * 7 + [3] * 6 + [4] * 6  # a token each
+    assert gated.words == (*letters, 5)
+    assert gated.decision.accepted == gated.emitted == step.accepted == len(letters)
+    assert (gated.decision.reason, gated.edge) == (StopReason.SOURCE_FRONTIER, 5)
+    assert step.units == tuple(TRANSLATION[:5])
+    assert step.passes == 0
     # Every reading of the clock is a second later; each engine is called once.
     assert step.seconds == {"asr": 1, "aligner": 1, "draft": 1, "replay": 0, "emission": 5}
     later = stream.step(clock_audio(48_000, 64_000)).only()
@@ -99,7 +101,8 @@ def test_a_step_traces_recognition_draft_decision_and_seconds():
 )
 def test_failures_of_engines_lose_nothing(translating, recognizing):
     stream, recognizer, engine = build()
-    engine.failing, recognizer.failing = translating, recognizing
+    fail_calls(engine, "draft", translating)
+    fail_calls(recognizer, "transcribe", recognizing)
     said, failed = [], 0
     for call, *audio in calls(stream, chunk=0.85):
         try:
@@ -113,30 +116,31 @@ def test_failures_of_engines_lose_nothing(translating, recognizing):
 @pytest.mark.parametrize("catch", ["drain", "step"])
 def test_units_decided_before_a_failure_are_delivered(catch):
     """The sentence is completed (call 1), then the draft for the live rest fails (call 2)."""
-    script = [Word("one.", 0.1, 0.5), Word("two", 0.7, 1.0), Word("three", 1.1, 1.8)]
+    script = [Word("w1e.", 0.1, 0.5), Word("w2e", 0.7, 1.0), Word("w3e", 1.1, 1.8)]
     stream, _, engine = build(script=script, hold_back_ms=1000)
-    engine.failing = {2}
+    fail_calls(engine, "draft", {2})
     assert stream.step(clock_audio(0, 22400)).only().units == ()
     with pytest.raises(EngineError):
         stream.step(clock_audio(22400, 35200)).only()
     if catch == "drain":
-        assert stream.drain("a").units == ("ONE.",)
+        assert stream.drain("a").units == ("Wort1.",)
         assert stream.drain("a").units == ()
-    expected = ("TWO",) if catch == "drain" else ("ONE.", "TWO")
+    expected = ("Wort2",) if catch == "drain" else ("Wort1.", "Wort2")
     assert stream.step(clock_audio(35200, 44000)).only().units == expected
-    assert stream.finish().only().units == ("THREE",)
+    assert stream.finish().only().units == ("Wort3",)
 
 
 def test_a_sentence_that_fails_twice_is_given_up():
     stream, _, engine = build()
-    build_prompt = engine.build
+    draft = engine.draft
 
-    def refuse(words, *rest):
-        if words[-1] == "it.":
+    def refuse(prompt, *rest):
+        source = engine.tokenizer.decode(prompt.token_ids[: prompt.source_end])
+        if source.endswith("w2e."):
             raise EngineError("this sentence cannot be translated")
-        return build_prompt(words, *rest)
+        return draft(prompt, *rest)
 
-    engine.build = refuse
+    engine.draft = refuse
     outputs = joined(emitted(stream, chunk=0.85))
     assert outputs[-len(TRANSLATION[3:]) :] == TRANSLATION[3:]
 
@@ -176,10 +180,10 @@ def test_each_target_emits_what_it_emits_alone(seed, failure_rate, commit, hold_
 
 
 def test_targets_translate_in_parallel():
-    """Every engine waits until all of them were asked."""
+    """With every draft, each engine waits until all of them were asked."""
     together, engines = threading.Barrier(3, timeout=30), {code: monotone() for code in "abc"}
     for engine in engines.values():
-        before_calls(engine, "draft", lambda e=engine: e.calls or together.wait())
+        before_calls(engine, "draft", together.wait)
     stream = Stream(speech_side(), {code: target_stream(e) for code, e in engines.items()})
     assert not any(stream.step(chunk).failures for chunk in chunks())
 
@@ -197,5 +201,5 @@ def test_the_seconds_of_recognition_count_for_every_target():
 
 def test_captions_are_the_sentences_as_they_were_recognized():
     outputs = emitted(Stream(speech_side(), {"en": TargetStream(Captions())}))
-    assert ("we", "show", "it.") in outputs
+    assert ("w0e", "w1e", "w2e.") in outputs
     assert joined(outputs) == TALK.split()

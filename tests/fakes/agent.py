@@ -117,10 +117,11 @@ class FakeTranslation:
         ids: list[int] = []
         owner: list[int] = []
         for k, piece in enumerate(pieces):
-            new = self.tokenizer.encode((joiner if k else "") + piece, add_special_tokens=False)
+            new = self.tokenizer.encode(joiner + piece, add_special_tokens=False)
             ids += new
             owner += [k] * len(new)
-        done = len(self.tokenizer.encode(accepted, add_special_tokens=False))
+        begun = accepted and joiner + accepted.lstrip()
+        done = len(self.tokenizer.encode(begun, add_special_tokens=False))
         ids, owner = ids[done : done + max_tokens], owner[done : done + max_tokens]
         rows = None
         if readout is not None:

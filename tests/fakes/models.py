@@ -1,6 +1,7 @@
 """Translation engines and tokenizers that tests can compute by hand."""
 
 import copy
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -23,6 +24,17 @@ def before_calls(engine, method, action):
 
     setattr(engine, method, called)
     return engine
+
+
+def fail_calls(engine, method, numbers):
+    """Let some calls of a method of an engine fail, the first of which is 1; returns the engine."""
+    count = itertools.count(1)
+
+    def perhaps_fail():
+        if next(count) in numbers:
+            raise EngineError("the fake engine failed")
+
+    return before_calls(engine, method, perhaps_fail)
 
 
 def make_rows(source: Sequence[Sequence[Sequence[float]]] | np.ndarray) -> AttentionRows:
@@ -89,44 +101,6 @@ class ScriptedEngine:
         if isinstance(draft, Exception):
             raise draft
         return draft
-
-
-@dataclass
-class MonotoneEngine(Prompts):
-    """Translates word by word into upper case, two pieces per word, looking at each word.
-
-    The whole translation is a function of the source; a draft goes on where the prefix ends.
-    """
-
-    tokenizer: PieceTokenizer
-    calls: int = 0
-    failing: set[int] = field(default_factory=set)
-    words: dict[tuple[int, ...], list[str]] = field(default_factory=dict)
-
-    def build(self, words, accepted=(), history=()):
-        """Build a prompt and remember its words, so that ``draft`` can read them."""
-        prompt = super().build(words, accepted)
-        self.words[prompt.token_ids] = list(words)
-        return prompt
-
-    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
-        self.calls += 1
-        if self.calls in self.failing:
-            raise EngineError("the fake engine failed")
-        target, peaks = [], []
-        for index, word in enumerate(self.words[prompt.token_ids]):
-            for piece in (" " + word[:2].upper(), word[2:].upper()):
-                if piece:
-                    target += self.tokenizer.ids(piece)
-                    peaks.append(prompt.token_word.index(index))
-        done = len(prompt.token_ids) - prompt.source_end
-        ids, peaks = target[done:][:max_tokens], peaks[done:][:max_tokens]
-        rows = None
-        if readout is not None:
-            source = np.zeros((len(ids), len(readout.heads), len(prompt.token_word)))
-            source[np.arange(len(ids)), :, peaks] = 0.5
-            rows = make_rows(source)
-        return Draft(tuple(ids), len(target) - done <= max_tokens, rows)
 
 
 def averaged_score(reader, pairs, row, heads) -> float:

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from alignatt_agent.config.sections import SpeechConfig
-from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray, Transcript, Word
+from alignatt_agent.types import SAMPLE_RATE, FloatArray, Transcript, Word
 from alignatt_agent.types.engines import AlignedItem, Answer
 
 Settings = partial(SpeechConfig, min_start_s=0.0)
@@ -43,15 +43,12 @@ class Script:
     script: Sequence[Word]
     rng: random.Random = field(default_factory=lambda: random.Random(0))
     error_rate: float = 0.0
-    failing: set[int] = field(default_factory=set)
     spans: list[tuple[float, float]] = field(default_factory=list)
     last: list[tuple[str, Word]] = field(default_factory=list)
 
     def transcribe(self, audio, language, context="", expected=""):
         begin, end = heard_span(audio)
         self.spans.append((begin, end))
-        if len(self.spans) in self.failing:
-            raise EngineError("the fake recognizer failed")
         heard = [w for w in self.script if (w.start + w.end) / 2 >= begin and w.start + 0.05 < end]
         self.last = []
         for word, text in ((word, word.text) for word in heard):

@@ -1,4 +1,4 @@
-"""Streams over fake engines: a scripted recognizer and translators into upper case or noise."""
+"""Streams over fake engines: a scripted recognizer, translators word by word or into noise."""
 
 import random
 
@@ -6,15 +6,17 @@ from alignatt_agent.cascade.stream import Stream
 from alignatt_agent.cascade.target_stream import TargetStream
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.speech.live_tail import LiveTail
+from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.types import SAMPLE_RATE, EngineError, Word
+from tests.fakes.agent import FakeTranslation, byte_tokenizer, translated
 from tests.fakes.engine import random_engine
-from tests.fakes.models import READOUT, MonotoneEngine, PieceTokenizer, Prompts
+from tests.fakes.models import READOUT, PieceTokenizer, Prompts
 from tests.fakes.speech import Script, Settings, clock_audio
 
-TALK = "we show it. then we read the long paper and leave. good bye"
+TALK = "w0e w1e w2e. w3e w4e w5e w6e w7e w8e w9e w10e. w11e w12e"
 SCRIPT = [Word(text, 0.3 + 0.5 * i, 0.3 + 0.5 * i + 0.4) for i, text in enumerate(TALK.split())]
-TRANSLATION = [word.text.upper() for word in SCRIPT]
+TRANSLATION = [translated(word.text, chinese=False) for word in SCRIPT]
 SECONDS = 8.0
 PIECES = ["</s>", " a", "b", ".", " c", "字"]
 
@@ -25,20 +27,21 @@ def speech_side(seed=0, error_rate=0.0, script=SCRIPT, watch=None, **settings):
 
 
 def monotone():
-    return MonotoneEngine(PieceTokenizer())
+    return FakeTranslation(byte_tokenizer())
 
 
 def target_stream(engine, watch=None, access=None, early_stop=True):
     """Translate with an engine that knows its tokens, or with random ones of five pieces."""
-    known = isinstance(engine, MonotoneEngine)
+    known = isinstance(engine, FakeTranslation)
+    tokenizer = engine.tokenizer if known else PieceTokenizer(PIECES)
     translator = Translator(
         engine=engine,
-        prompt_builder=engine if known else Prompts(),
-        tokenizer=engine.tokenizer if known else PieceTokenizer(PIECES),
+        prompt_builder=PromptBuilder(tokenizer, "English", "German") if known else Prompts(),
+        tokenizer=tokenizer,
         readout=READOUT,
         policy=AlignAtt(border_margin=0, normalize="none", median_width=1),
         spaced=True,
-        max_draft_tokens=16 if known else 8,
+        max_draft_tokens=64 if known else 8,
         early_stop=early_stop,
         watch=watch,
     )

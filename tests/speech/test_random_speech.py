@@ -12,6 +12,7 @@ from alignatt_agent.speech.commits import STANDS_S
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.types import SAMPLE_RATE, EngineError, Transcript, Word
 from alignatt_agent.types.engines import AlignedItem
+from tests.fakes.models import fail_calls
 from tests.fakes.speech import Settings, clock_audio
 from tests.fakes.streams import calls, chunks, speech_side
 from tests.speech.recognizer_errors import make_talk
@@ -110,7 +111,7 @@ def test_a_script_comes_out_whole(seed, chunk, error_rate, fail, commit, sentenc
     """With wrong tails, 80 ms bins and failing engines: each word once, on time."""
     script = make_talk(random.Random(seed), sentences)
     tail = speech_side(seed, error_rate, script, min_start_s=2.0, commit=commit)
-    tail._recognizer.failing = {2, 5, 6} if fail else set()
+    fail_calls(tail._recognizer, "transcribe", {2, 5, 6} if fail else ())
     closed = []
     for call, *audio in calls(tail, script[-1].end + 1.5, chunk):
         try:

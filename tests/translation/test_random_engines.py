@@ -1,5 +1,6 @@
 """Properties of a translator over random engines, sources and failures."""
 
+import itertools
 import random
 
 from hypothesis import given, settings
@@ -8,10 +9,12 @@ from hypothesis import strategies as st
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.translation.history import History
+from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.types import EngineError, SourceView
+from tests.fakes.agent import FakeTranslation, byte_tokenizer, translated
 from tests.fakes.engine import STOP, SimulatedModel, random_engine
-from tests.fakes.models import READOUT, MonotoneEngine, PieceTokenizer, Prompts, make_words
+from tests.fakes.models import READOUT, PieceTokenizer, Prompts, fail_calls, make_words
 from tests.translation.test_units import clean
 
 PIECES = [" a", " b.", "c", ".", " ", "，", "你", "好", "3", "\n", " “d", "”", "\ufffd", "  e"]
@@ -138,25 +141,21 @@ def test_a_stopped_draft_goes_on_where_the_gate_opens():
 @given(
     sentences=st.lists(st.integers(1, 6), min_size=1, max_size=5),
     seed=st.integers(0, 2**32 - 1),
-    margin=st.integers(0, 4),
+    margin=st.integers(0, 12),
     max_tokens=st.integers(2, 16),
     fail=st.booleans(),
 )
 def test_nothing_is_lost_or_translated_twice(sentences, seed, margin, max_tokens, fail):
     """A word-by-word model over live views that run ahead of the closed sentences."""
     rng = random.Random(seed)
-    lengths = [f"{chr(97 + i % 26)}{'xyz'[: rng.randrange(4)]}q" for i in range(sum(sentences))]
-    ends, total = [], 0
-    for size in sentences:
-        total += size
-        ends.append(total)
-    script = [word + "." * (i + 1 in ends) for i, word in enumerate(lengths)]
-    tokenizer = PieceTokenizer()
-    engine = MonotoneEngine(tokenizer)
-    if fail:
-        engine.failing = {rng.randint(1, 12), rng.randint(1, 12)}
+    ends = list(itertools.accumulate(sentences))
+    script = [f"w{i}e" + "." * (i + 1 in ends) for i in range(ends[-1])]
+    whole = [translated(word, chinese=False) for word in script]
+    tokenizer = byte_tokenizer()
+    prompts, engine = PromptBuilder(tokenizer, "English", "German"), FakeTranslation(tokenizer)
+    fail_calls(engine, "draft", {rng.randint(1, 12), rng.randint(1, 12)} if fail else ())
     policy = AlignAtt(border_margin=margin, normalize="none", median_width=1)
-    translator = Translator(engine, engine, tokenizer, READOUT, policy, True, max_tokens)
+    translator = Translator(engine, prompts, tokenizer, READOUT, policy, True, max_tokens)
     emitted, begin, heard = [], 0, 0
     while begin < len(script):
         heard = min(len(script), max(heard, begin) + rng.randrange(4))
@@ -170,5 +169,5 @@ def test_nothing_is_lost_or_translated_twice(sentences, seed, margin, max_tokens
                 emitted += translator.update(SourceView(view, rng.randint(0, len(view)))).units
         except EngineError:
             pass
-        assert emitted == [word.upper() for word in script[: len(emitted)]]
-    assert emitted == [word.upper() for word in script]
+        assert emitted == whole[: len(emitted)]
+    assert emitted == whole
