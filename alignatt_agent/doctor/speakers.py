@@ -1,7 +1,7 @@
 """How many speakers a machine holds: streams at once, their audio delivered by the clock."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -150,14 +150,9 @@ def speak(
     engines: Engines,
     excerpt: Excerpt,
     start: float | None = None,
-    clock: Callable[[], float] = time.perf_counter,
-    sleep: Callable[[float], None] = time.sleep,
     context: str = "",
 ) -> Emitted:
-    """Translate an excerpt whose speech began at ``start``; ``None`` delivers it all at once.
-
-    ``context`` has the names and terms of the talk, see ``open_stream``.
-    """
+    """Translate an excerpt whose speech began at ``start``; ``None`` delivers it all at once."""
     audio, target = excerpt
     source = language(resolved.config.source_language)
     stream = open_stream(resolved, engines, source, [language(target)], context)
@@ -165,10 +160,10 @@ def speak(
     for chunk in chunks(resolved, audio):
         heard += len(chunk)
         due = None if start is None else start + heard / SAMPLE_RATE
-        if due is not None and (early := due - clock()) > 0:
-            sleep(early)
+        if due is not None and (early := due - time.perf_counter()) > 0:
+            time.sleep(early)
         found.units.append(stream.step(chunk).only().units)
         if due is not None:
-            found.lags.append(clock() - due)
+            found.lags.append(time.perf_counter() - due)
     found.units.append(stream.finish().only().units)
     return found

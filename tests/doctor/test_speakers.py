@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -30,8 +31,10 @@ def test_lag_is_measured_from_the_end_of_a_chunk_and_a_backlog_is_seen(tmp_path,
     def sleep(seconds):
         now[0] += seconds
 
+    clock = SimpleNamespace(perf_counter=lambda: now[0], sleep=sleep)
+    monkeypatch.setattr(speakers, "time", clock)
     job = (fakes.talk(5)[:40_000], "de")
-    spoken = speakers.speak(resolved, engines, job, 0.0, lambda: now[0], sleep)
+    spoken = speakers.speak(resolved, engines, job, 0.0)
     assert spoken.lags == pytest.approx([1.2, 1.4, 2.1])
     found = speakers.crowd_figures([job], [spoken], [spoken], 5.0, 1.0)
     assert (found["lag_p50_s"], found["kept_up"], found["audio_s_per_s"]) == (1.4, False, 0.5)
