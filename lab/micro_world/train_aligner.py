@@ -15,7 +15,7 @@ from lab.micro_world import training
 from lab.micro_world.speech_data import Clip, ClipMaker, features, position_span, position_time
 from lab.micro_world.train_speech import IGNORE
 from lab.micro_world.training import Guide, Losses
-from lab.stand_ins.speech_layout import LM_HEAD, original_names, save_model, transformers_config
+from lab.stand_ins import speech_layout
 
 PUBLISHED = training.MODELS["aligner"]
 BINS = PUBLISHED["thinker_config"]["classify_num"]
@@ -69,15 +69,15 @@ def layout(tokenizer: Any, clip: Clip, count: int) -> AlignerRow:
 
 
 def train(folder: Path, tokenizer: Any, work: Path, scale: float) -> None:
-    """Train the decoder and the classifier over the frozen encoder of the recognizer.
+    """Train the decoder and the classifier over the frozen encoder of the recognizer beside it.
 
-    The recognizer was trained in ``work``, where interrupted trainings resume.
+    An interrupted training resumes from ``work``.
     """
     training.seed_everything(ROUNDS[0][-1])
-    config = transformers_config(PUBLISHED)
+    config = speech_layout.transformers_config(PUBLISHED)
     config.text_config._attn_implementation = "eager"
     model = Qwen3ASRForConditionalGeneration(config)
-    model.load_state_dict(training.trained(work, "recognizer", "model"), strict=False)
+    speech_layout.load_recognizer(model, folder.with_name("qwen3-asr"))
     model.model.audio_tower.requires_grad_(False)
     classifier = nn.Linear(config.text_config.hidden_size, BINS, bias=False)
 
@@ -99,9 +99,9 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float) -> None:
         plan = training.Plan(f"aligner-{number}", training.scaled(steps, scale), rate, seed)
         maker = ClipMaker(pool, seed, max_seconds=20.0, lengths=CLIP_LENGTHS)
         training.fit(both, step, plan, work)
-    weights = original_names(model.model.state_dict(prefix="model."))
-    weights[LM_HEAD] = classifier.weight.detach().cpu().contiguous()
-    save_model(weights, PUBLISHED, folder)
+    weights = speech_layout.original_names(model.model.state_dict(prefix="model."))
+    weights[speech_layout.LM_HEAD] = classifier.weight.detach().cpu().contiguous()
+    speech_layout.save_model(weights, PUBLISHED, folder)
 
 
 def _bin_losses(

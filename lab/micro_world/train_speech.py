@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional
 from transformers import Qwen3ASRForConditionalGeneration
@@ -14,7 +13,7 @@ from alignatt_agent.speech.prompt import RecognitionPrompt
 from lab.micro_world import lexicon, training
 from lab.micro_world.speech_data import Clip, ClipMaker, features, position_span
 from lab.micro_world.training import Guide, Losses
-from lab.stand_ins.speech_layout import LM_HEAD, original_names, save_model, transformers_config
+from lab.stand_ins import speech_layout
 
 GUIDED_HEADS = ((1, 0), (2, 1))
 FRAME_WEIGHT, GUIDE_WEIGHT = 0.5, 0.1
@@ -89,13 +88,11 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float, further: bool 
     plan = training.Plan("recognizer", training.scaled(steps, scale), rate, seed)
     training.seed_everything(plan.seed)
     published = training.MODELS["recognizer"]
-    config = transformers_config(published)
+    config = speech_layout.transformers_config(published)
     config.text_config._attn_implementation = "eager"
     model = Qwen3ASRForConditionalGeneration(config)
     if further:
-        saved, state = load_file(folder / "model.safetensors"), model.state_dict()
-        named = zip(state, original_names(state), strict=True)
-        model.load_state_dict({ours: saved[name] for ours, name in named if name != LM_HEAD}, False)
+        speech_layout.load_recognizer(model, folder)
     teacher = FrameTeacher(config.audio_config.output_dim)
     maker = ClipMaker(training.scaled(POOL, scale, least=120), plan.seed)
     prompt = RecognitionPrompt(tokenizer, tokenizer, str(folder))
@@ -118,6 +115,6 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float, further: bool 
     model.train()
     both = nn.ModuleDict({"model": model, "teacher": teacher})
     training.fit(both, step, plan, work)
-    weights = original_names(model.state_dict())
-    weights.pop(LM_HEAD, None)  # it is tied to the embeddings
-    save_model(weights, published, folder)
+    weights = speech_layout.original_names(model.state_dict())
+    weights.pop(speech_layout.LM_HEAD, None)  # it is tied to the embeddings
+    speech_layout.save_model(weights, published, folder)

@@ -176,19 +176,6 @@ class _Run:
         return int(content["done"])
 
 
-def trained(work: Path, title: str, part: str) -> dict[str, torch.Tensor]:
-    """Return the weights of one part of a model whose training in ``work`` is finished."""
-    path = work / f"{title}.pt"
-    content = torch.load(path, weights_only=True) if path.is_file() else None
-    if not content or content["done"] < content["plan"]["steps"]:
-        raise ResumeError(
-            f"{path} is no finished training: make the {title} first, with this --work"
-        )
-    prefix = f"{part}."
-    weights = content["model"].items()
-    return {name.removeprefix(prefix): w for name, w in weights if name.startswith(prefix)}
-
-
 def weighted(**losses: tuple[float, torch.Tensor]) -> Losses:
     """Return the weighted sum of losses, and each of them for the progress bar."""
     total = sum((weight * loss for weight, loss in losses.values()), torch.zeros(()))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import Qwen3ASRConfig
 
 _RENAMED = (
@@ -37,6 +37,16 @@ def original_names(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]
             raise ValueError(f"no place for weight {name!r} in the original Qwen3-ASR layout")
         renamed[found[0]] = tensor.detach().cpu().contiguous()
     return renamed
+
+
+def load_recognizer(model: torch.nn.Module, folder: Path) -> None:
+    """Load the weights that a model shares with the recognizer in a folder."""
+    path = folder / "model.safetensors"
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing: make the recognizer first, with this --output")
+    saved, state = load_file(path), model.state_dict()
+    named = zip(state, original_names(state), strict=True)
+    model.load_state_dict({ours: saved[name] for ours, name in named if name in saved}, False)
 
 
 def transformers_config(published: Mapping[str, Any]) -> Qwen3ASRConfig:
