@@ -17,10 +17,8 @@ from alignatt_agent.translation.prompt import PromptBuilder
 from lab import commands
 from lab.micro_world import measure_speech
 from lab.micro_world.corpus import TARGETS, sentences
-from lab.micro_world.measure_context import PRONOUNS, context, translated
+from lab.micro_world.measure_context import PRONOUNS, SEED, context, translated
 from lab.micro_world.translation_data import PROMPTS
-
-SEED = 4242
 
 
 def bleu(hypotheses: list[str], references: list[str], code: str) -> float:
@@ -29,14 +27,14 @@ def bleu(hypotheses: list[str], references: list[str], code: str) -> float:
     return float(scored.score)
 
 
-def two_draws(code: str, count: int, seed: int = SEED) -> float:
+def two_draws(code: str, count: int) -> float:
     """Return BLEU between two independent draws of references of held-out sentences.
 
     A perfect translator that draws its wordings as the references do reaches it; one that always
     takes the usual wording reaches more.
     """
-    rng = random.Random(seed)
-    pairs = list(islice(sentences(seed, held_out=True), count))
+    rng = random.Random(SEED)
+    pairs = list(islice(sentences(SEED, held_out=True), count))
     again = [pair.reworded(code, rng).text for pair in pairs]
     return bleu(again, [pair.targets[code].text for pair in pairs], code)
 
@@ -65,7 +63,7 @@ def translation(engines: Engines, code: str, count: int) -> dict[str, float]:
     ]
     figures[f"follows_cut_bleu_{code}"] = bleu(texts, known, code)
     if code in PRONOUNS:
-        figures |= context(engines, PROMPTS["finishes"], code, count, SEED)
+        figures |= context(engines, code, count)
     return figures
 
 
@@ -87,7 +85,6 @@ def measure(engines: Engines, devset: Path, count: int) -> dict[str, float]:
 def build_parser() -> ArgumentParser:
     """Return the parser, which tests read, too."""
     parser = commands.parser("lab.micro_world.measure", __doc__)
-    parser.add_argument("--config", default="micro-low")
     parser.add_argument("--devset", type=Path, default=None)
     parser.add_argument("--sentences", type=int, default=150)
     return parser
@@ -97,7 +94,7 @@ def main() -> None:
     """Measure and print."""
     options = build_parser().parse_args()
     devset = options.devset or find_path("micro_models/devset")
-    engines = load_engines(load_config(options.config).models, ())
+    engines = load_engines(load_config("micro-low").models, ())
     try:
         figures = measure(engines, devset, options.sentences)
     finally:
