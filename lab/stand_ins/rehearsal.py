@@ -18,6 +18,7 @@ from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.sections import SHARE
 from alignatt_agent.doctor.engine_checks import cases
 from alignatt_agent.doctor.parity_check import parity
+from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.engine.options import engine_environment, on_cpu
 from alignatt_agent.speech.front_ends import WHISPER
@@ -172,5 +173,6 @@ def _compare(resolved: Resolved) -> tuple[str, list[str]]:
     """Compare rows of the loaded engine with Transformers' eager attention on the same ids."""
     engines = loading.load_resolved(resolved)
     model, asked = resolved.checkpoints.translation, cases(resolved, engines.tokenizer)
+    assert isinstance(engines.translation, DraftEngine)
     check = parity(engines.translation, model, asked, "float32")
     return check.found, [] if check.status == "ok" else [f"{check.name}: {check.found}"]
