@@ -35,8 +35,6 @@ from typing import Any
 from lab import commands
 from lab.gpu.parts import PARTS, Context, Part
 
-ROOT = Path(__file__).resolve().parents[2]
-
 LIMIT_S = 470
 """Longest time of a part: one command on a borrowed machine often has ten minutes."""
 
@@ -100,8 +98,7 @@ def _run(part: Part, context: Context, limit: float, differences: list[str]) -> 
     path.unlink(missing_ok=True)
     asked = [part.function, json.dumps(part.options), part.name, str(context.output)]
     command = [sys.executable, "-m", "lab.gpu.inside", *asked, *["self-test"] * context.self_test]
-    folders = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    variables = {**os.environ, **part.environment, "PYTHONPATH": os.pathsep.join(folders)}
+    variables = {**os.environ, **part.environment}
     if context.self_test:
         variables.pop("VLLM_USE_V2_MODEL_RUNNER", None)  # a CPU has the first one only
     begin = time.monotonic()
