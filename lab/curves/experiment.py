@@ -62,27 +62,23 @@ def conduct(
             stream(runner, runs, start_engines, cache, study.streams)
     segments = score_all([*main, *changed])
 
-    known = {point.name: point for point in points}
     entries, rows = {}, {}
     comparisons: list[dict[str, Any]] = []
     panels = []
     for target in targets:
-        mine = [(known[run.name], run) for run in main if run.target == target]
+        mine = zip(points, (run for run in main if run.target == target), strict=True)
         scores = Resampled({run.name: found for run, found in segments if run.target == target})
         own = {point.name: curve_of(point, run) for point, run in mine}
         members = {curve: [name for name in own if own[name] == curve] for curve in curve_names()}
         curves = {curve: names for curve, names in members.items() if names}
-        operating = {point.label: point.name for point, _ in mine if not point.settings}
+        operating = {point.label: point.name for point in points if not point.settings}
         for label, name in operating.items():
             ours = (ALIGNATT, own[name])
             rivals = {curve: names for curve, names in curves.items() if curve not in ours}
             comparisons += compare(target, scores, label, name, rivals)
-        entries[target] = {"runs": [_entry(point, run, scores) for point, run in mine]}
+        entries[target] = {"runs": [_entry(point, scores) for point in points]}
         if variants:
-            rows[target] = [
-                {"name": point.name, "label": point.label, **_intervals(scores, point.name)}
-                for point in variants
-            ]
+            rows[target] = [_entry(point, scores) for point in variants]
         panels.append(Panel(f"English to {language(target).name}", scores, curves, operating))
     content = {
         "signature": study.plans[0].signature,
@@ -109,19 +105,10 @@ def note(study: Study) -> str:
     )
 
 
-def _entry(point: Point, run: EvalRun, scores: Resampled) -> dict[str, Any]:
-    return {
-        "name": point.name,
-        "curve": point.curve,
-        "label": point.label,
-        "settings": {"base": point.base, **point.settings},
-        "chunk_ms": run.signature["chunk_ms"],
-        **_intervals(scores, point.name),
-    }
-
-
-def _intervals(scores: Resampled, run: str) -> dict[str, Any]:
-    return {score: scores.interval(run, score).as_json() for score in (*QUALITIES, *LATENCIES)}
+def _entry(point: Point, scores: Resampled) -> dict[str, Any]:
+    figures = (*QUALITIES, *LATENCIES)
+    found = {score: scores.interval(point.name, score).as_json() for score in figures}
+    return {"name": point.name, "curve": point.curve, "label": point.label, **found}
 
 
 def tables(content: Mapping[str, Any]) -> Iterator[str]:
