@@ -27,7 +27,6 @@ exit status: 0 measured; 1 something failed; 2 nothing was started
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -59,7 +58,6 @@ def build_parser() -> argparse.ArgumentParser:
 def engine_report(folder: Path, quick: bool) -> dict[str, Any]:
     """Measure the embedded model and one of 200 M parameters, which is kept in ``folder``."""
     torch.set_num_threads(contenders.threads())
-    started = time.monotonic()
     number, starts, share = (6, 2, 0.2) if quick else (16, 4, 1.0)
     chosen = [contenders.micro(), *([] if quick else [contenders.larger(folder)])]
     sizes = {size.name: measure(size, number, starts, share * size.seconds) for size in chosen}
@@ -67,9 +65,7 @@ def engine_report(folder: Path, quick: bool) -> dict[str, Any]:
         **commands.machine(),
         "threads": torch.get_num_threads(),
         "quick": quick,
-        "row": "predicting",
         "sizes": sizes,
-        "seconds": time.monotonic() - started,
     }
 
 
