@@ -50,12 +50,14 @@ class RequestResult:
 
 @dataclass
 class Verdicts:
-    """Settled gate decisions, and how many are the same on the rows of Transformers in that type.
+    """Gate decisions on rows, compared with those on the rows of Transformers in the same type.
 
     Settled are those on which Transformers agrees in eager and fused attention and in float32;
     rounding decides the others.
     """
 
+    total: int = 0
+    same: int = 0
     settled: int = 0
     same_settled: int = 0
 
@@ -63,6 +65,8 @@ class Verdicts:
         """Count in the decisions on one answer; ``others`` tell which are settled."""
         for mine, reference, *rest in zip(ours, theirs, *others, strict=True):
             settled = all(other == reference for other in rest)
+            self.total += 1
+            self.same += mine == reference
             self.settled += settled
             self.same_settled += settled and mine == reference
 

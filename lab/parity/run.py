@@ -210,6 +210,7 @@ def fill(
         if seam is not None:
             seam.tokens += len(ids)
             seam.same_dtype.add(fused, same)
+            seam.verdicts.add(theirs[1], theirs[0], theirs[2])
     cell.judge(asks, captured, plain)
     if cell.dtype == "float32" and cell.same_dtype.missed_exactness():
         cell.problems += bfloat16_constants(references.path, cell.same_dtype.largest)
