@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -42,11 +41,12 @@ def pair(targets):
 class FakeReader:
     """Heads that look at the right word with a given probability, under one row convention.
 
-    Head ``(0, 0)`` follows the source when it predicts, ``(1, 2)`` when it has emitted; the others
-    look anywhere.
+    The first of ``heads`` follows the source when it predicts, the last when it has emitted; the
+    others look anywhere.
     """
 
-    def __init__(self, pairs, broken=()):
+    def __init__(self, pairs, broken=(), heads=ALL):
+        self._heads = heads
         self._right = {id(p.prompt): (number, p) for number, p in enumerate(pairs)}
         self._broken = set(broken)
         self.asked = []
@@ -60,14 +60,14 @@ class FakeReader:
         if number in self._broken:
             raise EngineError("too long for me")
         rng = np.random.default_rng(number)
-        shape = (len(aligned.target_ids) + 1, len(ALL), WIDTH)  # first the prompt's last query
+        shape = (len(aligned.target_ids) + 1, len(self._heads), WIDTH)  # + the prompt's last query
         every = rng.random(shape).astype(np.float32) * 0.05
         for token, words in enumerate(aligned.source_words):
             if words:
-                every[token, ALL.index((0, 0)), words[0]] += 0.5
-                every[token + 1, ALL.index((1, 2)), words[0]] += 0.5
+                every[token, 0, words[0]] += 0.5
+                every[token + 1, -1, words[0]] += 0.5
         first = int(readout.row == "emitted")
-        heads = [ALL.index(head) for head in readout.heads]
+        heads = [self._heads.index(head) for head in readout.heads]
         source = every[first : first + len(token_ids), heads]
         zero = np.zeros(source.shape[:2], np.float32)
         return AttentionRows(source, zero, zero)
@@ -110,14 +110,6 @@ def run(tmp_path, reader, calibration=PAIRS[:3], held_out=PAIRS[3:], name="a", m
         return score(loaded, calibration, held_out, cache, model, top_k=1)
 
 
-def made_head_set(path, outcome, **provenance):
-    """Write the head set of an outcome; return its content, and what is read from the file."""
-    about = {"model": "org/model", "revision": None, "direction": "en-de"}
-    made = head_set_file.head_set(outcome, "predicting", 2, about, provenance)
-    head_set_file.write(path, made)
-    return made, load_head_set(str(path))
-
-
 def test_the_right_heads_win(tmp_path):
     reader = FakeReader(PAIRS)
     outcome = run(tmp_path, reader)
@@ -135,25 +127,26 @@ def test_the_right_heads_win(tmp_path):
     assert outcome.better_row() == "predicting"  # both are perfect
 
 
-class HybridReader(FakeReader):
-    """Layers 3 and 7 of 8 have attention: the layers 0 and 1 of a ``FakeReader``."""
-
-    def rows(self, prompt, token_ids, readout: Readout):
-        places = {3: 0, 7: 1}
-        heads = tuple((places[layer], head) for layer, head in readout.heads)
-        return super().rows(prompt, token_ids, replace(readout, heads=heads))
-
-
-def test_only_layers_with_attention_are_read(tmp_path):
+def test_only_layers_with_attention_are_read_and_the_file_is_a_head_set(tmp_path):
     heads = tuple((layer, head) for layer in (3, 7) for head in range(HEADS))
-    outcome = run(tmp_path, HybridReader(PAIRS), num_layers=8, heads=heads)
+    outcome = run(tmp_path, FakeReader(PAIRS, heads=heads), num_layers=8, heads=heads)
     found = outcome.rows["predicting"]
     assert found.ranking[0] == (3, 0)
     assert len(found.ranking) == len(found.by_k) == 2 * HEADS
     assert np.isnan(np.delete(found.matrix, (3, 7), axis=0)).all()
-    made, read = made_head_set(tmp_path / "hybrid.json", outcome)
+    path = tmp_path / "sets" / "hybrid.json"
+    about = {"model": "org/model", "revision": None, "direction": "en-de"}
+    made = head_set_file.head_set(outcome, "predicting", 2, about, {"tool": "test"})
+    head_set_file.write(path, made)
+    assert json.loads(path.read_text()) == made
+    assert [p.name for p in path.parent.iterdir()] == ["hybrid.json"]
     assert made["ts_matrix"][0] == [None] * HEADS
-    assert read.num_layers == 8
+    assert made["rows"]["emitted"]["heads"][0] == [7, 2]
+    assert made["rows"]["emitted"]["head_set"]["low"] <= 1
+    read = load_head_set(str(path))
+    assert (read.num_layers, read.num_heads, read.row) == (8, HEADS, "predicting")
+    assert read.heads[0] == (3, 0)
+    read.check("org/model", 8, HEADS, "en-de")
 
 
 def test_an_interrupted_run_ends_like_any_other(tmp_path):
@@ -217,16 +210,3 @@ def test_intervals_hold_their_mean(cells):
     assert 0 <= estimate.low <= estimate.high <= 1
     assert estimate == micro([a for a, _ in cells], tokens)
     assert estimate.value == pytest.approx(sum(a for a, _ in cells) / sum(tokens))
-
-
-def test_the_file_is_a_head_set(tmp_path):
-    outcome = run(tmp_path, FakeReader(PAIRS))
-    path = tmp_path / "sets" / "mine.json"
-    made, found = made_head_set(path, outcome, tool="test")
-    assert json.loads(path.read_text()) == made
-    assert [p.name for p in path.parent.iterdir()] == ["mine.json"]
-    assert found.heads[0] == (0, 0)
-    assert (found.num_layers, found.num_heads, found.row) == (LAYERS, HEADS, "predicting")
-    found.check("org/model", LAYERS, HEADS, "en-de")
-    assert made["rows"]["emitted"]["heads"][0] == [1, 2]
-    assert made["rows"]["emitted"]["head_set"]["low"] <= 1
