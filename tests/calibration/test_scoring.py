@@ -21,7 +21,6 @@ from alignatt_agent.calibration.pairs import CalibrationError
 from alignatt_agent.calibration.row_reader import Loaded
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.evaluation.cache import ResultCache
-from alignatt_agent.evaluation.statistics import micro
 from alignatt_agent.types import AttentionRows, EngineError, Prompt
 from alignatt_agent.types.engines import Readout
 from tests.calibration.pair_files import UNHURRIED
@@ -200,13 +199,3 @@ def test_split():
     for share in (0.05, 0.95):
         with pytest.raises(CalibrationError, match="give more pairs"):
             split(9, share, 1)
-
-
-@UNHURRIED
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12))
-def test_intervals_hold_their_mean(cells):
-    tokens = [max(1, a + b) for a, b in cells]
-    estimate = micro([a for a, _ in cells], tokens)
-    assert 0 <= estimate.low <= estimate.high <= 1
-    assert estimate == micro([a for a, _ in cells], tokens)
-    assert estimate.value == pytest.approx(sum(a for a, _ in cells) / sum(tokens))
