@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import httpx2
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from alignatt_agent.calibration import align
 from alignatt_agent.calibration.chat_model import ChatAligner
@@ -17,7 +15,6 @@ from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.cache import ResultCache
 from tests.calibration.chat_endpoint import answer, chat_endpoint
-from tests.calibration.pair_files import UNHURRIED, format_pharaoh
 
 GOOD = {"links": [[0, 0], [1, 1], [2, 2], [2, 3]]}
 GOOD_LINKS = Links.of({(0, 0), (1, 1), (2, 2), (2, 3)})
@@ -199,16 +196,6 @@ def test_error_rate_leaves_punctuation_out():
     assert (failed.aer, failed.recall) == (1, 0)
 
 
-LINKS = st.frozensets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12)
-
-
-@UNHURRIED
-@given(LINKS, LINKS)
-def test_pharaoh_round_trip(sure, possible):
-    links = Links.of(sure, possible)
-    assert parse_pharaoh(format_pharaoh(links)) == links
-
-
 def test_pharaoh_notation():
     links = parse_pharaoh("0-0 1p2 3?1")
     assert links.sure == {(0, 0)}
@@ -233,9 +220,3 @@ def test_error_rate():
     assert (poor.precision, poor.recall) == (0.5, 0.5)
     both = ErrorRate.over([all_links, few_links])
     assert both.aer == pytest.approx(1 - (2 + 3 + 1 + 1) / (3 + 2 + 2 + 2))
-
-
-@UNHURRIED
-@given(LINKS, LINKS, LINKS)
-def test_error_rate_is_a_share(found, sure, possible):
-    assert 0 <= ErrorRate.over([(found, Links.of(sure, possible))]).aer <= 1
