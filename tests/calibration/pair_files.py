@@ -6,12 +6,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 
-from hypothesis import HealthCheck, settings
-
 from alignatt_agent.calibration.pairs import SentencePair
 from alignatt_agent.calibration.word_alignment import Links
-
-UNHURRIED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 
 def format_pharaoh(links: Links) -> str:

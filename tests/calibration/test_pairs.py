@@ -4,8 +4,6 @@ import json
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from alignatt_agent.calibration import contamination
 from alignatt_agent.calibration.pairs import PairError, PairsError, make_pair, without_repeats
@@ -14,7 +12,7 @@ from alignatt_agent.calibration.prompted_pair import PairPrompter, unit_of_token
 from alignatt_agent.calibration.word_alignment import Links, parse_pharaoh
 from alignatt_agent.config.languages import language
 from alignatt_agent.translation.prompt import PromptBuilder
-from tests.calibration.pair_files import UNHURRIED, json_lines, pharaoh_column
+from tests.calibration.pair_files import json_lines, pharaoh_column
 from tests.fakes.agent import byte_tokenizer
 
 EN, DE, ZH = language("en"), language("de"), language("zh")
@@ -42,6 +40,7 @@ LISTED = {
     [
         # A mark inherits the links of its word.
         (MARKED_WORD, DE, "Wir trainieren .", "0-0 1-1 1-2"),
+        ("Use it.\t»L'un-o, (x.\t0-0 1p1", DE, "» L'un-o , ( x .", "0-0 0-1 0-2 1p3 1p4 1p5"),
         ({"source": "Yes.", "target": "Ja."}, DE, "Ja .", None),
         ("We train\tWir trainieren\t0-0 1p1", DE, "Wir trainieren", "0-0 1p1"),
         ("Yes\tJa", DE, "Ja", None),
@@ -160,24 +159,6 @@ def test_generated_pairs_need_a_checkout(monkeypatch):
     monkeypatch.setitem(sys.modules, "lab.micro_world.corpus", None)
     with pytest.raises(PairsError, match="lab/micro_world/ of the repository: run from a checkout"):
         read_pairs("micro:5", EN, DE)
-
-
-WORDS = st.lists(st.text("abcü.,'-", min_size=1, max_size=6), min_size=1, max_size=8)
-
-
-@UNHURRIED
-@given(WORDS, st.data())
-def test_units_cover_every_word_and_inherit_its_links(words, data):
-    sure = data.draw(
-        st.frozensets(st.tuples(st.integers(0, 2), st.integers(0, len(words) - 1)), max_size=9)
-    )
-    target = " ".join(words)
-    pair = make_pair(1, ["a", "b", "c"], target, None, Links.of(sure), spaced=True)
-    assert "".join(pair.units) == "".join(words)
-    word_of_char = [j for j, word in enumerate(words) for _ in (*word, " ")]
-    for unit, (begin, _) in enumerate(pair.spans):
-        expected = sorted(i for i, j in sure if j == word_of_char[begin])
-        assert list(pair.gold.sources(unit)) == expected
 
 
 def test_tokens_belong_to_the_unit_of_their_last_character():
