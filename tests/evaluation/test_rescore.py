@@ -52,7 +52,8 @@ def official(folder, devset, log, target, form):
     ("target", "form"), [("zh", "simulstream"), ("de", "jsonl"), ("de", "revisions")]
 )
 def test_equal_to_omnisteval_to_the_last_digit(capsys, tmp_path, devset, target, form):
-    log = logs.lines(target=target, spoil=lambda text: text.replace("3", "7").replace("三", "七"))
+    changed = str.maketrans({"3": "7", "三": "七", "。": "．\u3000"})
+    log = logs.lines(target=target, spoil=lambda text: text.translate(changed))
     if form == "revisions":
         log, form = logs.with_revisions(log), "simulstream"
     content = logs.as_jsonl(log, target) if form == "jsonl" else log
@@ -89,16 +90,6 @@ def test_a_silent_talk_counts_and_is_named(capsys, tmp_path, devset):
     assert "warning: talk1: nothing was emitted" in capsys.readouterr().err
     assert 30 < scores["bleu"] < 70
     assert scores["paced"]["longest_silence_s"] == pytest.approx(4.2, abs=0.01)
-
-
-def test_chinese_with_fullwidth_spaces_and_marks(tmp_path, devset):
-    bleu = []
-    for name, stop in (("plain", "。"), ("odd", "．\u3000")):
-        log = logs.lines(target="zh", spoil=lambda text, stop=stop: text.replace("。", stop))
-        path = logs.write(tmp_path / name / "log.jsonl", log, "zh")
-        bleu.append(logs.rescore(path, devset, tmp_path / f"out {name}", "zh")[1]["bleu"])
-    assert bleu[0] > 99
-    assert 40 < bleu[1] < bleu[0]
 
 
 def test_a_log_is_not_overwritten(capsys, tmp_path, devset):
