@@ -1,6 +1,7 @@
 """Calibration of the embedded model, through Transformers and through vLLM."""
 
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -60,14 +61,10 @@ def test_a_few_pairs_find_the_heads_of_the_shipped_set(whole):
 def test_a_resumed_run_gives_the_same_file(whole, tmp_path):
     output, content = whole
     partial = tmp_path / "partial.json"
-    with closing(sqlite3.connect(output.with_suffix(".sqlite"))) as done:
-        rows = done.execute("SELECT * FROM results").fetchall()
-    ResultCache(partial.with_suffix(".sqlite")).close()
+    shutil.copyfile(output.with_suffix(".sqlite"), partial.with_suffix(".sqlite"))
     with closing(sqlite3.connect(partial.with_suffix(".sqlite"))) as base, base:
-        base.executemany("INSERT INTO results VALUES (?, ?)", rows[: len(rows) // 2])
+        base.execute("DELETE FROM results WHERE rowid % 2")
     assert calibrate(partial) == content
-    with closing(sqlite3.connect(partial.with_suffix(".sqlite"))) as base:
-        assert base.execute("SELECT count(*) FROM results").fetchone() == (len(rows),)
     assert calibrate(partial, "--restart") == content
     assert calibrate(partial, "--held-out", "0.5") != content
 
