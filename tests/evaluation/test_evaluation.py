@@ -5,36 +5,14 @@ import re
 
 import pytest
 import yaml
-from simulstream.config import yaml_config
-from simulstream.metrics.readers import LogReader
 
 from alignatt_agent.config.agent_config import ConfigError
 from alignatt_agent.evaluation.agent_choice import choose_agent
 from tests.fakes import agent as fakes
 
-LANGUAGES = pytest.mark.parametrize(("target", "unit"), [("de", "word"), ("zh", "char")])
 
-
-@LANGUAGES
-def test_log_round_trip_has_equal_unit_counts(finished, target, unit):
-    out = finished.root / "out" / "low" / target
-    config = yaml_config(str(out / "agent.yaml"))
-    assert config.latency_unit == unit
-    reader = LogReader(config, str(out / "metrics.jsonl"), latency_unit=unit)
-    outputs = reader.final_outputs_and_latencies()
-    assert list(outputs) == ["talk0", "talk1"]
-    for output in outputs.values():
-        text = output.final_text
-        units = list(text) if unit == "char" else text.split()
-        assert len(units) == len(output.ideal_delays) == len(output.computational_aware_delays) > 0
-        assert output.ideal_delays == sorted(output.ideal_delays)
-    lines = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
-    tokens = [token for line in lines for token in line.get("generated_tokens", ())]
-    assert not any(char.isspace() for char in "".join(tokens))
-
-
-@LANGUAGES
-def test_scores_are_complete_and_signed(finished, target, unit):
+@pytest.mark.parametrize("target", ["de", "zh"])
+def test_scores_are_complete_and_signed(finished, target):
     scores = json.loads((finished.root / "out" / "low" / target / "scores.json").read_text())
     assert scores["bleu"] > 99
     assert scores["chrf"] > 99
