@@ -1,6 +1,5 @@
 """``simulstream-eval`` from end to end on fake engines and real scorers."""
 
-import json
 import re
 
 import pytest
@@ -9,23 +8,6 @@ import yaml
 from alignatt_agent.config.agent_config import ConfigError
 from alignatt_agent.evaluation.agent_choice import choose_agent
 from tests.fakes import agent as fakes
-
-
-@pytest.mark.parametrize("target", ["de", "zh"])
-def test_scores_are_complete_and_signed(finished, target):
-    scores = json.loads((finished.root / "out" / "low" / target / "scores.json").read_text())
-    assert scores["bleu"] > 99
-    assert scores["chrf"] > 99
-    assert 0 < scores["longyaal_cu_ms"] <= scores["longyaal_ca_ms"] < 4000
-    assert 0 < scores["rtf"] < 0.5
-    signature = scores["signature"]
-    packages = {"alignatt_agent", "simulstream", "omnisteval", "vllm", "torch"}
-    assert set(signature["versions"]) >= packages
-    assert signature["versions"]["omnisteval"] == "0.1.10"
-    assert signature["direction"] == f"en-{target}"
-    assert signature["device"]
-    assert len(signature["config_sha256"]) == 12
-    assert all("sha256:" in model for model in signature["models"].values())
 
 
 def test_dry_run_loads_nothing(call):
