@@ -39,10 +39,3 @@ def test_nothing_is_started(capsys, monkeypatch, tmp_path, arguments, message):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert main([*BASE, *arguments, "--output", str(tmp_path / "set.json")]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_the_old_spelling_of_a_direction_names_the_new_one(capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["run", "--direction", "en-de", "--pairs", "micro:9"])
-    assert ended.value.code == 2
-    assert "--direction is now --source CODE --target CODE" in capsys.readouterr().err
