@@ -66,7 +66,7 @@ RENAMED = {option for name in COMMANDS for option in options(name, renamed=True)
 
 
 def strings_of(code: str) -> Iterator[tuple[int, str]]:
-    """Every string but docstrings and refused old options, with its line; ``ANY`` where filled."""
+    """Every string but docstrings, with its line; ``ANY`` where filled."""
     tree = ast.parse(code)
     strings = (ast.Constant, ast.JoinedStr)
     skipped = set()  # parents come first
@@ -75,8 +75,6 @@ def strings_of(code: str) -> Iterator[tuple[int, str]]:
             skipped.add(id(node.value))
         elif isinstance(node, ast.JoinedStr):
             skipped |= {id(part) for part in node.values}
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "refuse_renamed":
-            skipped |= {id(key) for key in getattr(node.args[-1], "keys", ())}
         if isinstance(node, strings) and id(node) not in skipped:
             parts = node.values if isinstance(node, ast.JoinedStr) else [node]
             values = [part.value if isinstance(part, ast.Constant) else ANY for part in parts]
