@@ -1,7 +1,5 @@
 """``simulstream-eval`` from end to end on fake engines and real scorers."""
 
-import re
-
 import pytest
 import yaml
 
@@ -36,16 +34,6 @@ def test_nothing_starts_on_a_mistake(call, arguments, message):
     assert status == 2
     assert message in error
     assert fakes.FakeAgent.starts == 0
-
-
-def test_missing_checkpoints_are_named(call, monkeypatch, tmp_path):
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hf" / "hub"))
-    status, _, error = call("--config", "iwslt26-low")
-    assert status == 2
-    models = ("Qwen/Qwen3-ASR-1.7B", "Qwen/Qwen3-ForcedAligner-0.6B", "google/gemma-4-E4B-it")
-    for name in models:
-        assert re.search(rf"alignatt fetch {name}@[0-9a-f]{{40}}\b", error)
 
 
 def test_agents_by_entry_point_class_and_yaml(tmp_path):

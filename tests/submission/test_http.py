@@ -1,5 +1,6 @@
 """Simulstream's HTTP route in front of the real agent on fake engines, its traps included."""
 
+import re
 import shutil
 import socket
 import threading
@@ -151,5 +152,6 @@ def test_missing_hub_weights_name_the_mount(image, monkeypatch, tmp_path, capsys
     (image / "systems" / "low" / "en-de.yaml").write_text(config.to_yaml())
     assert run("submission", ["serve", "low/en-de", "--root", str(image)]) == 2
     error = capsys.readouterr().err
-    assert "alignatt fetch google/gemma-4-E4B-it@" in error
+    for model in ("Qwen3-ASR-1.7B", "Qwen3-ForcedAligner-0.6B", "gemma-4-E4B-it"):
+        assert re.search(rf"alignatt fetch (Qwen|google)/{model}@[0-9a-f]{{40}}\b", error)
     assert "-v FOLDER:/weights:ro" in error
