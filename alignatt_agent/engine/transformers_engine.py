@@ -124,16 +124,14 @@ class TransformersEngine:
     ) -> Draft:
         """Continue ``prompt`` greedily, see ``types.TranslationEngine``.
 
-        ``gate`` and ``expected`` are ignored.
+        ``gate``, ``resumed`` and ``expected`` are ignored: every draft is decoded whole.
         """
         if max_tokens < 1:
             self._fail(f"a draft of {max_tokens} tokens was asked for")
-        begun = resumed or Draft((), False)
-        if begun.ended or len(begun.token_ids) >= max_tokens:
-            return begun
         recorder = self._recorder(prompt, readout)
-        tokens, sure = [*begun.token_ids], [*begun.probabilities]
-        feed = [*prompt.token_ids, *tokens]
+        tokens: list[int] = []
+        sure: list[float] = []
+        feed = [*prompt.token_ids]
         # The row at the last token exists only once that token was fed, which takes a token more.
         spare = 1 if readout is not None and readout.row == "emitted" else 0
         limit = min(max_tokens + spare, self._context - len(prompt.token_ids))
@@ -152,18 +150,16 @@ class TransformersEngine:
                 sure.append(float(output.logits[0, -1].float().softmax(-1)[feed[0]]))
             if recorder is not None:
                 recorder.wanted = 1
-        if spare and steps and not ended:
-            tokens.pop()
+        if spare and not ended:
+            del tokens[-1:]
         if not tokens and not ended:
             self._fail(f"no room for a draft after a prompt of {len(prompt.token_ids)} tokens")
         rows = None
         if recorder is not None:
-            length, new = len(prompt.token_ids) + len(tokens), len(tokens) - len(begun.token_ids)
-            rows = _cut(recorder.rows(length)[:new], prompt)
-            if resumed is not None:
-                rows = resumed.rows + rows if resumed.rows else self._fail("no rows came")
-        steps, sure = begun.steps + steps, sure[: len(tokens)]
-        return Draft(tuple(tokens), ended, rows, steps=steps, probabilities=tuple(sure))
+            length = len(prompt.token_ids) + len(tokens)
+            rows = _cut(recorder.rows(length)[: len(tokens)], prompt)
+        known = tuple(sure[: len(tokens)])
+        return Draft(tuple(tokens), ended, rows, steps=steps, probabilities=known)
 
     @torch.inference_mode()
     def rows(self, prompt: Prompt, token_ids: Sequence[int], readout: Readout) -> AttentionRows:

@@ -62,16 +62,6 @@ def test_the_engines_are_as_sure_of_every_token(engines, eager, readout):
     assert not engines.translation.draft(PROMPTS[0], 4, readout).probabilities
 
 
-@BOTH
-def test_a_resumed_draft_equals_a_whole_one(eager, readout):
-    whole = eager.draft(PROMPTS[1], 10, readout)
-    begun = eager.draft(PROMPTS[1], 4, readout)
-    resumed = eager.draft(PROMPTS[1], 10, readout, resumed=begun)
-    assert (resumed.token_ids, resumed.ended) == (whole.token_ids, whole.ended)
-    check_close(resumed.rows, whole.rows)
-    assert eager.draft(PROMPTS[1], 4, readout, resumed=begun) is begun
-
-
 def test_without_a_readout_there_are_no_rows(eager):
     draft = eager.draft(PROMPTS[0], 5)
     assert draft.rows is None
