@@ -20,7 +20,6 @@ from alignatt_agent.speech.prompt import (
     RecognitionPrompt,
     check_plain,
     longest_answer,
-    recognition_prompt,
 )
 from alignatt_agent.speech.recognizer import SHORTEST_S, padded
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Transcript
@@ -194,6 +193,7 @@ class GemmaPrompt:
             )
 
 
+@lru_cache(maxsize=4)
 def front_end_prompt(
     recognizer: str, checkpoint: str, window: int
 ) -> RecognitionPrompt | WhisperPrompt | GemmaPrompt:
@@ -201,11 +201,15 @@ def front_end_prompt(
 
     ``window`` is the longest request with its answer, in tokens.
     """
+    name = f"asr model {checkpoint}"
     if recognizer not in (WHISPER, GEMMA4_AUDIO):
-        return recognition_prompt(checkpoint)
+        from transformers.models.qwen3_asr import Qwen3ASRProcessor
+
+        processor = Qwen3ASRProcessor.from_pretrained(checkpoint)
+        return RecognitionPrompt(processor, processor.tokenizer, name)
     from transformers import AutoTokenizer
 
-    tokenizer, name = AutoTokenizer.from_pretrained(checkpoint), f"asr model {checkpoint}"
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     if recognizer == WHISPER:
         return WhisperPrompt(tokenizer, name)
     return GemmaPrompt(tokenizer, name, window)

@@ -110,12 +110,3 @@ def check_plain(tokenizer: Any, context: str, name: str) -> None:
 def longest_answer(seconds: float) -> int:
     """Return the longest transcript of audio in tokens, so that no loop delays a chunk."""
     return _TOKENS_AT_LEAST + round(_TOKENS_PER_S * seconds)
-
-
-@lru_cache(maxsize=4)
-def recognition_prompt(checkpoint: str) -> RecognitionPrompt:
-    """Return the prompt of a checkpoint that is not served, from its directory."""
-    from transformers.models.qwen3_asr import Qwen3ASRProcessor
-
-    processor = Qwen3ASRProcessor.from_pretrained(checkpoint)
-    return RecognitionPrompt(processor, processor.tokenizer, f"asr model {checkpoint}")

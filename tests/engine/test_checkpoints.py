@@ -8,7 +8,8 @@ from transformers import BatchFeature
 
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.speech_models import SpeechModel
-from alignatt_agent.speech.prompt import RecognitionPrompt, recognition_prompt
+from alignatt_agent.speech.front_ends import front_end_prompt
+from alignatt_agent.speech.prompt import RecognitionPrompt
 from lab.stand_ins.speech import drawn_model
 from lab.stand_ins.speech_layout import LM_HEAD
 
@@ -44,7 +45,7 @@ def test_recogniser(engines, audio):
 def test_the_engine_reads_the_published_template(engines, checkpoints):
     served = SpeechModel(pool._served["asr"][1])
     ours = RecognitionPrompt(served.processor, served.tokenizer, served.name)
-    theirs = recognition_prompt(str(checkpoints / "asr"))
+    theirs = front_end_prompt("qwen3-asr", str(checkpoints / "asr"), 4096)
     for context in ("", "AlignAtt, vLLM"):
         assert ours.ids("English", context) == theirs.ids("English", context)
     assert len(ours.ids("English", "AlignAtt")) > len(ours.ids("English"))

@@ -10,12 +10,8 @@ from transformers.models.qwen3_asr import Qwen3ASRProcessor
 from alignatt_agent.config.languages import LanguageError
 from alignatt_agent.config.resources import CHECKOUT_ROOT
 from alignatt_agent.speech.aligner import QwenAligner
-from alignatt_agent.speech.prompt import (
-    ChatTemplateError,
-    ContextError,
-    RecognitionPrompt,
-    recognition_prompt,
-)
+from alignatt_agent.speech.front_ends import front_end_prompt
+from alignatt_agent.speech.prompt import ChatTemplateError, ContextError, RecognitionPrompt
 from alignatt_agent.speech.recognizer import QwenRecognizer
 from alignatt_agent.types import Transcript
 from lab.stand_ins import speech as published_speech
@@ -77,7 +73,7 @@ def with_template(published, tmp_path, template):
     path.unlink()
     if template is not None:
         path.write_text(json.dumps({"chat_template": template}))
-    return recognition_prompt(str(tmp_path))
+    return front_end_prompt("qwen3-asr", str(tmp_path), 4096)
 
 
 @pytest.mark.parametrize(
