@@ -16,12 +16,13 @@ from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.speech_models import AudioModel, EncoderDecoderModel
+from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.speech.front_ends import GemmaPrompt, WhisperPrompt
 from alignatt_agent.types.engines import Readout
 from lab.stand_ins.layouts import MEDIA, write
 from lab.stand_ins.speech import write_whisper
 from tests.engine.batches import Case, check_rows
-from tests.fixtures.engines import HEADS, make_prompt, rows_of
+from tests.fixtures.engines import HEADS, make_prompt
 
 PREDICTING = Readout(HEADS, "predicting")
 
@@ -55,9 +56,9 @@ def test_gemma4_hears_and_translates_on_one_engine(tmp_path):
     assert len({answer.token_ids for _, answer in heard}) > 1  # it listens
     assert said is None or isinstance(said, str)
     assert not {token for draft in drafts for token in draft.token_ids} & set(media)
-    rows = rows_of(Gemma4ForConditionalGeneration, path)
+    reference = TransformersEngine(str(path))
     for case, draft in zip(batch, drafts, strict=True):
-        check_rows(rows, case, draft)
+        check_rows(reference, case, draft)
 
 
 def transcript_of_transformers(path, ids, audio):

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignatt_agent.engine.drafts import DraftEngine
+from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.policy.alignatt import AlignAtt
 from alignatt_agent.types import AttentionRows, Draft, Prompt
 from alignatt_agent.types.engines import Gate, Readout
-from tests.fixtures.engines import HEADS, Reference, make_prompt
+from tests.fixtures.engines import HEADS, make_prompt
 
 TOLERANCE = 1e-4
 
@@ -84,14 +85,14 @@ def check_close(rows: AttentionRows | None, expected: AttentionRows | None) -> N
         np.testing.assert_allclose(getattr(rows, name), getattr(expected, name), atol=TOLERANCE)
 
 
-def check_rows(reference: Reference, case: Case, draft: Draft) -> None:
+def check_rows(reference: TransformersEngine, case: Case, draft: Draft) -> None:
     """Compare the rows of a draft with those of Transformers."""
     rows = draft.rows
     assert rows is not None
     assert draft.token_ids
     count, heads = len(draft.token_ids), len(case.readout.heads)
     assert rows.source.shape == (count, heads, len(case.prompt.token_word))
-    expected = reference(case.prompt, draft, case.readout)
+    expected = reference.rows(case.prompt, draft.token_ids, case.readout)
     check_close(rows, expected)
     visible = expected.source.sum(-1) > 0  # a span that left the window has no argmax
     found, peaks = rows.source.argmax(-1), expected.source.argmax(-1)

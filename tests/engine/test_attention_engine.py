@@ -9,7 +9,7 @@ from alignatt_agent import engine as package
 from alignatt_agent.config.resources import CHECKOUT_ROOT
 from alignatt_agent.engine import AttentionEngine, pool
 from alignatt_agent.engine.served_model import ServedModel
-from alignatt_agent.types import Draft, Prompt
+from alignatt_agent.types import Prompt
 from alignatt_agent.types.engines import Readout
 from tests.fixtures.engines import HEADS
 
@@ -54,7 +54,7 @@ def test_rows_are_whole_and_those_of_transformers(started, reference, row):
             start, end = span or (0, 30)
             assert answer.rows.source.shape == (6, len(HEADS), end - start)
             prompt = Prompt(tuple(ids), start, tuple(range(end - start)))
-            expected = reference(prompt, Draft(answer.token_ids, False), Readout(HEADS, row))
+            expected = reference.rows(prompt, answer.token_ids, Readout(HEADS, row))
             again = engine.rows(prompt, answer.token_ids, Readout(HEADS, row))
             for found in (answer.rows, again):
                 assert np.abs(found.source - expected.source).max() <= 1e-4

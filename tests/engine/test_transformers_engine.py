@@ -1,7 +1,6 @@
 """The Transformers engine gives what vLLM's and the published class give."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,6 @@ BOTH = pytest.mark.parametrize("readout", [PREDICTING, EMITTED], ids=lambda r: r
 PROMPTS = [make_prompt(20, 20, 3, 9), make_prompt(100, 100, 40, 30), make_prompt(180, 180, 20, 150)]
 
 
-@pytest.fixture(scope="module")
-def eager(checkpoints: Path) -> TransformersEngine:
-    return TransformersEngine(str(checkpoints / "gemma4"))
-
-
 def assert_same(ours: Draft, theirs: Draft) -> None:
     outcomes = [(draft.token_ids, draft.ended, draft.steps) for draft in (ours, theirs)]
     assert outcomes[0] == outcomes[1]
@@ -34,22 +28,21 @@ def assert_same(ours: Draft, theirs: Draft) -> None:
 
 @BOTH
 @pytest.mark.parametrize("prompt", PROMPTS, ids=lambda p: str(len(p.token_ids)))
-def test_vllm_agrees(engines, eager, reference, readout, prompt):
-    draft = eager.draft(prompt, 10, readout)
+def test_vllm_agrees(engines, reference, readout, prompt):
+    draft = reference.draft(prompt, 10, readout)
     assert draft.token_ids
     assert draft.rows.source.shape == (len(draft.token_ids), len(HEADS), len(prompt.token_word))
     assert_same(engines.translation.draft(prompt, 10, readout), draft)
     # In one pass over given tokens; the last time all of them are in the prefix cache.
-    for engine in (eager, engines.translation, engines.translation):
+    for engine in (reference, engines.translation, engines.translation):
         check_close(engine.rows(prompt, draft.token_ids, readout), draft.rows)
-    check_close(draft.rows, reference(prompt, draft, readout))
 
 
 @BOTH
-def test_the_engines_are_as_sure_of_every_token(engines, eager, readout):
+def test_the_engines_are_as_sure_of_every_token(engines, reference, readout):
     asked = replace(readout, probabilities=True)
     for prompt in PROMPTS:
-        expected = eager.draft(prompt, 10, asked)
+        expected = reference.draft(prompt, 10, asked)
         assert 0 < min(expected.probabilities) < max(expected.probabilities) <= 1
         whole = engines.translation.draft(prompt, 10, asked, expected=expected.token_ids)
         begun = engines.translation.draft(prompt, 4, asked)
@@ -58,23 +51,23 @@ def test_the_engines_are_as_sure_of_every_token(engines, eager, readout):
             assert_same(replace(draft, steps=expected.steps), expected)
             assert len(draft.probabilities) == len(draft.token_ids)
             np.testing.assert_allclose(draft.probabilities, expected.probabilities, rtol=1e-3)
-    assert not eager.draft(PROMPTS[0], 4, readout).probabilities
+    assert not reference.draft(PROMPTS[0], 4, readout).probabilities
     assert not engines.translation.draft(PROMPTS[0], 4, readout).probabilities
 
 
-def test_without_a_readout_there_are_no_rows(eager):
-    draft = eager.draft(PROMPTS[0], 5)
+def test_without_a_readout_there_are_no_rows(reference):
+    draft = reference.draft(PROMPTS[0], 5)
     assert draft.rows is None
-    assert draft.token_ids == eager.draft(PROMPTS[0], 5, PREDICTING).token_ids
+    assert draft.token_ids == reference.draft(PROMPTS[0], 5, PREDICTING).token_ids
 
 
-def test_a_turn_ends_at_a_stop_id(eager):
-    whole = eager.draft(PROMPTS[0], 6, EMITTED)
-    stops, eager.stops = eager.stops, frozenset({whole.token_ids[2]})
+def test_a_turn_ends_at_a_stop_id(reference):
+    whole = reference.draft(PROMPTS[0], 6, EMITTED)
+    stops, reference.stops = reference.stops, frozenset({whole.token_ids[2]})
     try:
-        ended = eager.draft(PROMPTS[0], 6, EMITTED)
+        ended = reference.draft(PROMPTS[0], 6, EMITTED)
     finally:
-        eager.stops = stops
+        reference.stops = stops
     length = whole.token_ids.index(whole.token_ids[2])
     assert (ended.token_ids, ended.ended) == (whole.token_ids[:length], True)
     assert len(ended.rows.source) == length
@@ -142,9 +135,12 @@ def test_a_published_class_with_images_is_served_by_its_text_model(tmp_path):
     with torch.inference_mode():
         output = model(ids, output_attentions=True)
     assert output.logits[0, -7:-1].argmax(-1).tolist() == list(draft.token_ids)
-    source = slice(PROMPTS[0].source_start, PROMPTS[0].source_end)
-    expected = output.attentions[1][0, 6, -7:-1, source]
+    whole, length = output.attentions[1][0, 6, -7:-1], len(PROMPTS[0].token_ids)
+    expected = whole[:, PROMPTS[0].source_start : PROMPTS[0].source_end]
     np.testing.assert_allclose(draft.rows.source[:, 0], expected, atol=1e-4)
+    prompt_mass = whole[:, :length].sum(-1) - expected.sum(-1)
+    np.testing.assert_allclose(draft.rows.prompt[:, 0], prompt_mass, atol=1e-4)
+    np.testing.assert_allclose(draft.rows.suffix[:, 0], whole[:, length:].sum(-1), atol=1e-4)
 
 
 def test_a_model_that_generates_no_text_is_refused(tmp_path):
@@ -155,12 +151,12 @@ def test_a_model_that_generates_no_text_is_refused(tmp_path):
         TransformersEngine(str(tmp_path))
 
 
-def test_bad_requests_are_refused(eager):
+def test_bad_requests_are_refused(reference):
     with pytest.raises(EngineError, match=r"heads \[\(6, 0\)\] were asked for in 6 layers of 8"):
-        eager.draft(PROMPTS[0], 4, Readout(((6, 0),), "emitted"))
+        reference.draft(PROMPTS[0], 4, Readout(((6, 0),), "emitted"))
     with pytest.raises(EngineError, match="source span 15:25 is not inside"):
-        eager.draft(Prompt(PROMPTS[0].token_ids, 15, tuple(range(10))), 4, EMITTED)
+        reference.draft(Prompt(PROMPTS[0].token_ids, 15, tuple(range(10))), 4, EMITTED)
     with pytest.raises(EngineError, match="0 tokens"):
-        eager.draft(PROMPTS[0], 0, EMITTED)
+        reference.draft(PROMPTS[0], 0, EMITTED)
     with pytest.raises(EngineError, match="rows of 0 tokens"):
-        eager.rows(PROMPTS[0], [], EMITTED)
+        reference.rows(PROMPTS[0], [], EMITTED)
