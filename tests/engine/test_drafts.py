@@ -71,24 +71,19 @@ def test_an_expected_draft_is_the_decoded_one(seed, row, policy, frontier, most,
 
 
 def test_what_was_expected_behind_a_changed_word_is_verified_too():
-    for seed in range(400):
-        engine = DraftEngine(SimulatedModel(seed), HEADS, frozenset({STOP}))
-        usual = engine.draft(PROMPT, 9)
-        tokens = usual.token_ids
-        if len(tokens) < 9 or tokens[4] in tokens[5:]:
-            continue
-        for changed_one in (
-            (*tokens[:4], 9, *tokens[5:]),  # another word
-            (*tokens[:4], 9, *tokens[4:]),  # one more
-        ):
-            draft = engine.draft(PROMPT, 9, expected=changed_one)
-            check_same(draft, usual)
-            assert draft.steps == 2
-        draft = engine.draft(PROMPT, 9, expected=(9,) * 9)
+    engine = DraftEngine(SimulatedModel(seed=13), HEADS, frozenset({STOP}))
+    usual = engine.draft(PROMPT, 9)
+    tokens = usual.token_ids
+    assert len(tokens) == 9
+    assert tokens[4] not in tokens[5:]
+    for expected, steps in (
+        ((*tokens[:4], 9, *tokens[5:]), 2),  # another word
+        ((*tokens[:4], 9, *tokens[4:]), 2),  # one more
+        ((9,) * 9, usual.steps),
+    ):
+        draft = engine.draft(PROMPT, 9, expected=expected)
         check_same(draft, usual)
-        assert draft.steps == usual.steps
-        return
-    raise AssertionError("no model drafted nine tokens")
+        assert draft.steps == steps
 
 
 def test_an_engine_without_heads_verifies_nothing():
