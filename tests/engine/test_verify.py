@@ -45,31 +45,6 @@ def test_what_agrees_is_the_common_prefix_however_the_prompt_is_fed(tokens, best
         assert expected.next_token == (best[same] if same < len(tokens) else None)
 
 
-def test_a_request_that_starts_again_goes_on_where_it_was_or_admits_the_gap():
-    for again, covered in ((0, True), (6, True), (7, False)):
-        expected = Expected([7, 8, 9], 8)
-        fed(expected, [7, 8, 9], [6])  # positions 4 and 5 are seen
-        assert list(expected.due(again, 8 - again)) == ([6] if covered else [])
-        assert expected.covered == covered
-        assert (expected.agreed, expected.next_token) == (2, None)
-
-
-def test_a_gate_that_closes_among_them_hides_what_follows():
-    expected = Expected([7, 8, 9], 8)
-    expected.note([7, 8, 9])
-    assert (expected.agreed, expected.over) == (3, False)
-    expected.cut(7)  # the row of a token that was sampled after them
-    assert (expected.agreed, expected.over) == (3, False)
-    expected.cut(6)
-    assert (expected.agreed, expected.next_token, expected.over) == (2, 9, True)
-    # A row behind a token that the model does not say is no row of this draft.
-    other = Expected([7, 8, 9], 8)
-    other.note([7, 5, 9])
-    assert [other.holds(position) for position in (4, 5, 6)] == [True, True, False]
-    other.cut(4)
-    assert (other.agreed, other.next_token) == (0, 7)
-
-
 # ---------------------------------------------------------------------- the model's greedy tokens
 class Model:
     """Scores token ``10 h`` highest at hidden state ``h``; no rank but the last has scores."""
