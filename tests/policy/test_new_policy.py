@@ -57,11 +57,8 @@ assert style("every_other") not in [style(name) for name in curve_names()[:-1]]
 
 
 def test_a_policy_is_one_file_and_one_block_of_the_grid(tmp_path):
-    shutil.copytree(CHECKOUT_ROOT / "alignatt_agent", tmp_path / "alignatt_agent")
-    (tmp_path / "lab").mkdir()
-    for name in ("__init__", "figures"):
-        shutil.copy(CHECKOUT_ROOT / "lab" / f"{name}.py", tmp_path / "lab")
-    shutil.copytree(CHECKOUT_ROOT / "lab" / "curves", tmp_path / "lab" / "curves")
+    for folder in ("alignatt_agent", "lab"):
+        shutil.copytree(CHECKOUT_ROOT / folder, tmp_path / folder)
     for folder in ("agent_configs", "head_sets"):
         (tmp_path / folder).symlink_to(CHECKOUT_ROOT / folder)
     (tmp_path / "alignatt_agent" / "policy" / "every_other.py").write_text(POLICY)
