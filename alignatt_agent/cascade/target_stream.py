@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, wait
 
 from alignatt_agent.speech.accessible import with_access
 from alignatt_agent.translation.captions import Captions
@@ -95,13 +95,11 @@ class TargetStream:
             self._ahead = threads.submit(self.translator.draft_ahead, view)
 
     def _await_ahead(self) -> bool:
+        """Wait for a draft ahead, if there is one; the update meets its error again."""
         waiting, self._ahead = self._ahead, None
-        if waiting is None:
-            return False
-        error = waiting.exception()  # the update meets it again
-        if error is not None and not isinstance(error, Exception):
-            raise error
-        return True
+        if waiting is not None:
+            wait([waiting])
+        return waiting is not None
 
     def drain(self) -> Emission:
         """Return the decided units of a failed call."""
