@@ -5,7 +5,6 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -29,28 +28,21 @@ class Features:
     def __init__(self, processor: Any) -> None:
         self._processor = processor
         self._lock = threading.Lock()
-        self._kept: OrderedDict[int, tuple[FloatArray, Future[Mapping[str, Any]]]] = OrderedDict()
+        self._kept: OrderedDict[int, tuple[FloatArray, Mapping[str, Any]]] = OrderedDict()
 
     def __call__(self, audio: FloatArray) -> Mapping[str, Any]:
         """Return vLLM's fields: features ``[mels, frames]``, their mask, and ``[frames]``.
 
         The array is known by its identity: it must not be changed afterwards.
         """
-        with self._lock:
-            held, found = self._kept.get(id(audio), (None, None))
-            if new := found is None or held is not audio:
-                found = Future()
-                self._kept[id(audio)] = audio, found
+        known = self._kept.get(id(audio))
+        if known is None:
+            known = audio, self._extract(audio)  # no other array has the id of a kept one
+            with self._lock:
+                self._kept[id(audio)] = known
                 while len(self._kept) > KEPT:
                     self._kept.popitem(last=False)
-        if new:
-            try:
-                found.set_result(self._extract(audio))
-            except BaseException as error:
-                found.set_exception(error)  # also for those who wait
-                with self._lock:
-                    self._kept.pop(id(audio), None)
-        return found.result()
+        return known[1]
 
     def _extract(self, audio: FloatArray) -> Mapping[str, Any]:
         # As vLLM asks it: one placeholder, the audio, and nothing else.
