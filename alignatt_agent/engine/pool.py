@@ -100,10 +100,7 @@ def end_all() -> None:
 @contextmanager
 def _environment() -> Iterator[None]:
     """Prepare this process and its environment for engines that start now."""
-    try:
-        check_vllm()
-    except NotImplementedError as error:
-        raise EngineError(str(error)) from error
+    check_vllm()
     with engine_environment():
         if on_cpu():
             fork_server.begin()

