@@ -12,9 +12,6 @@ from alignatt_agent.types import AlignAttError
 EMBEDDED = "micro_models"
 """Folder of the checkpoints that are part of the repository."""
 
-ROLES = ("asr", "aligner", "translation")
-"""The models of the cascade, as ``models`` names them; one may be missing."""
-
 NOT_FETCHED = [
     *("*.bin", "*.ckpt", "*.gguf", "*.h5", "*.msgpack", "*.onnx*", "*.pt", "*.pth", "*.fp32*"),
     *("original/*", "onnx/*"),

@@ -13,7 +13,6 @@ from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cluster.jobs import JobFailedError
 from alignatt_agent.cluster.runner import job_runner
 from alignatt_agent.config.agent_config import ConfigError, load_config
-from alignatt_agent.config.checkpoints import ROLES
 from alignatt_agent.evaluation.devset import DevSetError
 from alignatt_agent.evaluation.plan import plan
 from alignatt_agent.evaluation.score import ScoringError
@@ -187,7 +186,7 @@ def test_talks_side_by_side_leave_nothing_to_compute_and_say_the_same(world, mon
     fill, known, rooms = runs.fill_cache, [], []
 
     def start(models, heads):
-        rooms.append({getattr(models, role).engine.get("max_num_seqs") for role in ROLES})
+        rooms.append({getattr(models, role).engine.get("max_num_seqs") for role in models.roles})
         return engines()(models, heads)
 
     def noted(missing, engines, streams):

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from alignatt_agent.config.agent_config import ModelConfig, load_config
-from alignatt_agent.config.checkpoints import ROLES
 from alignatt_agent.config.machine import GIB, Gpu, gpus
 from alignatt_agent.config.sections import DEFAULT_SHARE, PromptConfig, written_shares
 from alignatt_agent.doctor import cli as doctor
@@ -191,7 +190,8 @@ def test_memory_on_a_cpu(kv_space, free, weights, status):
     ],
 )
 def test_gpu_memory_shares(shares, free, message):
-    asked = dict.fromkeys(f"models.{role}.engine.gpu_memory_utilization" for role in ROLES)
+    roles = MICRO.models.roles
+    asked = dict.fromkeys(f"models.{role}.engine.gpu_memory_utilization" for role in roles)
     config = load_config("default-low", dict(zip(asked, shares, strict=True)))
     check = check_memory(card(free=free * GIB), config, {"translation": 16 * GIB})
     assert check.status == ("FAIL" if message else "ok")

@@ -11,13 +11,13 @@ from packaging.specifiers import SpecifierSet
 
 from alignatt_agent.cascade import loading
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
-from alignatt_agent.config.checkpoints import ROLES
 from alignatt_agent.engine import options, supported_modes
 from alignatt_agent.engine.options import engine_arguments, engine_environment
 from alignatt_agent.engine.row_requests import HeadsToCapture
 from alignatt_agent.types import EngineError
 from tests.fixtures.engines import HEADS
 
+ROLES = ("asr", "aligner", "translation")
 NOWHERE = ModelsConfig(**{role: ModelConfig(path="nowhere") for role in ROLES})
 
 
