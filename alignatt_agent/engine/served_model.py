@@ -50,7 +50,6 @@ class ServedModel:
         self._engine: Any = None
         self._processes: list[Any] = []
         self._report: CrashReport | None = None
-        self._forgetting: set[asyncio.Future[Any]] = set()
         self._loop = asyncio.new_event_loop()
         self._death: asyncio.Future[None] = self._loop.create_future()
         self._thread = threading.Thread(
@@ -154,22 +153,13 @@ class ServedModel:
                     last = output
             except asyncio.CancelledError:
                 if rows is not None and self.alive:
-                    self._forget(rows)
+                    # Not awaited; an engine that dies meanwhile is reported by the next call.
+                    dropping = self._engine.collective_rpc("alignatt_fetch", args=(rows,))
+                    asyncio.run_coroutine_threadsafe(dropping, self._loop)
                 raise
             return last
 
         return self._call(run())
-
-    def _forget(self, rows: str) -> None:
-        """Have the workers drop rows that are not fetched."""
-        task = asyncio.ensure_future(self._engine.collective_rpc("alignatt_fetch", args=(rows,)))
-        self._forgetting.add(task)  # the loop itself keeps no task alive
-        task.add_done_callback(self._forgotten)
-
-    def _forgotten(self, task: asyncio.Future[Any]) -> None:
-        self._forgetting.discard(task)
-        if not task.cancelled():
-            task.exception()  # an engine that died meanwhile is reported by the next call
 
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the engine's loop and wait for it here."""
