@@ -6,12 +6,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import require_tokenizer
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.terms import spoken_terms
-from alignatt_agent.engine.options import MAX_CONTEXT
+from alignatt_agent.engine.options import window_of
 from alignatt_agent.speech.front_ends import front_end_prompt
 from alignatt_agent.speech.prompt import ContextError, check_plain
 from alignatt_agent.translation.prompt import PromptBuilder
@@ -29,11 +28,11 @@ def check_requests(resolved: Resolved, longest_s: float | None = None) -> None:
     # Without a head set any target is possible: the source stands for it.
     for target in (source, *map(language, resolved.head_sets)):
         PromptBuilder.of(tokenizer, config.prompt, source, target)
-    front_end_prompt(config.speech.recognizer, models.asr.path, _window(models.asr)).ids(
+    front_end_prompt(config.speech.recognizer, models.asr.path, window_of(models.asr)).ids(
         source.name
     )
     check_contexts(resolved, longest_s)
-    prompt, window = config.prompt, _window(models.translation)
+    prompt, window = config.prompt, window_of(models.translation)
     if prompt.history and prompt.history_tokens > window / 2:
         raise ContextError(
             f"prompt.history_tokens is {prompt.history_tokens}, more than half of the window of "
@@ -50,13 +49,13 @@ def check_contexts(
     given = speech.contexts.values() if contexts is None else contexts
     texts = [text for text in given if text]
     # Half the longest tail may be added before a tail that is too long is cut.
-    longest_s, window = longest_s or 1.5 * speech.max_tail_s, _window(models.asr)
+    longest_s, window = longest_s or 1.5 * speech.max_tail_s, window_of(models.asr)
     if texts:
         prompt = front_end_prompt(speech.recognizer, models.asr.path, window)
         for text in texts:
             prompt.check_context(spoken_terms(text), window, longest_s)
         model = models.translation
-        tokenizer, window = _tokenizer(model.path), _window(model)
+        tokenizer, window = _tokenizer(model.path), window_of(model)
         check_plain(tokenizer, "\n".join(texts), f"translation model {model.path}")
         longest = max(len(tokenizer(text)["input_ids"]) for text in texts)
         if longest > window / 2:
@@ -77,11 +76,6 @@ def prompt_date(resolved: Resolved, target: str) -> str | None:
         _tokenizer(str(path)), resolved.config.prompt, language(source), language(target)
     )
     return datetime.now().date().isoformat() if builder.dated else None
-
-
-def _window(model: ModelConfig) -> int:
-    """Return the longest request of an engine, in tokens."""
-    return int(model.engine.get("max_model_len") or MAX_CONTEXT)
 
 
 @lru_cache(maxsize=1)

@@ -21,7 +21,7 @@ from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.resources import known_resources
 from alignatt_agent.config.sections import AUTO, SHARE, written_shares
 from alignatt_agent.engine.model_sizes import UnknownSizeError, sizes_of
-from alignatt_agent.engine.options import MAX_CONTEXT, MAX_STREAMS
+from alignatt_agent.engine.options import MAX_CONTEXT, MAX_STREAMS, window_of
 
 CONTEXT = 0.6 * GIB
 """Assumed: CUDA context, libraries and graphs of an engine's process, in bytes."""
@@ -85,7 +85,7 @@ class MemoryPlan:
                 "{:.2f} GiB, encoder {:.2f}"
             ).format(role, model.path, *(size / GIB for size in (*parts, need.encoder)))
             if share := self.shares.get(role):
-                window, cached = _window(model), (share * self.total - need.least) / need.request
+                window, cached = window_of(model), (share * self.total - need.least) / need.request
                 tokens = int((cached + 1) * window)
                 yield f"    share {share:.3f}: {tokens:,} tokens, requests of up to {window:,}"
         yield "  fits" if self.shares else f"  does not fit: {self.refusal()}"
@@ -160,12 +160,8 @@ def _need(config: AgentConfig, role: str, models: ModelsConfig) -> Need:
     # of the logits, which are 4 bytes wide.
     step = tokens * (3 * found.inner + 6 * found.hidden) * size + 3 * streams * found.outputs * 4
     audio = 3 * found.largest_frame * seconds * size
-    request = _window(model) * found.cache * size / ranks
+    request = window_of(model) * found.cache * size / ranks
     return Need(found.weights * size / ranks + tower, step, audio, request, streams * request)
-
-
-def _window(model: ModelConfig) -> int:
-    return int(model.engine.get("max_model_len", MAX_CONTEXT))
 
 
 def _shares(

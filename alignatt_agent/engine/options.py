@@ -134,6 +134,11 @@ def engine_arguments(
     return arguments
 
 
+def window_of(model: ModelConfig) -> int:
+    """Return the longest request of an engine with its answer, in tokens."""
+    return int(model.engine.get("max_model_len") or MAX_CONTEXT)
+
+
 def eager(role: str, model: ModelConfig) -> Any:
     """Return whether an engine runs without compilation and graphs, or ``auto``."""
     # Compiling takes 45 s at the first start on a CPU.
