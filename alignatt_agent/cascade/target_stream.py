@@ -2,7 +2,8 @@
 
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future, wait
+from concurrent.futures import Executor, Future
+from contextlib import suppress
 
 from alignatt_agent.speech.accessible import with_access
 from alignatt_agent.translation.captions import Captions
@@ -95,10 +96,10 @@ class TargetStream:
             self._ahead = threads.submit(self.translator.draft_ahead, view)
 
     def _await_ahead(self) -> bool:
-        """Wait for a draft ahead, if there is one; the update meets its error again."""
         waiting, self._ahead = self._ahead, None
         if waiting is not None:
-            wait([waiting])
+            with suppress(Exception):  # the update meets it again
+                waiting.result()
         return waiting is not None
 
     def drain(self) -> Emission:
