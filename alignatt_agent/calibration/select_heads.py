@@ -184,7 +184,7 @@ def _provenance(
             if isinstance(held_out, float)
             else f"{held_out.name}, sha256:{held_out.digest()}"
         ),
-        "judged_by": "aligner" if plan.judged_by_aligner else "gold alignments",
+        "judged_by": "aligner" if plan.aligner and plan.judged_by_aligner else "gold alignments",
         "aligner": {
             "name": plan.aligner.name if plan.aligner else GOLD,
             "version": plan.aligner.version if plan.aligner else "",
