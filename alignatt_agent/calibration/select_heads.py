@@ -70,7 +70,7 @@ class CalibrationPlan:
     @property
     def judged_by_aligner(self) -> bool:
         """Whether the aligner's links judge heads, because some gold links are missing."""
-        return any(pair.gold is None for pair in self.all_pairs)
+        return self.aligner is not None and any(pair.gold is None for pair in self.all_pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,7 @@ def calibrate(plan: CalibrationPlan) -> Calibrated:
         if plan.restart:
             cache.clear()
         links = align(plan.aligner, pairs, cache)
-        gold = [pair.gold for pair in pairs if pair.gold]
-        judges = links if plan.judged_by_aligner else gold
+        judges = links if plan.judged_by_aligner else align(None, pairs, cache)
         with open_reader(plan.engine, plan.model) as loaded:
             if not 1 <= plan.top_k <= len(loaded.heads):
                 raise CalibrationError(
@@ -184,7 +183,7 @@ def _provenance(
             if isinstance(held_out, float)
             else f"{held_out.name}, sha256:{held_out.digest()}"
         ),
-        "judged_by": "aligner" if plan.aligner and plan.judged_by_aligner else "gold alignments",
+        "judged_by": "aligner" if plan.judged_by_aligner else "gold alignments",
         "aligner": {
             "name": plan.aligner.name if plan.aligner else GOLD,
             "version": plan.aligner.version if plan.aligner else "",

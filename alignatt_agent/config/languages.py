@@ -32,7 +32,7 @@ class Language:
         timed: whether Qwen3's forced aligner was trained on it.
         rtl: whether it is written from right to left.
         splitter: package that finds its words for the aligner, where white space does not.
-        also: other codes and names of it, in small letters.
+        also: its other codes and names, in lower case.
     """
 
     code: str

@@ -82,34 +82,33 @@ def excerpts(devset: Path, targets: Sequence[str], count: int, seconds: float) -
 
 
 def together(
-    resolved: Resolved,
-    engines: Engines,
-    listed: Sequence[Excerpt],
-    counts: Sequence[int],
+    resolved: Resolved, engines: Engines, listed: Sequence[Excerpt], counts: Sequence[int]
 ) -> Iterator[dict[str, Any]]:
     """Translate excerpts one by one, and then as many at once as each count says.
 
-    Then the audio comes by the clock, as of speakers who began at different moments.
-
-    Args:
-        resolved: the configuration.
-        engines: shared by all streams.
-        listed: as many excerpts as the largest count.
-        counts: numbers of streams.
-
-    Yields:
-        For each count: how many streams emitted the same as alone, audio translated per second,
-        the lag of emissions, and whether all streams kept up.
+    Yields for each count, at most the number of excerpts, the figures of ``at_once``.
     """
     alone = [speak(resolved, engines, one) for one in tqdm(listed, "one by one", leave=False)]
-    chunk_s = resolved.config.chunk_ms / 1000
     for count in counts:
-        begin = time.perf_counter()
-        starts = [begin + chunk_s * place / count for place in range(count)]
-        with ThreadPoolExecutor(count) as pool:
-            crowd = list(pool.map(partial(speak, resolved, engines), listed[:count], starts))
-        seconds = time.perf_counter() - begin
-        yield crowd_figures(listed[:count], alone, crowd, seconds, chunk_s)
+        yield at_once(resolved, [engines] * count, listed[:count], alone)
+
+
+def at_once(
+    resolved: Resolved,
+    engines: Sequence[Engines],
+    listed: Sequence[Excerpt],
+    alone: Sequence[Emitted] = (),
+) -> dict[str, Any]:
+    """Translate each excerpt on its engines, by the clock, as if speakers began one by one.
+
+    Returns how many streams emitted the same as ``alone``, audio translated per second, the lag of
+    emissions, and whether all streams kept up.
+    """
+    count, chunk_s, begin = len(listed), resolved.config.chunk_ms / 1000, time.perf_counter()
+    starts = [begin + chunk_s * place / count for place in range(count)]
+    with ThreadPoolExecutor(count) as pool:
+        crowd = list(pool.map(partial(speak, resolved), engines, listed, starts))
+    return crowd_figures(listed, alone, crowd, time.perf_counter() - begin, chunk_s)
 
 
 def crowd_figures(
@@ -119,7 +118,7 @@ def crowd_figures(
     seconds: float,
     chunk_s: float,
 ) -> dict[str, Any]:
-    """Return what ``together`` yields of streams that took ``seconds`` in all."""
+    """Return the figures of streams that took ``seconds`` in all, see ``at_once``."""
     audio_s = sum(len(audio) for audio, _ in listed) / SAMPLE_RATE
     pairs = zip(alone, crowd, strict=False)
     found: dict[str, Any] = {

@@ -153,7 +153,7 @@ class ServedModel:
                     last = output
             except asyncio.CancelledError:
                 if rows is not None and self.alive:
-                    # Not awaited; an engine that dies meanwhile is reported by the next call.
+                    # Scheduled, not awaited: the next call reports an engine that dies meanwhile.
                     dropping = self._engine.collective_rpc("alignatt_fetch", args=(rows,))
                     asyncio.run_coroutine_threadsafe(dropping, self._loop)
                 raise

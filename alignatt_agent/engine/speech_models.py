@@ -35,9 +35,9 @@ class Features:
 
         The array is known by its identity: it must not be changed afterwards.
         """
-        known = self._kept.get(id(audio))
+        known = self._kept.get(id(audio))  # no other array has the id of a kept one
         if known is None:
-            known = audio, self._extract(audio)  # no other array has the id of a kept one
+            known = audio, self._extract(audio)
             with self._lock:
                 self._kept[id(audio)] = known
                 while len(self._kept) > KEPT:

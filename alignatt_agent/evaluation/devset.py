@@ -187,7 +187,7 @@ def find_wav(root: Path, name: str) -> Path:
     for place in (*places, *others):
         if place.is_file():
             return place
-    raise DevSetError(f"{base} is neither in {root}/wav nor {root}/audio nor {root} itself")
+    raise DevSetError(f"{base} is neither in {root} nor in its folders {', '.join(FOLDERS)}")
 
 
 def wav_seconds(path: Path) -> float:

@@ -11,7 +11,7 @@ Examples:
     alignatt submission build --config micro-low micro-high --target de it zh \
         --runs outputs/dev-low outputs/dev-high --output outputs/submission
 
-  each command shows one of its own: alignatt submission COMMAND --help
+  examples of every command: alignatt submission COMMAND --help
 
 exit status: 0 fine; 1 a violation, or not healthy; 2 nothing was done
 """

@@ -69,16 +69,16 @@ def engine_report(folder: Path, quick: bool) -> dict[str, Any]:
     }
 
 
-def measure(size: Size, number: int, starts: int, seconds: float, *taking: Any) -> dict[str, Any]:
+def measure(size: Size, number: int, starts: int, seconds: float, **some: Any) -> dict[str, Any]:
     """Race contenders on ``number`` prompts, over several starts of their engines.
 
-    ``taking`` are the engines and the references that take part, see ``contenders``.
+    ``some`` are ``engines`` and ``seams`` of ``contenders``, for less than all of them.
     """
     # Its vocabulary is large enough for prompts that no engine has seen.
     tokenizer = AutoTokenizer.from_pretrained(contenders.micro().model.path)
     prompts, nonces, races = bench_prompts(tokenizer, number), Nonces(len(tokenizer)), []
     for start in range(starts):
-        with contenders.contenders(size, *taking) as listed:
+        with contenders.contenders(size, **some) as listed:
             title = f"{size.name}: start {start + 1} of {starts}"
             races.append(race(listed, prompts[start::starts], nonces, seconds, title))
     found = {

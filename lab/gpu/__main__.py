@@ -13,7 +13,7 @@ Examples:
     python -m lab.gpu --output outputs/gpu --minutes 9
   one part again:
     python -m lab.gpu --output outputs/gpu --only parity-full-v2 --again
-  see that the script runs, on a CPU with tiny dimensions (some minutes):
+  see that the script runs, on a CPU with small models (some minutes):
     python -m lab.gpu --output outputs/gpu-self-test --self-test
 
 exit status: 0 every part that was run succeeded; 1 one failed; 3 the time was up, parts are left
@@ -49,7 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--only", nargs="+", choices=names, metavar="PART", help="parts to run, see below")
     add("--again", action="store_true", help="run what has succeeded before, too")
     add("--minutes", type=float, default=1e9, help="start nothing that may end later than this")
-    text = "on a CPU, with tiny dimensions: the script runs, figures mean nothing"
+    text = "on a CPU, with small models: the script runs, figures mean nothing"
     add("--self-test", action="store_true", help=text)
     return parser
 

@@ -3,10 +3,9 @@
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from itertools import cycle, islice
 from typing import Any
 
@@ -65,20 +64,14 @@ def streams(context: Context) -> Result:
     counts, seconds = (STREAMS[:2], 4.0) if context.self_test else (STREAMS, 20.0)
     chunk_ms, rows = 500, []
     recorded, tapes, engines, resolved = _recorded((chunk_ms,), min(12, counts[-1]), seconds)
-    at, chunk_s = _with_chunks(resolved, chunk_ms), chunk_ms / 1000
+    at = _with_chunks(resolved, chunk_ms)
     jobs = list(islice(cycle(recorded), counts[-1]))
     listed = list(islice(cycle(tapes[chunk_ms]), counts[-1]))
     with machines(context, counts[-1]) as (served, _):
         speakers.speak(at, served.play(engines, listed[0]), jobs[0])  # warms up
         for count in counts:
             players = [served.play(engines, tape, i) for i, tape in enumerate(listed[:count], 1)]
-            begin = time.perf_counter()
-            starts = [begin + chunk_s * place / count for place in range(count)]
-            speak = partial(speakers.speak, at)
-            with ThreadPoolExecutor(count) as threads:
-                crowd = list(threads.map(speak, players, jobs[:count], starts))
-            seconds = time.perf_counter() - begin
-            row = speakers.crowd_figures(jobs[:count], crowd, crowd, seconds, chunk_s)
+            row = speakers.at_once(at, players, jobs[:count])
             del row["identical"]  # what they say is on tape
             rows.append(row)
     kept = speakers.knee(rows)

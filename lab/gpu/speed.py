@@ -45,7 +45,7 @@ def race_all(context: Context, engines: Sequence[int], seams: Sequence[Any]) -> 
     """Time contenders, paired, on the prompts and drafts of the bench."""
     chosen = size(context)
     started = (2, 3) if context.self_test else engines
-    found = measure(chosen, 6, 1, chosen.seconds, started, seams)
+    found = measure(chosen, 6, 1, chosen.seconds, engines=started, seams=seams)
     medians = {key: round(x["ms_per_token"]["median"], 3) for key, x in found["race"].items()}
     return {**found, "summary": f"ms a token {medians}"}
 

@@ -54,7 +54,7 @@ def test_same_decision_in_fewer_steps_also_where_a_stopped_draft_is_resumed(engi
                 stopped += 1
                 assert drafts[0].steps == decision.accepted + 1 + (row == "emitted")
     assert stopped > 5
-    assert resumed > 2
+    assert resumed > (2 if policy is POLICIES["masses"] else 4)  # masses close it at any frontier
 
 
 def test_a_gate_needs_rows_and_a_resumed_draft_room(engines):

@@ -233,10 +233,3 @@ def test_an_interrupt_does_not_wait_for_engines_that_still_start():
     # Returns when the engine, too, has closed its output.
     ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert (ended.returncode, "Traceback" in ended.stderr) == (130, False)
-
-
-@pytest.mark.parametrize(("old", "new"), [("--to", "--target"), ("--from", "--source")])
-def test_renamed_options_are_refused_with_the_new_name(capsys, old, new):
-    with pytest.raises(SystemExit):
-        cli.main(["translate", "talk.wav", old, "de"])
-    assert f"{old} is now {new}" in capsys.readouterr().err

@@ -160,6 +160,16 @@ def test_what_does_not_exist_is_found():
     ]
 
 
+@pytest.mark.parametrize("old", sorted(RENAMED))
+def test_renamed_options_are_refused_with_the_new_name(capsys, old):
+    every = (parser for name in COMMANDS for parser in parsers(name))
+    parser = next(parser for parser in every if old in parser._option_string_actions)
+    with pytest.raises(SystemExit):
+        parser.parse_args([old, "x"])
+    new = parser._option_string_actions[old].const
+    assert f"{old} is now {new}" in capsys.readouterr().err
+
+
 def test_old_options_may_only_be_refused():
     code = 'refuse_renamed(parser, {"--to": "--targt"})\nerror("name --to")'
     found = [(line, option) for line, text in strings_of(code) for option in wrong_options(text)]
