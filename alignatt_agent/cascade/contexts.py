@@ -53,7 +53,9 @@ def check_contexts(
     if texts:
         prompt = front_end_prompt(speech.recognizer, models.asr.path, window)
         for text in texts:
-            prompt.check_context(spoken_terms(text), window, longest_s)
+            prompt.check_context(
+                spoken_terms(text), window, longest_s, resolved.config.source_language
+            )
         model = models.translation
         tokenizer, window = _tokenizer(model.path), window_of(model)
         check_plain(tokenizer, "\n".join(texts), f"translation model {model.path}")

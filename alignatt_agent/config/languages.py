@@ -9,6 +9,7 @@ import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -32,6 +33,7 @@ class Language:
         timed: whether Qwen3's forced aligner was trained on it.
         rtl: whether it is written from right to left.
         splitter: package that finds its words for the aligner, where white space does not.
+        sample: a sentence that means the same in every language, see ``sample_tokens``.
         also: its other codes and names, in lower case.
     """
 
@@ -42,6 +44,7 @@ class Language:
     timed: bool = False
     rtl: bool = False
     splitter: str | None = None
+    sample: str = field(default="", compare=False)
     also: Sequence[str] = field(default=(), compare=False)
 
     @property
@@ -82,6 +85,14 @@ LANGUAGES = tuple(
 
 _HEARD = ", ".join(item.name for item in LANGUAGES if item.heard)
 _BY_NAME = {key: item for item in LANGUAGES for key in (item.code, item.name.lower(), *item.also)}
+
+
+def sample_tokens(tokenizer: Any, name: str) -> int:
+    """Return the length of the sample sentence of a language in tokens of a tokenizer.
+
+    Tokenizers need 0.2 tokens for a letter of English and up to 1 for one of Greek or Hindi.
+    """
+    return len(tokenizer.encode(language(name).sample, add_special_tokens=False))
 
 
 def language(name: str) -> Language:

@@ -65,7 +65,8 @@ class PlainRecognizer:
         texts: list[str] = []
         steps = requests = 0
         for piece in pieces(audio):
-            longest = min(longest_answer(len(piece) / SAMPLE_RATE), self._prompt.room(ids))
+            longest = longest_answer(len(piece) / SAMPLE_RATE, self._model.tokenizer, name)
+            longest = min(longest, self._prompt.room(ids))
             answer = self._model.generate(ids, padded(piece), longest)
             steps, requests = steps + answer.steps, requests + answer.requests
             if not answer.ended:
@@ -135,7 +136,7 @@ class WhisperPrompt:
         """Return the longest answer in tokens."""
         return _WINDOW - len(ids)
 
-    def check_context(self, context: str, window: int, longest_s: float) -> None:
+    def check_context(self, context: str, window: int, longest_s: float, language: str) -> None:
         """Refuse a context that is too long for the decoder; the length of audio is irrelevant."""
         self._earlier(context)
 
@@ -183,9 +184,10 @@ class GemmaPrompt:
         """Return the longest answer to the longest audio, in tokens."""
         return self._window - len(ids) - round(_AUDIO_TOKENS_PER_S * LONGEST_S)
 
-    def check_context(self, context: str, window: int, longest_s: float) -> None:
+    def check_context(self, context: str, window: int, longest_s: float, language: str) -> None:
         """Refuse a context that leaves no space for 30 s of audio and its transcript."""
-        left = self.room(self.ids("English", context)) - longest_answer(LONGEST_S)
+        answer = longest_answer(LONGEST_S, self._tokenizer, language)
+        left = self.room(self.ids("English", context)) - answer
         if left < 0:
             raise ContextError(
                 f"speech.context takes {-left} tokens of {self._name} too many beside "

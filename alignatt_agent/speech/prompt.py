@@ -6,13 +6,17 @@ from typing import Any
 
 from jinja2 import TemplateError
 
+from alignatt_agent.config.languages import sample_tokens
 from alignatt_agent.types import AlignAttError
 
 _AUDIO_TOKENS_PER_S = 13
 """As Qwen3-ASR's encoder makes them."""
 
 _TOKENS_PER_S, _TOKENS_AT_LEAST = 12, 24
-"""Bound on a transcript; the fastest speakers stay below 8 tokens per second."""
+"""Bound on a transcript; the fastest speakers of English stay below 8 tokens per second."""
+
+_SAMPLE_S = 2.0
+"""Nobody says the sample sentence of a language so fast: 39 letters of English per second."""
 
 
 class ChatTemplateError(AlignAttError, ValueError):
@@ -82,14 +86,15 @@ class RecognitionPrompt:
             ) from error
         return text
 
-    def check_context(self, context: str, window: int, longest_s: float) -> None:
+    def check_context(self, context: str, window: int, longest_s: float, language: str) -> None:
         """Refuse a context that leaves no space for ``longest_s`` of audio and its transcript.
 
         ``window`` is the longest request with its answer, in tokens.
         """
         empty = len(self.ids("English"))
         taken = len(self.ids("English", context)) - empty
-        room = window - empty - round(_AUDIO_TOKENS_PER_S * longest_s) - longest_answer(longest_s)
+        answer = longest_answer(longest_s, self._tokenizer, language)
+        room = window - empty - round(_AUDIO_TOKENS_PER_S * longest_s) - answer
         if taken > room:
             raise ContextError(
                 f"speech.context takes {taken} tokens of {self._name}; beside {longest_s:.0f} s of "
@@ -107,6 +112,7 @@ def check_plain(tokenizer: Any, context: str, name: str) -> None:
             )
 
 
-def longest_answer(seconds: float) -> int:
+def longest_answer(seconds: float, tokenizer: Any, language: str) -> int:
     """Return the longest transcript of audio in tokens, so that no loop delays a chunk."""
-    return _TOKENS_AT_LEAST + round(_TOKENS_PER_S * seconds)
+    per_s = max(_TOKENS_PER_S, sample_tokens(tokenizer, language) / _SAMPLE_S)
+    return _TOKENS_AT_LEAST + round(per_s * seconds)

@@ -46,7 +46,8 @@ class QwenRecognizer:
             return Transcript("", requests=0)
         ids = self._prompt.ids(name, context)
         known = self._model.tokenizer.encode(expected, add_special_tokens=False)
-        answer = self._model.generate(ids, padded(audio), longest_answer(seconds), known)
+        longest = longest_answer(seconds, self._model.tokenizer, name)
+        answer = self._model.generate(ids, padded(audio), longest, known)
         text: str | None = None
         if answer.ended:
             said = self._model.tokenizer.decode(answer.token_ids, skip_special_tokens=True)

@@ -1,12 +1,16 @@
 """Requests drafts from the translation engine, with the previous draft as expected tokens."""
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from alignatt_agent.translation.unit_times import source_words
 from alignatt_agent.types import Draft, Prompt
 from alignatt_agent.types.engines import Gate, Readout, TranslationEngine
+from alignatt_agent.types.repetition import loop_start
 from alignatt_agent.types.stopwatch import Stopwatch
+
+LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,7 @@ class Drafter:
     def finish(
         self,
         build: Callable[[Sequence[str], Sequence[int]], Prompt],
+        expansion: float,
         source: tuple[str, ...],
         kept: tuple[int, ...],
         max_tokens: int,
@@ -88,16 +93,20 @@ class Drafter:
         """Return the ungated continuation of ``kept`` to the end of the model's turn.
 
         ``build`` makes a prompt of a source and its translation so far. Drafts of at most
-        ``max_tokens`` follow one another. The second result is the source word of each token, if
-        ``readout`` gives rows.
+        ``max_tokens`` follow one another, until the translation repeats itself, or has twice the
+        tokens that it needs: ``expansion`` of them for one of the source, and 32 more. The second
+        result is the source word of each token, if ``readout`` gives rows.
         """
         produced: tuple[int, ...] = ()
         sources: tuple[int, ...] = ()
         while True:
             prompt = build(source, kept + produced)
-            room = 2 * len(prompt.token_word) + 32 - len(produced)
+            room = round(2 * expansion * len(prompt.token_word)) + 32 - len(produced)
             draft = self.draft(prompt, kept + produced, min(max_tokens, room), readout)
             produced += draft.token_ids
             sources += source_words(prompt, draft)
-            if draft.ended or not draft.token_ids or len(draft.token_ids) >= room:
+            if draft.ended or not draft.token_ids or loop_start(kept + produced) is not None:
+                return produced, sources
+            if len(draft.token_ids) >= room:
+                LOGGER.warning("the translation of %d words does not end and is cut", len(source))
                 return produced, sources

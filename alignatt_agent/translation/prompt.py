@@ -18,7 +18,7 @@ from typing import Any
 from jinja2 import Environment, TemplateError
 from jinja2.meta import find_undeclared_variables
 
-from alignatt_agent.config.languages import Language, language
+from alignatt_agent.config.languages import Language, language, sample_tokens
 from alignatt_agent.config.sections import PromptConfig, PromptWording
 from alignatt_agent.config.terms import read_terms
 from alignatt_agent.types import AlignAttError, Prompt
@@ -72,7 +72,7 @@ class PromptBuilder:
         terms: Callable[[Sequence[str]], str] = lambda words: "",
     ) -> None:
         self._tokenizer, model = tokenizer, tokenizer.name_or_path
-        self._terms, self._wording = terms, wording
+        self._terms, self._wording, self._languages = terms, wording, (source, target)
         if not getattr(tokenizer, "is_fast", True):
             raise PromptError(
                 f"the tokenizer of {model} is a slow one ({type(tokenizer).__name__}), which does "
@@ -154,6 +154,12 @@ class PromptBuilder:
     def ids(self, text: str) -> tuple[int, ...]:
         """Return the ids of a text as it stands."""
         return tuple(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    @cached_property
+    def expansion(self) -> float:
+        """How many tokens of the target one token of the source may need; at least 1."""
+        source, target = (sample_tokens(self._tokenizer, name) for name in self._languages)
+        return max(1.0, target / source)
 
     @cached_property
     def _closing(self) -> tuple[str, str]:

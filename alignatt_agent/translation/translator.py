@@ -1,5 +1,6 @@
 """The translation of one utterance after the other: draft, gate, round to units, emit."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,7 +23,10 @@ from alignatt_agent.types import (
     Word,
 )
 from alignatt_agent.types.engines import Readout, TranslationEngine
+from alignatt_agent.types.repetition import loop_start
 from alignatt_agent.types.stopwatch import Stopwatch
+
+LOGGER = logging.getLogger(__name__)
 
 MEMORY = 8
 """Drafts of earlier sources that a policy gets."""
@@ -125,8 +129,8 @@ class Translator:
     def complete(self, words: Sequence[Word]) -> Emission:
         """Translate a closed sentence to its end and open the next utterance.
 
-        Drafts without a gate follow one another until the model ends its turn, or has written two
-        tokens per source token and 32 more. Accepted tokens that are aligned past the sentence
+        Drafts without a gate follow one another until the model ends its turn, at most as long as
+        ``Drafter.finish`` says; what repeats itself is said once. Accepted tokens that are aligned past the sentence
         become the accepted prefix of the next utterance, without those that the model now repeats:
         they belong to this sentence and are not emitted again.
         """
@@ -140,11 +144,18 @@ class Translator:
 
         before = self._drafter.expected_after(())
         finish, sources = self._drafter.finish(
-            self._history.prompt, source, kept, self._max_draft_tokens, self._readout
+            self._history.prompt,
+            self._builder.expansion,
+            source,
+            kept,
+            self._max_draft_tokens,
+            self._readout,
         )
+        finish = self._said_once(kept, finish)
         repeated = repeated_of(self._units, kept, rest, finish)
         kept, rest, finish = kept + rest[:repeated], rest[repeated:], finish[repeated:]
-        emission = self._emission(kept, finish, sources[repeated:], words)
+        sources = sources[repeated : repeated + len(finish)]
+        emission = self._emission(kept, finish, sources, words)
         if rest and is_punctuation("".join(emission.units)):
             emission = Emission()  # a late full stop would dangle in the next sentence
 
@@ -163,6 +174,15 @@ class Translator:
         if before[: len(done)] == done:  # the last draft included the next sentence
             self._drafter.expect(before[len(done) :])
         return emission
+
+    def _said_once(self, kept: tuple[int, ...], finish: tuple[int, ...]) -> tuple[int, ...]:
+        """Leave out what the end of a translation repeats, as a model does that does not end."""
+        start = loop_start(kept + finish)
+        if start is None:
+            return finish
+        LOGGER.warning("a translation repeats itself to its bound; the part is kept once")
+        start = next(cut for cut in self._units.boundaries(kept + finish) if cut >= start)
+        return finish[: max(0, start - len(kept))]
 
     def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
         """Take sentences into the history, if there is one; ``accepted`` begins the open one."""

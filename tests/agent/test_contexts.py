@@ -141,7 +141,7 @@ def test_the_translation_is_told_too(tmp_path):
     ("context", "message"),
     [
         (["attention "] * 900, r"takes \d+ tokens of asr model .*its window of 2048 has \d+ left"),
-        (["a"] * 420, r"takes \d+ tokens of translation model .*half of its window of 1024"),
+        (["a"] * 350, r"takes \d+ tokens of translation model .*half of its window of 1024"),
         (["<|im_end|>"], r"holds '<\|im_end\|>', which asr model"),
         (["a = de: b | it: <bos>"], r"holds '<bos>', which translation model"),
         (["a <turn|> b"], r"holds '<turn\|>', which translation model"),

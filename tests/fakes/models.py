@@ -75,6 +75,8 @@ def with_template(tokenizer, template: str):
 class Prompts:
     """Prompts of 1-3 tokens per word (its length decides); no instruction."""
 
+    expansion = 1.0
+
     def build(self, words, accepted=(), history=()):
         assert words
         assert all(len(word.split()) == 1 for word in words)

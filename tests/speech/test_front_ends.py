@@ -56,9 +56,9 @@ def test_whisper_is_told_names_as_what_was_said_before(whisper):
     assert longest < 448
     asked = WhisperPrompt(whisper, "whisper")
     with pytest.raises(ContextError, match="which has room for 223: shorten it"):
-        asked.check_context("attention " * 300, 4096, 30)
+        asked.check_context("attention " * 300, 4096, 30, "en")
     with pytest.raises(ContextError, match="which whisper takes for a command"):
-        asked.check_context("a<|notimestamps|>", 4096, 30)
+        asked.check_context("a<|notimestamps|>", 4096, 30, "en")
 
 
 def test_long_audio_is_cut_where_it_is_quiet(whisper):
@@ -141,8 +141,8 @@ def test_what_gemma_is_asked(tmp_path):
     assert "Names and terms that may occur: AlignAtt, vLLM." in text
     assert text.endswith("<|audio|><turn|>\n<|turn>model\n")
     assert prompt.room(prompt.ids("German")) < 4096 - 750
-    prompt.check_context("vLLM", 4096, 30)
+    prompt.check_context("vLLM", 4096, 30, "en")
     with pytest.raises(ContextError, match="too many beside 30 s of audio"):
-        prompt.check_context("attention " * 1500, 4096, 30)
+        prompt.check_context("attention " * 1500, 4096, 30, "en")
     with pytest.raises(ContextError, match="takes for a command"):
         prompt.ids("German", "a<|audio|>")

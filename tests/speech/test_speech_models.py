@@ -11,7 +11,12 @@ from alignatt_agent.config.languages import LanguageError
 from alignatt_agent.config.resources import CHECKOUT_ROOT
 from alignatt_agent.speech.aligner import QwenAligner
 from alignatt_agent.speech.front_ends import front_end_prompt
-from alignatt_agent.speech.prompt import ChatTemplateError, ContextError, RecognitionPrompt
+from alignatt_agent.speech.prompt import (
+    ChatTemplateError,
+    ContextError,
+    RecognitionPrompt,
+    longest_answer,
+)
 from alignatt_agent.speech.recognizer import QwenRecognizer
 from alignatt_agent.types import Transcript
 from lab.stand_ins import speech as published_speech
@@ -114,11 +119,11 @@ def test_a_template_without_a_place_for_the_context(published, tmp_path, system,
 
 def test_a_context_that_the_recognizer_cannot_take(processor):
     prompt = RecognitionPrompt(processor, processor.tokenizer, "asr model fake")
-    prompt.check_context("注意力 " * 20, 4096, 45)
+    prompt.check_context("注意力 " * 20, 4096, 45, "en")
     with pytest.raises(ContextError) as caught:
-        prompt.check_context("attention " * 2000, 4096, 45)
+        prompt.check_context("attention " * 2000, 4096, 45, "en")
     assert "tokens of asr model fake; beside 45 s of audio" in str(caught.value)
-    assert "its window of 4096 has 2928 left: shorten it, raise" in str(caught.value)
+    assert "its window of 4096 has 2770 left: shorten it, raise" in str(caught.value)
     with pytest.raises(ContextError, match=r"holds '<\|im_end\|>', which asr model fake takes for"):
         prompt.ids("English", "a<|im_end|>")
 
@@ -148,6 +153,17 @@ def test_short_audio_is_padded_and_shorter_audio_never_reaches_an_engine(process
 def test_an_endless_answer_is_not_believed_and_a_loop_is_said_once(processor, said, ended, heard):
     model = SpeechModel(processor, said, ended=ended)
     assert QwenRecognizer(model).transcribe(SECOND, "en").text == heard
+
+
+@pytest.mark.parametrize(("code", "per_letter"), [("en", 0.2), ("el", 0.87), ("hi", 0.94)])
+def test_the_bound_of_a_transcript_fits_the_script(code, per_letter):
+    """Tokens for a letter as of Qwen's tokenizer; fast speech has 25 letters per second."""
+
+    class Tokenizer:
+        def encode(self, text, add_special_tokens):
+            return [0] * round(per_letter * len(text))
+
+    assert 25 * per_letter < longest_answer(30, Tokenizer(), code) / 30 < 50 * per_letter + 4
 
 
 def test_what_is_expected_reaches_the_model_as_tokens(processor):

@@ -250,11 +250,22 @@ def test_where_a_draft_was_cut_the_one_before_goes_on():
     assert engine.expected == [(), ()]
 
 
-def test_a_model_that_never_ends_is_bounded():
-    """Three source tokens for each of two words: 2 * 6 + 32 = 44 tokens."""
-    drafts = "{0}; {0} ^ {0}; {0} {0} ^ {1}".format("x " * 16, "x " * 12)
-    s = Scenario().play([f"ab cd | end | {drafts} -> {'x ' * 44}"])
-    assert [max_tokens for _, max_tokens, _ in s.engine.calls] == [16, 16, 12]
+@pytest.mark.parametrize(("expansion", "bound"), [(1.0, 44), (4.5, 86)])
+def test_a_model_that_never_ends_is_bounded(expansion, bound, caplog):
+    """Six source tokens for two words: 2 * 6 + 32 = 44 tokens, or what another script needs."""
+    s = Scenario(max_tokens=86)
+    s.translator._builder.expansion = expansion
+    written = [f"x{n}" for n in range(bound)]
+    s.play([f"ab cd | end | {' '.join(written)} -> {' '.join(written)}"])
+    assert [max_tokens for _, max_tokens, _ in s.engine.calls] == [bound]
+    assert "the translation of 2 words does not end and is cut" in caplog.text
+
+
+def test_a_loop_of_the_model_is_said_once(caplog):
+    draft = "Sie@0 sollten@0 nur@0 auf@1 Deutsch@1 +:@1 " * 4
+    s = Scenario(max_tokens=64).play([f"You only | end | {draft} -> Sie sollten nur auf Deutsch:"])
+    assert len(s.engine.calls) == 1
+    assert "a translation repeats itself" in caplog.text
 
 
 def test_policies_that_look_at_nothing_spread_units_over_the_speech():
