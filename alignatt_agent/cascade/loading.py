@@ -31,6 +31,7 @@ from alignatt_agent.speech.front_ends import (
     WhisperPrompt,
 )
 from alignatt_agent.speech.recognizer import QwenRecognizer
+from alignatt_agent.speech.whisper_cpu import CpuWhisper
 from alignatt_agent.types import SAMPLE_RATE, Prompt
 from alignatt_agent.types.engines import Aligner, Readout, Recognizer, TranslationEngine
 
@@ -86,9 +87,13 @@ def load_engines(
             atexit.unregister(shutdown)
             atexit.register(shutdown)
         text = served["translation"].config.hf_text_config
+        aligner = QwenAligner(TimingModel(served["aligner"])) if "aligner" in served else None
+        whisper = None
+        if checkpoints.asr.runtime == "ctranslate2":
+            whisper = CpuWhisper(checkpoints.asr.path, **checkpoints.asr.engine)
         engines = Engines(
-            asr=serve_recognizer(recognizer, served["asr"]),
-            aligner=QwenAligner(TimingModel(served["aligner"])) if "aligner" in served else None,
+            asr=whisper or serve_recognizer(recognizer, served["asr"]),
+            aligner=whisper or aligner,
             translation=DraftEngine(served["translation"], wanted),
             tokenizer=served["translation"].tokenizer(),
             num_layers=text.num_hidden_layers,

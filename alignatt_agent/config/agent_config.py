@@ -153,6 +153,7 @@ class AgentConfig(Strict):
     @model_validator(mode="after")
     def _no_aligner_where_it_times_nothing(self) -> AgentConfig:
         timed = self.speech.times == "aligner" and language(self.source_language).timed
+        timed = timed and self.models.asr.runtime == "vllm"
         if timed and self.models.aligner is None:
             raise ValueError(
                 "models.aligner is missing, which times the words: name one, or set speech.times "
@@ -170,6 +171,8 @@ class AgentConfig(Strict):
                 "speech.recognizer gemma4-audio is the audio tower of models.translation: write "
                 f"path {self.models.translation.path} and its revision under models.asr, too"
             )
+        if self.models.asr.runtime != "vllm" and self.speech.recognizer != "whisper":
+            raise ValueError("models.asr.runtime ctranslate2 is for speech.recognizer whisper")
         return self
 
     @classmethod

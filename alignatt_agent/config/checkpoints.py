@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import os
 from pathlib import Path
 
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
@@ -17,6 +18,12 @@ NOT_FETCHED = [
     *("original/*", "onnx/*"),
 ]
 """Files of a checkpoint that nothing here reads, as patterns: weights in other formats."""
+
+CTRANSLATE2 = ("config.json", "model.bin", "tokenizer.json", "vocabulary.txt")
+"""Files of a Whisper in CTranslate2's format."""
+
+CONVERTED = "alignatt_agent/int8"
+"""Folder of converted checkpoints in the user's cache."""
 
 _TOKENIZERS = ("tokenizer.json", "vocab.json", "*.model")
 
@@ -61,8 +68,28 @@ def locate_one(model: ModelConfig) -> Path:
     found = find_files(model)
     if found is None:
         raise CheckpointError(f"{title(model)} is not on this machine; {_remedy(model)}")
+    if model.quantize is not None:
+        found = converted(found)
+        if not found.exists():
+            fix = f"run `alignatt fetch` with this configuration, which writes {found}"
+            raise CheckpointError(f"{title(model)} is not converted to 8 bits yet; {fix}")
     _require_complete(found, model)
     return found
+
+
+def converted(original: Path) -> Path:
+    """Return where the 8-bit form of a checkpoint is, or will be."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / CONVERTED / fingerprint(original)
+
+
+def patterns(model: ModelConfig) -> dict[str, list[str]]:
+    """Return which files of a checkpoint on the hub are needed, as arguments of its client."""
+    if model.gguf is not None:
+        return {"allow_patterns": [model.gguf]}
+    if model.runtime == "ctranslate2":
+        return {"allow_patterns": [*CTRANSLATE2]}
+    return {"ignore_patterns": NOT_FETCHED}
 
 
 def find_files(model: ModelConfig) -> Path | None:
@@ -75,7 +102,7 @@ def find_files(model: ModelConfig) -> Path | None:
 
     with contextlib.suppress(FileNotFoundError):  # huggingface_hub's LocalEntryNotFoundError is one
         found = snapshot_download(
-            model.path, revision=model.revision, local_files_only=True, ignore_patterns=NOT_FETCHED
+            model.path, revision=model.revision, local_files_only=True, **patterns(model)
         )
         return Path(found)
     return None
@@ -125,14 +152,13 @@ def title(model: ModelConfig) -> str:
 
 
 def _require_complete(path: Path, model: ModelConfig) -> None:
-    missing: list[str] = []
-    if not (path / "config.json").is_file():
-        missing.append("config.json")
+    needed = CTRANSLATE2 if model.runtime == "ctranslate2" else ("config.json",)
+    missing = [name for name in needed if not (path / name).is_file()]
     index = path / "model.safetensors.index.json"
     if index.is_file():
         shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
         missing.extend(sorted(shard for shard in shards if not (path / shard).is_file()))
-    elif not any(path.glob("*.safetensors")):
+    elif model.runtime == "vllm" and not any(path.glob("*.safetensors")):
         missing.append("*.safetensors")
     if missing:
         raise CheckpointError(

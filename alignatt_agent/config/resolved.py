@@ -40,8 +40,11 @@ class Resolved:
         return readout_for(self.config, found, target)
 
     def aligned(self, source: Language) -> bool:
-        """Whether an aligner times the words of a spoken language."""
-        return source.timed and self.config.models.aligner is not None
+        """Whether an aligner, or the recognizer, times the words of a spoken language."""
+        models = self.config.models
+        if models.asr.runtime == "ctranslate2":
+            return self.config.speech.times == "aligner"
+        return source.timed and models.aligner is not None
 
     def check_shape(self, num_layers: int, num_heads: int) -> None:
         """Refuse head sets that were calibrated on a model of another shape."""

@@ -44,14 +44,30 @@ class ModelConfig(Strict):
         smaller: checkpoint (``ID`` or ``ID@REVISION``) in place of ``models.asr`` where that one
             does not fit on a GPU whose memory is planned (``gpu_memory_utilization: auto``).
         dtype: computation type of the engine; ``float16`` for GPUs older than Ampere.
-        engine: further arguments of vLLM's ``EngineArgs``: device limits.
+        runtime: ``vllm``, or ``ctranslate2`` for a Whisper in its format, on a CPU.
+        quantize: ``int8``: `alignatt fetch` converts the checkpoint to 8-bit weights and
+            activations, the fastest form on a CPU (docs/results/real.md).
+        gguf: file of the checkpoint to convert, where it is in this format.
+        engine: further arguments of the runtime: vLLM's ``EngineArgs``, or those of
+            ``ctranslate2.models.Whisper``.
     """
 
     path: str = Field(min_length=1)
     revision: str | None = None
     smaller: str | None = Field(default=None, exclude_if=lambda value: value is None)
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "auto"
+    runtime: Literal["vllm", "ctranslate2"] = Field(
+        "vllm", exclude_if=lambda value: value == "vllm"
+    )
+    quantize: Literal["int8"] | None = Field(None, exclude_if=lambda value: value is None)
+    gguf: str | None = Field(None, exclude_if=lambda value: value is None)
     engine: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _gguf_is_converted(self) -> ModelConfig:
+        if self.gguf is not None and self.quantize is None:
+            raise ValueError("vLLM reads no GGUF file on a CPU: set quantize to int8")
+        return self
 
     def sizes(self) -> list[ModelConfig]:
         """Return this checkpoint, and the smaller one if there is one."""
@@ -82,8 +98,9 @@ class ModelsConfig(Strict):
 
     @property
     def engine_roles(self) -> tuple[str, ...]:
-        """The roles that have an engine of their own."""
-        return self.roles[1:] if self.asr_is_translation else self.roles
+        """The roles that have an engine of vLLM of their own."""
+        shared = self.asr_is_translation or self.asr.runtime != "vllm"
+        return self.roles[1:] if shared else self.roles
 
 
 def written_shares(models: ModelsConfig) -> dict[str, float]:
@@ -108,9 +125,10 @@ class SpeechConfig(Strict):
         hold_back_ms: a word becomes accessible this long after its end; more waits longer and
             reads a more reliable transcript.
         stable_only: only words that two successive hypotheses agree on are accessible.
-        times: where word times come from. ``aligner``; ``first_heard``: a word is over once
-            another one follows it, and begins and ends about then. Where the aligner does not know
-            the language, it is always the latter; then no aligner is loaded.
+        times: where word times come from. ``aligner``, or the recognizer itself where its runtime
+            is ``ctranslate2``; ``first_heard``: a word is over once another one follows it, and
+            begins and ends about then. Where the aligner does not know the language, it is always
+            the latter; then no aligner is loaded.
         commit: when a sentence of the live tail is committed. ``agreed``: two successive
             hypotheses agree on its end (the paper's rule); ``ended``: its words are also over and
             held back, and the next sentence has begun or the speaker pauses; an end that stands at

@@ -27,10 +27,12 @@ from typing import NamedTuple
 
 from alignatt_agent.config.agent_config import ConfigError, ModelConfig, load_config
 from alignatt_agent.config.checkpoints import (
-    NOT_FETCHED,
     CheckpointError,
+    converted,
+    find_files,
     is_hub_id,
     locate_one,
+    patterns,
     title,
 )
 from alignatt_agent.config.command_line import page
@@ -101,7 +103,7 @@ def look_up(model: ModelConfig) -> Checkpoint:
         HfApi().auth_check(model.path)
         info = HfApi().model_info(model.path, revision=model.revision, files_metadata=True)
     found, commit = info.siblings or [], info.sha or "main"
-    kept = [*filter_repo_objects(found, ignore_patterns=NOT_FETCHED, key=lambda x: x.rfilename)]
+    kept = [*filter_repo_objects(found, key=lambda x: x.rfilename, **patterns(model))]
     cache = repo_folder_name(repo_id=model.path, repo_type="model")
     blobs = Path(constants.HF_HUB_CACHE, cache, "blobs")
     weights = tuple(
@@ -160,8 +162,20 @@ def fetch(checkpoint: Checkpoint) -> Path:
     with _explained(model):
         for weights in checkpoint.weights:  # in this thread: Ctrl-C ends it at once
             weights.fetch()
-        snapshot_download(model.path, revision=model.revision, ignore_patterns=NOT_FETCHED)
+        snapshot_download(model.path, revision=model.revision, **patterns(model))
+    convert(model)
     return locate_one(model)
+
+
+def convert(model: ModelConfig) -> None:
+    """Convert a checkpoint to 8 bits, if that is asked for and not done yet."""
+    original = find_files(model)
+    if model.quantize is None or original is None or converted(original).exists():
+        return
+    from alignatt_agent.engine.quantize import quantize
+
+    print(f"{title(model)}: converting to 8 bits, a minute or two", flush=True)
+    quantize(original, converted(original), model.gguf)
 
 
 def models_of(names: Sequence[str]) -> list[ModelConfig]:
@@ -199,8 +213,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     checkpoints = []
     for model in models_of(arguments.names):
-        if not is_hub_id(model) or Path(model.path).exists():
-            print(f"{model.path}: {locate_one(model)}, not of the hub")
+        try:  # what is there already needs no network
+            convert(model)
+            there = locate_one(model)
+        except CheckpointError:
+            there = None
+        if there and (model.revision or not is_hub_id(model)):
+            print(f"{title(model)}: complete in {there}")
             continue
         found = look_up(model)
         checkpoints.append(found)

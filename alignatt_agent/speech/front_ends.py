@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -209,9 +210,18 @@ def front_end_prompt(
 
         processor = Qwen3ASRProcessor.from_pretrained(checkpoint)
         return RecognitionPrompt(processor, processor.tokenizer, name)
+    if recognizer == WHISPER:
+        return WhisperPrompt(whisper_tokenizer(checkpoint), name)
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    if recognizer == WHISPER:
-        return WhisperPrompt(tokenizer, name)
-    return GemmaPrompt(tokenizer, name, window)
+    return GemmaPrompt(AutoTokenizer.from_pretrained(checkpoint), name, window)
+
+
+def whisper_tokenizer(checkpoint: str) -> Any:
+    """Return the tokenizer of Whisper from its checkpoint's directory, of either runtime."""
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    if (Path(checkpoint) / "tokenizer_config.json").is_file():
+        return AutoTokenizer.from_pretrained(checkpoint)
+    # CTranslate2's config.json names no model that Transformers knows.
+    return PreTrainedTokenizerFast(tokenizer_file=str(Path(checkpoint) / "tokenizer.json"))

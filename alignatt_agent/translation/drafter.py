@@ -39,10 +39,18 @@ class Drafter:
 
     Successive drafts are mostly equal, so the engine gets the previous one as expected tokens and
     verifies it in one pass (unless ``verify`` is false). ``steps`` counts forward passes.
+    ``whole`` ends a draft, given the translation before it, where it stops being one.
     """
 
-    def __init__(self, engine: TranslationEngine, watch: Stopwatch, verify: bool) -> None:
+    def __init__(
+        self,
+        engine: TranslationEngine,
+        watch: Stopwatch,
+        verify: bool,
+        whole: Callable[[Draft, Sequence[int]], Draft] = lambda draft, before: draft,
+    ) -> None:
         self._engine = engine
+        self._whole = whole
         self._watch = watch
         self._verify = verify
         self._expected: tuple[int, ...] = ()
@@ -74,6 +82,7 @@ class Drafter:
         expected = self.expected_after(prefix + before.token_ids)
         with self._watch.stage("draft"):
             draft = self._engine.draft(prompt, max_tokens, readout, gate, begun, expected)
+            draft = self._whole(draft, prefix)
         self._watch.move(draft.replay_s - before.replay_s, "draft", "replay")
         self.steps += draft.steps - before.steps
         whole = prefix + draft.token_ids

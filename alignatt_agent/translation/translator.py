@@ -9,6 +9,7 @@ from alignatt_agent.policy import Policy
 from alignatt_agent.translation.borders import first_of_next, repeated_of
 from alignatt_agent.translation.drafter import Drafted, Drafter
 from alignatt_agent.translation.history import History
+from alignatt_agent.translation.one_line import first_line
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.revision import carry_over, realigned
 from alignatt_agent.translation.unit_times import source_words, spans, spread
@@ -60,10 +61,14 @@ class Translator:
         watch: Stopwatch | None = None,
         history: History | None = None,
     ) -> None:
-        self._drafter = Drafter(engine, watch or Stopwatch(), verify)
         self._builder = prompt_builder
         self._history = history or History(prompt_builder)
-        self._units = UnitDecoder(tokenizer, spaced)
+        self._units = units = UnitDecoder(tokenizer, spaced)
+
+        def one_line(draft: Draft, before: Sequence[int]) -> Draft:
+            return first_line(draft, before, units.text, prompt_builder.ids)
+
+        self._drafter = Drafter(engine, watch or Stopwatch(), verify, one_line)
         self._readout = readout
         self._policy = policy
         self._max_draft_tokens = max_draft_tokens
@@ -130,9 +135,9 @@ class Translator:
         """Translate a closed sentence to its end and open the next utterance.
 
         Drafts without a gate follow one another until the model ends its turn, at most as long as
-        ``Drafter.finish`` says; what repeats itself is said once. Accepted tokens that are aligned past the sentence
-        become the accepted prefix of the next utterance, without those that the model now repeats:
-        they belong to this sentence and are not emitted again.
+        ``Drafter.finish`` says; what repeats itself is said once. Accepted tokens that are aligned
+        past the sentence become the accepted prefix of the next utterance, without those that the
+        model now repeats: they belong to this sentence and are not emitted again.
         """
         source = tuple(word.text for word in words)
         if not source:

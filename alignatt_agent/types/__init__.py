@@ -143,7 +143,7 @@ class AttentionRows:
     prompt: FloatArray
     suffix: FloatArray
 
-    def __getitem__(self, tokens: slice) -> "AttentionRows":
+    def __getitem__(self, tokens: slice | npt.NDArray[np.intp]) -> "AttentionRows":
         return AttentionRows(self.source[tokens], self.prompt[tokens], self.suffix[tokens])
 
     def __add__(self, more: "AttentionRows") -> "AttentionRows":

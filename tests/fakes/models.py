@@ -77,6 +77,10 @@ class Prompts:
 
     expansion = 1.0
 
+    def ids(self, text):
+        assert not text  # a line break is a piece of its own
+        return ()
+
     def build(self, words, accepted=(), history=()):
         assert words
         assert all(len(word.split()) == 1 for word in words)

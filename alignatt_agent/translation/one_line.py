@@ -1,0 +1,49 @@
+"""A translation is one line: what a chat model writes after it is no translation.
+
+Instructed models comment on a translation, translate it again or answer it, behind a line break.
+The prompt shows one line to translate, so the first line break ends a draft like the end of a turn.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from alignatt_agent.types import Draft
+
+Ids = Sequence[int]
+
+
+def first_line(
+    draft: Draft, before: Ids, text: Callable[[Ids], str], ids: Callable[[str], Ids]
+) -> Draft:
+    r"""Return ``draft`` up to its first line break, as one that ended there.
+
+    A token may hold the end of the text and the break (``".\n\n"``); it becomes its text alone.
+
+    Args:
+        draft: the continuation of ``before``.
+        before: accepted translation.
+        text: decodes ids.
+        ids: encodes text.
+    """
+    if "\n" not in text([*before, *draft.token_ids]).lstrip():
+        return draft
+    begin = len(text(before).lstrip())
+    for k in range(len(draft.token_ids)):
+        line, broken, _ = text([*before, *draft.token_ids[: k + 1]]).lstrip().partition("\n")
+        if broken:
+            known = text([*before, *draft.token_ids[:k]]).lstrip()
+            rest = ids(line[max(begin, len(known)) :].rstrip())
+            places = [*range(k), *[k] * len(rest)]
+            return replace(
+                draft,
+                token_ids=(*draft.token_ids[:k], *rest),
+                rows=None if draft.rows is None else draft.rows[np.array(places, np.intp)],
+                probabilities=tuple(
+                    draft.probabilities[at] for at in places if draft.probabilities
+                ),
+                ended=True,
+                cut=False,
+            )
+    return draft
