@@ -19,8 +19,8 @@ NOT_FETCHED = [
 ]
 """Files of a checkpoint that nothing here reads, as patterns: weights in other formats."""
 
-CTRANSLATE2 = ("config.json", "model.bin", "tokenizer.json", "vocabulary.txt")
-"""Files of a Whisper in CTranslate2's format."""
+CTRANSLATE2 = ("config.json", "model.bin", "tokenizer.json")
+"""Files of a Whisper in CTranslate2's format, beside its vocabulary as text or JSON."""
 
 CONVERTED = "alignatt_agent/int8"
 """Folder of converted checkpoints in the user's cache."""
@@ -88,7 +88,7 @@ def patterns(model: ModelConfig) -> dict[str, list[str]]:
     if model.gguf is not None:
         return {"allow_patterns": [model.gguf]}
     if model.runtime == "ctranslate2":
-        return {"allow_patterns": [*CTRANSLATE2]}
+        return {"allow_patterns": [*CTRANSLATE2, "vocabulary.*"]}
     return {"ignore_patterns": NOT_FETCHED}
 
 

@@ -219,7 +219,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except CheckpointError:
             there = None
         if there and (model.revision or not is_hub_id(model)):
-            print(f"{title(model)}: complete in {there}")
+            print(f"{title(model)}: {there}" + ", not of the hub" * (not is_hub_id(model)))
             continue
         found = look_up(model)
         checkpoints.append(found)

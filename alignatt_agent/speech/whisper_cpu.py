@@ -26,7 +26,7 @@ from alignatt_agent.speech.front_ends import (
 )
 from alignatt_agent.speech.prompt import longest_answer
 from alignatt_agent.speech.recognizer import SHORTEST_S
-from alignatt_agent.types import SAMPLE_RATE, FloatArray, Transcript
+from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray, Transcript
 from alignatt_agent.types.engines import AlignedItem
 from alignatt_agent.types.repetition import loop_start
 from alignatt_agent.types.running_text import split_words
@@ -68,8 +68,13 @@ class CpuWhisper:
     """
 
     def __init__(self, path: str, **options: Any) -> None:
-        import ctranslate2  # 0.1 s
         from transformers import WhisperFeatureExtractor
+
+        try:
+            import ctranslate2
+        except ImportError as error:
+            fix = "install it with `pip install 'alignatt_agent[cpu]'`"
+            raise EngineError(f"asr model {path}: {error}; {fix}") from error
 
         threads = {"intra_threads": max(1, (os.cpu_count() or 1) // 2), "compute_type": "int8"}
         self._model = ctranslate2.models.Whisper(path, device="cpu", **(threads | options))

@@ -71,11 +71,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def real_configurations() -> list[str]:
-    """Names of the packaged configurations of real models, model by model: fewer engine starts."""
+    """Names of the packaged configurations of real models, model by model: fewer engine starts.
+
+    `make real` runs those of CTranslate2 on their own weights.
+    """
     names = known_resources("agent_configs", ".yaml")
     configs = {name: load_config(name) for name in names}
     paths = {name: config.models.translation.path for name, config in configs.items()}
-    real = [name for name in names if not paths[name].startswith(EMBEDDED)]
+    runtimes = {name: config.models.asr.runtime for name, config in configs.items()}
+    real = [x for x in names if not paths[x].startswith(EMBEDDED) and runtimes[x] == "vllm"]
     return sorted(real, key=lambda name: (paths[name], configs[name].speech.recognizer, name))
 
 
