@@ -41,7 +41,8 @@ class Study:
     def __post_init__(self) -> None:
         if self.streams < 1:
             raise ConfigError(f"--streams {self.streams}: give how many talks at once, 1 or more")
-        if self.bases["high"].models != self.bases["low"].models:
+        low, high = ((base.models, base.speech.recognizer) for base in self.bases.values())
+        if low != high:
             raise ConfigError("the low and the high configuration must run the same models")
 
 
