@@ -67,15 +67,20 @@ def score_table(results: Sequence[Result], ceilings: Sequence[Ceiling] = ()) -> 
     labels = [row[1] if one and row[0] != OFFLINE else f"{row[0]} {row[1]}" for row in rows]
     shown = [[label, *row[2:]] for label, row in zip(labels, rows, strict=True)]
     lines = [_table(["target", *names, "regime"], shown, "simple"), "", _legend(names)]
-    return "\n".join([*lines, *too_slow(results), *_facts(results)])
+    return "\n".join([*lines, *remarks(results), *_facts(results)])
 
 
-def too_slow(results: Sequence[Result]) -> list[str]:
-    """Return a warning for every run that is too slow for a live stream.
+def remarks(results: Sequence[Result]) -> list[str]:
+    """Return a warning for every run that is too slow for a live stream, and what has no figure.
 
-    LongYAAL does not show this: even its computation-aware form does not count a backlog.
+    LongYAAL does not show the first: even its computation-aware form does not count a backlog.
     """
-    return [
+    failed = [
+        f"{result.config} {result.target}: {name} was not measured: {reason}"
+        for result in results
+        for name, reason in result.measured.get("failed", {}).items()
+    ]
+    return failed + [
         f"{result.config} {result.target}: too slow for a live stream, whose lag would grow "
         f"(RTF {result.scores.rtf:.2f}); raise chunk_ms"
         + (f" above {chunk_ms}" if (chunk_ms := result.signature.get("chunk_ms")) else "")
@@ -93,7 +98,7 @@ def markdown(
     """Format the report: scores, equivalent official commands, and notes on the data."""
     names, rows = _scores(results, ceilings)
     parts = ["# Evaluation", _table(["configuration", "target", *names, "regime"], rows)]
-    parts += [_legend(names), *too_slow(results), *_paced(results), *_inside(results)]
+    parts += [_legend(names), *remarks(results), *_paced(results), *_inside(results)]
     if notes:
         parts += ["## Data", _list(notes)]
     parts += ["## Signature", _list(_facts(results)), "## The same with the official commands"]
