@@ -11,7 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from alignatt_agent.config.errors import Strict
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.resources import find_path
+from alignatt_agent.config.resources import composed, find_path, read_lines
 
 SHARE = "gpu_memory_utilization"
 """vLLM's argument for the share of a GPU's memory that an engine claims."""
@@ -161,7 +161,8 @@ class SpeechConfig(Strict):
 
     def context_of(self, talk: str = "") -> str:
         """Return the names and terms of a talk, one in a line; of any talk where all are equal."""
-        terms = self.context.get(talk, ()) if isinstance(self.context, dict) else self.context
+        given = self.context
+        terms = given.get(composed(talk), ()) if isinstance(given, dict) else given
         return "\n".join(terms or ())
 
     @property
@@ -181,18 +182,14 @@ def _read_context(path: str) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
         ) from None
     if not found.is_dir():
         return _lines(found)
-    texts = {file.stem: _lines(file) for file in sorted(found.glob("*.txt"))}
+    texts = {composed(file.stem): _lines(file) for file in sorted(found.glob("*.txt"))}
     if not texts:
         raise ValueError(f"{found} holds no TALK.txt with names and terms of a talk")
     return texts
 
 
 def _lines(file: Path) -> tuple[str, ...]:
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file} is not UTF-8 text ({error})") from None
-    return tuple(line.strip() for line in text.splitlines() if line.strip())
+    return tuple(line.strip() for line in read_lines(file) if line.strip())
 
 
 class PromptWording(Strict):

@@ -108,7 +108,7 @@ def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, An
     """Measure the speech side of a run and write ``asr.json`` and the plot."""
     code = language(source).code
     check_scorer([code])
-    checked = load_devset(devset, [code], source=code, audio=False)
+    checked = load_devset(devset, [code], output, code, audio=False)
     path = RunFiles(run).records
     if not path.is_file():
         raise ScoringError(

@@ -1,14 +1,17 @@
 """A dev set on disk, checked before a model is loaded; `simulstream-eval --help` has its layout."""
 
+import codecs
 import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import soundfile
 import yaml
 
+from alignatt_agent.config.errors import ConfigError
+from alignatt_agent.config.resources import composed, read_lines, read_text
 from alignatt_agent.config.sections import CONTEXTS
 from alignatt_agent.evaluation.audio import converted
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError
@@ -97,14 +100,14 @@ class DevSet:
 def load_devset(
     root: Path,
     targets: Sequence[str],
-    converted_to: Path | None = None,
+    work: Path | None = None,
     source: str = "en",
     audio: bool = True,
 ) -> DevSet:
     """Find and check the files of a dev set; all problems are in one ``DevSetError``.
 
-    What Simulstream cannot read is converted into ``converted_to``, or refused without it;
-    re-scoring a log needs no ``audio``.
+    What Simulstream or the scorers read wrong is converted into the folder ``work``, or refused
+    without it; re-scoring a log needs no ``audio``.
     """
     segmentation = root / SEGMENTATION
     if not segmentation.is_file():
@@ -118,40 +121,72 @@ def load_devset(
     talks: list[Talk] = []
     names: list[str] = []
     for name, group in itertools.groupby(spans, key=lambda span: span.wav):
-        names.append(name)
         end_s = max(span.end_s for span in group)
+        suffix = Path(name).suffix[1:]  # 2022.acl-long.367 has none
+        file = Path(name).name + ("" if suffix.isalnum() and not suffix.isdigit() else ".wav")
+        talk = Talk(root / "wav" / file, end_s)
         try:
-            if audio:
-                talks.append(_talk(root, name, end_s, converted_to, notes))
-            else:
-                talks.append(Talk(root / "wav" / Path(name).name, end_s))
+            talks.append(_talk(root, name, end_s, work, notes) if audio else talk)
         except (DevSetError, AudioError) as error:
+            talks.append(talk)
             problems.append(str(error))
-    problems.extend(_check_names(names))
+        names.append(name)
+    problems.extend(_check_names(names, talks))
     references = {target: root / "ref" / f"{target}.txt" for target in targets}
     transcript = root / "ref" / f"{source}.txt"
     known = transcript if transcript.is_file() else None
     texts = dict.fromkeys([*references.values(), *([known] if known else [])])
-    problems.extend(_check_references(texts, len(spans), notes))
+    problems.extend(_check_references(texts, spans, notes))
     if (root / CONTEXTS).is_dir():
-        given = {path.stem for path in (root / CONTEXTS).glob("*.txt")}
-        talk_names = {Path(name).stem for name in names}
+        given = {composed(path.stem) for path in (root / CONTEXTS).glob("*.txt")}
+        talk_names = {composed(talk.name) for talk in talks}
         for name in sorted(talk_names ^ given):
             lacking = "is missing" if name in talk_names else "belongs to no talk"
             notes.append(f"{root / CONTEXTS / name}.txt {lacking}")
     if problems:
         raise DevSetError(f"{root} cannot be evaluated\n  " + "\n  ".join(problems))
-    return DevSet(segmentation, tuple(talks), references, tuple(spans), known, tuple(notes))
+    files = {name: talk.wav.name for name, talk in zip(names, talks, strict=True)}
+    segments = tuple(replace(span, wav=files[span.wav]) for span in spans)
+    found = DevSet(segmentation, tuple(talks), references, segments, known, tuple(notes))
+    return _adapted(found, names, work)
 
 
-def _talk(root: Path, name: str, end_s: float, converted_to: Path | None, notes: list[str]) -> Talk:
+def _adapted(found: DevSet, names: Sequence[str], work: Path | None) -> DevSet:
+    """Return a dev set with copies of what scorers would read wrong; without a folder refuse it."""
+    copies: dict[Path, tuple[str, bytes]] = {}
+    for path in found.references.values():
+        if (data := path.read_bytes()).startswith(codecs.BOM_UTF8):
+            why = "begins with a byte order mark"
+            copies[path] = why, data.removeprefix(codecs.BOM_UTF8)
+    if found.references and [Path(x).stem for x in names] != [talk.name for talk in found.talks]:
+        rows = [
+            {"wav": span.wav, "offset": span.offset_s, "duration": span.duration_s}
+            for span in found.segments
+        ]
+        data = yaml.safe_dump(rows, allow_unicode=True).encode()
+        copies[found.segmentation] = "names no files of recordings", data
+    notes = list(found.notes)
+    for path, (why, data) in copies.items():
+        if work is None:
+            raise DevSetError(f"{path} {why}, which scorers read wrong: correct it")
+        copy = work / "devset" / path.name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(data)
+        notes.append(f"{path.name} {why}: scorers read a corrected copy, {copy}")
+    now = {path: work / "devset" / path.name for path in copies} if work else {}
+    references = {code: now.get(path, path) for code, path in found.references.items()}
+    segmentation = now.get(found.segmentation, found.segmentation)
+    return replace(found, segmentation=segmentation, references=references, notes=tuple(notes))
+
+
+def _talk(root: Path, name: str, end_s: float, work: Path | None, notes: list[str]) -> Talk:
     wav = find_wav(root, name)
     try:
         seconds = wav_seconds(wav)
     except DevSetError:
-        if converted_to is None:
+        if work is None:
             raise
-        wav, note = converted(wav, converted_to)
+        wav, note = converted(wav, work / "audio")
         seconds = wav_seconds(wav)
         notes.append(note)
     if end_s > seconds + _TOLERANCE_S:
@@ -162,11 +197,11 @@ def _talk(root: Path, name: str, end_s: float, converted_to: Path | None, notes:
     return Talk(wav.resolve(), seconds)
 
 
-def _check_names(names: Sequence[str]) -> Iterator[str]:
+def _check_names(names: Sequence[str], talks: Sequence[Talk]) -> Iterator[str]:
     """Scorers match recordings by the stem of their name."""
-    stems = [Path(name).stem for name in names]
+    stems = [talk.name for talk in talks]
     for stem in sorted({stem for stem in stems if stems.count(stem) > 1}):
-        alike = sorted({name for name in names if Path(name).stem == stem})
+        alike = sorted({name for name, known in zip(names, stems, strict=True) if known == stem})
         if len(alike) > 1:
             yield (
                 f"{SEGMENTATION}: {' and '.join(alike)} are both {stem} to the scorers, which "
@@ -182,11 +217,17 @@ def _check_names(names: Sequence[str]) -> Iterator[str]:
 def find_wav(root: Path, name: str) -> Path:
     """Find the recording that a segmentation calls ``name``, in any kind of file."""
     base = Path(name).name
-    places = [*(root / folder / base for folder in FOLDERS), root / name, root / base]
-    others = [place.with_suffix(suffix) for suffix in SUFFIXES for place in places]
-    for place in (*places, *others):
+    folders = [*(root / folder for folder in FOLDERS), (root / name).parent, root]
+    # A name without a suffix may hold dots.
+    names = [base, *(stem + suffix for stem in (base, Path(base).stem) for suffix in SUFFIXES)]
+    for place in (folder / item for item in names for folder in folders):
         if place.is_file():
             return place
+    for folder in filter(Path.is_dir, folders):
+        found = {composed(path.name): path for path in folder.iterdir()}
+        for item in map(composed, names):
+            if item in found:
+                return found[item]
     raise DevSetError(f"{base} is neither in {root} nor in its folders {', '.join(FOLDERS)}")
 
 
@@ -215,7 +256,9 @@ def wav_seconds(path: Path) -> float:
 
 def _read_segments(path: Path) -> list[Span]:
     try:
-        entries = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+        entries = yaml.load(read_text(path), Loader=yaml.CSafeLoader)
+    except ConfigError as error:
+        raise DevSetError(str(error)) from None
     except yaml.YAMLError as error:
         raise DevSetError(f"{path} is not YAML: {error}") from None
     if not isinstance(entries, list) or not entries:
@@ -237,22 +280,31 @@ def _read_segments(path: Path) -> list[Span]:
     return spans
 
 
-def _check_references(paths: Iterable[Path], segments: int, notes: list[str]) -> Iterator[str]:
+def _check_references(
+    paths: Iterable[Path], spans: Sequence[Span], notes: list[str]
+) -> Iterator[str]:
     for path in paths:
-        if not path.is_file():
+        try:
+            lines = [line.strip() for line in read_lines(path)]
+        except FileNotFoundError:
             yield f"{path} does not exist"
             continue
-        with path.open(encoding="utf-8") as stream:
-            lines = [line.strip() for line in stream]
-        if len(lines) != segments:
+        except ConfigError as error:
+            yield str(error)
+            continue
+        if len(lines) != len(spans):
             yield (
-                f"{path} has {len(lines)} lines, {SEGMENTATION} has {segments} segments; "
+                f"{path} has {len(lines)} lines, {SEGMENTATION} has {len(spans)} segments; "
                 f"they must agree line by line"
             )
         if quoted := sum(line[:1] == line[-1:] == '"' and '""' in line for line in lines):
             notes.append(f"{path.name}: {quoted} lines are quoted as in a CSV file; so they score")
         empty = [number for number, line in enumerate(lines, 1) if not line]
-        if empty and len(empty) == len(lines):
-            yield f"{path} holds nothing but empty lines"
+        spoken = {span.wav for span, line in zip(spans, lines, strict=False) if line}
+        if bare := ", ".join(dict.fromkeys(x.wav for x in spans if x.wav not in spoken)):
+            yield (
+                f"{path}: every line of {bare} is empty, and OmniSTEval needs a word of each "
+                f"talk: write references, or leave the talk out here and in {SEGMENTATION}"
+            )
         elif empty:
             notes.append(f"{path.name}: {len(empty)} empty references (first in line {empty[0]})")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from alignatt_agent.config.resources import read_lines
 from alignatt_agent.evaluation.devset import DevSet, DevSetError
 from alignatt_agent.evaluation.statistics import micro
 from alignatt_agent.evaluation.trace import TalkStep
@@ -44,8 +45,8 @@ def reference_transcripts(devset: DevSet) -> dict[str, list[tuple[float, float, 
     """Return the reference transcript of each talk: start, end and text of its segments."""
     if devset.transcript is None:
         raise DevSetError(f"{devset.segmentation.parent / 'ref'} has no transcript of the speech")
-    with devset.transcript.open(encoding="utf-8") as stream:
-        rows = list(zip(devset.segments, (line.strip() for line in stream), strict=True))
+    lines = map(str.strip, read_lines(devset.transcript))
+    rows = zip(devset.segments, lines, strict=True)
     return {
         talk: [(span.offset_s, span.end_s, line) for span, line in group]
         for talk, group in groupby(rows, key=lambda row: row[0].talk)

@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.resources import read_lines
 from alignatt_agent.evaluation.check_log import Finding, check_log, refuse
 from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
 from alignatt_agent.evaluation.latency import REGIMES, regime_of
@@ -245,7 +246,7 @@ def _check_sums(bundle: Bundle) -> Iterator[Finding]:
         yield Finding("checksum", bundle.sums.name, "the file is missing", fix)
         return
     expected: dict[str, str] = {}
-    for number, line in enumerate(bundle.sums.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(read_lines(bundle.sums), 1):
         digest, _, name = line.partition("  ")
         if len(digest) != 64 or not name:
             message = f"line {number} is {line!r}, expected a SHA-256, two spaces and a file name"

@@ -15,6 +15,7 @@ from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cascade.contexts import check_contexts
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.resolved import resolve
+from alignatt_agent.config.terms import read_terms
 from alignatt_agent.speech.prompt import ContextError
 from tests.fakes import agent as fakes
 
@@ -172,10 +173,13 @@ def test_lists_files_and_folders(tmp_path):
     assert parsed(["AlignAtt", "vLLM 0.32"]).context_of("any") == "AlignAtt\nvLLM 0.32"
     assert parsed(["AlignAtt"]).contexts == {"": "AlignAtt"}
     file = tmp_path / "terms.txt"
-    file.write_text("\ufeffJoão da Silva\r\n\r\n  注意力 \n", encoding="utf-8")
-    assert parsed(str(file)).context == ("João da Silva", "注意力")
+    file.write_text("\ufeffJoão da\u2028Silva\r\n\r\n  注意力 \n", encoding="utf-8")
+    assert parsed(str(file)).context == ("João da\u2028Silva", "注意力")
+    assert len(read_terms(parsed(str(file)).context_of())) == 2
     folder = with_contexts(tmp_path, a="BLEU", b="")
-    assert parsed(str(folder)).contexts == {"a": "BLEU"}
+    (folder / "Z\u030cizka.txt").write_text("vLLM")
+    assert parsed(str(folder)).contexts == {"a": "BLEU", "Žizka": "vLLM"}
+    assert parsed(str(folder)).context_of("Z\u030cizka") == "vLLM"
     assert parsed(str(folder)).context_of("z") == ""
 
 

@@ -1,5 +1,8 @@
 """Everything that can be wrong with a dev set is said before a model is loaded."""
 
+import unicodedata
+from pathlib import Path
+
 import numpy as np
 import pytest
 import yaml
@@ -91,9 +94,51 @@ def test_empty_references(devset):
     path.write_text("\n".join(["", *lines[1:]]) + "\n")
     loaded = load_devset(devset, ["de"])
     assert loaded.notes == ("de.txt: 1 empty references (first in line 1)",)
-    path.write_text("\n" * len(lines))
-    with pytest.raises(DevSetError, match="holds nothing but empty lines"):
-        load_devset(devset, ["de"])
+    path.write_text("\n".join([*lines[:3], "", ""]) + "\n")
+    problems(devset, ["de"], "de.txt: every line of talk1.wav is empty, and OmniSTEval needs")
+
+
+@pytest.mark.parametrize(
+    ("coding", "place", "fix"),
+    [("latin-1", "line 2", "iconv -f ISO-8859-1"), ("utf-16", "line 1", "iconv -f UTF-16 -t"),
+     ("utf-16-le", "line 2", "iconv -f UTF-16 -t")],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["ref/de.txt", "ref/en.txt", "audio-segments.yaml"])
+def test_other_encodings_are_named_with_the_way_out(devset, name, coding, place, fix):
+    lines = (devset / name).read_text().replace("\n", "\n#ä", 1)
+    (devset / name).write_bytes(lines.encode(coding))
+    problems(devset, ["de"], f"{name} is not UTF-8 text ({place}); if it is", fix)
+
+
+def named(path, form):
+    segments = yaml.safe_load(path.read_text())
+    renamed = [{**item, "wav": form(item["wav"])} for item in segments]
+    path.write_text(yaml.safe_dump(renamed, allow_unicode=True))
+
+
+@pytest.mark.parametrize("audio", [True, False])
+@pytest.mark.parametrize("stem", ["2022.acl-long.367", "10.1007_s1", "talk"])
+def test_recordings_are_found_by_dotted_names_without_a_suffix(devset, tmp_path, stem, audio):
+    (devset / "wav/talk1.wav").rename(devset / f"wav/{stem}.wav")
+    named(devset / "audio-segments.yaml", lambda wav: wav.replace("talk1.wav", stem))
+    loaded = load_devset(devset, ["de"], tmp_path / "out", audio=audio)
+    assert [talk.name for talk in loaded.talks] == ["talk0", stem]
+    scored = yaml.safe_load(loaded.segmentation.read_text())
+    assert [Path(item["wav"]).stem for item in scored] == [span.talk for span in loaded.segments]
+    assert loaded.segments[-1].talk == stem
+    assert (loaded.segmentation == devset / "audio-segments.yaml") == (stem == "talk")
+    if stem != "talk":
+        problems(devset, ["de"], "names no files of recordings, which scorers read wrong")
+
+
+@pytest.mark.parametrize("forms", [("NFD", "NFC"), ("NFC", "NFD")])
+def test_accents_of_names_are_compared_composed(devset, tmp_path, forms):
+    ours, theirs = (unicodedata.normalize(form, "Žižka.wav") for form in forms)
+    (devset / "wav/talk1.wav").rename(devset / "wav" / ours)
+    named(devset / "audio-segments.yaml", lambda wav: wav.replace("talk1.wav", theirs))
+    loaded = load_devset(devset, ["de"], tmp_path / "out")
+    assert loaded.talks[1].wav.name == loaded.segments[-1].wav == ours
+    assert ours in loaded.segmentation.read_text()
 
 
 def test_transcript(devset):
