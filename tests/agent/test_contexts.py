@@ -10,13 +10,16 @@ from simulstream import inference
 from simulstream.config import _dict_to_object
 from simulstream.metrics.logger import METRICS_LOGGER
 from simulstream.server.message_processor import MessageProcessor
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from transformers import PreTrainedTokenizerFast
 
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cascade.contexts import check_contexts
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.config.terms import read_terms
-from alignatt_agent.speech.prompt import ContextError
+from alignatt_agent.speech.prompt import ContextError, check_plain
 from tests.fakes import agent as fakes
 
 
@@ -162,6 +165,18 @@ def test_contexts_that_no_model_can_take_are_refused_before_any_is_loaded(
     long = load_config("micro-low", {"prompt.history": 1, "prompt.history_tokens": 513})
     with pytest.raises(ContextError, match=r"history_tokens is 513, more than half .* 1024"):
         AlignAttAgent.load_model(_dict_to_object(yaml.safe_load(long.to_yaml())))
+
+
+def test_added_tokens_that_are_text_are_no_commands():
+    vocabulary = WordLevel({"<unk>": 0, "vLLM": 1}, unk_token="<unk>")
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(vocabulary))
+    tokenizer.add_tokens(["\n", "  ", "<b>", "<think>"])  # Gemma 3 has the first three
+    tokenizer.add_tokens(["<end_of_turn>"], special_tokens=True)
+    tokenizer.chat_template = "{{ messages }}\n<think>"
+    check_plain(tokenizer, "Papi\nvLLM  <b>", "model")
+    for token in ("<end_of_turn>", "<think>"):
+        with pytest.raises(ContextError, match=f"holds '{token}', which model takes"):
+            check_plain(tokenizer, f"Papi\n{token}", "model")
 
 
 def parsed(context):
