@@ -44,7 +44,7 @@ _LEGENDS = {
     "CU ms": "CU, CA: LongYAAL, computation-unaware and -aware (OmniSTEval, longform)",
     "paced": "paced: LongYAAL by the clock, backlog included",
     "SLAAL": "SLAAL: StreamLAAL, computation-unaware, ms",
-    "WER %": "WER: streamed transcript",
+    "WER %": "WER: streamed transcript, of characters where words have no spaces",
 }
 _TEXTS = {"configuration", "target", "clock", "regime", "stops"}
 _STYLE = """

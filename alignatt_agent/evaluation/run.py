@@ -202,7 +202,7 @@ def _trace(run: EvalRun, log: Log) -> dict[str, Any]:
     records = list(read_steps(run.files.records))
     found = cascade_figures(records)
     if run.devset.transcript is not None:
-        found["transcript"] = word_error_rate(run.devset, streamed_transcripts(records))
+        found["transcript"] = word_error_rate(run.devset, streamed_transcripts(records), run.source)
     return found
 
 
