@@ -4,9 +4,10 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from itertools import takewhile
 from pathlib import Path
 
 import psutil
@@ -45,45 +46,33 @@ def gpus() -> tuple[Gpu, ...]:
     order = os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     if order != "PCI_BUS_ID" and len({row[0] for row in found}) > 1:
         raise ConfigError(f"CUDA_DEVICE_ORDER is {order}, which is not known here; set PCI_BUS_ID")
-    return tuple(_visible({row[2]: _gpu(*row) for row in found}))
+    cards = {row[2]: _gpu(*row) for row in found}
+    asked = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(cards)) if cards else ""
+    names = takewhile(lambda name: name not in ("", "-1"), map(str.strip, asked.split(",")))
+    return tuple(_named(name, cards) for name in names)
 
 
 def _gpu(
     name: str, driver: str, uuid: str, mig: str, free: str, total: str, capability: str = ""
 ) -> Gpu:
-    known = float(capability) if capability.replace(".", "").isdigit() else 0.0
-    if total.isdigit() and mig != "Enabled":
-        return Gpu(name, driver, int(free) << 20 if free.isdigit() else 0, int(total) << 20, known)
-    # A GPU without memory of its own, such as GB10; a part of one (MIG, vGPU) is not reported.
-    if (total, platform.machine()) == ("[N/A]", "aarch64") and mig != "Enabled":
-        host = psutil.virtual_memory()
-        return Gpu(name, driver, int(host.available), int(host.total), known)
-    return Gpu(name, driver, 0, 0, known)
+    """Read a row, where the memory of a part of a card (MIG, vGPU) is not known."""
+    sizes = [int(x) << 20 if x.isdigit() and mig != "Enabled" else 0 for x in (free, total)]
+    if [mig, total, platform.machine()] == ["[N/A]", "[N/A]", "aarch64"]:  # GB10 has the host's
+        sizes = [psutil.virtual_memory().available, psutil.virtual_memory().total]
+    known = capability.replace(".", "").isdigit()
+    return Gpu(name, driver, *sizes, float(capability) if known else 0.0)
 
 
-def _visible(cards: Mapping[str, Gpu]) -> Iterator[Gpu]:
-    """Yield the cards, which are given by UUID, that ``CUDA_VISIBLE_DEVICES`` names."""
-    asked = os.environ.get("CUDA_VISIBLE_DEVICES") if cards else None
-    if asked is None:
-        yield from cards.values()
-        return
-    for name in map(str.strip, asked.split(",")):
-        if name in ("", "-1"):  # CUDA reads no further
-            return
-        matching = [
-            card
-            for place, (uuid, card) in enumerate(cards.items())
-            if name == str(place) or uuid.startswith(name)
-        ]
-        if name.startswith("MIG-"):
-            matching = [Gpu(name, next(iter(cards.values())).driver, 0, 0)]
-        if len(matching) != 1:
-            known = ", ".join(f"{place} or {uuid}" for place, uuid in enumerate(cards))
-            raise ConfigError(
-                f"CUDA_VISIBLE_DEVICES is {asked!r}: {name} is none of the GPUs that `nvidia-smi` "
-                f"lists; expected {known}"
-            )
-        yield matching[0]
+def _named(name: str, cards: Mapping[str, Gpu]) -> Gpu:
+    """Find what ``CUDA_VISIBLE_DEVICES`` names: a place, or the beginning of a UUID."""
+    if name.startswith("MIG-"):
+        return Gpu(name, "unknown", 0, 0)
+    places = enumerate(cards.items())
+    found = [card for k, (uuid, card) in places if name == str(k) or uuid.startswith(name)]
+    if len(found) != 1:
+        known = ", ".join(f"{place} or {uuid}" for place, uuid in enumerate(cards))
+        raise ConfigError(f"CUDA_VISIBLE_DEVICES names {name!r}, `nvidia-smi` lists {known}")
+    return found[0]
 
 
 def device() -> str:

@@ -1,10 +1,10 @@
 """A dev set on disk, checked before a model is loaded; `simulstream-eval --help` has its layout."""
 
-import codecs
 import hashlib
 import itertools
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 
 import soundfile
@@ -152,31 +152,29 @@ def load_devset(
 
 
 def _adapted(found: DevSet, names: Sequence[str], work: Path | None) -> DevSet:
-    """Return a dev set with copies of what scorers would read wrong; without a folder refuse it."""
-    copies: dict[Path, tuple[str, bytes]] = {}
-    for path in found.references.values():
-        if (data := path.read_bytes()).startswith(codecs.BOM_UTF8):
-            why = "begins with a byte order mark"
-            copies[path] = why, data.removeprefix(codecs.BOM_UTF8)
-    if found.references and [Path(x).stem for x in names] != [talk.name for talk in found.talks]:
-        rows = [
-            {"wav": span.wav, "offset": span.offset_s, "duration": span.duration_s}
-            for span in found.segments
-        ]
-        data = yaml.safe_dump(rows, allow_unicode=True).encode()
-        copies[found.segmentation] = "names no files of recordings", data
-    notes = list(found.notes)
-    for path, (why, data) in copies.items():
-        if work is None:
-            raise DevSetError(f"{path} {why}, which scorers read wrong: correct it")
-        copy = work / "devset" / path.name
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(data)
-        notes.append(f"{path.name} {why}: scorers read a corrected copy, {copy}")
-    now = {path: work / "devset" / path.name for path in copies} if work else {}
-    references = {code: now.get(path, path) for code, path in found.references.items()}
-    segmentation = now.get(found.segmentation, found.segmentation)
-    return replace(found, segmentation=segmentation, references=references, notes=tuple(notes))
+    """Return a dev set with copies of files that scorers read wrong; without a folder refuse it."""
+    paths = [path for path in found.references.values() if path.read_bytes()[:3] == BOM_UTF8]
+    if [Path(name).stem for name in names] != [talk.name for talk in found.talks]:
+        paths.append(found.segmentation)
+    if not (paths and found.references):
+        return found
+    said = ", ".join(str(path) for path in paths)
+    said += ": scorers misread a byte order mark, and names that are not those of files"
+    if work is None:
+        raise DevSetError(f"{said}; correct them")
+    (folder := work / "devset").mkdir(parents=True, exist_ok=True)
+    keys = ("wav", "offset", "duration")
+    rows = [dict(zip(keys, astuple(span), strict=True)) for span in found.segments]
+    texts = {path.name: read_text(path) for path in found.references.values()}
+    texts[SEGMENTATION] = yaml.safe_dump(rows, allow_unicode=True)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return replace(
+        found,
+        segmentation=folder / SEGMENTATION,
+        references={code: folder / path.name for code, path in found.references.items()},
+        notes=(*found.notes, f"{said}; they read corrected copies in {folder}"),
+    )
 
 
 def _talk(root: Path, name: str, end_s: float, work: Path | None, notes: list[str]) -> Talk:
@@ -223,11 +221,10 @@ def find_wav(root: Path, name: str) -> Path:
     for place in (folder / item for item in names for folder in folders):
         if place.is_file():
             return place
-    for folder in filter(Path.is_dir, folders):
-        found = {composed(path.name): path for path in folder.iterdir()}
-        for item in map(composed, names):
-            if item in found:
-                return found[item]
+    files = {composed(x.name): x for folder in folders if folder.is_dir() for x in folder.iterdir()}
+    for item in map(composed, names):
+        if item in files:
+            return files[item]
     raise DevSetError(f"{base} is neither in {root} nor in its folders {', '.join(FOLDERS)}")
 
 

@@ -1,8 +1,9 @@
 """From planned runs to scores, what else is measured, and reports."""
 
+import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -160,12 +161,18 @@ def measure(run: EvalRun, scores: Scores, log: Log) -> dict[str, Any]:
     """Return further sections of ``scores.json``; ``failed`` says why some are missing."""
     regime, margin = regime_of(scores.longyaal_cu_ms)
     measured: dict[str, Any] = {"regime": {"name": regime, "margin_ms": round(margin, 1)}}
-    parts = {"talks": _talks, "StreamLAAL": _stream_laal, "lag by the clock": _lag, "trace": _trace}
+    measured["talks"] = {}
+    parts: dict[str, Callable[[EvalRun, Log], dict[str, Any]]] = {"talks": _talks, "trace": _trace}
+    if log.format == "simulstream":
+        parts["StreamLAAL"] = lambda run, _: stream_laal(run.files, run.devset, run.target)
+        parts["lag by the clock"] = _lag
     for name, part in parts.items():
         try:
-            measured |= part(run, log)
+            found = part(run, log)
+            json.dumps(found, allow_nan=False)
+            measured |= found
         except Exception as error:  # whatever it is, the official scores are there
-            reason = next(reversed(str(error).strip().splitlines()), type(error).__name__)
+            reason = (str(error).strip() or type(error).__name__).rpartition("\n")[2]
             measured.setdefault("failed", {})[name] = reason
     return measured
 
@@ -183,14 +190,7 @@ def _talks(run: EvalRun, log: Log) -> dict[str, Any]:
     return {"talks": talks}
 
 
-def _stream_laal(run: EvalRun, log: Log) -> dict[str, float]:
-    known = log.format == "simulstream"
-    return stream_laal(run.files, run.devset, run.target) if known else {}
-
-
 def _lag(run: EvalRun, log: Log) -> dict[str, Any]:
-    if log.format != "simulstream":
-        return {}
     clock = recorded_times(run.files.clock) if run.files.clock.is_file() else None
     lag = paced_latency(log.talks, emitted_units(run.devset.segments, _instances(run)), clock)
     return {"paced": {"clock": "real" if clock else "virtual", **lag}}
@@ -202,7 +202,8 @@ def _trace(run: EvalRun, log: Log) -> dict[str, Any]:
     records = list(read_steps(run.files.records))
     found = cascade_figures(records)
     if run.devset.transcript is not None:
-        found["transcript"] = word_error_rate(run.devset, streamed_transcripts(records), run.source)
+        heard = streamed_transcripts(records)
+        found["transcript"] = word_error_rate(run.devset, heard, run.source)
     return found
 
 

@@ -128,7 +128,7 @@ def test_recordings_are_found_by_dotted_names_without_a_suffix(devset, tmp_path,
     assert loaded.segments[-1].talk == stem
     assert (loaded.segmentation == devset / "audio-segments.yaml") == (stem == "talk")
     if stem != "talk":
-        problems(devset, ["de"], "names no files of recordings, which scorers read wrong")
+        problems(devset, ["de"], "audio-segments.yaml: scorers misread")
 
 
 @pytest.mark.parametrize("forms", [("NFD", "NFC"), ("NFC", "NFD")])

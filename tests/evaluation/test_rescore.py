@@ -106,7 +106,7 @@ def test_references_of_others(capsys, tmp_path, devset, empty):
     assert status == 0
     assert (scores["bleu"] == 100) == ("stream_laal_cu_ms" in scores) == (not empty)
     printed = capsys.readouterr()
-    assert "de.txt begins with a byte order mark: scorers read a corrected copy" in printed.err
+    assert "de.txt: scorers misread a byte order mark" in printed.err
     failed = "StreamLAAL was not measured: AssertionError: Reference (talk1)"
     assert (
         (failed in printed.out) == (failed in (tmp_path / "out/de/report.md").read_text()) == empty
