@@ -65,7 +65,6 @@ def test_a_resumed_run_gives_the_same_file(whole, tmp_path):
     with closing(sqlite3.connect(partial.with_suffix(".sqlite"))) as base, base:
         base.execute("DELETE FROM results WHERE rowid % 2")
     assert calibrate(partial) == content
-    assert calibrate(partial, "--restart") == content
     assert calibrate(partial, "--held-out", "0.5") != content
 
 
