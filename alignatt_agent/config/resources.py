@@ -3,7 +3,6 @@
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
-from unicodedata import normalize
 
 from alignatt_agent.config.errors import ConfigError
 
@@ -38,11 +37,6 @@ def read_lines(path: Path) -> list[str]:
     """Return the lines of ``read_text``, which only line breaks end, as scorers see them."""
     text = read_text(path).removesuffix("\n")
     return text.split("\n") if text else []
-
-
-def composed(name: str) -> str:
-    """Return the name of a file as it is compared: macOS writes accents as letters of their own."""
-    return normalize("NFC", name)
 
 
 def known_resources(kind: str, suffix: str) -> list[str]:

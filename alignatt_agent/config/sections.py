@@ -6,12 +6,13 @@ import hashlib
 import json
 from pathlib import Path
 from typing import Any, ClassVar, Literal
+from unicodedata import normalize
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from alignatt_agent.config.errors import Strict
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.resources import composed, find_path, read_lines
+from alignatt_agent.config.resources import find_path, read_lines
 
 SHARE = "gpu_memory_utilization"
 """vLLM's argument for the share of a GPU's memory that an engine claims."""
@@ -161,8 +162,8 @@ class SpeechConfig(Strict):
 
     def context_of(self, talk: str = "") -> str:
         """Return the names and terms of a talk, one in a line; of any talk where all are equal."""
-        given = self.context
-        terms = given.get(composed(talk), ()) if isinstance(given, dict) else given
+        name, given = normalize("NFC", talk), self.context  # macOS takes accents apart
+        terms = given.get(name, ()) if isinstance(given, dict) else given
         return "\n".join(terms or ())
 
     @property
@@ -182,7 +183,7 @@ def _read_context(path: str) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
         ) from None
     if not found.is_dir():
         return _lines(found)
-    texts = {composed(file.stem): _lines(file) for file in sorted(found.glob("*.txt"))}
+    texts = {normalize("NFC", file.stem): _lines(file) for file in sorted(found.glob("*.txt"))}
     if not texts:
         raise ValueError(f"{found} holds no TALK.txt with names and terms of a talk")
     return texts

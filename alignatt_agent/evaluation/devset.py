@@ -6,12 +6,13 @@ from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
+from unicodedata import normalize
 
 import soundfile
 import yaml
 
 from alignatt_agent.config.errors import ConfigError
-from alignatt_agent.config.resources import composed, read_lines, read_text
+from alignatt_agent.config.resources import read_lines, read_text
 from alignatt_agent.config.sections import CONTEXTS
 from alignatt_agent.evaluation.audio import converted
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError
@@ -138,8 +139,8 @@ def load_devset(
     texts = dict.fromkeys([*references.values(), *([known] if known else [])])
     problems.extend(_check_references(texts, spans, notes))
     if (root / CONTEXTS).is_dir():
-        given = {composed(path.stem) for path in (root / CONTEXTS).glob("*.txt")}
-        talk_names = {composed(talk.name) for talk in talks}
+        given = {normalize("NFC", path.stem) for path in (root / CONTEXTS).glob("*.txt")}
+        talk_names = {normalize("NFC", talk.name) for talk in talks}
         for name in sorted(talk_names ^ given):
             lacking = "is missing" if name in talk_names else "belongs to no talk"
             notes.append(f"{root / CONTEXTS / name}.txt {lacking}")
@@ -221,8 +222,9 @@ def find_wav(root: Path, name: str) -> Path:
     for place in (folder / item for item in names for folder in folders):
         if place.is_file():
             return place
-    files = {composed(x.name): x for folder in folders if folder.is_dir() for x in folder.iterdir()}
-    for item in map(composed, names):
+    there = [path for folder in folders if folder.is_dir() for path in folder.iterdir()]
+    files = {normalize("NFC", path.name): path for path in there}  # macOS takes accents apart
+    for item in (normalize("NFC", name) for name in names):
         if item in files:
             return files[item]
     raise DevSetError(f"{base} is neither in {root} nor in its folders {', '.join(FOLDERS)}")

@@ -1,7 +1,7 @@
 """Report of an evaluation: tables for the terminal and ``report.md``, plots in ``report.html``."""
 
 import html
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from markdown_it import MarkdownIt
 from tabulate import tabulate
@@ -71,22 +71,21 @@ def score_table(results: Sequence[Result], ceilings: Sequence[Ceiling] = ()) -> 
 
 
 def remarks(results: Sequence[Result]) -> list[str]:
-    """Return a warning for every run that is too slow for a live stream, and what has no figure.
+    """Say which figures are missing and why, and which runs are too slow for a live stream.
 
-    LongYAAL does not show the first: even its computation-aware form does not count a backlog.
+    LongYAAL does not show that: even its computation-aware form does not count a backlog.
     """
-    failed = [
-        f"{result.config} {result.target}: {name} was not measured: {reason}"
-        for result in results
-        for name, reason in result.measured.get("failed", {}).items()
-    ]
-    return failed + [
-        f"{result.config} {result.target}: too slow for a live stream, whose lag would grow "
-        f"(RTF {result.scores.rtf:.2f}); raise chunk_ms"
-        + (f" above {chunk_ms}" if (chunk_ms := result.signature.get("chunk_ms")) else "")
-        for result in results
-        if (result.scores.rtf or 0.0) >= RTF_LIMIT
-    ]
+    return [f"{run.config} {run.target}: {text}" for run in results for text in _remarks(run)]
+
+
+def _remarks(run: Result) -> Iterator[str]:
+    yield from run.measured.get("failed", ())
+    if (run.scores.rtf or 0.0) >= RTF_LIMIT:
+        above = f" above {ms}" if (ms := run.signature.get("chunk_ms")) else ""
+        yield (
+            f"too slow for a live stream, whose lag would grow (RTF {run.scores.rtf:.2f}); raise "
+            f"chunk_ms{above}"
+        )
 
 
 def markdown(

@@ -173,7 +173,7 @@ def measure(run: EvalRun, scores: Scores, log: Log) -> dict[str, Any]:
             measured |= found
         except Exception as error:  # whatever it is, the official scores are there
             reason = (str(error).strip() or type(error).__name__).rpartition("\n")[2]
-            measured.setdefault("failed", {})[name] = reason
+            measured.setdefault("failed", []).append(f"{name} was not measured: {reason}")
     return measured
 
 

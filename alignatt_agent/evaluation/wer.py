@@ -32,16 +32,14 @@ Rates = npt.NDArray[np.float64]
 
 _BAND = (5, 95)
 
-_KEPT = "LMN"
-"""Unicode categories: letters, their marks (vowels of Hindi, Thai, Arabic), and numbers."""
-
 
 def plain_words(text: str, spaced: bool = True) -> list[str]:
     """Return the words, or characters, of ``text`` without punctuation and case."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")  # noqa: RUF001
     folded = folded.replace("\u0e4d\u0e32", "\u0e33")  # NFKC takes one Thai vowel for two
     kinds = ((char, unicodedata.category(char)) for char in folded)
-    parts = (c if kind[0] in _KEPT or c == "'" else " " for c, kind in kinds if kind != "Cf")
+    # Marks are vowels in Hindi, Thai and Arabic.
+    parts = (c if kind[0] in "LMN" or c == "'" else " " for c, kind in kinds if kind != "Cf")
     words = [bare for word in "".join(parts).split() if (bare := word.strip("'"))]
     return words if spaced else list("".join(words))
 
