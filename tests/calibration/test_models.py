@@ -94,7 +94,7 @@ def test_alignments_from_an_endpoint(capsys, tmp_path):
 
     output = tmp_path / "set.json"
     with chat_endpoint(reply) as (url, seen):
-        ask = ("--aligner", "openai", "--endpoint", url, "--aligner-model", "m", "--retries", "1")
+        ask = ("--aligner", "openai", "--endpoint", url, "--aligner-model", "m")
         ask = (*ask, "--price", "0.25", "2")
         calibrate(output, *ask, status=2)
         assert not seen  # not without --yes
