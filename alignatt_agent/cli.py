@@ -71,10 +71,7 @@ def simulstream_eval() -> int:
 
 
 def _in_utf8() -> None:
-    """Start again in Python's UTF-8 mode where a locale has another encoding: files are UTF-8.
-
-    Simulstream, too, opens them without naming an encoding.
-    """
+    """Start again in UTF-8 mode where a locale has another encoding, which Simulstream opens by."""
     if locale.getpreferredencoding(False).lower() != "utf-8" and "PYTHONUTF8" not in os.environ:
         os.environ["PYTHONUTF8"] = "1"
         os.execv(sys.executable, sys.orig_argv)

@@ -21,9 +21,11 @@ def find_path(path: str | Path) -> Path:
 
 def read_text(path: Path) -> str:
     """Read UTF-8 text without its byte order mark; refuse other encodings."""
-    data = path.read_bytes()
     try:
+        data = path.read_bytes()
         text, bad = data.decode("utf-8-sig"), data.find(b"\0")
+    except OSError as error:
+        raise ConfigError(f"{path} does not exist or cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
         text, bad = "", error.start
     if bad >= 0:

@@ -3,7 +3,7 @@
 import hashlib
 import itertools
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from unicodedata import normalize
@@ -121,16 +121,19 @@ def load_devset(
     notes: list[str] = []
     talks: list[Talk] = []
     names: list[str] = []
+    folders = filter(Path.is_dir, (root, *(root / folder for folder in reversed(FOLDERS))))
+    files = {normalize("NFC", x.name): x for folder in folders for x in folder.iterdir()}
     for name, group in itertools.groupby(spans, key=lambda span: span.wav):
         end_s = max(span.end_s for span in group)
         suffix = Path(name).suffix[1:]  # 2022.acl-long.367 has none
         file = Path(name).name + ("" if suffix.isalnum() and not suffix.isdigit() else ".wav")
         talk = Talk(root / "wav" / file, end_s)
         try:
-            talks.append(_talk(root, name, end_s, work, notes) if audio else talk)
+            if audio:
+                talk = _talk(find_wav(root, name, files), name, end_s, work, notes)
         except (DevSetError, AudioError) as error:
-            talks.append(talk)
             problems.append(str(error))
+        talks.append(talk)
         names.append(name)
     problems.extend(_check_names(names, talks))
     references = {target: root / "ref" / f"{target}.txt" for target in targets}
@@ -146,8 +149,8 @@ def load_devset(
             notes.append(f"{root / CONTEXTS / name}.txt {lacking}")
     if problems:
         raise DevSetError(f"{root} cannot be evaluated\n  " + "\n  ".join(problems))
-    files = {name: talk.wav.name for name, talk in zip(names, talks, strict=True)}
-    segments = tuple(replace(span, wav=files[span.wav]) for span in spans)
+    called = {name: talk.wav.name for name, talk in zip(names, talks, strict=True)}
+    segments = tuple(replace(span, wav=called[span.wav]) for span in spans)
     found = DevSet(segmentation, tuple(talks), references, segments, known, tuple(notes))
     return _adapted(found, names, work)
 
@@ -178,8 +181,7 @@ def _adapted(found: DevSet, names: Sequence[str], work: Path | None) -> DevSet:
     )
 
 
-def _talk(root: Path, name: str, end_s: float, work: Path | None, notes: list[str]) -> Talk:
-    wav = find_wav(root, name)
+def _talk(wav: Path, name: str, end_s: float, work: Path | None, notes: list[str]) -> Talk:
     try:
         seconds = wav_seconds(wav)
     except DevSetError:
@@ -213,20 +215,16 @@ def _check_names(names: Sequence[str], talks: Sequence[Talk]) -> Iterator[str]:
             )
 
 
-def find_wav(root: Path, name: str) -> Path:
+def find_wav(root: Path, name: str, files: Mapping[str, Path]) -> Path:
     """Find the recording that a segmentation calls ``name``, in any kind of file."""
     base = Path(name).name
-    folders = [*(root / folder for folder in FOLDERS), (root / name).parent, root]
-    # A name without a suffix may hold dots.
+    # A name without a suffix may hold dots, and macOS takes accents apart.
     names = [base, *(stem + suffix for stem in (base, Path(base).stem) for suffix in SUFFIXES)]
-    for place in (folder / item for item in names for folder in folders):
-        if place.is_file():
-            return place
-    there = [path for folder in folders if folder.is_dir() for path in folder.iterdir()]
-    files = {normalize("NFC", path.name): path for path in there}  # macOS takes accents apart
     for item in (normalize("NFC", name) for name in names):
         if item in files:
             return files[item]
+    if (root / name).is_file():
+        return root / name
     raise DevSetError(f"{base} is neither in {root} nor in its folders {', '.join(FOLDERS)}")
 
 
@@ -285,9 +283,6 @@ def _check_references(
     for path in paths:
         try:
             lines = [line.strip() for line in read_lines(path)]
-        except FileNotFoundError:
-            yield f"{path} does not exist"
-            continue
         except ConfigError as error:
             yield str(error)
             continue

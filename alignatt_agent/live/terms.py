@@ -67,10 +67,7 @@ def propose(text: str, least: int = 2) -> list[str]:
 
 
 def _read(path: Path) -> str:
-    try:
-        text = _pdf(path) if path.suffix.lower() == ".pdf" else read_text(path)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read as text: {error}") from None
+    text = _pdf(path) if path.suffix.lower() == ".pdf" else read_text(path)
     if not text.strip():
         raise ConfigError(f"{path} holds no text; scanned pages need text recognition first")
     return text
@@ -84,7 +81,7 @@ def _pdf(path: Path) -> str:
         raise ConfigError("a PDF is read by pypdf: pip install 'alignatt_agent[pdf]'") from None
     try:
         return "\n".join(sheet.extract_text() for sheet in PdfReader(path).pages)
-    except PyPdfError as error:
+    except (OSError, PyPdfError) as error:
         raise ConfigError(f"{path} is not a PDF that pypdf can read: {error}") from None
 
 

@@ -89,7 +89,7 @@ def test_papers(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [(None, "cannot be read as text"), (b"\xff\xfe\xfa", "is not UTF-8"), (b" \n", "no text")],
+    [(None, "does not exist"), (b"\xff\xfe\xfa", "is not UTF-8"), (b" \n", "no text")],
 )
 def test_files_without_text_are_refused(tmp_path, capsys, content, problem):
     path = tmp_path / "notes.txt"
