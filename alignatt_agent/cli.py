@@ -1,6 +1,7 @@
 """``alignatt``: one command for everything that a user does."""
 
 import contextlib
+import locale
 import os
 import sys
 import threading
@@ -47,6 +48,8 @@ exit status: 0 done; 1 failed on the way; 2 nothing was started; 130 interrupted
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``alignatt COMMAND ...``; returns the exit status."""
+    if argv is None:
+        _in_utf8()
     given = list(sys.argv[1:] if argv is None else argv)
     if not given or given[0] in ("-h", "--help", "help"):
         print(usage(), end="")
@@ -63,7 +66,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def simulstream_eval() -> int:
     """``simulstream-eval``, the name that users of the harness expect."""
+    _in_utf8()
     return run("eval", sys.argv[1:], "simulstream-eval")
+
+
+def _in_utf8() -> None:
+    """Start again in UTF-8 mode where a locale has another encoding, which Simulstream opens by."""
+    if locale.getpreferredencoding(False).lower() != "utf-8" and "PYTHONUTF8" not in os.environ:
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, sys.orig_argv)
 
 
 def usage() -> str:

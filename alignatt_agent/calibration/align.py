@@ -26,8 +26,6 @@ def add_options(group: argparse._ArgumentGroup) -> None:
     add("--endpoint", metavar="URL", help="openai: base address, e.g. .../v1")
     text = "openai: environment variable with the key; default %(default)s"
     add("--key-env", default="OPENAI_API_KEY", metavar="VARIABLE", help=text)
-    add("--timeout", type=float, default=60, metavar="S", help="openai: seconds per answer; 60")
-    add("--retries", type=int, default=3, help="openai: further attempts; 3")
     add("--parallel", type=int, default=4, help="openai: requests at a time; 4")
     text = "openai: US dollars per million tokens, for the estimate"
     add("--price", type=float, nargs=2, metavar=("SENT", "RECEIVED"), help=text)
@@ -48,8 +46,6 @@ def build_aligner(
         source.name,
         target.name,
         key_variable=arguments.key_env,
-        timeout_s=arguments.timeout,
-        retries=arguments.retries,
         parallel=arguments.parallel,
         price=arguments.price,
     )

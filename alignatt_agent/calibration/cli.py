@@ -70,7 +70,6 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     add("--row", choices=ROWS, help="query that stands for a token; default: the better one")
     add("--keep", type=int, default=8, metavar="K", help="heads in the set; 8")
     add("--output", type=Path, metavar="FILE", help="outputs/head_sets/MODEL-SOURCE-TARGET.json")
-    add("--restart", action="store_true", help="forget an interrupted run")
     add_options(parser.add_argument_group("word alignments"))
     refuse_renamed(parser, {"--direction": "--source CODE --target CODE"})
 
@@ -113,7 +112,8 @@ def _run(arguments: argparse.Namespace) -> int:
     a run writes
       OUTPUT.json      the head set; name it under head_sets in a configuration
       OUTPUT.sqlite    word alignments and scores of every pair: the same command resumes from
-                       it, and one with more pairs computes only the new ones
+                       it, and one with more pairs computes only the new ones; delete it to
+                       start again
 
     exit status: 0 written; 1 the run failed; 2 nothing was started
     """
@@ -126,8 +126,7 @@ def calibrated(arguments: argparse.Namespace) -> tuple[CalibrationPlan, Calibrat
     asked = plan.aligner
     if asked and not arguments.yes:
         with ResultCache(plan.cache) as cache:
-            pairs = plan.all_pairs
-            missing = pairs if plan.restart else not_aligned(asked, pairs, cache)
+            missing = not_aligned(asked, plan.all_pairs, cache)
         if missing:
             print(
                 f"asking {arguments.endpoint} for word alignments takes about "
@@ -171,7 +170,6 @@ def _plan(arguments: argparse.Namespace) -> CalibrationPlan:
         output=arguments.output or Path("outputs/head_sets", file),
         row=arguments.row,
         top_k=arguments.keep,
-        restart=arguments.restart,
         prompt=config.prompt if config else PromptConfig(),
     )
 

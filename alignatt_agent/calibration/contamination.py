@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from alignatt_agent.calibration.pairs import Pairs, PairsError
-from alignatt_agent.config.resources import find_path
+from alignatt_agent.config.resources import find_path, read_lines
 from alignatt_agent.evaluation.devset import SEGMENTATION
 
 EMBEDDED_DEVSET = "micro_models/devset"
@@ -46,7 +46,7 @@ def known_sentences(devsets: Sequence[Path]) -> frozenset[str]:
         if not texts:
             raise PairsError(f"{folder} is not a dev set: it has no ref/LANGUAGE.txt")
         for text in texts:
-            known.update(_plain(line) for line in text.read_text(encoding="utf-8").splitlines())
+            known.update(map(_plain, read_lines(text)))
     return frozenset(known - {""})
 
 

@@ -69,7 +69,7 @@ def read_pairs(spec: str, source: Language, target: Language) -> Pairs:
 def _records(path: Path) -> Iterator[tuple[int, Any]]:
     """Yield numbered records, unchecked; a line that cannot be read comes as its text."""
     as_json: bool | None = True if path.suffix in (".jsonl", ".json") else None
-    with path.open(encoding="utf-8", errors="replace") as stream:
+    with path.open(encoding="utf-8-sig", errors="replace") as stream:
         for number, line in enumerate(stream, 1):
             text = line.rstrip("\r\n")
             if not text.strip():

@@ -44,7 +44,6 @@ class CalibrationPlan:
     output: Path
     row: Row | None = None  # None takes the better one
     top_k: int = 8
-    restart: bool = False
     prompt: PromptConfig = field(default_factory=PromptConfig)
 
     @property
@@ -87,8 +86,6 @@ def calibrate(plan: CalibrationPlan) -> Calibrated:
     checkpoint = fingerprint(locate_one(plan.model))
     pairs = plan.all_pairs
     with ResultCache(plan.cache) as cache:
-        if plan.restart:
-            cache.clear()
         links = align(plan.aligner, pairs, cache)
         judges = links if plan.judged_by_aligner else align(None, pairs, cache)
         with open_reader(plan.engine, plan.model) as loaded:

@@ -15,7 +15,7 @@ from alignatt_agent.config.errors import ConfigError as ConfigError
 from alignatt_agent.config.errors import Strict, explain
 from alignatt_agent.config.head_sets import ANY
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.resources import find_resource
+from alignatt_agent.config.resources import find_resource, read_text
 from alignatt_agent.config.sections import ModelConfig as ModelConfig
 from alignatt_agent.config.sections import ModelsConfig as ModelsConfig
 from alignatt_agent.config.sections import PromptConfig, SpeechConfig
@@ -246,7 +246,7 @@ def read_yaml(name_or_path: str) -> dict[str, Any]:
     """Read a configuration file without validating it."""
     try:
         path = find_resource("agent_configs", name_or_path, (".yaml", ".yml"))
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw = yaml.safe_load(read_text(path))
     except FileNotFoundError as error:
         raise ConfigError(str(error)) from None
     except yaml.YAMLError as error:

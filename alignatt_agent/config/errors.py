@@ -1,10 +1,9 @@
 """Strict models, and what is said when a configuration is not valid."""
 
 import difflib
-import warnings
 from typing import Any, ClassVar, get_args
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict
 
 from alignatt_agent.policy import POLICIES
 from alignatt_agent.types import AlignAttError
@@ -20,24 +19,11 @@ class Strict(BaseModel):
     Attributes:
         nothing_else: why there are no other keys, where users may expect some.
         renamed: keys of earlier versions, with what is written now.
-        deprecated: keys of the last minor version, with what is written now: both are accepted.
     """
 
     nothing_else: ClassVar[str] = ""
     renamed: ClassVar[dict[str, str]] = {}
-    deprecated: ClassVar[dict[str, str]] = {}
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
-
-    @model_validator(mode="before")
-    @classmethod
-    def _rename(cls, given: Any) -> Any:
-        """Accept deprecated keys under their new names, with a warning."""
-        for old in sorted({*given} & {*cls.deprecated}) if isinstance(given, dict) else ():
-            new = cls.deprecated[old]
-            text = f"{old} is called {new} now: write that, the next minor version refuses {old}"
-            warnings.warn(text, stacklevel=2)
-            given = {new: given[old]} | {key: item for key, item in given.items() if key != old}
-        return given
 
 
 def explain(model: type[BaseModel], error: dict[str, Any]) -> str:

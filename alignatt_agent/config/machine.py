@@ -4,11 +4,15 @@ import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from itertools import takewhile
 from pathlib import Path
 
 import psutil
+
+from alignatt_agent.config.errors import ConfigError
 
 GIB = 1 << 30
 
@@ -25,29 +29,50 @@ class Gpu:
 
 
 def gpus() -> tuple[Gpu, ...]:
-    """Ask the driver's own tool, so that no CUDA context is opened here."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return ()
+    """Ask the driver's own tool for the GPUs that CUDA sees; no CUDA context is opened here.
+
+    Its rows are in the order of the PCI bus. CUDA's own order is by speed, so it is set to that.
+    """
+    tool, found = shutil.which("nvidia-smi"), []
     # Drivers before the 495 series do not know the last field.
-    for fields in ("memory.free,memory.total,compute_cap", "memory.free,memory.total"):
-        query = [tool, f"--query-gpu=name,driver_version,{fields}", "--format=csv,noheader,nounits"]
+    for last in (",compute_cap", "") if tool else ():
+        fields = f"name,driver_version,uuid,mig.mode.current,memory.free,memory.total{last}"
+        query = [str(tool), f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
         answer = subprocess.run(query, capture_output=True, text=True, check=False)
         rows = [line.split(", ") for line in answer.stdout.splitlines()]
-        found = [row for row in rows if len(row) == fields.count(",") + 3]
+        found = [row for row in rows if len(row) == fields.count(",") + 1]
         if found:
             break
-    host = psutil.virtual_memory()  # of a GPU that has none of its own, such as GB10
-    return tuple(
-        Gpu(
-            name,
-            driver,
-            int(free) << 20 if free.isdigit() else int(host.available),
-            int(total) << 20 if total.isdigit() else int(host.total),
-            *(float(text) if text.replace(".", "").isdigit() else 0.0 for text in rest),
-        )
-        for name, driver, free, total, *rest in found
-    )
+    order = os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    if order != "PCI_BUS_ID" and len({row[0] for row in found}) > 1:
+        raise ConfigError(f"CUDA_DEVICE_ORDER is {order}, which is not known here; set PCI_BUS_ID")
+    cards = {row[2]: _gpu(*row) for row in found}
+    asked = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(cards)) if cards else ""
+    names = takewhile(lambda name: name not in ("", "-1"), map(str.strip, asked.split(",")))
+    return tuple(_named(name, cards) for name in names)
+
+
+def _gpu(
+    name: str, driver: str, uuid: str, mig: str, free: str, total: str, capability: str = ""
+) -> Gpu:
+    """Read a row, where the memory of a part of a card (MIG, vGPU) is not known."""
+    sizes = [int(x) << 20 if x.isdigit() and mig != "Enabled" else 0 for x in (free, total)]
+    if [mig, total, platform.machine()] == ["[N/A]", "[N/A]", "aarch64"]:  # GB10 has the host's
+        sizes = [psutil.virtual_memory().available, psutil.virtual_memory().total]
+    known = capability.replace(".", "").isdigit()
+    return Gpu(name, driver, *sizes, float(capability) if known else 0.0)
+
+
+def _named(name: str, cards: Mapping[str, Gpu]) -> Gpu:
+    """Find what ``CUDA_VISIBLE_DEVICES`` names: a place, or the beginning of a UUID."""
+    if name.startswith("MIG-"):
+        return Gpu(name, "unknown", 0, 0)
+    places = enumerate(cards.items())
+    found = [card for k, (uuid, card) in places if name == str(k) or uuid.startswith(name)]
+    if len(found) != 1:
+        known = ", ".join(f"{place} or {uuid}" for place, uuid in enumerate(cards))
+        raise ConfigError(f"CUDA_VISIBLE_DEVICES names {name!r}, `nvidia-smi` lists {known}")
+    return found[0]
 
 
 def device() -> str:

@@ -4,6 +4,8 @@ import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
+from alignatt_agent.config.errors import ConfigError
+
 PACKAGE_ROOT = Path(__file__).resolve().parents[1]
 CHECKOUT_ROOT = PACKAGE_ROOT.parent
 
@@ -15,6 +17,28 @@ def find_path(path: str | Path) -> Path:
         if candidate.exists():
             return candidate.resolve()
     raise FileNotFoundError(f"{path} is neither in {Path.cwd()} nor in {CHECKOUT_ROOT}")
+
+
+def read_text(path: Path) -> str:
+    """Read UTF-8 text without its byte order mark; refuse other encodings."""
+    try:
+        data = path.read_bytes()
+        text, bad = data.decode("utf-8-sig"), data.find(b"\0")
+    except OSError as error:
+        raise ConfigError(f"{path} does not exist or cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        text, bad = "", error.start
+    if bad >= 0:
+        line, kind = data.count(b"\n", 0, bad) + 1, "UTF-16" if b"\0" in data else "ISO-8859-1"
+        fix = f"if it is {kind}: iconv -f {kind} -t UTF-8 {path} > NEW"
+        raise ConfigError(f"{path} is not UTF-8 text (line {line}); {fix}")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of ``read_text``, which only line breaks end, as scorers see them."""
+    text = read_text(path).removesuffix("\n")
+    return text.split("\n") if text else []
 
 
 def known_resources(kind: str, suffix: str) -> list[str]:

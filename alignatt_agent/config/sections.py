@@ -6,12 +6,13 @@ import hashlib
 import json
 from pathlib import Path
 from typing import Any, ClassVar, Literal
+from unicodedata import normalize
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from alignatt_agent.config.errors import Strict
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.resources import find_path
+from alignatt_agent.config.resources import find_path, read_lines
 
 SHARE = "gpu_memory_utilization"
 """vLLM's argument for the share of a GPU's memory that an engine claims."""
@@ -179,7 +180,8 @@ class SpeechConfig(Strict):
 
     def context_of(self, talk: str = "") -> str:
         """Return the names and terms of a talk, one in a line; of any talk where all are equal."""
-        terms = self.context.get(talk, ()) if isinstance(self.context, dict) else self.context
+        name, given = normalize("NFC", talk), self.context  # macOS takes accents apart
+        terms = given.get(name, ()) if isinstance(given, dict) else given
         return "\n".join(terms or ())
 
     @property
@@ -199,18 +201,14 @@ def _read_context(path: str) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
         ) from None
     if not found.is_dir():
         return _lines(found)
-    texts = {file.stem: _lines(file) for file in sorted(found.glob("*.txt"))}
+    texts = {normalize("NFC", file.stem): _lines(file) for file in sorted(found.glob("*.txt"))}
     if not texts:
         raise ValueError(f"{found} holds no TALK.txt with names and terms of a talk")
     return texts
 
 
 def _lines(file: Path) -> tuple[str, ...]:
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file} is not UTF-8 text ({error})") from None
-    return tuple(line.strip() for line in text.splitlines() if line.strip())
+    return tuple(line.strip() for line in read_lines(file) if line.strip())
 
 
 class PromptWording(Strict):

@@ -46,7 +46,7 @@ def read_terms(context: str) -> tuple[Term, ...]:
     Raises:
         ConfigError: a translation is missing, or only some of a line's name their target.
     """
-    return tuple(_parse(line.strip()) for line in context.splitlines() if line.strip())
+    return tuple(_parse(line.strip()) for line in context.split("\n") if line.strip())
 
 
 def spoken_terms(context: str) -> str:

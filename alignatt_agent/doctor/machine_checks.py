@@ -114,7 +114,7 @@ def check_device(machine: Machine) -> list[Check]:
     checks = [Check.judged("processor", enough, found, few, "warn")]
     checks += [_gpu(f"GPU {n}", gpu, machine.torch_cuda) for n, gpu in enumerate(machine.gpus)]
     if machine.extra == "cuda" and not machine.gpus:
-        found = "no GPU: the CUDA build of vLLM is installed, `nvidia-smi` finds no card"
+        found = "no GPU: the CUDA build of vLLM is installed, `nvidia-smi` finds no visible card"
         fix = (
             "use a machine with an NVIDIA GPU and its driver, or run `make clean setup EXTRA=cpu` "
             "for the embedded micro models"
@@ -137,7 +137,10 @@ def _gpu(name: str, gpu: Gpu, cuda: str | None) -> Check:
         found += f": CUDA {cuda}, which torch was built for, needs {oldest} or newer"
         fix = f"install an NVIDIA driver of the {oldest} series or newer, and restart the machine"
         return Check(name, "FAIL", found, fix)
-    return Check(name, "ok", f"{found}, {gpu.free / GIB:.1f} of {gpu.total / GIB:.1f} GiB free")
+    memory = (
+        f"{gpu.free / GIB:.1f} of {gpu.total / GIB:.1f} GiB free" if gpu.total else "size unknown"
+    )
+    return Check(name, "ok", f"{found}, {memory}")
 
 
 # ------------------------------------------------------------------ facts

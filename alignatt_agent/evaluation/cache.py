@@ -41,10 +41,6 @@ class ResultCache:
         row = (key, pickle.dumps(value))
         self._base.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", row)
 
-    def clear(self) -> None:
-        """Delete all results."""
-        self._base.execute("DELETE FROM results")
-
     def close(self) -> None:
         """Close the file."""
         self._base.close()

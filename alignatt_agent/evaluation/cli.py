@@ -95,12 +95,7 @@ def build_parser() -> argparse.ArgumentParser:
         "start again from fresh logs"
     )
     add("--resume", action="store_true", help=text)
-    text = (
-        "real: deliver the audio by the clock; virtual: simulate it from the measured compute "
-        "times; --paced alone is real, the default is %(default)s"
-    )
-    modes = ("real", "virtual")
-    add("--paced", nargs="?", choices=modes, const="real", default="virtual", help=text)
+    add("--paced", action="store_true", help="deliver the audio by the clock, see below")
     text = "score N runs at a time, after streaming; default %(default)s"
     add("--jobs", type=int, default=1, metavar="N", help=text)
     text = (
@@ -136,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     cluster = options_of(arguments, arguments.ray_workers)
     if arguments.comet:
         check_python(arguments.comet_python)
-    root, paced = arguments.output, arguments.paced == "real"
+    root = arguments.output
     if arguments.fix_simuleval_ca and arguments.score_only is None:
         raise ConfigError("--fix-simuleval-ca has no meaning without --score-only")
     if arguments.score_only is not None:
@@ -161,7 +156,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             arguments.target,
             arguments.devset,
             arguments.output,
-            paced,
+            arguments.paced,
         )
     if arguments.dry_run:
         print("everything is in place; no model was loaded")
@@ -171,7 +166,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         runs,
         root,
         resume=arguments.resume,
-        paced=paced,
+        paced=arguments.paced,
         jobs=arguments.jobs,
         comet=arguments.comet,
         comet_python=arguments.comet_python,

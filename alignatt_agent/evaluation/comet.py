@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from alignatt_agent.config.resources import read_lines
 from alignatt_agent.types import AlignAttError
 
 if TYPE_CHECKING:
@@ -96,8 +97,7 @@ def _triples(run: EvalRun) -> list[tuple[str, str, str]]:
             f"ref/{run.source}.txt of the dev set"
         )
     paths = (devset.transcript, run.files.instances, devset.references[run.target])
-    texts = (path.read_text(encoding="utf-8").removesuffix("\n").split("\n") for path in paths)
     return [
         (source.strip(), json.loads(segment)["prediction"], reference.strip())
-        for source, segment, reference in zip(*texts, strict=True)
+        for source, segment, reference in zip(*map(read_lines, paths), strict=True)
     ]

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from omnisteval.data import Instance
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
@@ -55,7 +54,8 @@ def compare(a: Path, b: Path, samples: int = 1000) -> list[Difference]:
     runs = (read_result(a), read_result(b))
     _check_same(runs, a, b)
     target = runs[0].target
-    segments = [_instances(folder, language(target).latency_unit) for folder in (a, b)]
+    paths, unit = [RunFiles(run).instances for run in (a, b)], language(target).latency_unit
+    segments = [read_instances(path, unit) for path in paths]
     references = [item.reference for item in segments[0]]
     if references != [item.reference for item in segments[1]]:
         raise ScoringError(f"{a} and {b} were scored against different references or segments")
@@ -116,13 +116,6 @@ def _resampled(metric: str, a: Any, b: Any, samples: int, rng: np.random.Generat
     p = 1.0 if np.array_equal(a, b, equal_nan=True) else (int(extreme.sum()) + 1) / (samples + 1)
     one, two, found = float(np.nanmean(a)), float(np.nanmean(b)), interval(difference, drawn)
     return Difference(metric, one, two, difference, p, found.low, found.high)
-
-
-def _instances(folder: Path, unit: str) -> list[Instance]:
-    path = RunFiles(folder).instances
-    if not path.is_file():
-        raise ScoringError(f"{path} does not exist: {folder} is not a scored run")
-    return read_instances(path, unit)
 
 
 def common_targets(a: Path, b: Path) -> list[tuple[str, Path, Path]]:

@@ -2,13 +2,17 @@
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
+from unicodedata import normalize
 
 import soundfile
 import yaml
 
+from alignatt_agent.config.errors import ConfigError
+from alignatt_agent.config.resources import read_lines, read_text
 from alignatt_agent.config.sections import CONTEXTS
 from alignatt_agent.evaluation.audio import converted
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError
@@ -97,14 +101,14 @@ class DevSet:
 def load_devset(
     root: Path,
     targets: Sequence[str],
-    converted_to: Path | None = None,
+    work: Path | None = None,
     source: str = "en",
     audio: bool = True,
 ) -> DevSet:
     """Find and check the files of a dev set; all problems are in one ``DevSetError``.
 
-    What Simulstream cannot read is converted into ``converted_to``, or refused without it;
-    re-scoring a log needs no ``audio``.
+    What Simulstream or the scorers read wrong is converted into the folder ``work``, or refused
+    without it; re-scoring a log needs no ``audio``.
     """
     segmentation = root / SEGMENTATION
     if not segmentation.is_file():
@@ -117,41 +121,73 @@ def load_devset(
     notes: list[str] = []
     talks: list[Talk] = []
     names: list[str] = []
+    folders = filter(Path.is_dir, (root, *(root / folder for folder in reversed(FOLDERS))))
+    files = {normalize("NFC", x.name): x for folder in folders for x in folder.iterdir()}
     for name, group in itertools.groupby(spans, key=lambda span: span.wav):
-        names.append(name)
         end_s = max(span.end_s for span in group)
+        suffix = Path(name).suffix[1:]  # 2022.acl-long.367 has none
+        file = Path(name).name + ("" if suffix.isalnum() and not suffix.isdigit() else ".wav")
+        talk = Talk(root / "wav" / file, end_s)
         try:
             if audio:
-                talks.append(_talk(root, name, end_s, converted_to, notes))
-            else:
-                talks.append(Talk(root / "wav" / Path(name).name, end_s))
+                talk = _talk(find_wav(root, name, files), name, end_s, work, notes)
         except (DevSetError, AudioError) as error:
             problems.append(str(error))
-    problems.extend(_check_names(names))
+        talks.append(talk)
+        names.append(name)
+    problems.extend(_check_names(names, talks))
     references = {target: root / "ref" / f"{target}.txt" for target in targets}
     transcript = root / "ref" / f"{source}.txt"
     known = transcript if transcript.is_file() else None
     texts = dict.fromkeys([*references.values(), *([known] if known else [])])
-    problems.extend(_check_references(texts, len(spans), notes))
+    problems.extend(_check_references(texts, spans, notes))
     if (root / CONTEXTS).is_dir():
-        given = {path.stem for path in (root / CONTEXTS).glob("*.txt")}
-        talk_names = {Path(name).stem for name in names}
+        given = {normalize("NFC", path.stem) for path in (root / CONTEXTS).glob("*.txt")}
+        talk_names = {normalize("NFC", talk.name) for talk in talks}
         for name in sorted(talk_names ^ given):
             lacking = "is missing" if name in talk_names else "belongs to no talk"
             notes.append(f"{root / CONTEXTS / name}.txt {lacking}")
     if problems:
         raise DevSetError(f"{root} cannot be evaluated\n  " + "\n  ".join(problems))
-    return DevSet(segmentation, tuple(talks), references, tuple(spans), known, tuple(notes))
+    called = {name: talk.wav.name for name, talk in zip(names, talks, strict=True)}
+    segments = tuple(replace(span, wav=called[span.wav]) for span in spans)
+    found = DevSet(segmentation, tuple(talks), references, segments, known, tuple(notes))
+    return _adapted(found, names, work)
 
 
-def _talk(root: Path, name: str, end_s: float, converted_to: Path | None, notes: list[str]) -> Talk:
-    wav = find_wav(root, name)
+def _adapted(found: DevSet, names: Sequence[str], work: Path | None) -> DevSet:
+    """Return a dev set with copies of files that scorers read wrong; without a folder refuse it."""
+    paths = [path for path in found.references.values() if path.read_bytes()[:3] == BOM_UTF8]
+    if [Path(name).stem for name in names] != [talk.name for talk in found.talks]:
+        paths.append(found.segmentation)
+    if not (paths and found.references):
+        return found
+    said = ", ".join(str(path) for path in paths)
+    said += ": scorers misread a byte order mark, and names that are not those of files"
+    if work is None:
+        raise DevSetError(f"{said}; correct them")
+    (folder := work / "devset").mkdir(parents=True, exist_ok=True)
+    keys = ("wav", "offset", "duration")
+    rows = [dict(zip(keys, astuple(span), strict=True)) for span in found.segments]
+    texts = {path.name: read_text(path) for path in found.references.values()}
+    texts[SEGMENTATION] = yaml.safe_dump(rows, allow_unicode=True)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return replace(
+        found,
+        segmentation=folder / SEGMENTATION,
+        references={code: folder / path.name for code, path in found.references.items()},
+        notes=(*found.notes, f"{said}; they read corrected copies in {folder}"),
+    )
+
+
+def _talk(wav: Path, name: str, end_s: float, work: Path | None, notes: list[str]) -> Talk:
     try:
         seconds = wav_seconds(wav)
     except DevSetError:
-        if converted_to is None:
+        if work is None:
             raise
-        wav, note = converted(wav, converted_to)
+        wav, note = converted(wav, work / "audio")
         seconds = wav_seconds(wav)
         notes.append(note)
     if end_s > seconds + _TOLERANCE_S:
@@ -162,11 +198,11 @@ def _talk(root: Path, name: str, end_s: float, converted_to: Path | None, notes:
     return Talk(wav.resolve(), seconds)
 
 
-def _check_names(names: Sequence[str]) -> Iterator[str]:
+def _check_names(names: Sequence[str], talks: Sequence[Talk]) -> Iterator[str]:
     """Scorers match recordings by the stem of their name."""
-    stems = [Path(name).stem for name in names]
+    stems = [talk.name for talk in talks]
     for stem in sorted({stem for stem in stems if stems.count(stem) > 1}):
-        alike = sorted({name for name in names if Path(name).stem == stem})
+        alike = sorted({name for name, known in zip(names, stems, strict=True) if known == stem})
         if len(alike) > 1:
             yield (
                 f"{SEGMENTATION}: {' and '.join(alike)} are both {stem} to the scorers, which "
@@ -179,14 +215,16 @@ def _check_names(names: Sequence[str]) -> Iterator[str]:
             )
 
 
-def find_wav(root: Path, name: str) -> Path:
+def find_wav(root: Path, name: str, files: Mapping[str, Path]) -> Path:
     """Find the recording that a segmentation calls ``name``, in any kind of file."""
     base = Path(name).name
-    places = [*(root / folder / base for folder in FOLDERS), root / name, root / base]
-    others = [place.with_suffix(suffix) for suffix in SUFFIXES for place in places]
-    for place in (*places, *others):
-        if place.is_file():
-            return place
+    # A name without a suffix may hold dots, and macOS takes accents apart.
+    names = [base, *(stem + suffix for stem in (base, Path(base).stem) for suffix in SUFFIXES)]
+    for item in (normalize("NFC", name) for name in names):
+        if item in files:
+            return files[item]
+    if (root / name).is_file():
+        return root / name
     raise DevSetError(f"{base} is neither in {root} nor in its folders {', '.join(FOLDERS)}")
 
 
@@ -215,7 +253,9 @@ def wav_seconds(path: Path) -> float:
 
 def _read_segments(path: Path) -> list[Span]:
     try:
-        entries = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+        entries = yaml.load(read_text(path), Loader=yaml.CSafeLoader)
+    except ConfigError as error:
+        raise DevSetError(str(error)) from None
     except yaml.YAMLError as error:
         raise DevSetError(f"{path} is not YAML: {error}") from None
     if not isinstance(entries, list) or not entries:
@@ -237,22 +277,28 @@ def _read_segments(path: Path) -> list[Span]:
     return spans
 
 
-def _check_references(paths: Iterable[Path], segments: int, notes: list[str]) -> Iterator[str]:
+def _check_references(
+    paths: Iterable[Path], spans: Sequence[Span], notes: list[str]
+) -> Iterator[str]:
     for path in paths:
-        if not path.is_file():
-            yield f"{path} does not exist"
+        try:
+            lines = [line.strip() for line in read_lines(path)]
+        except ConfigError as error:
+            yield str(error)
             continue
-        with path.open(encoding="utf-8") as stream:
-            lines = [line.strip() for line in stream]
-        if len(lines) != segments:
+        if len(lines) != len(spans):
             yield (
-                f"{path} has {len(lines)} lines, {SEGMENTATION} has {segments} segments; "
+                f"{path} has {len(lines)} lines, {SEGMENTATION} has {len(spans)} segments; "
                 f"they must agree line by line"
             )
         if quoted := sum(line[:1] == line[-1:] == '"' and '""' in line for line in lines):
             notes.append(f"{path.name}: {quoted} lines are quoted as in a CSV file; so they score")
         empty = [number for number, line in enumerate(lines, 1) if not line]
-        if empty and len(empty) == len(lines):
-            yield f"{path} holds nothing but empty lines"
+        spoken = {span.wav for span, line in zip(spans, lines, strict=False) if line}
+        if bare := ", ".join(dict.fromkeys(x.wav for x in spans if x.wav not in spoken)):
+            yield (
+                f"{path}: every line of {bare} is empty, and OmniSTEval needs a word of each "
+                f"talk: write references, or leave the talk out here and in {SEGMENTATION}"
+            )
         elif empty:
             notes.append(f"{path.name}: {len(empty)} empty references (first in line {empty[0]})")

@@ -18,6 +18,7 @@ import numpy as np
 from omnisteval.data import Instance
 from omnisteval.scoring import YAALScorer
 
+from alignatt_agent.config.resources import read_lines
 from alignatt_agent.evaluation.devset import Span
 from alignatt_agent.evaluation.log import LoggedChunk, TalkLog
 
@@ -30,7 +31,7 @@ def read_instances(path: Path, unit: str, segments: int | None = None) -> list[I
 
     A ``ValueError`` reports another number of ``segments`` than the dev set has.
     """
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = read_lines(path)
     if segments is not None and len(lines) != segments:
         raise ValueError(f"{path} has {len(lines)} segments, the dev set {segments}")
     return [Instance.from_dict(json.loads(line), unit) for line in lines]
@@ -89,7 +90,7 @@ def simulated_times(chunks: Sequence[LoggedChunk]) -> list[float]:
 def recorded_times(path: Path) -> dict[str, list[float]]:
     """Read when each chunk of each talk was done from ``paced.jsonl`` of a run by the clock."""
     times: dict[str, list[float]] = {}
-    for text in path.read_text(encoding="utf-8").splitlines():
+    for text in read_lines(path):
         line = json.loads(text)
         times.setdefault(line["talk"], []).append(line["done_s"])
     return times

@@ -90,7 +90,7 @@ def run(
         terms = spoken_terms(resolved.config.speech.context_of(talk.name))
         transcripts[talk.name] = transcribe(engines, talk.wav, source, longest_s, terms)
     _write_lines(output / "transcript.txt", transcripts)
-    errors = word_error_rate(devset, transcripts) if devset.transcript is not None else {}
+    errors = word_error_rate(devset, transcripts, source) if devset.transcript is not None else {}
     rows: dict[str, dict[str, Any]] = {}
     for one in runs:
         translations = translate(resolved, engines, transcripts, one.target)

@@ -125,7 +125,7 @@ def plan(
         spoken = choice.config.source_language if choice.config else language(source or "en").code
         if choice.config is None:
             locate_tokenizer(choice.raw, config or agent)
-        checked = load_devset(devset, codes, output / "audio", spoken)
+        checked = load_devset(devset, codes, output, spoken)
         root = output / name if len(configs) > 1 else output
         runs += [
             EvalRun(
@@ -160,7 +160,7 @@ def plan_log(
     """
     code, spoken = language(target).code, language(source).code
     check_scorer([code])
-    checked = load_devset(devset, [code], source=spoken, audio=False)
+    checked = load_devset(devset, [code], output, spoken, audio=False)
     files = RunFiles(output / code)
     if log.resolve().parent == files.folder.resolve():
         raise LogError(f"{log} lies in {files.folder}, which is written to; take another --output")

@@ -1,7 +1,7 @@
 """Report of an evaluation: tables for the terminal and ``report.md``, plots in ``report.html``."""
 
 import html
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from markdown_it import MarkdownIt
 from tabulate import tabulate
@@ -44,7 +44,7 @@ _LEGENDS = {
     "CU ms": "CU, CA: LongYAAL, computation-unaware and -aware (OmniSTEval, longform)",
     "paced": "paced: LongYAAL by the clock, backlog included",
     "SLAAL": "SLAAL: StreamLAAL, computation-unaware, ms",
-    "WER %": "WER: streamed transcript",
+    "WER %": "WER: streamed transcript, of characters where words have no spaces",
 }
 _TEXTS = {"configuration", "target", "clock", "regime", "stops"}
 _STYLE = """
@@ -67,21 +67,25 @@ def score_table(results: Sequence[Result], ceilings: Sequence[Ceiling] = ()) -> 
     labels = [row[1] if one and row[0] != OFFLINE else f"{row[0]} {row[1]}" for row in rows]
     shown = [[label, *row[2:]] for label, row in zip(labels, rows, strict=True)]
     lines = [_table(["target", *names, "regime"], shown, "simple"), "", _legend(names)]
-    return "\n".join([*lines, *too_slow(results), *_facts(results)])
+    return "\n".join([*lines, *remarks(results), *_facts(results)])
 
 
-def too_slow(results: Sequence[Result]) -> list[str]:
-    """Return a warning for every run that is too slow for a live stream.
+def remarks(results: Sequence[Result]) -> list[str]:
+    """Say which figures are missing and why, and which runs are too slow for a live stream.
 
-    LongYAAL does not show this: even its computation-aware form does not count a backlog.
+    LongYAAL does not show that: even its computation-aware form does not count a backlog.
     """
-    return [
-        f"{result.config} {result.target}: too slow for a live stream, whose lag would grow "
-        f"(RTF {result.scores.rtf:.2f}); raise chunk_ms"
-        + (f" above {chunk_ms}" if (chunk_ms := result.signature.get("chunk_ms")) else "")
-        for result in results
-        if (result.scores.rtf or 0.0) >= RTF_LIMIT
-    ]
+    return [f"{run.config} {run.target}: {text}" for run in results for text in _remarks(run)]
+
+
+def _remarks(run: Result) -> Iterator[str]:
+    yield from run.measured.get("failed", ())
+    if (run.scores.rtf or 0.0) >= RTF_LIMIT:
+        above = f" above {ms}" if (ms := run.signature.get("chunk_ms")) else ""
+        yield (
+            f"too slow for a live stream, whose lag would grow (RTF {run.scores.rtf:.2f}); raise "
+            f"chunk_ms{above}"
+        )
 
 
 def markdown(
@@ -93,7 +97,7 @@ def markdown(
     """Format the report: scores, equivalent official commands, and notes on the data."""
     names, rows = _scores(results, ceilings)
     parts = ["# Evaluation", _table(["configuration", "target", *names, "regime"], rows)]
-    parts += [_legend(names), *too_slow(results), *_paced(results), *_inside(results)]
+    parts += [_legend(names), *remarks(results), *_paced(results), *_inside(results)]
     if notes:
         parts += ["## Data", _list(notes)]
     parts += ["## Signature", _list(_facts(results)), "## The same with the official commands"]

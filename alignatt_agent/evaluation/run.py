@@ -1,8 +1,9 @@
 """From planned runs to scores, what else is measured, and reports."""
 
+import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -157,29 +158,53 @@ def write_reports(
 
 
 def measure(run: EvalRun, scores: Scores, log: Log) -> dict[str, Any]:
-    """Return further sections of ``scores.json``, as far as the logs of the run have them."""
-    files, devset = run.files, run.devset
+    """Return further sections of ``scores.json``; ``failed`` says why some are missing."""
     regime, margin = regime_of(scores.longyaal_cu_ms)
-    unit = language(run.target).latency_unit
-    instances = read_instances(files.instances, unit, len(devset.segments))
-    talks = talk_latencies(devset.segments, instances)
     measured: dict[str, Any] = {"regime": {"name": regime, "margin_ms": round(margin, 1)}}
+    measured["talks"] = {}
+    parts: dict[str, Callable[[EvalRun, Log], dict[str, Any]]] = {"talks": _talks, "trace": _trace}
     if log.format == "simulstream":
-        measured |= {**stream_laal(files, devset, run.target), "talks": talks}
-        clock = recorded_times(files.clock) if files.clock.is_file() else None
-        units = emitted_units(devset.segments, instances)
-        lag = paced_latency(log.talks, units, clock)
-        measured["paced"] = {"clock": "real" if clock else "virtual", **lag}
-        for talk in log.talks:
-            rtf = talk.computation_s / talk.audio_s if talk.audio_s else 0.0
-            talks.setdefault(talk.name, {})["rtf"] = round(rtf, 4)
-    measured["talks"] = talks
-    if files.records.is_file():
-        records = list(read_steps(files.records))
-        measured |= cascade_figures(records)
-        if devset.transcript is not None:
-            measured["transcript"] = word_error_rate(devset, streamed_transcripts(records))
+        parts["StreamLAAL"] = lambda run, _: stream_laal(run.files, run.devset, run.target)
+        parts["lag by the clock"] = _lag
+    for name, part in parts.items():
+        try:
+            found = part(run, log)
+            json.dumps(found, allow_nan=False)
+            measured |= found
+        except Exception as error:  # whatever it is, the official scores are there
+            reason = (str(error).strip() or type(error).__name__).rpartition("\n")[2]
+            measured.setdefault("failed", []).append(f"{name} was not measured: {reason}")
     return measured
+
+
+def _instances(run: EvalRun) -> list[Instance]:
+    unit = language(run.target).latency_unit
+    return read_instances(run.files.instances, unit, len(run.devset.segments))
+
+
+def _talks(run: EvalRun, log: Log) -> dict[str, Any]:
+    talks = talk_latencies(run.devset.segments, _instances(run))
+    for talk in log.talks if log.format == "simulstream" else ():
+        rtf = talk.computation_s / talk.audio_s if talk.audio_s else 0.0
+        talks.setdefault(talk.name, {})["rtf"] = round(rtf, 4)
+    return {"talks": talks}
+
+
+def _lag(run: EvalRun, log: Log) -> dict[str, Any]:
+    clock = recorded_times(run.files.clock) if run.files.clock.is_file() else None
+    lag = paced_latency(log.talks, emitted_units(run.devset.segments, _instances(run)), clock)
+    return {"paced": {"clock": "real" if clock else "virtual", **lag}}
+
+
+def _trace(run: EvalRun, log: Log) -> dict[str, Any]:
+    if not run.files.records.is_file():
+        return {}
+    records = list(read_steps(run.files.records))
+    found = cascade_figures(records)
+    if run.devset.transcript is not None:
+        heard = streamed_transcripts(records)
+        found["transcript"] = word_error_rate(run.devset, heard, run.source)
+    return found
 
 
 def talk_latencies(

@@ -119,8 +119,8 @@ def _streamed_before(run: EvalRun) -> dict[str, TalkResult]:
     """Return the talks that an interrupted call with an equal signature streamed."""
     found = {}
     if run.files.parts.is_file():
-        for text in run.files.parts.read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(json.JSONDecodeError):  # it was interrupted while writing
+        for text in run.files.parts.read_bytes().split(b"\n"):
+            with contextlib.suppress(ValueError):  # it was interrupted while writing
                 line = json.loads(text)
                 if run.signed(line.pop("signature")):
                     found[line["talk"]] = TalkResult(**line)
@@ -156,7 +156,7 @@ def _joined(names: Iterable[str]) -> str:
 def _renumbered(metrics: str, number: int, talk: Talk) -> str:
     """Return the log of a talk as that of the talk at a place of a list."""
     lines = []
-    for text in metrics.splitlines():
+    for text in metrics.removesuffix("\n").split("\n"):
         line = json.loads(text)
         if "id" in line:
             line["id"] = number

@@ -1,10 +1,10 @@
 """Word errors of the speech side: of whole transcripts, and of the newest words of the live tail.
 
+Where a language writes no spaces between words, characters stand for words, as in its references.
 Every chunk shows a hypothesis whose last words are about to change. Each shown word is compared
 with the reference around it; errors are pooled by how long before the end of the audio it ended.
 """
 
-import re
 import unicodedata
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.resources import read_lines
 from alignatt_agent.evaluation.devset import DevSet, DevSetError
 from alignatt_agent.evaluation.statistics import micro
 from alignatt_agent.evaluation.trace import TalkStep
@@ -30,22 +32,24 @@ Rates = npt.NDArray[np.float64]
 
 _BAND = (5, 95)
 
-_NO_LETTER = re.compile(r"[^\w\s']|_")
 
-
-def plain_words(text: str) -> list[str]:
-    """Return the words of ``text`` without punctuation and case."""
+def plain_words(text: str, spaced: bool = True) -> list[str]:
+    """Return the words, or characters, of ``text`` without punctuation and case."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")  # noqa: RUF001
-    words = _NO_LETTER.sub(" ", folded).split()
-    return [bare for word in words if (bare := word.strip("'"))]
+    folded = folded.replace("\u0e4d\u0e32", "\u0e33")  # NFKC takes one Thai vowel for two
+    kinds = ((char, unicodedata.category(char)) for char in folded)
+    # Marks are vowels in Hindi, Thai and Arabic.
+    parts = (c if kind[0] in "LMN" or c == "'" else " " for c, kind in kinds if kind != "Cf")
+    words = [bare for word in "".join(parts).split() if (bare := word.strip("'"))]
+    return words if spaced else list("".join(words))
 
 
 def reference_transcripts(devset: DevSet) -> dict[str, list[tuple[float, float, str]]]:
     """Return the reference transcript of each talk: start, end and text of its segments."""
     if devset.transcript is None:
         raise DevSetError(f"{devset.segmentation.parent / 'ref'} has no transcript of the speech")
-    with devset.transcript.open(encoding="utf-8") as stream:
-        rows = list(zip(devset.segments, (line.strip() for line in stream), strict=True))
+    lines = map(str.strip, read_lines(devset.transcript))
+    rows = zip(devset.segments, lines, strict=True)
     return {
         talk: [(span.offset_s, span.end_s, line) for span, line in group]
         for talk, group in groupby(rows, key=lambda row: row[0].talk)
@@ -61,33 +65,38 @@ def streamed_transcripts(records: Iterable[TalkStep]) -> dict[str, str]:
     return {talk: " ".join(words) for talk, words in transcripts.items()}
 
 
-def word_error_rate(devset: DevSet, transcripts: Mapping[str, str]) -> dict[str, Any]:
-    """Return word error rates in percent, without case and punctuation.
+def word_error_rate(devset: DevSet, transcripts: Mapping[str, str], source: str) -> dict[str, Any]:
+    """Return word error rates of a spoken language in percent, without case and punctuation.
 
     ``wer`` of all talks with ``wer_interval``, its 95 % bootstrap interval over segments,
-    ``wer_TALK`` of each talk, and ``wer_exact``, with case and punctuation.
+    ``wer_TALK`` of each talk, ``wer_exact``, with case and punctuation, and ``cer`` of characters.
     """
     import jiwer
 
+    spaced = language(source).spaced
+    space = " " if spaced else ""
     references = {
         talk: [text for _, _, text in segments]
         for talk, segments in reference_transcripts(devset).items()
-        if any(plain_words(text) for _, _, text in segments)
+        if any(plain_words(text, spaced) for _, _, text in segments)
     }
     if not references:
         raise DevSetError(f"{devset.transcript} holds no word")
     counts = {
-        talk: segment_errors(segments, transcripts.get(talk, ""))
+        talk: segment_errors(segments, transcripts.get(talk, ""), spaced)
         for talk, segments in references.items()
     }
     errors, words = (np.concatenate(column) for column in zip(*counts.values(), strict=True))
     found = micro(errors, words)
     whole = [" ".join(segments) for segments in references.values()]
-    exact = jiwer.wer(whole, [transcripts.get(talk, "") for talk in references])
+    pairs = whole, [transcripts.get(talk, "") for talk in references]
+    exact = [[space.join(text.split()) for text in texts] for texts in pairs]
+    plain = [[space.join(plain_words(text, spaced)) for text in texts] for texts in pairs]
     return {
         "wer": _percent(found.value),
         "wer_interval": [_percent(found.low), _percent(found.high)],
-        "wer_exact": _percent(exact),
+        "wer_exact": _percent(jiwer.wer(*exact) if spaced else jiwer.cer(*exact)),
+        "cer": _percent(jiwer.cer(*plain)),
         **{f"wer_{talk}": _percent(e.sum() / w.sum()) for talk, (e, w) in counts.items()},
     }
 
@@ -100,15 +109,17 @@ def format_wer(report: Mapping[str, Any]) -> str | None:
     return f"{report['wer']:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def segment_errors(segments: Sequence[str], transcript: str) -> tuple[Counts, Counts]:
+def segment_errors(
+    segments: Sequence[str], transcript: str, spaced: bool = True
+) -> tuple[Counts, Counts]:
     """Align a talk's transcript; return word errors and reference words of each segment."""
     import jiwer
 
-    plain = [plain_words(segment) for segment in segments]
+    plain = [plain_words(segment, spaced) for segment in segments]
     words = np.array([len(segment) for segment in plain])
     owner = np.repeat(np.arange(len(words)), words)
     reference = " ".join(word for segment in plain for word in segment)
-    found = " ".join(plain_words(transcript))
+    found = " ".join(plain_words(transcript, spaced))
     errors = np.zeros_like(words)
     for item in jiwer.process_words(reference, found).alignments[0]:
         if item.type == "insert":
@@ -159,6 +170,7 @@ class TailErrors:
 def tail_errors(
     records: Iterable[TalkStep],
     references: Mapping[str, Sequence[tuple[float, float, str]]],
+    spaced: bool = True,
     bin_s: float = 0.125,
     longest_s: float = 2.0,
 ) -> TailErrors:
@@ -171,7 +183,7 @@ def tail_errors(
     errors = np.zeros((len(talks), bins), np.int64)
     words = np.zeros((len(talks), bins), np.int64)
     plain = {
-        talk: [(start, end, plain_words(text)) for start, end, text in segments]
+        talk: [(start, end, plain_words(text, spaced)) for start, end, text in segments]
         for talk, segments in references.items()
     }
     for record in records:
@@ -180,7 +192,7 @@ def tail_errors(
         if record.talk not in references:
             raise DevSetError(f"{record.talk} was streamed, but the dev set does not have it")
         row = talks.index(record.talk)
-        shown = [(plain_words(word.text), word.end) for word in record.heard.live.words]
+        shown = [(plain_words(word.text, spaced), word.end) for word in record.heard.live.words]
         begin, end = record.heard.live.words[0].start - BEFORE_S, record.audio_s + AFTER_S
         window = [
             word for start, stop, text in plain[record.talk] if start < end and stop > begin

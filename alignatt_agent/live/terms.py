@@ -22,6 +22,7 @@ from pathlib import Path
 from alignatt_agent.config.command_line import page
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import LANGUAGES
+from alignatt_agent.config.resources import read_text
 
 _CAPITAL = "[" + "".join(char for char in map(chr, range(0x530)) if char.isupper()) + "]"
 _NAME, _MIXED = rf"{_CAPITAL}[\w+-]*[\w+]", rf"\b[\w-]+{_CAPITAL}[\w+-]*"
@@ -43,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
     """Run ``alignatt terms``."""
     given = build_parser().parse_args(argv)
     text = _read(given.file)
-    codes, *rows = [line.split("\t") for line in text.splitlines()]
+    codes, *rows = [line.split("\t") for line in text.strip("\n").split("\n")]
     if given.file.suffix == ".tsv" and {*codes} <= {item.code for item in LANGUAGES}:
         found = [_line(codes, row) for row in rows]
     else:
@@ -66,10 +67,7 @@ def propose(text: str, least: int = 2) -> list[str]:
 
 
 def _read(path: Path) -> str:
-    try:
-        text = _pdf(path) if path.suffix.lower() == ".pdf" else path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read as text: {error}") from None
+    text = _pdf(path) if path.suffix.lower() == ".pdf" else read_text(path)
     if not text.strip():
         raise ConfigError(f"{path} holds no text; scanned pages need text recognition first")
     return text
@@ -83,7 +81,7 @@ def _pdf(path: Path) -> str:
         raise ConfigError("a PDF is read by pypdf: pip install 'alignatt_agent[pdf]'") from None
     try:
         return "\n".join(sheet.extract_text() for sheet in PdfReader(path).pages)
-    except PyPdfError as error:
+    except (OSError, PyPdfError) as error:
         raise ConfigError(f"{path} is not a PDF that pypdf can read: {error}") from None
 
 

@@ -104,8 +104,13 @@ class RecognitionPrompt:
 
 
 def check_plain(tokenizer: Any, context: str, name: str) -> None:
-    """Refuse a context that holds a control token of the checkpoint ``name``."""
-    for token in tokenizer.get_added_vocab():
+    """Refuse a context that holds a control token of the checkpoint ``name``.
+
+    Added tokens of Gemma 3 are also line breaks, runs of spaces and HTML tags, which are text.
+    """
+    template, added = str(tokenizer.chat_template or ""), tokenizer.added_tokens_decoder.values()
+    control = {str(x) for x in added if x.special or (str(x).strip() and str(x) in template)}
+    for token in sorted(control):
         if token in context:
             raise ContextError(
                 f"speech.context holds {token!r}, which {name} takes for a command; remove it"

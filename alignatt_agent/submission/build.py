@@ -9,6 +9,7 @@ from typing import Any
 
 from alignatt_agent.config.agent_config import AgentConfig, load_config
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.resources import read_lines
 from alignatt_agent.config.sections import CONTEXTS
 from alignatt_agent.evaluation.agent_choice import load_with_contexts
 from alignatt_agent.evaluation.devset import SEGMENTATION, DevSetError, load_devset, wav_seconds
@@ -78,7 +79,7 @@ def build_bundle(
             _require_scored(run.folder / code, run)
     recordings = _streamed(runs[0].folder / codes[0] / "wavs.txt")
     root = devset or _devset_of(recordings[0])
-    loaded = load_devset(root, codes, audio=False)
+    loaded = load_devset(root, codes, runs[0].folder, audio=False)
     sources: dict[SystemName, Path] = {}
     configs: dict[SystemName, AgentConfig] = {}
     scores: dict[SystemName, dict[str, Any]] = {}
@@ -100,8 +101,9 @@ def build_bundle(
         files.evaluation.write_text(evaluation_yaml(name.target), encoding="utf-8")
     (bundle.devset / "ref").mkdir(parents=True)
     # References of other languages serve to tell outputs apart.
-    for file in (root / SEGMENTATION, *(root / "ref").glob("*.txt")):
-        shutil.copyfile(file, bundle.devset / file.relative_to(root))
+    for file in (*(root / "ref").glob("*.txt"), *loaded.references.values()):
+        shutil.copyfile(file, bundle.devset / "ref" / file.name)
+    shutil.copyfile(loaded.segmentation, bundle.devset / SEGMENTATION)
     bundle.facts.write_text(facts.model_dump_json(indent=2) + "\n", encoding="utf-8")
     write_readmes(bundle, facts, scores, loaded)
     write_image(bundle, configs)
@@ -159,7 +161,7 @@ def _claim(output: Path) -> Bundle:
 
 def _streamed(wavs: Path) -> list[Path]:
     """Return the recordings that a run streamed, from its list of them."""
-    lines = wavs.read_text(encoding="utf-8").splitlines() if wavs.is_file() else []
+    lines = read_lines(wavs) if wavs.is_file() else []
     paths = [Path(line.strip()) for line in lines if line.strip()]
     missing = [str(path) for path in paths if not path.is_file()]
     if missing or not paths:

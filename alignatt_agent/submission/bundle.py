@@ -20,7 +20,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError
 from tqdm import tqdm
 
-from alignatt_agent.config.agent_config import ConfigError
+from alignatt_agent.config.errors import ConfigError, explain
 from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import scorer_settings
@@ -171,24 +171,21 @@ def evaluation_yaml(target: str) -> str:
     return note + yaml.safe_dump(scorer_settings(target), sort_keys=False)
 
 
+class _Server(BaseModel, strict=True):
+    hostname: str
+    port: int = Field(gt=0)
+    pool_size: int = Field(gt=0)
+    ttl: float = Field(ge=MIN_TTL_S)
+
+
 def read_server(path: Path) -> dict[str, Any]:
     """Read a server configuration; one that would clear sessions in use is refused."""
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        _Server.model_validate(raw)
     except (OSError, yaml.YAMLError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
-    problems = [] if isinstance(raw, dict) else [f"it is {type(raw).__name__}, expected keys"]
-    expected: dict[str, Any] = {"hostname": str, "port": int, "pool_size": int, "ttl": (int, float)}
-    for key, kind in expected.items() if not problems else ():
-        if not isinstance(raw.get(key), kind) or isinstance(raw[key], bool):
-            problems.append(f"{key} is {raw.get(key)!r}")
-        elif key != "hostname" and raw[key] <= 0:
-            problems.append(f"{key} is {raw[key]}, expected more than 0")
-    if not problems and raw["ttl"] < MIN_TTL_S:
-        problems.append(
-            f"ttl is {raw['ttl']} s; set {MIN_TTL_S} or more: the server clears a session in "
-            f"mid-stream when a chunk takes that long"
-        )
-    if problems:
-        raise ConfigError(f"{path} is not a server configuration: " + "; ".join(problems))
+    except ValidationError as error:
+        problems = "; ".join(explain(_Server, dict(item)) for item in error.errors())
+        raise ConfigError(f"{path} is not a server configuration: {problems}") from None
     return dict(raw)

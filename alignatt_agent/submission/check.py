@@ -8,11 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sacrebleu.metrics.chrf import CHRF
 from tabulate import tabulate
 from tqdm import tqdm
 
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.resources import read_lines
 from alignatt_agent.evaluation.check_log import Finding, check_log, refuse
 from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
 from alignatt_agent.evaluation.latency import REGIMES, regime_of
@@ -209,34 +211,23 @@ def _check_language(log: Log, where: str, target: str, bundle: Bundle) -> Iterat
 def wrong_language(text: str, target: str, samples: Mapping[str, str]) -> str | None:
     """Say why the output ``text`` cannot be in the language ``target``, or return ``None``.
 
-    ``samples`` are texts of known languages by code: the references of the dev set. Texts in
-    different scripts share no trigram.
+    ``samples`` are texts of known languages by code: the references of the dev set. They are
+    compared by chrF, for which order does not matter.
     """
     if not any(map(str.isalpha, text)):
         return "there is not a single letter in it"
     if target not in samples:
         return None
-    found = _trigrams(text)
-    scores = {code: _cosine(found, _trigrams(sample)) for code, sample in samples.items()}
+    chrf = CHRF(char_order=3)
+    scores = {code: chrf.sentence_score(text, [item]).score for code, item in samples.items()}
     nearest = max(scores, key=lambda code: scores[code])
     name = language(target).name
     if scores[nearest] > scores[target]:
         return (
             f"its letters resemble the {language(nearest).name} text of the dev set "
-            f"({scores[nearest]:.2f}), not the {name} one ({scores[target]:.2f})"
+            f"(chrF {scores[nearest]:.1f}), not the {name} one ({scores[target]:.1f})"
         )
     return None if scores[target] else f"it has no three letters of the dev set's {name} text"
-
-
-def _cosine(left: Counter[str], right: Counter[str]) -> float:
-    dot = sum(count * right[gram] for gram, count in left.items())
-    norm = math.hypot(*left.values()) * math.hypot(*right.values())
-    return dot / norm if norm else 0.0
-
-
-def _trigrams(text: str) -> Counter[str]:
-    padded = f" {' '.join(text.lower().split())} "
-    return Counter(padded[i : i + 3] for i in range(len(padded) - 2))
 
 
 def _check_sums(bundle: Bundle) -> Iterator[Finding]:
@@ -245,7 +236,7 @@ def _check_sums(bundle: Bundle) -> Iterator[Finding]:
         yield Finding("checksum", bundle.sums.name, "the file is missing", fix)
         return
     expected: dict[str, str] = {}
-    for number, line in enumerate(bundle.sums.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(read_lines(bundle.sums), 1):
         digest, _, name = line.partition("  ")
         if len(digest) != 64 or not name:
             message = f"line {number} is {line!r}, expected a SHA-256, two spaces and a file name"

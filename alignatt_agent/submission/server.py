@@ -19,11 +19,11 @@ import shutil
 import signal
 import socket
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.checkpoints import CheckpointError
+from alignatt_agent.config.machine import installed
 from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.submission.bundle import SERVER_MODULE, read_server
 from alignatt_agent.types import AlignAttError
@@ -84,11 +84,7 @@ def become(command: list[str]) -> None:
 
 
 def _check_device() -> None:
-    try:
-        version("vllm")
-    except PackageNotFoundError:
-        return  # the CPU build
-    if shutil.which("nvidia-smi") is None:
+    if installed("vllm") and shutil.which("nvidia-smi") is None:
         raise ConfigError(
             "vLLM with CUDA is installed but no NVIDIA driver is visible: start the container with "
             "--gpus device=0, or build the image with --build-arg EXTRA=cpu"

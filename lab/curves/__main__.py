@@ -8,10 +8,10 @@ with the same configuration; its computation times are those seconds.
 Examples:
   the embedded models, three targets, with about half of the points:
     python -m lab.curves --output outputs/curves --points quick
-  what was chosen, on a dev set that nothing was chosen on, against single rivals:
+  what was chosen, on a dev set that nothing was chosen on, against rivals faster and slower:
     python -m lab.micro_world devset --devset-seed 9000 --sentences 1200 --output outputs/claims
     python -m lab.curves --devset outputs/claims/devset --output outputs/claims-curves \
-        --only local_agreement-c500-n4 hold_n-c500-n8
+        --only local_agreement-c500-n2 local_agreement-c500-n3 local_agreement-c500-n4
   many talks at once, where latency by the clock does not matter:
     python -m lab.curves --streams 16 --devset outputs/claims/devset --output outputs/claims-curves
   your own models and dev set on a cluster, a talk per worker:

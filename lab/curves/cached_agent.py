@@ -27,7 +27,7 @@ from alignatt_agent.types.engines import AlignedItem, Gate, Readout, Translation
 
 T = TypeVar("T")
 
-StartEngines = Callable[[ModelsConfig, Sequence[tuple[int, int]]], Engines]
+StartEngines = Callable[[ModelsConfig, Sequence[tuple[int, int]], str], Engines]
 
 # A pickle names its class, but not the fields: results of an older form must not be used.
 _SPEECH_FORM = repr([(kind, kind.__slots__) for kind in (AlignedItem, Transcript)])
@@ -149,7 +149,7 @@ class CachedAgent(AlignAttAgent):
             role: f"{name}:{getattr(models, role).dtype}:{known['vllm']}:{known['torch']}"
             for role, name in resolved.identities().items()
         }
-        engines = setup.start(models, setup.heads)
+        engines = setup.start(models, setup.heads, setup.config.speech.recognizer)
         cls._cached = replace(
             engines,
             asr=CachedSpeech(engines.asr, cls.cache, names["asr"]),

@@ -1,7 +1,7 @@
 """From two configurations and a dev set to curves, dominance and ablations."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,15 @@ from alignatt_agent.evaluation.plan import EvalRun
 from alignatt_agent.evaluation.statistics import LEVEL
 from lab.commands import table, write_json
 from lab.curves.cached_agent import CachedAgent, StartEngines
-from lab.curves.grid import ALIGNATT, Point, Size, ablations, curve_names, sweep
+from lab.curves.grid import Point, Size, ablations, curve_names, sweep
 from lab.curves.pareto import BLOCK, LATENCIES, QUALITIES, RESAMPLES, Resampled, compare
 from lab.curves.plots import Panel, draw_all
 from lab.curves.runs import curve_of, runs_of, score_all, stream
 
 METHOD = (
-    "rivals interpolated on their Pareto front at the latency of the operating point; paired "
-    f"bootstrap over blocks of {BLOCK} segments, {RESAMPLES} resamples, {LEVEL} %; the front is "
-    "computed in every resample"
+    "rivals with points on both sides of the operating point, interpolated on their Pareto front "
+    f"at its latency; paired bootstrap over blocks of {BLOCK} segments, {RESAMPLES} resamples, "
+    f"{LEVEL} %; the front is computed in every resample"
 )
 """How operating points are compared with rivals."""
 
@@ -41,7 +41,8 @@ class Study:
     def __post_init__(self) -> None:
         if self.streams < 1:
             raise ConfigError(f"--streams {self.streams}: give how many talks at once, 1 or more")
-        if self.bases["high"].models != self.bases["low"].models:
+        low, high = ((base.models, base.speech.recognizer) for base in self.bases.values())
+        if low != high:
             raise ConfigError("the low and the high configuration must run the same models")
 
 
@@ -66,20 +67,20 @@ def conduct(
     comparisons: list[dict[str, Any]] = []
     panels = []
     for target in targets:
-        mine = zip(points, (run for run in main if run.target == target), strict=True)
+        pairs = zip(points, (run for run in main if run.target == target), strict=True)
+        mine = [replace(point, curve=curve_of(point, run)) for point, run in pairs]
         scores = Resampled({run.name: found for run, found in segments if run.target == target})
-        own = {point.name: curve_of(point, run) for point, run in mine}
-        members = {curve: [name for name in own if own[name] == curve] for curve in curve_names()}
-        curves = {curve: names for curve, names in members.items() if names}
-        operating = {point.label: point.name for point in points if not point.settings}
-        for label, name in operating.items():
-            ours = (ALIGNATT, own[name])
-            rivals = {curve: names for curve, names in curves.items() if curve not in ours}
-            comparisons += compare(target, scores, label, name, rivals)
-        entries[target] = {"runs": [_entry(point, scores) for point in points]}
+        every = {curve: [x.name for x in mine if x.curve == curve] for curve in curve_names()}
+        curves = {curve: names for curve, names in every.items() if names}
+        operating = [point for point in mine if not point.settings]
+        for point in operating:
+            rivals = {curve: names for curve, names in curves.items() if curve != point.curve}
+            comparisons += compare(target, scores, point.label, point.name, rivals)
+        entries[target] = {"runs": [_entry(point, scores) for point in mine]}
         if variants:
             rows[target] = [_entry(point, scores) for point in variants]
-        panels.append(Panel(f"English to {language(target).name}", scores, curves, operating))
+        stars = {point.label: point.name for point in operating}
+        panels.append(Panel(f"English to {language(target).name}", scores, curves, stars))
     content = {
         "signature": study.plans[0].signature,
         "note": note(study),
@@ -135,6 +136,6 @@ def _against(item: Mapping[str, Any]) -> list[str]:
     latency, margin = f"{item['latency_ms'] / 1000:.2f}", item["margin"]
     row = [item["target"], item["point"], latency, f"{item['ours']:.2f}", item["rival"]]
     if margin["value"] is None:
-        return [*row, "", "never that fast", "yes"]
+        return [*row, "", "", item["dominates"]]
     ahead = "{value:+.2f},[{low:+.1f}; {high:+.1f}]".format(**margin).split(",")
     return [*row, *ahead, item["dominates"]]

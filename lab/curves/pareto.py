@@ -17,6 +17,7 @@ from alignatt_agent.evaluation.statistics import Array, Estimate, interval
 
 LATENCIES = {"cu_ms": "LongYAAL-CU", "ca_ms": "LongYAAL-CA"}
 QUALITIES = {"bleu": "BLEU", "chrf": "chrF"}
+NOT_COMPARABLE = "not comparable"
 RESAMPLES = 1000
 BLOCK = 5
 """Neighbouring segments that a resample holds together: they share words, tails and errors."""
@@ -92,15 +93,14 @@ def front(latency: Array, quality: Array) -> npt.NDArray[np.intp]:
 def at_latency(latency: Array, quality: Array, wanted: npt.ArrayLike) -> Array:
     """Return the quality on the front at the ``wanted`` latencies.
 
-    Linear between neighbours on the front; the best quality beyond its slowest point, since one
-    can always wait longer; NaN before its fastest point, which no run reaches.
+    Linear between neighbours on the front, and its best quality up to the slowest point; NaN before
+    the fastest and after the slowest, where no run was measured.
     """
     places = front(latency, quality)
     if not len(places):
         return np.full(np.shape(wanted), np.nan)
-    return np.asarray(
-        np.interp(np.asarray(wanted, np.float64), latency[places], quality[places], left=np.nan)
-    )
+    read = np.interp(wanted, latency[places], quality[places], left=np.nan)
+    return np.where(np.asarray(wanted) <= np.nanmax(latency), read, np.nan)
 
 
 class Resampled:
@@ -145,7 +145,7 @@ class Resampled:
     def margin(self, run: str, rivals: Sequence[str], latency: str, quality: str) -> Estimate:
         """Return how much better ``run`` is than the front of ``rivals`` at its own latency.
 
-        NaN where no rival is that fast; resamples in which none is are left out.
+        NaN where the rivals have no points on both sides; such resamples are left out.
         """
         ahead = self._scores[run][quality] - self.front_at(rivals, latency, quality, run)
         return interval(ahead[0], ahead[1:])
@@ -156,11 +156,11 @@ def compare(
 ) -> Iterator[dict[str, Any]]:
     """Compare an operating point with every rival, in both qualities at both latencies.
 
-    A rival that is never that fast has no numbers.
+    A rival without points on both sides is not comparable and has no numbers.
     """
     for (curve, rivals), latency, quality in product(curves.items(), LATENCIES, QUALITIES):
         margin = scores.margin(run, rivals, latency, quality)
-        never = math.isnan(margin.value)
+        none = math.isnan(margin.value)
         yield {
             "target": target,
             "point": point,
@@ -169,6 +169,6 @@ def compare(
             "quality": quality,
             "latency_ms": scores.value(run, latency),
             "ours": scores.value(run, quality),
-            "margin": dict.fromkeys(margin.as_json()) if never else margin.as_json(),
-            "dominates": "yes" if never or margin.value > 0 else "no",
+            "margin": dict.fromkeys(margin.as_json()) if none else margin.as_json(),
+            "dominates": NOT_COMPARABLE if none else "yes" if margin.value > 0 else "no",
         }

@@ -100,10 +100,12 @@ def claims(*files: Row) -> Iterator[Row]:
         for item in data["dominance"]["comparisons"]:
             asked = item["rival"], item["latency"], item["quality"]
             if asked == ("local_agreement", "cu_ms", "bleu"):
-                margins[item["target"], item["point"]] = item["margin"]
+                rivals = data["targets"][item["target"]]["runs"]
+                times = [x["cu_ms"]["value"] for x in rivals if x["curve"] == item["rival"]]
+                inside = min(times) <= item["latency_ms"] <= max(times)
+                margins[item["target"], item["point"]] = item["margin"] if inside else None
     for (code, point), run in runs.items():
-        margin = margins[code, point]
-        ahead = "never that fast" if margin["value"] is None else margin
+        ahead = margins[code, point] or "not comparable"
         yield {**run, "point": point, "target": code, "margin": ahead}
 
 

@@ -97,8 +97,9 @@ def test_beaten_points_are_not_on_the_front(latency, quality, places):
 
 
 def test_quality_before_between_and_beyond_the_points_of_a_front():
-    found = at_latency(np.array(LATENCY), np.array(QUALITY), [0.5, 1.0, 1.5, 2.9, 9.0])
-    assert found == pytest.approx([np.nan, 10, 20, 39, 40], nan_ok=True)
+    latency, quality = np.array([*LATENCY, 4.0]), np.array([*QUALITY, 35.0])
+    found = at_latency(latency, quality, [0.5, 1.0, 1.5, 2.9, 3.5, 9.0])
+    assert found == pytest.approx([np.nan, 10, 20, 39, 40, np.nan], nan_ok=True)
 
 
 PAIRS = [
@@ -155,7 +156,8 @@ SLOW = segments(GOOD, [3000.0] * 4)
     [
         # A quarter of the way from 0 to 100.
         ((GOOD, 1500.0), {"slow": SLOW, "fast": segments(NOTHING, [1000.0] * 4)}, 75, "yes"),
-        ((PAIRS, 1000.0), {"slow": SLOW}, None, "never that fast"),
+        ((PAIRS, 1000.0), {"slow": SLOW}, None, "not comparable"),
+        ((GOOD, 3001.0), {"slow": segments(NOTHING, [3000.0] * 4)}, None, "not comparable"),
         ((NOTHING, 3000.0), {"slow": SLOW}, -100, "no"),
     ],
 )
@@ -164,7 +166,7 @@ def test_a_point_against_the_front_of_a_rival(ours, rivals, margin, verdict):
     scores = Resampled({"ours": segments(pairs, [delay] * 4), **rivals})
     compared = [*compare("de", scores, "low", "ours", {"hold_n": list(rivals)})]
     assert compared[0]["margin"] == dict.fromkeys(("value", "low", "high"), margin)
-    assert compared[0]["dominates"] == ("no" if verdict == "no" else "yes")
+    assert compared[0]["dominates"] == verdict
     *_, shown = tables({"dominance": {"comparisons": compared}, "ablation": {}})
     assert verdict in shown.splitlines()[-1]
 

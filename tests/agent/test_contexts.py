@@ -10,12 +10,16 @@ from simulstream import inference
 from simulstream.config import _dict_to_object
 from simulstream.metrics.logger import METRICS_LOGGER
 from simulstream.server.message_processor import MessageProcessor
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from transformers import PreTrainedTokenizerFast
 
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cascade.contexts import check_contexts
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.resolved import resolve
-from alignatt_agent.speech.prompt import ContextError
+from alignatt_agent.config.terms import read_terms
+from alignatt_agent.speech.prompt import ContextError, check_plain
 from tests.fakes import agent as fakes
 
 
@@ -163,6 +167,18 @@ def test_contexts_that_no_model_can_take_are_refused_before_any_is_loaded(
         AlignAttAgent.load_model(_dict_to_object(yaml.safe_load(long.to_yaml())))
 
 
+def test_added_tokens_that_are_text_are_no_commands():
+    vocabulary = WordLevel({"<unk>": 0, "vLLM": 1}, unk_token="<unk>")
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(vocabulary))
+    tokenizer.add_tokens(["\n", "  ", "<b>", "<think>"])  # Gemma 3 has the first three
+    tokenizer.add_tokens(["<end_of_turn>"], special_tokens=True)
+    tokenizer.chat_template = "{{ messages }}\n<think>"
+    check_plain(tokenizer, "Papi\nvLLM  <b>", "model")
+    for token in ("<end_of_turn>", "<think>"):
+        with pytest.raises(ContextError, match=f"holds '{token}', which model takes"):
+            check_plain(tokenizer, f"Papi\n{token}", "model")
+
+
 def parsed(context):
     return load_config("micro-low", {"speech.context": context}).speech
 
@@ -172,10 +188,13 @@ def test_lists_files_and_folders(tmp_path):
     assert parsed(["AlignAtt", "vLLM 0.32"]).context_of("any") == "AlignAtt\nvLLM 0.32"
     assert parsed(["AlignAtt"]).contexts == {"": "AlignAtt"}
     file = tmp_path / "terms.txt"
-    file.write_text("\ufeffJoão da Silva\r\n\r\n  注意力 \n", encoding="utf-8")
-    assert parsed(str(file)).context == ("João da Silva", "注意力")
+    file.write_text("\ufeffJoão da\u2028Silva\r\n\r\n  注意力 \n", encoding="utf-8")
+    assert parsed(str(file)).context == ("João da\u2028Silva", "注意力")
+    assert len(read_terms(parsed(str(file)).context_of())) == 2
     folder = with_contexts(tmp_path, a="BLEU", b="")
-    assert parsed(str(folder)).contexts == {"a": "BLEU"}
+    (folder / "Z\u030cizka.txt").write_text("vLLM")
+    assert parsed(str(folder)).contexts == {"a": "BLEU", "Žizka": "vLLM"}
+    assert parsed(str(folder)).context_of("Z\u030cizka") == "vLLM"
     assert parsed(str(folder)).context_of("z") == ""
 
 

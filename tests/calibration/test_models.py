@@ -65,7 +65,6 @@ def test_a_resumed_run_gives_the_same_file(whole, tmp_path):
     with closing(sqlite3.connect(partial.with_suffix(".sqlite"))) as base, base:
         base.execute("DELETE FROM results WHERE rowid % 2")
     assert calibrate(partial) == content
-    assert calibrate(partial, "--restart") == content
     assert calibrate(partial, "--held-out", "0.5") != content
 
 
@@ -95,7 +94,7 @@ def test_alignments_from_an_endpoint(capsys, tmp_path):
 
     output = tmp_path / "set.json"
     with chat_endpoint(reply) as (url, seen):
-        ask = ("--aligner", "openai", "--endpoint", url, "--aligner-model", "m", "--retries", "1")
+        ask = ("--aligner", "openai", "--endpoint", url, "--aligner-model", "m")
         ask = (*ask, "--price", "0.25", "2")
         calibrate(output, *ask, status=2)
         assert not seen  # not without --yes

@@ -10,7 +10,6 @@ from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_co
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.config.resources import CHECKOUT_ROOT, find_resource, known_resources
-from alignatt_agent.config.sections import SpeechConfig
 from alignatt_agent.policy import HoldN, WaitK
 from alignatt_agent.types import Access
 from tests.fakes.agent import write_config
@@ -178,11 +177,3 @@ def test_few_knobs():
     speech = config.speech.model_dump().keys() - {"recognizer", "context", "times"}
     own = ("max_draft_tokens", "chunk_ms", "head_sets")
     assert len([*config.policy.model_dump(), *speech, *own]) <= 17
-
-
-def test_keys_of_the_last_minor_version_are_accepted_with_a_warning(monkeypatch):
-    monkeypatch.setattr(SpeechConfig, "deprecated", {"wait_ms": "hold_back_ms"})
-    with pytest.warns(UserWarning, match="wait_ms is called hold_back_ms now: write that"):
-        assert SpeechConfig(wait_ms=150).hold_back_ms == 150
-    with pytest.warns(UserWarning, match="wait_ms"):  # the new spelling wins
-        assert SpeechConfig(wait_ms=150, hold_back_ms=80).hold_back_ms == 80

@@ -3,9 +3,10 @@
 import json
 from dataclasses import replace
 
+import psutil
 import pytest
 
-from alignatt_agent.config.agent_config import ModelConfig, load_config
+from alignatt_agent.config.agent_config import ConfigError, ModelConfig, load_config
 from alignatt_agent.config.machine import GIB, Gpu, gpus
 from alignatt_agent.config.sections import DEFAULT_SHARE, PromptConfig, written_shares
 from alignatt_agent.doctor import cli as doctor
@@ -124,23 +125,75 @@ def test_what_is_said_of_a_machine(machine, name, status, found, fix):
     assert doctor.exit_status([check]) == (status == "FAIL")
 
 
+@pytest.fixture
+def nvidia_smi(monkeypatch, tmp_path):
+    """Put a tool of that name first, which prints rows; an old one knows no ``compute_cap``."""
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+
+    def write(*rows, old=False):
+        tool = tmp_path / "nvidia-smi"
+        refused = "case $1 in *compute_cap*) echo Field is not valid; exit 2;; esac\n"
+        tool.write_text("#!/bin/sh\n" + refused * old + "".join(f"echo '{x}'\n" for x in rows))
+        tool.chmod(0o755)
+
+    return write
+
+
 @pytest.mark.parametrize(
-    ("known", "answer", "capability"),
+    ("old", "answer", "capability"),
     [
-        (True, "Tesla T4, 580.65, 15000, 15360, 7.5", 7.5),
-        (True, "NVIDIA A100, 580.65, 39000, 40960, [N/A]", 0.0),
-        (False, "Tesla K80, 470.57, 11000, 11441", 0.0),
+        (False, "Tesla T4, 580.65, GPU-1, [N/A], 15000, 15360, 7.5", 7.5),
+        (False, "NVIDIA A100, 580.65, GPU-1, Disabled, 39000, 40960, [N/A]", 0.0),
+        (True, "Tesla K80, 470.57, GPU-1, [N/A], 11000, 11441", 0.0),
     ],
 )
-def test_cards_and_their_capability(monkeypatch, tmp_path, known, answer, capability):
-    tool = tmp_path / "nvidia-smi"
-    refused = "case $1 in *compute_cap*) echo Field is not valid; exit 2;; esac\n"
-    tool.write_text("#!/bin/sh\n" + refused * (not known) + f"echo '{answer}'\n")
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+def test_cards_and_their_capability(nvidia_smi, old, answer, capability):
+    nvidia_smi(answer, old=old)
     (gpu,) = gpus()
     assert (gpu.name, gpu.capability) == (answer.partition(",")[0], capability)
     assert gpu.total > gpu.free > 10_000 << 20
+
+
+@pytest.mark.parametrize(
+    ("asked", "seen"),
+    [(None, "4090 H100"), ("0", "4090"), (" 1", "H100"), ("1,0", "H100 4090"), ("-1", ""),
+     ("GPU-77aa-1", "H100"), ("GPU-8", "4090"), ("", ""), ("1,-1,0", "H100"), ("7", None),
+     ("GPU-", None), ("NoDevFiles", None)],
+)  # fmt: skip
+def test_cards_are_those_that_cuda_sees(nvidia_smi, monkeypatch, asked, seen):
+    nvidia_smi("4090, 580.1, GPU-8f6e-0, [N/A], 23000, 24564, 8.9",
+               "H100, 580.1, GPU-77aa-1, Disabled, 80000, 81559, 9.0")  # fmt: skip
+    if asked is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", asked)
+    if seen is None:
+        with pytest.raises(ConfigError, match=f"'{asked}', .*lists 0 or GPU-8f6e-0, 1 or GPU-77"):
+            gpus()
+    else:
+        assert " ".join(gpu.name for gpu in gpus()) == seen
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+    with pytest.raises(ConfigError, match="set PCI_BUS_ID"):
+        gpus()
+
+
+@pytest.mark.parametrize(
+    ("row", "asked", "machine", "known"),
+    [("Enabled, 40960, 40960", "0", "x86_64", False), ("[N/A], [N/A], [N/A]", "0", "x86_64", False),
+     ("Disabled, 40, 40960", "MIG-3f", "x86_64", False),
+     ("Enabled, [N/A], [N/A]", "0", "aarch64", False),
+     ("[N/A], [N/A], [Insufficient Permissions]", "0", "aarch64", False),
+     ("[N/A], [N/A], [N/A]", "0", "aarch64", True)],
+)  # fmt: skip
+def test_memory_of_a_part_of_a_card_is_not_guessed(
+    nvidia_smi, monkeypatch, row, asked, machine, known
+):
+    nvidia_smi(f"NVIDIA, 580.1, GPU-1, {row}, 12.1")
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", asked)
+    (gpu,) = gpus()
+    check = check_memory(replace(CUDA, gpus=(gpu,)), DEFAULT, {"translation": 16 * GIB})
+    assert (gpu.total == psutil.virtual_memory().total) == ("write mod" not in check.found) == known
 
 
 def test_facts_of_this_machine():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from alignatt_agent.cli import main
+from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.asr import tail_report, transcript_log
 from alignatt_agent.evaluation.latency import regime_of
 from alignatt_agent.evaluation.score import Result, Scores
@@ -52,6 +53,23 @@ def test_matches(hypothesis, reference, right):
 def test_words_are_compared_without_marks_and_case():
     found = " ".join(plain_words("It’s the END, “well-known”: ok_ay."))
     assert found == "it's the end well known ok ay"
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "heard", "wrong"),
+    [
+        ("zh", "你好，世界。用 GPU 训练！", "你 好 世 界 用 GPU 训 练", "你 好 时 界 用 GPU 训 练"),
+        ("ja", "今日はガラスを買う。", "今 日 は ガ ラ ス を 買 う", "今 日 は カ ラ ス を 買 う"),
+        ("th", "วันนี้น้ำใส มาก", "วั น นี้ น้ำ ใ ส ม า ก", "วั น นี้ น้ะ ใ ส ม า ก"),
+        ("hi", "दिल्ली में गर्मी है।", "दिल्ली में गर्मी है", "दिल्ली मैं गर्मी है"),
+        ("ar", "ذَهَبَ الوَلَدُ؟", "ذَهَبَ الوَلَدُ", "ذَهَبَ الوَلَدَ"),
+        ("fa", "می\u200cروم", "می\u200cروم.", "می\u200cرود"),
+        ("el", "Αυτός ο ΚΌΣΜΟΣ;", "αυτός ο κόσμος", "αυτός ο νόμος"),
+    ],
+)
+def test_a_wrong_word_or_character_is_one_error_in_any_script(code, said, heard, wrong):
+    spaced = language(code).spaced
+    assert [segment_errors([said], text, spaced)[0].sum() for text in (heard, wrong)] == [0, 1]
 
 
 def test_word_errors_of_segments():
@@ -130,6 +148,7 @@ def test_command_on_a_recorded_run(finished, tmp_path, capsys):
     assert main(arguments) == 0
     text = capsys.readouterr().out
     assert "WER 0.00 [0.00, 0.00] %" in text
+    assert "CER 0.00 %" in text
     found = json.loads((tmp_path / "asr" / "asr.json").read_text())
     # words of half a second in chunks of 0.85 s, the first after 2 s
     assert 200 < found["longyaal_cu_ms"] < 1500

@@ -1,5 +1,7 @@
 """Everything that can be wrong with a dev set is said before a model is loaded."""
 
+import unicodedata
+
 import numpy as np
 import pytest
 import yaml
@@ -91,9 +93,40 @@ def test_empty_references(devset):
     path.write_text("\n".join(["", *lines[1:]]) + "\n")
     loaded = load_devset(devset, ["de"])
     assert loaded.notes == ("de.txt: 1 empty references (first in line 1)",)
-    path.write_text("\n" * len(lines))
-    with pytest.raises(DevSetError, match="holds nothing but empty lines"):
-        load_devset(devset, ["de"])
+    path.write_text("\n".join([*lines[:3], "", ""]) + "\n")
+    problems(devset, ["de"], "de.txt: every line of talk1.wav is empty, and OmniSTEval needs")
+
+
+@pytest.mark.parametrize(
+    ("coding", "place", "fix"),
+    [("latin-1", "line 2", "iconv -f ISO-8859-1"), ("utf-16", "line 1", "iconv -f UTF-16 -t"),
+     ("utf-16-le", "line 2", "iconv -f UTF-16 -t")],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["ref/de.txt", "ref/en.txt", "audio-segments.yaml"])
+def test_other_encodings_are_named_with_the_way_out(devset, name, coding, place, fix):
+    lines = (devset / name).read_text().replace("\n", "\n#ä", 1)
+    (devset / name).write_bytes(lines.encode(coding))
+    problems(devset, ["de"], f"{name} is not UTF-8 text ({place}); if it is", fix)
+
+
+COMPOSED, APART = (unicodedata.normalize(form, "Žižka.wav") for form in ("NFC", "NFD"))
+
+
+@pytest.mark.parametrize(
+    ("file", "named"),
+    [("2022.acl-long.367.wav", "2022.acl-long.367"), ("10.1007_s1.wav", "10.1007_s1"),
+     (COMPOSED, APART), (APART, COMPOSED)],
+)  # fmt: skip
+def test_scorers_get_the_names_of_the_files(devset, tmp_path, file, named):
+    (devset / "wav/talk1.wav").rename(devset / "wav" / file)
+    path = devset / "audio-segments.yaml"
+    path.write_text(path.read_text().replace("talk1.wav", named))
+    for audio in (True, False)[: 1 + named.isascii()]:
+        loaded = load_devset(devset, ["de"], tmp_path / "out", audio=audio)
+        assert loaded.talks[1].wav.name == loaded.segments[-1].wav == file
+        scored = yaml.safe_load(loaded.segmentation.read_text())
+        assert [item["wav"] for item in scored] == [span.wav for span in loaded.segments]
+    problems(devset, ["de"], "audio-segments.yaml: scorers misread")
 
 
 def test_transcript(devset):

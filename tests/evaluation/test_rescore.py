@@ -1,6 +1,7 @@
 """``simulstream-eval --score-only``: the official scores of any log, and no score of a bad one."""
 
 import csv
+import shutil
 import subprocess
 import sys
 
@@ -90,6 +91,27 @@ def test_a_silent_talk_counts_and_is_named(capsys, tmp_path, devset):
     assert "warning: talk1: nothing was emitted" in capsys.readouterr().err
     assert 30 < scores["bleu"] < 70
     assert scores["paced"]["longest_silence_s"] == pytest.approx(4.2, abs=0.01)
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_references_of_others(capsys, tmp_path, devset, empty):
+    """A byte order mark, characters that Python takes for ends of lines, nothing as the last."""
+    other = shutil.copytree(devset, tmp_path / "devset")
+    lines = (other / "ref/de.txt").read_text().split("\n")[:-1]
+    first, *rest, last = (line.replace(" ", "\u2028\x85") for line in lines)
+    (other / "ref/de.txt").write_text(
+        "\n".join([f"\ufeff{first}", *rest, "" if empty else last, ""])
+    )
+    status, scores = score(tmp_path, other, logs.lines())
+    assert status == 0
+    assert (scores["bleu"] == 100) == ("stream_laal_cu_ms" in scores) == (not empty)
+    printed = capsys.readouterr()
+    assert "de.txt: scorers misread a byte order mark" in printed.err
+    failed = "StreamLAAL was not measured: AssertionError: Reference (talk1)"
+    assert (
+        (failed in printed.out) == (failed in (tmp_path / "out/de/report.md").read_text()) == empty
+    )
+    assert scores["talks"]["talk0"]["longyaal_cu_ms"] > 0
 
 
 def test_a_log_is_not_overwritten(capsys, tmp_path, devset):

@@ -1,5 +1,8 @@
 """``alignatt terms``: names by their capitals, from text, papers and glossaries."""
 
+import os
+import shutil
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -50,6 +53,18 @@ def test_text_and_glossaries(tmp_path, capsys):
     assert terms(capsys, table)[1] == ["Brno"]
 
 
+def test_names_of_any_script_in_a_locale_of_one(tmp_path):
+    made = ["localedef", "-i", "de_DE", "-f", "ISO-8859-1", str(tmp_path / "de_DE")]
+    if not shutil.which("localedef") or subprocess.run(made, capture_output=True).returncode:
+        pytest.skip("this machine cannot make a locale of ISO-8859-1")
+    notes = tmp_path / "notes.txt"
+    notes.write_text("We saw Łódź there. And in Łódź again.", encoding="utf-8")
+    command = [sys.executable, "-m", "alignatt_agent.cli", "terms", str(notes)]
+    environment = {**os.environ, "LOCPATH": str(tmp_path), "LC_ALL": "de_DE"}
+    done = subprocess.run(command, env=environment, capture_output=True, check=True)
+    assert done.stdout.decode() == "Łódź\n"
+
+
 def test_papers(tmp_path, capsys, monkeypatch):
     class NotOneError(Exception):
         pass
@@ -74,7 +89,7 @@ def test_papers(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [(None, "cannot be read as text"), (b"\xff\xfe\xfa", "cannot be read"), (b" \n", "no text")],
+    [(None, "does not exist"), (b"\xff\xfe\xfa", "is not UTF-8"), (b" \n", "no text")],
 )
 def test_files_without_text_are_refused(tmp_path, capsys, content, problem):
     path = tmp_path / "notes.txt"

@@ -113,10 +113,10 @@ def test_session_cleared_in_mid_call_keeps_its_output_and_its_direction(image):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"ttl": 60}, "ttl is 60 s; set 600 or more"),
-        ({"pool_size": 0}, "pool_size is 0"),
-        ({"port": "8080"}, "port is '8080'"),
-        ({"hostname": None}, "hostname is None"),
+        ({"ttl": 60}, r"ttl: .* greater than or equal to 600 \(got 60\)"),
+        ({"pool_size": 0}, r"pool_size: .*\(got 0\)"),
+        ({"port": "8080"}, r"port: .*\(got '8080'\)"),
+        ({"hostname": None}, r"hostname: .*\(got None\)"),
     ],
 )
 def test_server_settings_are_checked(tmp_path, change, message):
