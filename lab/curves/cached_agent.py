@@ -153,7 +153,8 @@ class CachedAgent(AlignAttAgent):
         cls._cached = replace(
             engines,
             asr=CachedSpeech(engines.asr, cls.cache, names["asr"]),
-            aligner=engines.aligner and CachedSpeech(engines.aligner, cls.cache, names["aligner"]),
+            aligner=engines.aligner
+            and CachedSpeech(engines.aligner, cls.cache, names.get("aligner", names["asr"])),
             translation=CachedDrafts(engines.translation, cls.cache, names["translation"]),
         )
         return cls._cached

@@ -15,7 +15,7 @@ from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.resources import find_resource
 
 Settings = dict[str, Any]
-Size = Literal["quick", "full"]
+Size = Literal["quick", "full", "real"]
 SIZES: tuple[Size, ...] = get_args(Size)
 
 ALIGNATT = "alignatt"
