@@ -98,8 +98,9 @@ def stream(
 def side_by_side(models: ModelsConfig, streams: int) -> ModelsConfig:
     """Return the same models in engines that take at least so many requests at once."""
     raw = models.model_dump()
-    for model in raw.values():
-        model["engine"]["max_num_seqs"] = max(streams, model["engine"].get("max_num_seqs", 0))
+    for role in models.engine_roles:
+        engine = raw[role]["engine"]
+        engine["max_num_seqs"] = max(streams, engine.get("max_num_seqs", 0))
     return ModelsConfig(**raw)
 
 
