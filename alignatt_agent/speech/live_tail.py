@@ -128,7 +128,8 @@ class LiveTail:
         self._take_inbox()
         if self._heard < self._received:
             self._transcribe()
-        sentences, rest = split_sentences([*self._open, *self._tail.words], None, self._pause_s)
+        said = [*self._open, *self._tail.words]
+        sentences, rest = split_sentences(said, None, self._language, self._pause_s)
         closed = (*self._closed, *sentences, *([tuple(rest)] if rest else []))
         self._closed, self._open, self._tail = [], [], Hypothesis()
         self._trim(self.now)
@@ -203,7 +204,7 @@ class LiveTail:
 
     def _pass_on(self, texts: Sequence[str]) -> None:
         """Pass on new words, unless a sentence among them probably closes now."""
-        closes = last_sentence_end(texts, len(texts) - 1)
+        closes = last_sentence_end(texts, len(texts) - 1, self._language)
         if self.on_hypothesis is not None and texts != self._tail.texts and not closes:
             ready = probably_accessible(self._tail.texts, texts, self._config.stable_only)
             words = [Word(text, self.now, self.now) for text in texts]
@@ -224,7 +225,7 @@ class LiveTail:
         """Commit whole sentences, and words of a tail that is too long."""
         tail, limit = self._tail, self._config.max_tail_s
         hold_back_s = self._config.hold_back_ms / 1000
-        count = committed(tail, self._config.commit, hold_back_s)
+        count = committed(tail, self._config.commit, hold_back_s, self._language)
         rest = tail.words[count - 1].end if count else self._start
         if self.now - rest > limit:
             count = max(count, overflow_commit(tail, hold_back_s, self.now - limit / 2))
@@ -246,7 +247,9 @@ class LiveTail:
         self._open += words[:count]
         self._tail = self._tail.after(count)
         following = words[count].text if count < len(words) else None
-        sentences, self._open = split_sentences(self._open, following, self._pause_s)
+        sentences, self._open = split_sentences(
+            self._open, following, self._language, self._pause_s
+        )
         self._closed += sentences
         self._trim(cut)
 

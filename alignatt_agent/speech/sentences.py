@@ -23,8 +23,14 @@ _NEEDS_CAPITAL = re.compile(r"(?:\d+|\b[ap]\.m|\betc)\.$")
 """A number may continue as a decimal, an ordinal or a time, unless a capital follows."""
 
 
-def ends_sentence(word: str, following: str | None) -> bool:
-    """Whether a sentence ends with ``word``; ``following`` is the next word, if it is known."""
+def ends_sentence(word: str, following: str | None, language: str = "en") -> bool:
+    """Whether a sentence ends with ``word``; ``following`` is the next word, if it is known.
+
+    Args:
+        word: with its marks.
+        following: the next word; ``None``: not known yet.
+        language: code of the language of the text.
+    """
     if not _FINAL.search(word):
         return False
     bare = word.rstrip(_CLOSERS).lstrip(_OPENERS)
@@ -41,16 +47,19 @@ def ends_sentence(word: str, following: str | None) -> bool:
     return bare.isupper() or not _ABBREVIATION.match(bare)
 
 
-def last_sentence_end(words: Sequence[str], limit: int) -> int:
+def last_sentence_end(words: Sequence[str], limit: int, language: str = "en") -> int:
     """Return the length of the prefix that ends the last sentence within ``words[:limit]``."""
     for k in range(limit, 0, -1):
-        if ends_sentence(words[k - 1], words[k] if k < len(words) else None):
+        if ends_sentence(words[k - 1], words[k] if k < len(words) else None, language):
             return k
     return 0
 
 
 def split_sentences(
-    words: Sequence[Word], following: str | None, pause_s: float = math.inf
+    words: Sequence[Word],
+    following: str | None,
+    language: str = "en",
+    pause_s: float = math.inf,
 ) -> tuple[list[tuple[Word, ...]], list[Word]]:
     """Split consecutive ``words`` into whole sentences and an unfinished rest.
 
@@ -62,7 +71,7 @@ def split_sentences(
     for i, word in enumerate(words):
         after = words[i + 1].text if i + 1 < len(words) else following
         paused = i + 1 < len(words) and words[i + 1].start - word.end >= pause_s
-        if paused or ends_sentence(word.text, after):
+        if paused or ends_sentence(word.text, after, language):
             sentences.append(tuple(words[begin : i + 1]))
             begin = i + 1
     return sentences, list(words[begin:])
