@@ -67,7 +67,7 @@ def translate(
         stream = open_stream(resolved, engines, source, [goal], context)
         translator = stream.targets[goal.code].translator
         sentences, rest = split_sentences(
-            [Word(item, 0.0, 0.0) for item in split_words(text)], None
+            [Word(item, 0.0, 0.0) for item in split_words(text)], None, source.code
         )
         units: list[str] = []
         sentences += [tuple(rest)] if rest else []

@@ -7,6 +7,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,7 @@ class LiveTail:
         self.watch = watch or Stopwatch()
         # The paper's rule has no pause.
         self._pause_s = SILENT_S - ROUNDING_S if config.commit == "ended" else math.inf
+        self._split = partial(split_sentences, language=language, pause_s=self._pause_s)
         self._intake = Intake()
         self._inbox: deque[FloatArray] = deque()
         self._audio: FloatArray = np.zeros(0, dtype=np.float32)
@@ -128,7 +130,7 @@ class LiveTail:
         self._take_inbox()
         if self._heard < self._received:
             self._transcribe()
-        sentences, rest = split_sentences([*self._open, *self._tail.words], None, self._pause_s)
+        sentences, rest = self._split([*self._open, *self._tail.words], None)
         closed = (*self._closed, *sentences, *([tuple(rest)] if rest else []))
         self._closed, self._open, self._tail = [], [], Hypothesis()
         self._trim(self.now)
@@ -203,7 +205,7 @@ class LiveTail:
 
     def _pass_on(self, texts: Sequence[str]) -> None:
         """Pass on new words, unless a sentence among them probably closes now."""
-        closes = last_sentence_end(texts, len(texts) - 1)
+        closes = last_sentence_end(texts, len(texts) - 1, self._language)
         if self.on_hypothesis is not None and texts != self._tail.texts and not closes:
             ready = probably_accessible(self._tail.texts, texts, self._config.stable_only)
             words = [Word(text, self.now, self.now) for text in texts]
@@ -224,7 +226,7 @@ class LiveTail:
         """Commit whole sentences, and words of a tail that is too long."""
         tail, limit = self._tail, self._config.max_tail_s
         hold_back_s = self._config.hold_back_ms / 1000
-        count = committed(tail, self._config.commit, hold_back_s)
+        count = committed(tail, self._config.commit, hold_back_s, self._language)
         rest = tail.words[count - 1].end if count else self._start
         if self.now - rest > limit:
             count = max(count, overflow_commit(tail, hold_back_s, self.now - limit / 2))
@@ -245,8 +247,8 @@ class LiveTail:
             cut = self._start + self.tail_s * count / len(words)
         self._open += words[:count]
         self._tail = self._tail.after(count)
-        following = words[count].text if count < len(words) else None
-        sentences, self._open = split_sentences(self._open, following, self._pause_s)
+        following = words[count].text if count < len(words) else ""
+        sentences, self._open = self._split(self._open, following)
         self._closed += sentences
         self._trim(cut)
 
