@@ -66,8 +66,8 @@ from alignatt_agent.live.subtitles import Said
 from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
 from alignatt_agent.types.audio import AudioError
 
-REAL, WORLD = "default-low", "micro-low"
-"""Default configurations: of real models, and of the embedded ones."""
+REAL, LAPTOP, WORLD = "default-low", "laptop-low", "micro-low"
+"""Default configurations: of real models, of real models without a card, of the embedded ones."""
 
 ATTEMPTS = 3
 """Calls that may fail in a row before the stream is given up."""
@@ -204,8 +204,8 @@ def choose(
             return _resolved(load_config(WORLD, overrides), targets)
         raise CheckpointError(
             f"the models of {REAL}, the default of --config, are not on this machine: "
-            f"{error}\nThe embedded models know only {_SMALL}, not {source}; to see them work: "
-            "alignatt demo"
+            f"{error}\nWithout a card: `alignatt fetch {LAPTOP}`, then --config {LAPTOP}. The "
+            f"embedded models know only {_SMALL}, not {source}; to see them work: alignatt demo"
         ) from None
 
 
