@@ -12,7 +12,7 @@ STAMP := .venv/.ready-$(EXTRA)
 OUTPUT = outputs/$(if $(filter micro,$(MODELS)),,$(MODELS)-)dev-
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev-low dev-high test test-lab lint measure parity rehearse bench results doctor curves submission setup-comet setup-browser docs film shots micro-models micro-heads clean
+.PHONY: help setup dev-low dev-high test test-lab lint measure parity rehearse bench results doctor curves submission setup-comet setup-browser docs film shots micro-models micro-heads real clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -99,6 +99,9 @@ micro-heads: $(STAMP) ## calibrate the head sets of the embedded translation mod
 			--pairs micro:60:77 --held-out micro:60:78 --row predicting --restart \
 			--output outputs/head_sets/$$model-en-$$target.json && \
 		cp outputs/head_sets/$$model-en-$$target.json head_sets/ || exit; done; done
+
+real: $(STAMP) ## measure real models on real text, from nothing (hours); see lab/real_world/README.md
+	@$(BIN)/python -m lab.real_world
 
 clean: ## remove .venv, outputs and caches
 	rm -rf .venv .venv-comet .venv-docs outputs build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

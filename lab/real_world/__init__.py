@@ -1,0 +1,1 @@
+"""Real models, real text and speech of it: dev sets, calibration pairs, heads and curves."""

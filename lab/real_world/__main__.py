@@ -1,0 +1,107 @@
+"""Measure the cascade on real models and real text, from nothing, on two cores.
+
+Dev sets and calibration pairs are made of the Debian Administrator's Handbook and its human
+translations; then heads are chosen and the curves are drawn. A step whose files are there is not
+repeated, so the same command goes on where it stopped; to repeat a step, delete its files.
+
+Examples:
+  everything, for hours:
+    python -m lab.real_world
+  only what other commands read, minutes with a fast network:
+    python -m lab.real_world --only models speech recordings pairs
+
+steps
+  models       the checkpoints of laptop-low, into the cache of the Hugging Face hub
+  speech       OUTPUT/tuning and OUTPUT/claims: dev sets with references in de, it, zh
+  recordings   OUTPUT/recordings: three real recordings without references
+  pairs        OUTPUT/pairs: pairs with word links, to choose heads on and to judge them on
+  heads        OUTPUT/heads: a head set for every target and row, and one for any target
+  curves       OUTPUT/curves-tuning and OUTPUT/curves-claims
+
+exit status: 0 done; 1 a download or a command failed; 2 something is not installed
+"""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from alignatt_agent.cli import report_errors
+from alignatt_agent.doctor.fetch import FetchError
+from alignatt_agent.types import AlignAttError
+from lab import commands
+from lab.real_world import devset, handbook, links, models
+
+SCRIPTED = {"recordings": "recordings/*.wav", "heads": "heads/*.json", "curves": "curves-*/*.json"}
+STEPS = ("models", "speech", "recordings", "pairs", "heads", "curves")
+
+
+def make(step: str, output: Path, seed: int) -> Iterator[tuple[str, list[Path]]]:
+    """Do what is missing of a step; yield the names and files of what it makes."""
+    if step in SCRIPTED:
+        script = Path(__file__).with_name("steps.sh")
+        subprocess.run(["sh", "-eu", script, step, output, sys.executable], check=True)
+        yield step, [*output.glob(SCRIPTED[step])]
+    elif step == "models":
+        yield from checkpoints(output)
+    else:
+        spoken, pairs = handbook.divide(seed)
+        for number, name in enumerate(spoken if step == "speech" else ()):
+            if not (output / name / "audio-segments.yaml").exists():
+                devset.write(output / name, spoken[name], seed + 100 * number)
+            yield name, [path for path in (output / name).rglob("*") if path.is_file()]
+        for code, found in pairs.items() if step == "pairs" else ():
+            files = [output / f"pairs/en-{code}{part}.tsv" for part in ("", ".held-out")]
+            if not all(path.exists() for path in files):
+                links.write(files, code, found, output / "tools")
+            yield f"en-{code}", files
+
+
+def checkpoints(output: Path) -> Iterator[tuple[str, list[Path]]]:
+    """Print sizes, licenses and the free disk, then bring the models into the hub's cache."""
+    found = {models.checkpoint(entry): entry for entry in models.ARTIFACTS["models"]}
+    for item, entry in found.items():
+        size = f"{item.size / 1e6:,.0f} MB, {item.missing() / 1e6:,.0f} MB missing"
+        print(f"{entry['path']}: {size}, license {entry['license']}")
+    print(models.require_disk([*found]), flush=True)
+    for entry in found.values():
+        snapshot = models.obtain(entry, output / "wheels")
+        yield f"{entry['path']}@{entry['revision']}", [*snapshot.iterdir()]
+
+
+def described(files: Sequence[Path]) -> str:
+    """Return number, size and SHA-256 of files, as one file in the order of their names."""
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        with path.open("rb") as file:
+            while block := file.read(1 << 22):
+                digest.update(block)
+    size = sum(path.stat().st_size for path in files)
+    return f"{len(files)} files, {size / 1e6:,.1f} MB, sha256 {digest.hexdigest()}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    parser = commands.parser("lab.real_world", __doc__)
+    add = parser.add_argument
+    add("--only", nargs="+", choices=STEPS, default=STEPS, metavar="STEP", help="default: all")
+    add("--output", type=Path, default=Path("~/.cache/alignatt/real"), help="default: %(default)s")
+    add("--seed", type=int, default=0, help="of pages, pauses and noise; default: %(default)s")
+    arguments = parser.parse_args(argv)
+    there = {tool: shutil.which(tool) for tool in ("flite", "sox")}
+    for package, found in {**there, "debian-handbook": handbook.HTML.is_dir()}.items():
+        if not found:
+            raise AlignAttError(f"{package} is not installed: apt-get install {package}")
+    try:
+        for step in (name for name in STEPS if name in arguments.only):
+            for name, files in make(step, arguments.output.expanduser(), arguments.seed):
+                print(f"{step}: {name}: {described(files)}", flush=True)
+    except subprocess.CalledProcessError as error:
+        raise FetchError(f"{error} Its own message is above; the same command goes on") from None
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(report_errors("python -m lab.real_world", main))

