@@ -130,9 +130,9 @@ class Translator:
         """Translate a closed sentence to its end and open the next utterance.
 
         Drafts without a gate follow one another until the model ends its turn, at most as long as
-        ``Drafter.finish`` says; what repeats itself is said once. Accepted tokens that are aligned past the sentence
-        become the accepted prefix of the next utterance, without those that the model now repeats:
-        they belong to this sentence and are not emitted again.
+        ``Drafter.finish`` says; what repeats itself is said once. Accepted tokens that are aligned
+        past the sentence become the accepted prefix of the next utterance, without those that the
+        model now repeats: they belong to this sentence and are not emitted again.
         """
         source = tuple(word.text for word in words)
         if not source:
