@@ -1,6 +1,7 @@
 """The two speech models as plain functions of token ids and audio."""
 
 import json
+import math
 import threading
 import uuid
 from collections import OrderedDict
@@ -13,6 +14,10 @@ from alignatt_agent.engine.greedy import fetch, greedy, stop_ids, strip_stop
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.types import FloatArray
 from alignatt_agent.types.engines import Answer
+
+NO_SPEECH = math.log(0.6)
+"""OpenAI's threshold. Whisper base gives its no-speech token 0.63 to 0.97 in noise, music and
+silence of 1 to 8 s, and below 0.6 in speech of 1 s and more, with noise around it, too."""
 
 KEPT = 32
 """Pieces of audio whose features are kept, one for each concurrent stream."""
@@ -69,6 +74,9 @@ def shared_features(processor: Any) -> Features:
 class AudioModel:
     """A served model that continues a prompt with audio in it."""
 
+    _asked: Mapping[str, Any] = {}
+    """Further arguments of a request."""
+
     def __init__(self, model: ServedModel) -> None:
         self._model = model
         self._stops = stop_ids(model)
@@ -104,9 +112,12 @@ class AudioModel:
             key, rest = uuid.uuid4().hex, max_tokens - len(kept) - len(known)
             asked = {"key": key, "expected": known} if known else None
             request = self._request([*token_ids, *kept, *known], audio)
-            output = self._model.generate(request, greedy(rest, self._stops, asked))
+            sampling = greedy(rest, self._stops, asked, **self._asked)
+            output = self._model.generate(request, sampling)
             requests += 1
             steps += len(output.outputs[0].token_ids)
+            if self._silent(token_ids, output):
+                return Answer((), True, steps, requests)
             tokens, ended = strip_stop(output, self._stops)
             found = fetch(self._model, key) if known else None
             if found is None or found.agreed == len(known):
@@ -119,6 +130,10 @@ class AudioModel:
 
     def _request(self, token_ids: list[int], audio: Any) -> dict[str, Any]:
         return {"prompt_token_ids": token_ids, "multi_modal_data": {"audio": audio}}
+
+    def _silent(self, token_ids: Sequence[int], output: Any) -> bool:
+        """Whether the model hears no speech."""
+        return False
 
 
 class SpeechModel(AudioModel):
@@ -136,13 +151,24 @@ class SpeechModel(AudioModel):
 class EncoderDecoderModel(AudioModel):
     """A served model with an encoder for audio and a decoder for ids: Whisper."""
 
+    _asked = {"prompt_logprobs": 1}
+
     def __init__(self, model: ServedModel) -> None:
         super().__init__(model)
         model.take_decoder_prompts_whole()
+        vocabulary = self.tokenizer.get_vocab()
+        self._begin = vocabulary.get("<|startoftranscript|>")
+        self._no_speech = vocabulary.get("<|nospeech|>", vocabulary.get("<|nocaptions|>"))
 
     def _request(self, token_ids: list[int], audio: FloatArray) -> dict[str, Any]:
         heard = {"prompt": "", "multi_modal_data": {"audio": audio}}
         return {"encoder_prompt": heard, "decoder_prompt": {"prompt_token_ids": token_ids}}
+
+    def _silent(self, token_ids: Sequence[int], output: Any) -> bool:
+        """Whether the token behind the start is the one for no speech, rather than a language."""
+        places = output.prompt_logprobs[token_ids.index(self._begin) + 1]
+        found = places.get(self._no_speech)  # the most likely token, and the one in the prompt
+        return found is not None and found.logprob >= NO_SPEECH
 
 
 class TimingModel:

@@ -7,6 +7,7 @@ longer stretch is cut where it is quietest.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,12 +18,15 @@ from tqdm import tqdm
 
 from alignatt_agent.config.languages import language
 from alignatt_agent.speech.sentences import split_sentences
+from alignatt_agent.speech.waveform import quietest
 from alignatt_agent.speech.word_times import time_words
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
 from alignatt_agent.types.running_text import join_words, split_words
 
 if TYPE_CHECKING:
     from alignatt_agent.cascade.loading import Engines
+
+LOGGER = logging.getLogger(__name__)
 
 FRAME = SAMPLE_RATE // 100
 """Samples of a frame, 10 ms."""
@@ -38,6 +42,9 @@ QUIET_DB = 20.0
 
 LONGEST_ALIGNED_S = 120.0
 """The aligner takes no more; the last sentence of longer pieces is not transcribed again."""
+
+SHORTEST_S = 1.0
+"""Longer audio whose transcript does not end is cut in two."""
 
 _SMOOTHED = 3
 _QUIETEST = 30
@@ -116,7 +123,7 @@ def transcribe(
             end, following = recording.piece(begin)
             if recording.speaks(begin, end):
                 audio = recording.read(begin, end)
-                words = split_words(engines.asr.transcribe(audio, source, context).text or "")
+                words = split_words(_heard(engines, audio, source, context))
                 if end < recording.frames:
                     words, again = _without_last_sentence(engines, audio, words, source)
                     following = following if again is None else begin + again
@@ -124,6 +131,19 @@ def transcribe(
             bar.update(following - begin)
             begin = following
     return join_words(found)
+
+
+def _heard(engines: Engines, audio: FloatArray, source: str, context: str) -> str:
+    """Return the transcript of a piece; where it does not end, that of its two parts."""
+    text = engines.asr.transcribe(audio, source, context).text
+    if text is not None:
+        return text
+    seconds, cut = audio.size / SAMPLE_RATE, quietest(audio, audio.size // 3, audio.size * 2 // 3)
+    if seconds < SHORTEST_S:
+        LOGGER.warning("%.1f s of audio are left out: their transcript does not end", seconds)
+        return ""
+    parts = audio[:cut], audio[cut:]
+    return " ".join(_heard(engines, part, source, context) for part in parts)
 
 
 def _without_last_sentence(

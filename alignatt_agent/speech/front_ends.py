@@ -5,6 +5,7 @@ Both take at most 30 s at once and verify nothing; longer audio is cut where it 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from alignatt_agent.speech.prompt import (
     check_plain,
     longest_answer,
 )
-from alignatt_agent.speech.recognizer import SHORTEST_S, padded
+from alignatt_agent.speech.recognizer import SHORTEST_S, padded, said_once
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Transcript
 
 if TYPE_CHECKING:
@@ -37,6 +38,14 @@ _SEARCHED_S, _FRAME_S = 4.0, 0.02
 
 _AUDIO_TOKENS_PER_S = 25
 """Of Gemma's encoder: one every 40 ms."""
+
+_NOT_SPOKEN = re.compile(r"\[[^]]*]|\([^)]*\)|（[^）]*）|【[^】]*】|\*[^*]+\*|[♩-♬]")
+"""What Whisper writes for other sounds: ``[BLANK_AUDIO]``, ``(applause)``, ``*coughs*``, notes. It
+stays among the tokens: without these Whisper base writes ``I'm going to put the water in the pot.``
+for noise, and loops in music."""
+
+_ENGLISH_ONLY = 50256
+"""End of text in GPT-2's vocabulary, which only Whisper's checkpoints for English have."""
 
 _WINDOW = 448
 """Whisper's tokens of context, control and transcript together; half is for the context."""
@@ -58,7 +67,7 @@ class PlainRecognizer:
         # Imports torch: seconds, which processes without engines do not spend.
         from transformers.models.qwen3_asr.processing_qwen3_asr import _detect_and_fix_repetitions
 
-        name = find_language(language).check_spoken(aligned=False).name
+        name = find_language(language).name
         if len(audio) / SAMPLE_RATE < SHORTEST_S:
             return Transcript("", requests=0)
         ids = self._prompt.ids(name, context)
@@ -69,10 +78,11 @@ class PlainRecognizer:
             longest = min(longest, self._prompt.room(ids))
             answer = self._model.generate(ids, padded(piece), longest)
             steps, requests = steps + answer.steps, requests + answer.requests
-            if not answer.ended:
-                return Transcript(None, steps, requests)
             text = self._model.tokenizer.decode(answer.token_ids, skip_special_tokens=True)
-            texts.append(_detect_and_fix_repetitions(text).strip())  # loops of the model
+            text = _NOT_SPOKEN.sub("", _detect_and_fix_repetitions(text)).strip()
+            if text and not answer.ended:
+                return Transcript(None, steps, requests)
+            texts.append(said_once(text))
         return Transcript(" ".join(filter(None, texts)), steps, requests)
 
 
@@ -102,13 +112,19 @@ class WhisperPrompt:
         begin, task, plain = map(
             self._control, ("<|startoftranscript|>", "<|transcribe|>", "<|notimestamps|>")
         )
-        return (*self._earlier(context), begin, self._language(spoken), task, plain)
+        task = (self._language(spoken), task)
+        if self._tokenizer.eos_token_id == _ENGLISH_ONLY:
+            task = ()
+            if spoken.code != "en":
+                raise LanguageError(f"{self._name} recognizes English only, not {spoken.name}")
+        return (*self._earlier(context), begin, *task, plain)
 
     def _language(self, spoken: Language) -> int:
-        found = self._tokenizer.get_vocab().get(f"<|{spoken.code}|>")
-        if found is None:
-            raise LanguageError(f"{self._name} has no token for {spoken.name} ({spoken.code})")
-        return int(found)
+        vocabulary = self._tokenizer.get_vocab()
+        for code in (spoken.code, *spoken.also):
+            if (found := vocabulary.get(f"<|{code}|>")) is not None:
+                return int(found)
+        raise LanguageError(f"{self._name} has no token for {spoken.name} ({spoken.code})")
 
     def _earlier(self, context: str) -> tuple[int, ...]:
         if not context:

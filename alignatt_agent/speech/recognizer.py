@@ -9,6 +9,8 @@ import numpy as np
 from alignatt_agent.config.languages import language as find_language
 from alignatt_agent.speech.prompt import RecognitionPrompt, longest_answer
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Transcript
+from alignatt_agent.types.repetition import loop_start
+from alignatt_agent.types.running_text import join_words, split_words
 
 if TYPE_CHECKING:
     from alignatt_agent.engine.speech_models import SpeechModel
@@ -33,7 +35,7 @@ class QwenRecognizer:
         """Return the transcript of ``audio``, ``[samples]``; of too short audio it is ``""``.
 
         An answer that reached its bound gives no text: nobody speaks that fast. A part that is
-        repeated 20 times or more is kept once, as Qwen does it.
+        repeated 20 times or more is kept once, as Qwen does it, and so are loops of words.
 
         Raises:
             LanguageError: the model does not know the language.
@@ -51,8 +53,22 @@ class QwenRecognizer:
         text: str | None = None
         if answer.ended:
             said = self._model.tokenizer.decode(answer.token_ids, skip_special_tokens=True)
-            text = self._model.processor.extract_transcription(said)
+            text = said_once(self._model.processor.extract_transcription(said))
         return Transcript(text, answer.steps, answer.requests)
+
+
+def said_once(text: str) -> str:
+    """Leave out what loops of the model repeat."""
+    words = split_words(text)
+    end = said = len(words)
+    while end:
+        start = loop_start(words[:end])
+        if start is None:
+            end -= 1
+        else:
+            del words[start:end]
+            end = start
+    return text if len(words) == said else join_words(words)
 
 
 def padded(audio: FloatArray) -> FloatArray:

@@ -260,9 +260,8 @@ def test_a_sound_on_which_the_recognizer_loops_costs_little(caplog):
         1 | ? -> | yes
         1 | ? -> | yes | tail=4.5375625
         1 | we@4-4.3 go@4.5-4.9 -> | yes we go | heard=2.4624375-8
-        end | ->
-        1 | ? ->
-        end | ? ->"""
+        1 | ? -> | yes we go
+        end | ? -> yes we go"""
     Scenario().play(script.strip().splitlines())
     assert [record.message.partition(" s of")[0] for record in caplog.records] == ["1.5", "1.0"]
 
