@@ -174,8 +174,9 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             self._stream = None
             _TALK_NAMES.addressed = self
             try:
-                aligned = self._config.models.aligner is not None
-                return language(name).check_spoken(aligned) if spoken else language(name)
+                found, models = language(name), self._config.models
+                heard_by = self._config.speech.recognizer
+                return found.check_spoken(models.aligner is not None, heard_by) if spoken else found
             except LanguageError:
                 # The WebSocket server only logs this error: without languages the first chunk
                 # fails instead of emitting another language.

@@ -15,6 +15,9 @@ import yaml
 
 from alignatt_agent.types import AlignAttError
 
+QWEN3_ASR = "qwen3-asr"
+"""The recognizer whose languages are ``heard``."""
+
 
 class LanguageError(AlignAttError, ValueError):
     """A language is unknown or cannot be used so; the message says what can."""
@@ -52,13 +55,15 @@ class Language:
         """Simulstream's and OmniSTEval's unit for this language: ``"word"`` or ``"char"``."""
         return "word" if self.spaced else "char"
 
-    def check_spoken(self, aligned: bool = True) -> Language:
+    def check_spoken(self, aligned: bool = True, recognizer: str = QWEN3_ASR) -> Language:
         """Return the language if it can be the spoken one; ``aligned``: where it can be aligned.
+
+        Recognizers other than Qwen3-ASR say themselves which languages they know.
 
         Raises:
             LanguageError: it is not recognized, or its splitter for the aligner is not installed.
         """
-        if not self.heard:
+        if recognizer == QWEN3_ASR and not self.heard:
             raise LanguageError(
                 f"{self.name} can be translated into, but is not among the languages that "
                 f"Qwen3-ASR recognizes: {_HEARD}"

@@ -151,7 +151,7 @@ class SpeechModel(AudioModel):
 class EncoderDecoderModel(AudioModel):
     """A served model with an encoder for audio and a decoder for ids: Whisper."""
 
-    _asked = {"prompt_logprobs": 1}
+    _asked: Mapping[str, Any] = {"prompt_logprobs": 1}
 
     def __init__(self, model: ServedModel) -> None:
         super().__init__(model)

@@ -39,7 +39,7 @@ _SEARCHED_S, _FRAME_S = 4.0, 0.02
 _AUDIO_TOKENS_PER_S = 25
 """Of Gemma's encoder: one every 40 ms."""
 
-_NOT_SPOKEN = re.compile(r"\[[^]]*]|\([^)]*\)|（[^）]*）|【[^】]*】|\*[^*]+\*|[♩-♬]")
+_NOT_SPOKEN = re.compile(r"\[[^]]*]|[(\uff08][^)\uff09]*[)\uff09]|\*[^*]+\*|[♩-♬]")
 """What Whisper writes for other sounds: ``[BLANK_AUDIO]``, ``(applause)``, ``*coughs*``, notes. It
 stays among the tokens: without these Whisper base writes ``I'm going to put the water in the pot.``
 for noise, and loops in music."""

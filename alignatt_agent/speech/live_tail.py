@@ -189,6 +189,7 @@ class LiveTail:
         """
         start, now, before = self._start, self.now, self._heard / SAMPLE_RATE
         if self._aligner is None:
+            start = max(start, self._settled_s)
             spans, ends = first_heard(self._tail, texts, start, before, now)
             return self._words([*zip(texts, spans, strict=True)]), ends
         with self.watch.stage("aligner"):

@@ -73,12 +73,12 @@ class Translator:
         self._accessible = 0  # words that the latest decision could rely on
         self.emitted = 0
         self._begun = False  # whether the words of a begun translation are still to come
+        self._told = 0.0, 0.0  # start of the last unit, end of the speech whose units have times
         self.reset()
 
     def reset(self) -> None:
         """Forget the open utterance."""
         self.gated: GatedDraft | None = None
-        self._told = 0.0  # end of the speech whose units have times
         self._open((), (), ())
 
     def resume(self, accepted: tuple[int, ...]) -> None:
@@ -300,11 +300,11 @@ class Translator:
         words: Sequence[Word],
     ) -> Emission:
         """Return the units of ``added`` tokens; ``sources`` are theirs among the source words."""
-        units, end = self._units.units(before, added), words[-1].end
+        units = self._units.units(before, added)
         if len(sources) == len(added):
             times = spans(self._units.owners(before, added), sources, words)
         else:
-            begin = min(max(words[0].start, self._told), end)
-            times = spread(len(units), begin, end)
-        self._told = max(self._told, end)
+            times = spread(len(units), self._told, words[0].start, words[-1].end)
+        start = times[-1].start if times else self._told[0]
+        self._told = start, max(self._told[1], words[-1].end)
         return Emission(units, times)

@@ -7,6 +7,8 @@ word that each piece looks at most, behind the accepted pieces it has to continu
 between two, and ``!`` is a failure. Emitted units may name the first and last word they span.
 """
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -276,6 +278,16 @@ def test_policies_that_look_at_nothing_spread_units_over_the_speech():
     assert [time.start for time in times] == pytest.approx([0.0, 0.95, 1.9])
     assert [time.end for time in times] == pytest.approx([0.95, 1.9, 2.4])
     assert all(time.interpolated for time in times)
+
+
+def test_times_do_not_go_back_when_a_sentence_closes_before_the_live_words():
+    s = Scenario("emit_all", readout=None)
+    s.engine.drafts = [s.draft("a", text.split()) for text in ("A B C", "D E $", "F $")]
+    emissions = s.emitted("a b c d", 4), s.emitted("a b", "end"), s.emitted("c", "end")
+    times = [time for emission in emissions for time in emission.times]
+    assert len(times) == 5
+    for one, two in pairwise(times):
+        assert one.start < two.start < two.end >= one.end
 
 
 @pytest.mark.parametrize(
