@@ -111,10 +111,10 @@ def engine_arguments(
     captured = tuple(heads) if role == "translation" else ()
     _check_heads(captured, text)
     # Transcripts are verified, without any rows. Decoders beside an encoder were not tried.
-    encodes = getattr(text, "is_encoder_decoder", False)
-    verifies = role == "asr" and not encodes
-    if encodes:  # vLLM's default for few streams does not hold the 1,500 states of 30 s of audio
-        arguments["max_num_batched_tokens"] = MAX_CONTEXT
+    verifies = role == "asr" and not getattr(text, "is_encoder_decoder", False)
+    given, states = {**arguments, **model.engine}, getattr(text, "max_source_positions", 0)
+    if given["max_num_seqs"] * given["max_model_len"] < states:  # vLLM's bound of its default
+        arguments["max_num_batched_tokens"] = states  # Whisper's encoder takes 30 s in one step
     if captured or verifies:
         arguments["worker_cls"] = "alignatt_agent.engine.worker.CaptureWorker"
         arguments["additional_config"] = HeadsToCapture(captured)
