@@ -174,9 +174,8 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             self._stream = None
             _TALK_NAMES.addressed = self
             try:
-                found, models = language(name), self._config.models
-                heard_by = self._config.speech.recognizer
-                return found.check_spoken(models.aligner is not None, heard_by) if spoken else found
+                given = self._config.models.aligner is not None, self._config.speech.recognizer
+                return language(name).check_spoken(*given) if spoken else language(name)
             except LanguageError:
                 # The WebSocket server only logs this error: without languages the first chunk
                 # fails instead of emitting another language.

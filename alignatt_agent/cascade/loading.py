@@ -25,12 +25,13 @@ from alignatt_agent.engine.speech_models import (
 from alignatt_agent.speech.aligner import QwenAligner
 from alignatt_agent.speech.front_ends import (
     GEMMA4_AUDIO,
+    LONGEST_S,
     WHISPER,
     GemmaPrompt,
-    PlainRecognizer,
     WhisperPrompt,
 )
-from alignatt_agent.speech.recognizer import QwenRecognizer
+from alignatt_agent.speech.prompt import RecognitionPrompt
+from alignatt_agent.speech.recognizer import PromptedRecognizer
 from alignatt_agent.types import SAMPLE_RATE, Prompt
 from alignatt_agent.types.engines import Aligner, Readout, Recognizer, TranslationEngine
 
@@ -119,11 +120,15 @@ def serve_recognizer(family: str, served: ServedModel) -> Recognizer:
     """Return the recognizer of a family on its engine."""
     if family == WHISPER:
         whisper = EncoderDecoderModel(served)
-        return PlainRecognizer(whisper, WhisperPrompt(whisper.tokenizer, whisper.name))
+        return PromptedRecognizer(
+            whisper, WhisperPrompt(whisper.tokenizer, whisper.name), LONGEST_S
+        )
     if family == GEMMA4_AUDIO:
         model = AudioModel(served)
-        return PlainRecognizer(model, GemmaPrompt(model.tokenizer, model.name, model.window))
-    return QwenRecognizer(SpeechModel(served))
+        gemma = GemmaPrompt(model.tokenizer, model.name, model.window)
+        return PromptedRecognizer(model, gemma, LONGEST_S)
+    qwen = SpeechModel(served)
+    return PromptedRecognizer(qwen, RecognitionPrompt(qwen.processor, qwen.tokenizer, qwen.name))
 
 
 def shutdown() -> None:

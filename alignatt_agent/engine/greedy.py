@@ -11,12 +11,10 @@ from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.types import EngineError, FloatArray
 
 
-def greedy(
-    max_tokens: int, stops: frozenset[int], asked: dict[str, Any] | None = None, **more: Any
-) -> Any:
+def greedy(max_tokens: int, stops: frozenset[int], asked: dict[str, Any] | None = None) -> Any:
     """Build vLLM's ``SamplingParams`` of a greedy request that ends at ``stops``.
 
-    ``asked`` has fields of ``CaptureRequest``, for the workers; ``more`` are vLLM's own.
+    ``asked`` has fields of ``CaptureRequest``, for the workers.
     """
     from vllm.sampling_params import RequestOutputKind, SamplingParams
 
@@ -28,7 +26,6 @@ def greedy(
         detokenize=False,
         output_kind=RequestOutputKind.FINAL_ONLY,
         extra_args={EXTRA: asked} if asked else None,
-        **more,
     )
 
 

@@ -74,9 +74,6 @@ def shared_features(processor: Any) -> Features:
 class AudioModel:
     """A served model that continues a prompt with audio in it."""
 
-    _asked: Mapping[str, Any] = {}
-    """Further arguments of a request."""
-
     def __init__(self, model: ServedModel) -> None:
         self._model = model
         self._stops = stop_ids(model)
@@ -112,12 +109,9 @@ class AudioModel:
             key, rest = uuid.uuid4().hex, max_tokens - len(kept) - len(known)
             asked = {"key": key, "expected": known} if known else None
             request = self._request([*token_ids, *kept, *known], audio)
-            sampling = greedy(rest, self._stops, asked, **self._asked)
-            output = self._model.generate(request, sampling)
+            output = self._model.generate(request, greedy(rest, self._stops, asked))
             requests += 1
             steps += len(output.outputs[0].token_ids)
-            if self._silent(token_ids, output):
-                return Answer((), True, steps, requests)
             tokens, ended = strip_stop(output, self._stops)
             found = fetch(self._model, key) if known else None
             if found is None or found.agreed == len(known):
@@ -130,10 +124,6 @@ class AudioModel:
 
     def _request(self, token_ids: list[int], audio: Any) -> dict[str, Any]:
         return {"prompt_token_ids": token_ids, "multi_modal_data": {"audio": audio}}
-
-    def _silent(self, token_ids: Sequence[int], output: Any) -> bool:
-        """Whether the model hears no speech."""
-        return False
 
 
 class SpeechModel(AudioModel):
@@ -151,8 +141,6 @@ class SpeechModel(AudioModel):
 class EncoderDecoderModel(AudioModel):
     """A served model with an encoder for audio and a decoder for ids: Whisper."""
 
-    _asked: Mapping[str, Any] = {"prompt_logprobs": 1}
-
     def __init__(self, model: ServedModel) -> None:
         super().__init__(model)
         model.take_decoder_prompts_whole()
@@ -160,15 +148,24 @@ class EncoderDecoderModel(AudioModel):
         self._begin = vocabulary.get("<|startoftranscript|>")
         self._no_speech = vocabulary.get("<|nospeech|>", vocabulary.get("<|nocaptions|>"))
 
-    def _request(self, token_ids: list[int], audio: FloatArray) -> dict[str, Any]:
-        heard = {"prompt": "", "multi_modal_data": {"audio": audio}}
-        return {"encoder_prompt": heard, "decoder_prompt": {"prompt_token_ids": token_ids}}
+    def generate(
+        self, token_ids: Sequence[int], audio: Any, max_tokens: int, expected: Sequence[int] = ()
+    ) -> Answer:
+        """Continue ``token_ids`` greedily; the answer is empty where no speech is heard.
 
-    def _silent(self, token_ids: Sequence[int], output: Any) -> bool:
-        """Whether the token behind the start is the one for no speech, rather than a language."""
-        places = output.prompt_logprobs[token_ids.index(self._begin) + 1]
-        found = places.get(self._no_speech)  # the most likely token, and the one in the prompt
-        return found is not None and found.logprob >= NO_SPEECH
+        Then the no-speech token is likely behind the start, where the prompt has the language.
+        """
+        heard = {"prompt": "", "multi_modal_data": {"audio": audio}}
+        decoder = {"prompt_token_ids": list(token_ids)}
+        sampling = greedy(max_tokens, self._stops)
+        sampling.prompt_logprobs = 1  # of the token in the prompt, and of the most likely one
+        request = {"encoder_prompt": heard, "decoder_prompt": decoder}
+        output = self._model.generate(request, sampling)
+        tokens, ended = strip_stop(output, self._stops)
+        silent = output.prompt_logprobs[token_ids.index(self._begin) + 1].get(self._no_speech)
+        if silent is not None and silent.logprob >= NO_SPEECH:
+            tokens, ended = [], True
+        return Answer(tuple(tokens), ended, len(output.outputs[0].token_ids), 1)
 
 
 class TimingModel:

@@ -43,9 +43,6 @@ QUIET_DB = 20.0
 LONGEST_ALIGNED_S = 120.0
 """The aligner takes no more; the last sentence of longer pieces is not transcribed again."""
 
-SHORTEST_S = 1.0
-"""Longer audio whose transcript does not end is cut in two."""
-
 _SMOOTHED = 3
 _QUIETEST = 30
 
@@ -136,14 +133,13 @@ def transcribe(
 def _heard(engines: Engines, audio: FloatArray, source: str, context: str) -> str:
     """Return the transcript of a piece; where it does not end, that of its two parts."""
     text = engines.asr.transcribe(audio, source, context).text
-    if text is not None:
-        return text
-    seconds, cut = audio.size / SAMPLE_RATE, quietest(audio, audio.size // 3, audio.size * 2 // 3)
-    if seconds < SHORTEST_S:
-        LOGGER.warning("%.1f s of audio are left out: their transcript does not end", seconds)
-        return ""
-    parts = audio[:cut], audio[cut:]
-    return " ".join(_heard(engines, part, source, context) for part in parts)
+    if text is None and audio.size < SAMPLE_RATE:
+        LOGGER.warning("a part of the audio is left out: its transcript does not end")
+    elif text is None:
+        cut = quietest(audio, audio.size // 3, audio.size * 2 // 3)
+        parts = audio[:cut], audio[cut:]
+        text = " ".join(_heard(engines, part, source, context) for part in parts)
+    return text or ""
 
 
 def _without_last_sentence(

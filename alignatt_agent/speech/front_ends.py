@@ -1,16 +1,10 @@
-"""Recognizers other than Qwen3-ASR: Whisper, and the translation model's own audio tower.
-
-Both take at most 30 s at once and verify nothing; longer audio is cut where it is quietest.
-"""
+"""Requests to Whisper, and to the translation model's own audio tower."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 from jinja2 import TemplateError
 
 from alignatt_agent.config.languages import Language, LanguageError
@@ -22,81 +16,20 @@ from alignatt_agent.speech.prompt import (
     check_plain,
     longest_answer,
 )
-from alignatt_agent.speech.recognizer import SHORTEST_S, padded, said_once
-from alignatt_agent.types import SAMPLE_RATE, FloatArray, Transcript
-
-if TYPE_CHECKING:
-    from alignatt_agent.engine.speech_models import AudioModel
 
 WHISPER, GEMMA4_AUDIO = "whisper", "gemma4-audio"
 
 LONGEST_S = 30.0
 """Audio of one request, in seconds."""
 
-_SEARCHED_S, _FRAME_S = 4.0, 0.02
-"""Longer audio is cut at the quietest frame of the end of a piece."""
-
 _AUDIO_TOKENS_PER_S = 25
 """Of Gemma's encoder: one every 40 ms."""
-
-_NOT_SPOKEN = re.compile(r"\[[^]]*]|[(\uff08][^)\uff09]*[)\uff09]|\*[^*]+\*|[♩-♬]")
-"""What Whisper writes for other sounds: ``[BLANK_AUDIO]``, ``(applause)``, ``*coughs*``, notes. It
-stays among the tokens: without these Whisper base writes ``I'm going to put the water in the pot.``
-for noise, and loops in music."""
 
 _ENGLISH_ONLY = 50256
 """End of text in GPT-2's vocabulary, which only Whisper's checkpoints for English have."""
 
 _WINDOW = 448
 """Whisper's tokens of context, control and transcript together; half is for the context."""
-
-
-class PlainRecognizer:
-    """Transcribes a waveform with the language forced; every transcript is decoded in full."""
-
-    def __init__(self, model: AudioModel, prompt: WhisperPrompt | GemmaPrompt) -> None:
-        self._model, self._prompt = model, prompt
-
-    def transcribe(
-        self, audio: FloatArray, language: str, context: str = "", expected: str = ""
-    ) -> Transcript:
-        """Return the transcript of ``audio``, ``[samples]``; ``expected`` is ignored.
-
-        See ``QwenRecognizer.transcribe`` for limits and errors.
-        """
-        # Imports torch: seconds, which processes without engines do not spend.
-        from transformers.models.qwen3_asr.processing_qwen3_asr import _detect_and_fix_repetitions
-
-        name = find_language(language).name
-        if len(audio) / SAMPLE_RATE < SHORTEST_S:
-            return Transcript("", requests=0)
-        ids = self._prompt.ids(name, context)
-        texts: list[str] = []
-        steps = requests = 0
-        for piece in pieces(audio):
-            longest = longest_answer(len(piece) / SAMPLE_RATE, self._model.tokenizer, name)
-            longest = min(longest, self._prompt.room(ids))
-            answer = self._model.generate(ids, padded(piece), longest)
-            steps, requests = steps + answer.steps, requests + answer.requests
-            text = self._model.tokenizer.decode(answer.token_ids, skip_special_tokens=True)
-            text = _NOT_SPOKEN.sub("", _detect_and_fix_repetitions(text)).strip()
-            if text and not answer.ended:
-                return Transcript(None, steps, requests)
-            texts.append(said_once(text))
-        return Transcript(" ".join(filter(None, texts)), steps, requests)
-
-
-def pieces(audio: FloatArray) -> Iterator[FloatArray]:
-    """Cut audio, ``[samples]``, into pieces of at most ``LONGEST_S``, where it is quietest."""
-    longest, frame = round(LONGEST_S * SAMPLE_RATE), round(_FRAME_S * SAMPLE_RATE)
-    searched = round(_SEARCHED_S * SAMPLE_RATE)
-    while len(audio) > longest:
-        end = audio[longest - searched : longest].reshape(-1, frame)
-        quietest = int(np.argmin(np.square(end).mean(axis=1)))
-        cut = longest - searched + quietest * frame + frame // 2
-        yield audio[:cut]
-        audio = audio[cut:]
-    yield audio
 
 
 class WhisperPrompt:

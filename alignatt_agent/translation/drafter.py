@@ -38,11 +38,14 @@ class Drafter:
     """Drafts of one stream, counted and timed.
 
     Successive drafts are mostly equal, so the engine gets the previous one as expected tokens and
-    verifies it in one pass (unless ``verify`` is false). ``steps`` counts forward passes.
+    verifies it in one pass (unless ``verify`` is false). ``steps`` counts forward passes. A token
+    of the source may need so many (``expansion``) of the target.
     """
 
-    def __init__(self, engine: TranslationEngine, watch: Stopwatch, verify: bool) -> None:
-        self._engine = engine
+    def __init__(
+        self, engine: TranslationEngine, watch: Stopwatch, verify: bool, expansion: float = 1.0
+    ) -> None:
+        self._engine, self._expansion = engine, expansion
         self._watch = watch
         self._verify = verify
         self._expected: tuple[int, ...] = ()
@@ -84,7 +87,6 @@ class Drafter:
     def finish(
         self,
         build: Callable[[Sequence[str], Sequence[int]], Prompt],
-        expansion: float,
         source: tuple[str, ...],
         kept: tuple[int, ...],
         max_tokens: int,
@@ -93,20 +95,20 @@ class Drafter:
         """Return the ungated continuation of ``kept`` to the end of the model's turn.
 
         ``build`` makes a prompt of a source and its translation so far. Drafts of at most
-        ``max_tokens`` follow one another, until the translation repeats itself, or has twice the
-        tokens that it needs: ``expansion`` of them for one of the source, and 32 more. The second
-        result is the source word of each token, if ``readout`` gives rows.
+        ``max_tokens`` follow one another, until the translation repeats itself or has twice the
+        tokens that it needs, and 32 more. The second result is the source word of each token, if
+        ``readout`` gives rows.
         """
         produced: tuple[int, ...] = ()
         sources: tuple[int, ...] = ()
         while True:
             prompt = build(source, kept + produced)
-            room = round(2 * expansion * len(prompt.token_word)) + 32 - len(produced)
+            room = round(2 * self._expansion * len(prompt.token_word)) + 32 - len(produced)
             draft = self.draft(prompt, kept + produced, min(max_tokens, room), readout)
             produced += draft.token_ids
             sources += source_words(prompt, draft)
-            if draft.ended or not draft.token_ids or loop_start(kept + produced) is not None:
+            if draft.ended or not draft.token_ids:
                 return produced, sources
-            if len(draft.token_ids) >= room:
+            if len(draft.token_ids) >= room or loop_start(kept + produced) is not None:
                 LOGGER.warning("the translation of %d words does not end and is cut", len(source))
                 return produced, sources

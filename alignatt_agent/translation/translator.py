@@ -1,6 +1,5 @@
 """The translation of one utterance after the other: draft, gate, round to units, emit."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,8 +24,6 @@ from alignatt_agent.types import (
 from alignatt_agent.types.engines import Readout, TranslationEngine
 from alignatt_agent.types.repetition import loop_start
 from alignatt_agent.types.stopwatch import Stopwatch
-
-LOGGER = logging.getLogger(__name__)
 
 MEMORY = 8
 """Drafts of earlier sources that a policy gets."""
@@ -60,7 +57,8 @@ class Translator:
         watch: Stopwatch | None = None,
         history: History | None = None,
     ) -> None:
-        self._drafter = Drafter(engine, watch or Stopwatch(), verify)
+        expansion = prompt_builder.expansion
+        self._drafter = Drafter(engine, watch or Stopwatch(), verify, expansion)
         self._builder = prompt_builder
         self._history = history or History(prompt_builder)
         self._units = UnitDecoder(tokenizer, spaced)
@@ -144,14 +142,11 @@ class Translator:
 
         before = self._drafter.expected_after(())
         finish, sources = self._drafter.finish(
-            self._history.prompt,
-            self._builder.expansion,
-            source,
-            kept,
-            self._max_draft_tokens,
-            self._readout,
+            self._history.prompt, source, kept, self._max_draft_tokens, self._readout
         )
-        finish = self._said_once(kept, finish)
+        if (start := loop_start(kept + finish)) is not None:  # to the end of its unit
+            ends = self._units.boundaries(kept + finish)
+            finish = finish[: max(0, next(end for end in ends if end >= start) - len(kept))]
         repeated = repeated_of(self._units, kept, rest, finish)
         kept, rest, finish = kept + rest[:repeated], rest[repeated:], finish[repeated:]
         sources = sources[repeated : repeated + len(finish)]
@@ -174,15 +169,6 @@ class Translator:
         if before[: len(done)] == done:  # the last draft included the next sentence
             self._drafter.expect(before[len(done) :])
         return emission
-
-    def _said_once(self, kept: tuple[int, ...], finish: tuple[int, ...]) -> tuple[int, ...]:
-        """Leave out what the end of a translation repeats, as a model does that does not end."""
-        start = loop_start(kept + finish)
-        if start is None:
-            return finish
-        LOGGER.warning("a translation repeats itself to its bound; the part is kept once")
-        start = next(cut for cut in self._units.boundaries(kept + finish) if cut >= start)
-        return finish[: max(0, start - len(kept))]
 
     def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
         """Take sentences into the history, if there is one; ``accepted`` begins the open one."""

@@ -38,11 +38,9 @@ def spread(
     words that were live, and the units share that time: starts and ends never decrease.
     """
     since, until = last
-    if end > until:
-        begin = max(begin, until) if begin < end else until
-        step = (end - begin) / max(1, count)
-        parts = ((begin + k * step, begin + (k + 1) * step) for k in range(count))
-    else:
+    if end <= until:
         step = (until - since) / (count + 1)
-        parts = ((since + k * step, until) for k in range(1, count + 1))
-    return tuple(SourceSpan(*part, True) for part in parts)
+        return tuple(SourceSpan(since + k * step, until, True) for k in range(1, count + 1))
+    begin = max(begin, until) if begin < end else until
+    step = (end - begin) / max(1, count)
+    return tuple(SourceSpan(begin + k * step, begin + (k + 1) * step, True) for k in range(count))

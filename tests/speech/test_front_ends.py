@@ -14,12 +14,12 @@ from alignatt_agent.engine.options import engine_arguments
 from alignatt_agent.engine.speech_models import EncoderDecoderModel
 from alignatt_agent.speech import front_ends
 from alignatt_agent.speech.front_ends import (
-    PlainRecognizer,
+    LONGEST_S,
     WhisperPrompt,
     front_end_prompt,
-    pieces,
 )
 from alignatt_agent.speech.prompt import ChatTemplateError, ContextError
+from alignatt_agent.speech.recognizer import PromptedRecognizer, pieces
 from alignatt_agent.types import Transcript
 from lab.stand_ins.layouts import write
 from lab.stand_ins.speech import whisper_tokenizer, write_whisper
@@ -35,7 +35,7 @@ def whisper():
 
 def whisper_recognizer(tokenizer, *answers, ended=True):
     model = SpeechModel(tokenizer, *answers, ended=ended)
-    return model, PlainRecognizer(model, WhisperPrompt(tokenizer, model.name))
+    return model, PromptedRecognizer(model, WhisperPrompt(tokenizer, model.name), LONGEST_S)
 
 
 def test_whispers_language_is_forced(whisper):
@@ -83,7 +83,9 @@ def test_whisper_says_that_nobody_speaks(whisper, no_speech, heard):
     config = SimpleNamespace(try_get_generation_config=dict)
     served = SimpleNamespace(name="m", tokenizer=lambda: whisper, config=config, generate=generate)
     served.take_decoder_prompts_whole = lambda: None
-    recognizer = PlainRecognizer(EncoderDecoderModel(served), WhisperPrompt(whisper, "m"))
+    recognizer = PromptedRecognizer(
+        EncoderDecoderModel(served), WhisperPrompt(whisper, "m"), LONGEST_S
+    )
     assert recognizer.transcribe(SECOND, "en", "AlignAtt").text == heard
 
 
@@ -112,14 +114,14 @@ def test_long_audio_is_cut_where_it_is_quiet(whisper):
     audio = np.random.default_rng(0).normal(0, 0.05, 70 * 16_000).astype(np.float32)
     quiet = round(28.5 * 16_000)
     audio[quiet - 800 : quiet + 800] = 0
-    parts = list(pieces(audio))
+    parts = list(pieces(audio, LONGEST_S))
     assert abs(len(parts[0]) - quiet) < 800
     assert all(len(part) <= 30 * 16_000 for part in parts)
     np.testing.assert_array_equal(np.concatenate(parts), audio)
     model, recognizer = whisper_recognizer(whisper, " one", "", " two ")
     assert recognizer.transcribe(audio, "en") == Transcript("one two", 9, 6)
     assert sum(samples for _, samples, _ in model.asked) == len(audio)
-    assert [len(part) for part in pieces(SECOND)] == [16_000]
+    assert [len(part) for part in pieces(SECOND, LONGEST_S)] == [16_000]
 
 
 @pytest.mark.parametrize(

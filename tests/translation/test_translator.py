@@ -253,10 +253,10 @@ def test_where_a_draft_was_cut_the_one_before_goes_on():
 
 
 @pytest.mark.parametrize(("expansion", "bound"), [(1.0, 44), (4.5, 86)])
-def test_a_model_that_never_ends_is_bounded(expansion, bound, caplog):
+def test_a_model_that_never_ends_is_bounded(expansion, bound, monkeypatch, caplog):
     """Six source tokens for two words: 2 * 6 + 32 = 44 tokens, or what another script needs."""
+    monkeypatch.setattr(Prompts, "expansion", expansion)
     s = Scenario(max_tokens=86)
-    s.translator._builder.expansion = expansion
     written = [f"x{n}" for n in range(bound)]
     s.play([f"ab cd | end | {' '.join(written)} -> {' '.join(written)}"])
     assert [max_tokens for _, max_tokens, _ in s.engine.calls] == [bound]
@@ -267,7 +267,7 @@ def test_a_loop_of_the_model_is_said_once(caplog):
     draft = "Sie@0 sollten@0 nur@0 auf@1 Deutsch@1 +:@1 " * 4
     s = Scenario(max_tokens=64).play([f"You only | end | {draft} -> Sie sollten nur auf Deutsch:"])
     assert len(s.engine.calls) == 1
-    assert "a translation repeats itself" in caplog.text
+    assert "the translation of 2 words does not end" in caplog.text
 
 
 def test_policies_that_look_at_nothing_spread_units_over_the_speech():
