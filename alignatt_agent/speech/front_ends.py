@@ -45,12 +45,11 @@ class WhisperPrompt:
         begin, task, plain = map(
             self._control, ("<|startoftranscript|>", "<|transcribe|>", "<|notimestamps|>")
         )
-        task = (self._language(spoken), task)
-        if self._tokenizer.eos_token_id == _ENGLISH_ONLY:
-            task = ()
-            if spoken.code != "en":
-                raise LanguageError(f"{self._name} recognizes English only, not {spoken.name}")
-        return (*self._earlier(context), begin, *task, plain)
+        if self._tokenizer.eos_token_id != _ENGLISH_ONLY:
+            return (*self._earlier(context), begin, self._language(spoken), task, plain)
+        if spoken.code != "en":
+            raise LanguageError(f"{self._name} recognizes English only, not {spoken.name}")
+        return (*self._earlier(context), begin, plain)
 
     def _language(self, spoken: Language) -> int:
         vocabulary = self._tokenizer.get_vocab()
