@@ -174,8 +174,8 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             self._stream = None
             _TALK_NAMES.addressed = self
             try:
-                aligned = self._config.models.aligner is not None
-                return language(name).check_spoken(aligned) if spoken else language(name)
+                given = self._config.models.aligner is not None, self._config.speech.recognizer
+                return language(name).check_spoken(*given) if spoken else language(name)
             except LanguageError:
                 # The WebSocket server only logs this error: without languages the first chunk
                 # fails instead of emitting another language.

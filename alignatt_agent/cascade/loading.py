@@ -4,7 +4,7 @@ import atexit
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 from alignatt_agent.config.agent_config import ModelsConfig
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.engine import pool
+from alignatt_agent.engine.cpu_whisper import CpuWhisper
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.speech_models import (
@@ -25,13 +26,14 @@ from alignatt_agent.engine.speech_models import (
 from alignatt_agent.speech.aligner import QwenAligner
 from alignatt_agent.speech.front_ends import (
     GEMMA4_AUDIO,
+    LONGEST_S,
     WHISPER,
     GemmaPrompt,
-    PlainRecognizer,
     WhisperPrompt,
 )
-from alignatt_agent.speech.recognizer import QwenRecognizer
-from alignatt_agent.speech.whisper_cpu import CpuWhisper
+from alignatt_agent.speech.prompt import RecognitionPrompt
+from alignatt_agent.speech.recognizer import PromptedRecognizer
+from alignatt_agent.speech.whisper_aligner import WhisperAligner
 from alignatt_agent.types import SAMPLE_RATE, Prompt
 from alignatt_agent.types.engines import Aligner, Readout, Recognizer, TranslationEngine
 
@@ -87,13 +89,12 @@ def load_engines(
             atexit.unregister(shutdown)
             atexit.register(shutdown)
         text = served["translation"].config.hf_text_config
-        aligner = QwenAligner(TimingModel(served["aligner"])) if "aligner" in served else None
-        whisper = None
+        asr = served["asr"]
         if checkpoints.asr.runtime == "ctranslate2":
-            whisper = CpuWhisper(checkpoints.asr.path, **checkpoints.asr.engine)
+            asr = CpuWhisper(checkpoints.asr.path, **checkpoints.asr.engine)
         engines = Engines(
-            asr=whisper or serve_recognizer(recognizer, served["asr"]),
-            aligner=whisper or aligner,
+            asr=serve_recognizer(recognizer, asr),
+            aligner=serve_aligner(asr, served),
             translation=DraftEngine(served["translation"], wanted),
             tokenizer=served["translation"].tokenizer(),
             num_layers=text.num_hidden_layers,
@@ -120,15 +121,28 @@ def loaded(resolved: Resolved) -> Engines | None:
     return held[1] if held is not None and held[0] == key else None
 
 
-def serve_recognizer(family: str, served: ServedModel) -> Recognizer:
+def serve_aligner(
+    asr: ServedModel | CpuWhisper, served: Mapping[str, ServedModel]
+) -> Aligner | None:
+    """Return the forced aligner, or what times the words of a Whisper in this process."""
+    if isinstance(asr, CpuWhisper):
+        return WhisperAligner(asr)
+    return QwenAligner(TimingModel(served["aligner"])) if "aligner" in served else None
+
+
+def serve_recognizer(family: str, served: ServedModel | CpuWhisper) -> Recognizer:
     """Return the recognizer of a family on its engine."""
-    if family == WHISPER:
-        whisper = EncoderDecoderModel(served)
-        return PlainRecognizer(whisper, WhisperPrompt(whisper.tokenizer, whisper.name))
+    if isinstance(served, CpuWhisper) or family == WHISPER:
+        whisper = served if isinstance(served, CpuWhisper) else EncoderDecoderModel(served)
+        return PromptedRecognizer(
+            whisper, WhisperPrompt(whisper.tokenizer, whisper.name), LONGEST_S
+        )
     if family == GEMMA4_AUDIO:
         model = AudioModel(served)
-        return PlainRecognizer(model, GemmaPrompt(model.tokenizer, model.name, model.window))
-    return QwenRecognizer(SpeechModel(served))
+        gemma = GemmaPrompt(model.tokenizer, model.name, model.window)
+        return PromptedRecognizer(model, gemma, LONGEST_S)
+    qwen = SpeechModel(served)
+    return PromptedRecognizer(qwen, RecognitionPrompt(qwen.processor, qwen.tokenizer, qwen.name))
 
 
 def shutdown() -> None:

@@ -84,7 +84,7 @@ def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True)
         CheckpointError: one or more checkpoints are missing; all of them are named.
     """
     aligned = live and config.models.aligner is not None
-    source = language(config.source_language).check_spoken(aligned)
+    source = language(config.source_language).check_spoken(aligned, config.speech.recognizer)
     own = [code for code in config.head_sets if code != ANY]
     others = [item.code for item in LANGUAGES if item != source] if ANY in config.head_sets else []
     wanted = dict.fromkeys([*own, *others, *targets, *filter(None, [config.target_language])])

@@ -1,6 +1,7 @@
 """The two speech models as plain functions of token ids and audio."""
 
 import json
+import math
 import threading
 import uuid
 from collections import OrderedDict
@@ -13,6 +14,10 @@ from alignatt_agent.engine.greedy import fetch, greedy, stop_ids, strip_stop
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.types import FloatArray
 from alignatt_agent.types.engines import Answer
+
+NO_SPEECH = math.log(0.6)
+"""OpenAI's threshold. Whisper base gives its no-speech token 0.63 to 0.97 in noise, music and
+silence of 1 to 8 s, and below 0.6 in speech of 1 s and more, with noise around it, too."""
 
 KEPT = 32
 """Pieces of audio whose features are kept, one for each concurrent stream."""
@@ -139,10 +144,28 @@ class EncoderDecoderModel(AudioModel):
     def __init__(self, model: ServedModel) -> None:
         super().__init__(model)
         model.take_decoder_prompts_whole()
+        vocabulary = self.tokenizer.get_vocab()
+        self._begin = vocabulary.get("<|startoftranscript|>")
+        self._no_speech = vocabulary.get("<|nospeech|>", vocabulary.get("<|nocaptions|>"))
 
-    def _request(self, token_ids: list[int], audio: FloatArray) -> dict[str, Any]:
+    def generate(
+        self, token_ids: Sequence[int], audio: Any, max_tokens: int, expected: Sequence[int] = ()
+    ) -> Answer:
+        """Continue ``token_ids`` greedily; the answer is empty where no speech is heard.
+
+        Then the no-speech token is likely behind the start, where the prompt has the language.
+        """
         heard = {"prompt": "", "multi_modal_data": {"audio": audio}}
-        return {"encoder_prompt": heard, "decoder_prompt": {"prompt_token_ids": token_ids}}
+        decoder = {"prompt_token_ids": list(token_ids)}
+        sampling = greedy(max_tokens, self._stops)
+        sampling.prompt_logprobs = 1  # of the token in the prompt, and of the most likely one
+        request = {"encoder_prompt": heard, "decoder_prompt": decoder}
+        output = self._model.generate(request, sampling)
+        tokens, ended = strip_stop(output, self._stops)
+        silent = output.prompt_logprobs[token_ids.index(self._begin) + 1].get(self._no_speech)
+        if silent is not None and silent.logprob >= NO_SPEECH:
+            tokens, ended = [], True
+        return Answer(tuple(tokens), ended, len(output.outputs[0].token_ids), 1)
 
 
 class TimingModel:

@@ -7,6 +7,7 @@ longer stretch is cut where it is quietest.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,12 +18,15 @@ from tqdm import tqdm
 
 from alignatt_agent.config.languages import language
 from alignatt_agent.speech.sentences import split_sentences
+from alignatt_agent.speech.waveform import quietest
 from alignatt_agent.speech.word_times import time_words
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
 from alignatt_agent.types.running_text import join_words, split_words
 
 if TYPE_CHECKING:
     from alignatt_agent.cascade.loading import Engines
+
+LOGGER = logging.getLogger(__name__)
 
 FRAME = SAMPLE_RATE // 100
 """Samples of a frame, 10 ms."""
@@ -116,7 +120,7 @@ def transcribe(
             end, following = recording.piece(begin)
             if recording.speaks(begin, end):
                 audio = recording.read(begin, end)
-                words = split_words(engines.asr.transcribe(audio, source, context).text or "")
+                words = split_words(_heard(engines, audio, source, context))
                 if end < recording.frames:
                     words, again = _without_last_sentence(engines, audio, words, source)
                     following = following if again is None else begin + again
@@ -124,6 +128,18 @@ def transcribe(
             bar.update(following - begin)
             begin = following
     return join_words(found)
+
+
+def _heard(engines: Engines, audio: FloatArray, source: str, context: str) -> str:
+    """Return the transcript of a piece; where it does not end, that of its two parts."""
+    text = engines.asr.transcribe(audio, source, context).text
+    if text is None and audio.size < SAMPLE_RATE:
+        LOGGER.warning("a part of the audio is left out: its transcript does not end")
+    elif text is None:
+        cut = quietest(audio, audio.size // 3, audio.size * 2 // 3)
+        parts = audio[:cut], audio[cut:]
+        text = " ".join(_heard(engines, part, source, context) for part in parts)
+    return text or ""
 
 
 def _without_last_sentence(

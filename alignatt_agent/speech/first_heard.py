@@ -52,4 +52,10 @@ def _spread(
     if follows < len(words):  # other words were heard there
         begin = words[follows].start
     begin = max(begin, filled[-1][1] if filled else start)
-    return filled + fill_gaps(spans[stay:], new[stay:], now, begin)
+    found = filled + fill_gaps(spans[stay:], new[stay:], now, begin)
+    for k in range(len(found) - 2, -1, -1):
+        (left, right), (later, end) = found[k : k + 2]
+        if right <= left:  # no time is left for a word, e.g. one that is heard again: half the next
+            left = max(left, later)
+            found[k : k + 2] = (left, (left + end) / 2), ((left + end) / 2, end)
+    return found

@@ -1,20 +1,15 @@
-"""Recognizers other than Qwen3-ASR: Whisper, and the translation model's own audio tower.
-
-Both take at most 30 s at once and verify nothing; longer audio is cut where it is quietest.
-"""
+"""Requests to Whisper, and to the translation model's own audio tower."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 from jinja2 import TemplateError
 
 from alignatt_agent.config.languages import Language, LanguageError
 from alignatt_agent.config.languages import language as find_language
+from alignatt_agent.engine.cpu_whisper import whisper_tokenizer
 from alignatt_agent.speech.prompt import (
     ChatTemplateError,
     ContextError,
@@ -22,72 +17,20 @@ from alignatt_agent.speech.prompt import (
     check_plain,
     longest_answer,
 )
-from alignatt_agent.speech.recognizer import SHORTEST_S, padded
-from alignatt_agent.types import SAMPLE_RATE, FloatArray, Transcript
-
-if TYPE_CHECKING:
-    from alignatt_agent.engine.speech_models import AudioModel
 
 WHISPER, GEMMA4_AUDIO = "whisper", "gemma4-audio"
 
 LONGEST_S = 30.0
 """Audio of one request, in seconds."""
 
-_SEARCHED_S, _FRAME_S = 4.0, 0.02
-"""Longer audio is cut at the quietest frame of the end of a piece."""
-
 _AUDIO_TOKENS_PER_S = 25
 """Of Gemma's encoder: one every 40 ms."""
 
+_ENGLISH_ONLY = 50256
+"""End of text in GPT-2's vocabulary, which only Whisper's checkpoints for English have."""
+
 _WINDOW = 448
 """Whisper's tokens of context, control and transcript together; half is for the context."""
-
-
-class PlainRecognizer:
-    """Transcribes a waveform with the language forced; every transcript is decoded in full."""
-
-    def __init__(self, model: AudioModel, prompt: WhisperPrompt | GemmaPrompt) -> None:
-        self._model, self._prompt = model, prompt
-
-    def transcribe(
-        self, audio: FloatArray, language: str, context: str = "", expected: str = ""
-    ) -> Transcript:
-        """Return the transcript of ``audio``, ``[samples]``; ``expected`` is ignored.
-
-        See ``QwenRecognizer.transcribe`` for limits and errors.
-        """
-        # Imports torch: seconds, which processes without engines do not spend.
-        from transformers.models.qwen3_asr.processing_qwen3_asr import _detect_and_fix_repetitions
-
-        name = find_language(language).check_spoken(aligned=False).name
-        if len(audio) / SAMPLE_RATE < SHORTEST_S:
-            return Transcript("", requests=0)
-        ids = self._prompt.ids(name, context)
-        texts: list[str] = []
-        steps = requests = 0
-        for piece in pieces(audio):
-            longest = longest_answer(len(piece) / SAMPLE_RATE, self._model.tokenizer, name)
-            longest = min(longest, self._prompt.room(ids))
-            answer = self._model.generate(ids, padded(piece), longest)
-            steps, requests = steps + answer.steps, requests + answer.requests
-            if not answer.ended:
-                return Transcript(None, steps, requests)
-            text = self._model.tokenizer.decode(answer.token_ids, skip_special_tokens=True)
-            texts.append(_detect_and_fix_repetitions(text).strip())  # loops of the model
-        return Transcript(" ".join(filter(None, texts)), steps, requests)
-
-
-def pieces(audio: FloatArray) -> Iterator[FloatArray]:
-    """Cut audio, ``[samples]``, into pieces of at most ``LONGEST_S``, where it is quietest."""
-    longest, frame = round(LONGEST_S * SAMPLE_RATE), round(_FRAME_S * SAMPLE_RATE)
-    searched = round(_SEARCHED_S * SAMPLE_RATE)
-    while len(audio) > longest:
-        end = audio[longest - searched : longest].reshape(-1, frame)
-        quietest = int(np.argmin(np.square(end).mean(axis=1)))
-        cut = longest - searched + quietest * frame + frame // 2
-        yield audio[:cut]
-        audio = audio[cut:]
-    yield audio
 
 
 class WhisperPrompt:
@@ -103,13 +46,18 @@ class WhisperPrompt:
         begin, task, plain = map(
             self._control, ("<|startoftranscript|>", "<|transcribe|>", "<|notimestamps|>")
         )
-        return (*self._earlier(context), begin, self._language(spoken), task, plain)
+        if self._tokenizer.eos_token_id != _ENGLISH_ONLY:
+            return (*self._earlier(context), begin, self._language(spoken), task, plain)
+        if spoken.code != "en":
+            raise LanguageError(f"{self._name} recognizes English only, not {spoken.name}")
+        return (*self._earlier(context), begin, plain)
 
     def _language(self, spoken: Language) -> int:
-        found = self._tokenizer.get_vocab().get(f"<|{spoken.code}|>")
-        if found is None:
-            raise LanguageError(f"{self._name} has no token for {spoken.name} ({spoken.code})")
-        return int(found)
+        vocabulary = self._tokenizer.get_vocab()
+        for code in (spoken.code, *spoken.also):
+            if (found := vocabulary.get(f"<|{code}|>")) is not None:
+                return int(found)
+        raise LanguageError(f"{self._name} has no token for {spoken.name} ({spoken.code})")
 
     def _earlier(self, context: str) -> tuple[int, ...]:
         if not context:
@@ -215,13 +163,3 @@ def front_end_prompt(
     from transformers import AutoTokenizer
 
     return GemmaPrompt(AutoTokenizer.from_pretrained(checkpoint), name, window)
-
-
-def whisper_tokenizer(checkpoint: str) -> Any:
-    """Return the tokenizer of Whisper from its checkpoint's directory, of either runtime."""
-    from transformers import AutoTokenizer, PreTrainedTokenizerFast
-
-    if (Path(checkpoint) / "tokenizer_config.json").is_file():
-        return AutoTokenizer.from_pretrained(checkpoint)
-    # CTranslate2's config.json names no model that Transformers knows.
-    return PreTrainedTokenizerFast(tokenizer_file=str(Path(checkpoint) / "tokenizer.json"))

@@ -48,6 +48,9 @@ LOGGER = logging.getLogger(__name__)
 SILENCE_KEPT_S = 0.5
 """Silence that stays in the tail, for the onset of the next word."""
 
+REFUSED = 2
+"""So many transcripts in turn that do not end cut the tail: a longer one would not end either."""
+
 
 class LiveTail:
     """Speech side of one stream; an exception keeps audio and closed sentences for the next call.
@@ -96,7 +99,7 @@ class LiveTail:
         self._tail = Hypothesis()
         self._missed = False  # the latest transcript of audible audio was empty
         self._dropping = False  # the latest chunk was too much for the tail
-        self._doubted = False  # some transcript did not end
+        self._refused = 0  # transcripts in turn that did not end
         self._transcripts = Transcripts()  # since the last update
         self._closed: list[tuple[Word, ...]] = []
 
@@ -130,6 +133,8 @@ class LiveTail:
         self._take_inbox()
         if self._heard < self._received:
             self._transcribe()
+        if self._refused:
+            self._left_out(self.now - self._heard / SAMPLE_RATE)
         sentences, rest = self._split([*self._open, *self._tail.words], None)
         closed = (*self._closed, *sentences, *([tuple(rest)] if rest else []))
         self._closed, self._open, self._tail = [], [], Hypothesis()
@@ -146,6 +151,7 @@ class LiveTail:
             if self.now >= self._config.min_start_s:
                 self._transcribe()
                 self._commit()
+                self._cut_refused()
                 self._bound()
 
     def _transcribe(self) -> None:
@@ -160,14 +166,9 @@ class LiveTail:
             self._transcripts += heard
             text = heard.text
         if text is None:  # the last hypothesis stays, as without this chunk
-            if not self._doubted:
-                LOGGER.warning(
-                    "the transcript of %.1f s of audio does not end and is left out "
-                    "(said once per stream)",
-                    self.tail_s,
-                )
-            self._doubted = True
+            self._refused += 1
             return
+        self._refused = 0
         texts = split_words(text)
         if not texts:
             self._drop_silence(level)
@@ -190,6 +191,7 @@ class LiveTail:
         """
         start, now, before = self._start, self.now, self._heard / SAMPLE_RATE
         if self._aligner is None:
+            start = max(start, self._settled_s)
             spans, ends = first_heard(self._tail, texts, start, before, now)
             return self._words([*zip(texts, spans, strict=True)]), ends
         with self.watch.stage("aligner"):
@@ -244,13 +246,30 @@ class LiveTail:
         past = max(begin, round((follows - self._start) * SAMPLE_RATE))
         cut = self._start + quietest(self._audio, begin, past) / SAMPLE_RATE
         if cut <= self._start:  # Useless times; committed words must not be transcribed again.
-            cut = self._start + self.tail_s * count / len(words)
+            cut = self._start + (self._heard / SAMPLE_RATE - self._start) * count / len(words)
         self._open += words[:count]
         self._tail = self._tail.after(count)
         following = words[count].text if count < len(words) else ""
         sentences, self._open = self._split(self._open, following)
         self._closed += sentences
         self._trim(cut)
+
+    def _cut_refused(self) -> None:
+        """Cut a tail whose transcripts do not end behind its words, or leave out its beginning."""
+        if self._refused < REFUSED:
+            return
+        if words := len(self._tail.words):
+            self._refused, hold_back_s = 0, self._config.hold_back_ms / 1000
+            self._settle(overflow_commit(self._tail, hold_back_s, self._start) or words)
+            return
+        size = self._audio.size
+        cut = self._start + quietest(self._audio, size // 6, size // 3) / SAMPLE_RATE
+        self._left_out(cut - self._start)
+        self._trim(cut)
+
+    def _left_out(self, seconds: float) -> None:
+        self._refused = 0
+        LOGGER.warning("%.1f s of audio are left out: their transcripts do not end", seconds)
 
     def _bound(self) -> None:
         """Keep the tail and the open utterance short; a long pause closes the latter."""

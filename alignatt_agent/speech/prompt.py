@@ -1,11 +1,13 @@
 """Requests to a recognizer, made by the chat template of its checkpoint."""
 
+import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from jinja2 import TemplateError
 
+from alignatt_agent.config.languages import language as find_language
 from alignatt_agent.config.languages import sample_tokens
 from alignatt_agent.types import AlignAttError
 
@@ -45,6 +47,7 @@ class RecognitionPrompt:
 
     def _ids(self, language: str, context: str = "") -> tuple[int, ...]:
         """Return the prompt's token ids; audio is one placeholder among them."""
+        find_language(language).check_spoken(aligned=False)
         audio = self._processor.audio_token
         turns: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "audio"}]}]
         if context:
@@ -85,6 +88,10 @@ class RecognitionPrompt:
                 "config.json, in chat_template.json: fetch the checkpoint completely"
             ) from error
         return text
+
+    def room(self, ids: tuple[int, ...]) -> int:
+        """Return the longest answer in tokens; the engine knows its window."""
+        return sys.maxsize
 
     def check_context(self, context: str, window: int, longest_s: float, language: str) -> None:
         """Refuse a context that leaves no space for ``longest_s`` of audio and its transcript.

@@ -1,58 +1,105 @@
-"""Speech recognition with Qwen3-ASR."""
+"""Speech recognition by a served model."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from alignatt_agent.config.languages import language as find_language
-from alignatt_agent.speech.prompt import RecognitionPrompt, longest_answer
+from alignatt_agent.speech.prompt import longest_answer
+from alignatt_agent.speech.waveform import quietest
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Transcript
+from alignatt_agent.types.repetition import loop_start
+from alignatt_agent.types.running_text import join_words, split_words
 
 if TYPE_CHECKING:
-    from alignatt_agent.engine.speech_models import SpeechModel
+    from alignatt_agent.engine.speech_models import AudioModel
 
 SHORTEST_S = 0.1
 """Shorter audio holds no word."""
 
 _PADDED_S = 0.5
-"""Shorter audio is padded with silence, as the model was trained."""
+"""Shorter audio is padded with silence, as Qwen3-ASR was trained."""
+
+_SEARCHED_S = 4.0
+"""Longer audio is cut where the end of a piece is quietest."""
 
 
-class QwenRecognizer:
-    """Transcribes a waveform with the language forced."""
+_NOT_SPOKEN = re.compile(r"\[[^]]*]|[(\uff08][^)\uff09]*[)\uff09]|\*[^*]+\*|[♩-♬]")
+"""What Whisper writes for other sounds: ``[BLANK_AUDIO]``, ``(applause)``, ``*coughs*``, notes. It
+stays among the tokens: without these Whisper base writes ``I'm going to put the water in the pot.``
+for noise, and loops in music."""
 
-    def __init__(self, model: SpeechModel) -> None:
-        self._model = model
-        self._prompt = RecognitionPrompt(model.processor, model.tokenizer, model.name)
+
+class PromptedRecognizer:
+    """Transcribes a waveform with the language forced.
+
+    One that takes only ``longest_s`` of audio at once verifies nothing, and describes sounds.
+    """
+
+    def __init__(self, model: AudioModel, prompt: Any, longest_s: float = math.inf) -> None:
+        self._model, self._prompt, self._longest_s = model, prompt, longest_s
 
     def transcribe(
         self, audio: FloatArray, language: str, context: str = "", expected: str = ""
     ) -> Transcript:
         """Return the transcript of ``audio``, ``[samples]``; of too short audio it is ``""``.
 
-        An answer that reached its bound gives no text: nobody speaks that fast. A part that is
-        repeated 20 times or more is kept once, as Qwen does it.
+        An answer that reached its bound gives no text: nobody speaks that fast. What loops of the
+        model repeat is kept once, and what Qwen keeps once (20 repetitions of a few characters).
 
         Raises:
             LanguageError: the model does not know the language.
             ContextError: the context does not fit the model.
             EngineError: the engine failed.
         """
-        name = find_language(language).check_spoken(aligned=False).name
-        seconds = len(audio) / SAMPLE_RATE
-        if seconds < SHORTEST_S:
+        # Imports torch: seconds, which processes without engines do not spend.
+        from transformers.models.qwen3_asr.processing_qwen3_asr import _parse_single_output
+
+        name, prompt, tokenizer = find_language(language).name, self._prompt, self._model.tokenizer
+        if len(audio) / SAMPLE_RATE < SHORTEST_S:
             return Transcript("", requests=0)
-        ids = self._prompt.ids(name, context)
-        known = self._model.tokenizer.encode(expected, add_special_tokens=False)
-        longest = longest_answer(seconds, self._model.tokenizer, name)
-        answer = self._model.generate(ids, padded(audio), longest, known)
-        text: str | None = None
-        if answer.ended:
-            said = self._model.tokenizer.decode(answer.token_ids, skip_special_tokens=True)
-            text = self._model.processor.extract_transcription(said)
-        return Transcript(text, answer.steps, answer.requests)
+        ids, whole = prompt.ids(name, context), self._longest_s == math.inf
+        known = tokenizer.encode(expected, add_special_tokens=False) if whole else []
+        texts: list[str] = []
+        steps = requests = 0
+        for piece in pieces(audio, self._longest_s):
+            longest = longest_answer(len(piece) / SAMPLE_RATE, tokenizer, name)
+            longest = min(longest, prompt.room(ids))
+            answer = self._model.generate(ids, padded(piece), longest, known)
+            steps, requests = steps + answer.steps, requests + answer.requests
+            said = tokenizer.decode(answer.token_ids, skip_special_tokens=True)
+            text = _parse_single_output(said)["transcription"]
+            text = text if whole else _NOT_SPOKEN.sub("", text).strip()
+            if (text or whole) and not answer.ended:
+                return Transcript(None, steps, requests)
+            texts.append(said_once(text))
+        return Transcript(" ".join(filter(None, texts)), steps, requests)
+
+
+def pieces(audio: FloatArray, longest_s: float) -> Iterator[FloatArray]:
+    """Cut audio, ``[samples]``, into pieces of at most ``longest_s``, where it is quietest."""
+    while len(audio) > longest_s * SAMPLE_RATE:
+        longest = round(longest_s * SAMPLE_RATE)
+        cut = quietest(audio, longest - round(_SEARCHED_S * SAMPLE_RATE), longest)
+        yield audio[:cut]
+        audio = audio[cut:]
+    yield audio
+
+
+def said_once(text: str) -> str:
+    """Leave out what loops of the model repeat."""
+    words, repeats = split_words(text), False
+    for end in range(len(words), 0, -1):
+        start = loop_start(words[:end])
+        if start is not None:
+            del words[start:end]
+            repeats = True
+    return join_words(words) if repeats else text
 
 
 def padded(audio: FloatArray) -> FloatArray:

@@ -38,8 +38,9 @@ class Drafter:
     """Drafts of one stream, counted and timed.
 
     Successive drafts are mostly equal, so the engine gets the previous one as expected tokens and
-    verifies it in one pass (unless ``verify`` is false). ``steps`` counts forward passes.
-    ``whole`` ends a draft, given the translation before it, where it stops being one.
+    verifies it in one pass (unless ``verify`` is false). ``steps`` counts forward passes. A token
+    of the source may need so many (``expansion``) of the target. ``whole`` ends a draft, given the
+    translation before it, where it stops being one.
     """
 
     def __init__(
@@ -47,10 +48,10 @@ class Drafter:
         engine: TranslationEngine,
         watch: Stopwatch,
         verify: bool,
+        expansion: float = 1.0,
         whole: Callable[[Draft, Sequence[int]], Draft] = lambda draft, before: draft,
     ) -> None:
-        self._engine = engine
-        self._whole = whole
+        self._engine, self._expansion, self._whole = engine, expansion, whole
         self._watch = watch
         self._verify = verify
         self._expected: tuple[int, ...] = ()
@@ -93,7 +94,6 @@ class Drafter:
     def finish(
         self,
         build: Callable[[Sequence[str], Sequence[int]], Prompt],
-        expansion: float,
         source: tuple[str, ...],
         kept: tuple[int, ...],
         max_tokens: int,
@@ -102,20 +102,20 @@ class Drafter:
         """Return the ungated continuation of ``kept`` to the end of the model's turn.
 
         ``build`` makes a prompt of a source and its translation so far. Drafts of at most
-        ``max_tokens`` follow one another, until the translation repeats itself, or has twice the
-        tokens that it needs: ``expansion`` of them for one of the source, and 32 more. The second
-        result is the source word of each token, if ``readout`` gives rows.
+        ``max_tokens`` follow one another, until the translation repeats itself or has twice the
+        tokens that it needs, and 32 more. The second result is the source word of each token, if
+        ``readout`` gives rows.
         """
         produced: tuple[int, ...] = ()
         sources: tuple[int, ...] = ()
         while True:
             prompt = build(source, kept + produced)
-            room = round(2 * expansion * len(prompt.token_word)) + 32 - len(produced)
+            room = round(2 * self._expansion * len(prompt.token_word)) + 32 - len(produced)
             draft = self.draft(prompt, kept + produced, min(max_tokens, room), readout)
             produced += draft.token_ids
             sources += source_words(prompt, draft)
-            if draft.ended or not draft.token_ids or loop_start(kept + produced) is not None:
+            if draft.ended or not draft.token_ids:
                 return produced, sources
-            if len(draft.token_ids) >= room:
+            if len(draft.token_ids) >= room or loop_start(kept + produced) is not None:
                 LOGGER.warning("the translation of %d words does not end and is cut", len(source))
                 return produced, sources

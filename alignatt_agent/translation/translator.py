@@ -1,6 +1,5 @@
 """The translation of one utterance after the other: draft, gate, round to units, emit."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,8 +25,6 @@ from alignatt_agent.types import (
 from alignatt_agent.types.engines import Readout, TranslationEngine
 from alignatt_agent.types.repetition import loop_start
 from alignatt_agent.types.stopwatch import Stopwatch
-
-LOGGER = logging.getLogger(__name__)
 
 MEMORY = 8
 """Drafts of earlier sources that a policy gets."""
@@ -68,7 +65,8 @@ class Translator:
         def one_line(draft: Draft, before: Sequence[int]) -> Draft:
             return first_line(draft, before, units.text, prompt_builder.ids)
 
-        self._drafter = Drafter(engine, watch or Stopwatch(), verify, one_line)
+        expansion = prompt_builder.expansion
+        self._drafter = Drafter(engine, watch or Stopwatch(), verify, expansion, one_line)
         self._readout = readout
         self._policy = policy
         self._max_draft_tokens = max_draft_tokens
@@ -78,12 +76,12 @@ class Translator:
         self._accessible = 0  # words that the latest decision could rely on
         self.emitted = 0
         self._begun = False  # whether the words of a begun translation are still to come
+        self._told = 0.0, 0.0  # start of the last unit, end of the speech whose units have times
         self.reset()
 
     def reset(self) -> None:
         """Forget the open utterance."""
         self.gated: GatedDraft | None = None
-        self._told = 0.0  # end of the speech whose units have times
         self._open((), (), ())
 
     def resume(self, accepted: tuple[int, ...]) -> None:
@@ -149,14 +147,11 @@ class Translator:
 
         before = self._drafter.expected_after(())
         finish, sources = self._drafter.finish(
-            self._history.prompt,
-            self._builder.expansion,
-            source,
-            kept,
-            self._max_draft_tokens,
-            self._readout,
+            self._history.prompt, source, kept, self._max_draft_tokens, self._readout
         )
-        finish = self._said_once(kept, finish)
+        if (start := loop_start(kept + finish)) is not None:  # to the end of its unit
+            ends = self._units.boundaries(kept + finish)
+            finish = finish[: max(0, next(end for end in ends if end >= start) - len(kept))]
         repeated = repeated_of(self._units, kept, rest, finish)
         kept, rest, finish = kept + rest[:repeated], rest[repeated:], finish[repeated:]
         sources = sources[repeated : repeated + len(finish)]
@@ -179,15 +174,6 @@ class Translator:
         if before[: len(done)] == done:  # the last draft included the next sentence
             self._drafter.expect(before[len(done) :])
         return emission
-
-    def _said_once(self, kept: tuple[int, ...], finish: tuple[int, ...]) -> tuple[int, ...]:
-        """Leave out what the end of a translation repeats, as a model does that does not end."""
-        start = loop_start(kept + finish)
-        if start is None:
-            return finish
-        LOGGER.warning("a translation repeats itself to its bound; the part is kept once")
-        start = next(cut for cut in self._units.boundaries(kept + finish) if cut >= start)
-        return finish[: max(0, start - len(kept))]
 
     def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
         """Take sentences into the history, if there is one; ``accepted`` begins the open one."""
@@ -305,11 +291,11 @@ class Translator:
         words: Sequence[Word],
     ) -> Emission:
         """Return the units of ``added`` tokens; ``sources`` are theirs among the source words."""
-        units, end = self._units.units(before, added), words[-1].end
+        units = self._units.units(before, added)
         if len(sources) == len(added):
             times = spans(self._units.owners(before, added), sources, words)
         else:
-            begin = min(max(words[0].start, self._told), end)
-            times = spread(len(units), begin, end)
-        self._told = max(self._told, end)
+            times = spread(len(units), self._told, words[0].start, words[-1].end)
+        start = times[-1].start if times else self._told[0]
+        self._told = start, max(self._told[1], words[-1].end)
         return Emission(units, times)

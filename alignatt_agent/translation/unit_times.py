@@ -29,7 +29,18 @@ def spans(
     return tuple(SourceSpan(min(w.start for w in mine), max(w.end for w in mine)) for mine in found)
 
 
-def spread(count: int, begin: float, end: float) -> tuple[SourceSpan, ...]:
-    """Return ``count`` equal parts of the time from ``begin`` to ``end``."""
-    step = max(0.0, end - begin) / max(1, count)
+def spread(
+    count: int, last: tuple[float, float], begin: float, end: float
+) -> tuple[SourceSpan, ...]:
+    """Return ``count`` equal parts of the time from ``begin`` to ``end`` that no unit has yet.
+
+    ``last`` is the time of the unit before. Where it reaches the end, a sentence closed before
+    words that were live, and the units share that time: starts and ends never decrease.
+    """
+    since, until = last
+    if end <= until:
+        step = (until - since) / (count + 1)
+        return tuple(SourceSpan(since + k * step, until, True) for k in range(1, count + 1))
+    begin = max(begin, until) if begin < end else until
+    step = (end - begin) / max(1, count)
     return tuple(SourceSpan(begin + k * step, begin + (k + 1) * step, True) for k in range(count))

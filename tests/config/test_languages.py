@@ -116,3 +116,4 @@ def test_the_documentation_has_every_language_and_every_refusal():
     with pytest.raises(LanguageError) as caught:
         language("uk").check_spoken()
     assert f"*{caught.value}*" in text
+    assert language("uk").check_spoken(recognizer="whisper").name == "Ukrainian"

@@ -37,6 +37,8 @@ L, G = LETTER_S, GUESSED_S
         (["ab cd", "ab ce fg"], [0, 0.5, 1.25, 2], [1, 2, 2 + G]),
         # Behind a revision all words are new, but may have been over for long.
         (["ab cd ef", "xb cd ef gh"], [0, 1 / 3, 2 / 3, 1, 2], [2 - 4 * L, 2 - 2 * L, 2, 2 + G]),
+        # A word that is heard before the others later takes half of the first one's time.
+        (["ab cd", "xy ab cd"], [0, 0.25, 0.5, 1], [2 - 2 * L, 2, 2 + G]),
         # The first word.
         (["ab"], [0, 1], [1 + G]),
     ],

@@ -1,21 +1,28 @@
 """Recognizers other than Qwen3-ASR: what they are asked; served: lab/tests/test_published.py."""
 
+import copy
+import math
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig, load_config
 from alignatt_agent.config.languages import LanguageError
 from alignatt_agent.engine import pool
+from alignatt_agent.engine.options import engine_arguments
+from alignatt_agent.engine.speech_models import EncoderDecoderModel
+from alignatt_agent.speech import front_ends
 from alignatt_agent.speech.front_ends import (
-    PlainRecognizer,
+    LONGEST_S,
     WhisperPrompt,
     front_end_prompt,
-    pieces,
 )
 from alignatt_agent.speech.prompt import ChatTemplateError, ContextError
+from alignatt_agent.speech.recognizer import PromptedRecognizer, pieces
 from alignatt_agent.types import Transcript
 from lab.stand_ins.layouts import write
-from lab.stand_ins.speech import whisper_tokenizer
+from lab.stand_ins.speech import whisper_tokenizer, write_whisper
 from tests.fakes.speech import SpeechModel
 
 SECOND = np.zeros(16_000, dtype=np.float32)
@@ -28,7 +35,7 @@ def whisper():
 
 def whisper_recognizer(tokenizer, *answers, ended=True):
     model = SpeechModel(tokenizer, *answers, ended=ended)
-    return model, PlainRecognizer(model, WhisperPrompt(tokenizer, model.name))
+    return model, PromptedRecognizer(model, WhisperPrompt(tokenizer, model.name), LONGEST_S)
 
 
 def test_whispers_language_is_forced(whisper):
@@ -44,8 +51,50 @@ def test_whispers_language_is_forced(whisper):
     assert list(ids) == [whisper.convert_tokens_to_ids("<|startoftranscript|>")] + [
         token for _, token in theirs
     ]
-    with pytest.raises(LanguageError, match="asr model fake has no token for Danish"):
-        recognizer.transcribe(SECOND, "da")
+    with pytest.raises(LanguageError, match="asr model fake has no token for Ukrainian"):
+        recognizer.transcribe(SECOND, "uk")
+
+
+def test_whispers_of_other_vocabularies(whisper, monkeypatch):
+    """Filipino is Tagalog to Whisper; what was trained on English alone never saw a language."""
+    named = copy.deepcopy(whisper)
+    named.add_special_tokens({"extra_special_tokens": ["<|tl|>"]}, False)
+    assert "<|tl|><|transcribe|>" in named.decode(WhisperPrompt(named, "").ids("Filipino"))
+    monkeypatch.setattr(front_ends, "_ENGLISH_ONLY", whisper.eos_token_id)
+    english = WhisperPrompt(whisper, "tiny.en")
+    assert whisper.decode(english.ids("English")) == "<|startoftranscript|><|notimestamps|>"
+    with pytest.raises(LanguageError, match="tiny.en recognizes English only, not German"):
+        english.ids("German")
+
+
+@pytest.mark.parametrize(("no_speech", "heard"), [(0.7, ""), (0.5, "you")])
+def test_whisper_says_that_nobody_speaks(whisper, no_speech, heard):
+    """The no-speech token behind the start is among the log-probabilities of the prompt."""
+    you, silent = (whisper.encode(t, add_special_tokens=False) for t in (" you", "<|nospeech|>"))
+
+    def generate(request, sampling):
+        ids = request["decoder_prompt"]["prompt_token_ids"]
+        places = [None, *({token: SimpleNamespace(logprob=-3.0)} for token in ids[1:])]
+        first = ids.index(whisper.convert_tokens_to_ids("<|startoftranscript|>")) + 1
+        places[first][silent[0]] = SimpleNamespace(logprob=math.log(no_speech))
+        said = SimpleNamespace(token_ids=you, finish_reason="stop")
+        return SimpleNamespace(outputs=[said], prompt_logprobs=places[:: sampling.prompt_logprobs])
+
+    config = SimpleNamespace(try_get_generation_config=dict)
+    served = SimpleNamespace(name="m", tokenizer=lambda: whisper, config=config, generate=generate)
+    served.take_decoder_prompts_whole = lambda: None
+    recognizer = PromptedRecognizer(
+        EncoderDecoderModel(served), WhisperPrompt(whisper, "m"), LONGEST_S
+    )
+    assert recognizer.transcribe(SECOND, "en", "AlignAtt").text == heard
+
+
+def test_whispers_engine_takes_30_seconds_at_once(tmp_path):
+    path = str(write_whisper(tmp_path / "whisper"))
+    for streams, batched in ((1, 1500), (8, None)):
+        engine = {"max_num_seqs": streams, "max_model_len": 448}
+        found = engine_arguments("asr", ModelConfig(path=path, engine=engine), ())
+        assert found.get("max_num_batched_tokens") == batched
 
 
 def test_whisper_is_told_names_as_what_was_said_before(whisper):
@@ -65,21 +114,33 @@ def test_long_audio_is_cut_where_it_is_quiet(whisper):
     audio = np.random.default_rng(0).normal(0, 0.05, 70 * 16_000).astype(np.float32)
     quiet = round(28.5 * 16_000)
     audio[quiet - 800 : quiet + 800] = 0
-    parts = list(pieces(audio))
+    parts = list(pieces(audio, LONGEST_S))
     assert abs(len(parts[0]) - quiet) < 800
     assert all(len(part) <= 30 * 16_000 for part in parts)
     np.testing.assert_array_equal(np.concatenate(parts), audio)
     model, recognizer = whisper_recognizer(whisper, " one", "", " two ")
     assert recognizer.transcribe(audio, "en") == Transcript("one two", 9, 6)
     assert sum(samples for _, samples, _ in model.asked) == len(audio)
-    assert [len(part) for part in pieces(SECOND)] == [16_000]
+    assert [len(part) for part in pieces(SECOND, LONGEST_S)] == [16_000]
 
 
-def test_what_is_not_believed_or_said_once(whisper):
-    endless = whisper_recognizer(whisper, "and so on", ended=False)[1]
-    assert endless.transcribe(SECOND, "en").text is None
-    looping = whisper_recognizer(whisper, "well " + "the " * 30 + "end")[1]
-    assert looping.transcribe(SECOND, "en").text == "well the end"
+@pytest.mark.parametrize(
+    ("said", "ended", "heard"),
+    [
+        ("and so on", False, None),
+        ("well " + "the " * 30 + "end", True, "well the end"),
+        ("So. " + "Thank you. " * 19 + "Bye.", True, "So. Thank you. Bye."),
+        ("[BLANK_AUDIO]", True, ""),
+        ("(beeping) " * 30, False, ""),
+        ("\u266a So (applause) \uff08\u62cd\u624b\uff09 *coughs* it is.", True, "So    it is."),
+    ],
+)
+def test_what_is_not_believed_or_said_once_or_not_spoken(whisper, said, ended, heard):
+    recognizer = whisper_recognizer(whisper, said, ended=ended)[1]
+    assert recognizer.transcribe(SECOND, "en").text == heard
+
+
+def test_the_shortest_audio(whisper):
     assert whisper_recognizer(whisper)[1].transcribe(SECOND[:1599], "en").text == ""
 
 

@@ -17,7 +17,7 @@ from alignatt_agent.speech.prompt import (
     RecognitionPrompt,
     longest_answer,
 )
-from alignatt_agent.speech.recognizer import QwenRecognizer
+from alignatt_agent.speech.recognizer import PromptedRecognizer
 from alignatt_agent.types import Transcript
 from lab.stand_ins import speech as published_speech
 from tests.fakes.speech import SpeechModel
@@ -27,6 +27,10 @@ CONTEXTS = ["", "AlignAtt", "vLLM, Qwen3\nJoão  da Silva\n\tBLEU", "注意力, 
 AUDIO = "<|audio_start|><|audio_pad|><|audio_end|>"
 ENGLISH = "<|im_start|>assistant\nlanguage English<asr_text>"
 ASKED = f"<|im_start|>system\n{{}}<|im_end|>\n<|im_start|>user\n{AUDIO}<|im_end|>\n{ENGLISH}"
+
+
+def recognize(model):
+    return PromptedRecognizer(model, RecognitionPrompt(model.processor, model.tokenizer, "m"))
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +61,7 @@ def test_the_prompt_is_what_the_checkpoints_template_gives(processor, context):
 
 def test_the_published_template_has_a_system_turn_even_when_it_is_empty(processor):
     model = SpeechModel(processor, " Hello there. ")
-    recognizer = QwenRecognizer(model)
+    recognizer = recognize(model)
     for context in ("", "AlignAtt, vLLM"):
         found = recognizer.transcribe(np.tile(SECOND, 4), "en", context)
         assert found.text == "Hello there."
@@ -130,7 +134,7 @@ def test_a_context_that_the_recognizer_cannot_take(processor):
 
 def test_short_audio_is_padded_and_shorter_audio_never_reaches_an_engine(processor):
     model = SpeechModel(processor, "")
-    recognizer, aligner = QwenRecognizer(model), QwenAligner(model)
+    recognizer, aligner = recognize(model), QwenAligner(model)
     for samples in (0, 1, 1599):
         assert recognizer.transcribe(SECOND[:samples], "en").text == ""
         assert aligner.align(SECOND[:samples], "hello", "en") == []
@@ -152,7 +156,7 @@ def test_short_audio_is_padded_and_shorter_audio_never_reaches_an_engine(process
 )
 def test_an_endless_answer_is_not_believed_and_a_loop_is_said_once(processor, said, ended, heard):
     model = SpeechModel(processor, said, ended=ended)
-    assert QwenRecognizer(model).transcribe(SECOND, "en").text == heard
+    assert recognize(model).transcribe(SECOND, "en").text == heard
 
 
 @pytest.mark.parametrize(("code", "per_letter"), [("en", 0.2), ("el", 0.87), ("hi", 0.94)])
@@ -168,13 +172,13 @@ def test_the_bound_of_a_transcript_fits_the_script(code, per_letter):
 
 def test_what_is_expected_reaches_the_model_as_tokens(processor):
     model = SpeechModel(processor, "我们 go on.")
-    heard = QwenRecognizer(model).transcribe(SECOND, "en", expected="我们 go")
+    heard = recognize(model).transcribe(SECOND, "en", expected="我们 go")
     assert heard == Transcript("我们 go on.", 3, 2)
     assert model.expected == "我们 go"
 
 
 def test_languages_that_cannot_be_heard_are_named(processor):
-    recognizer = QwenRecognizer(SpeechModel(processor, ""))
+    recognizer = recognize(SpeechModel(processor, ""))
     with pytest.raises(LanguageError, match="Ukrainian can be translated into, but is not among"):
         recognizer.transcribe(SECOND, "uk")
     assert recognizer.transcribe(SECOND, "da").text == ""

@@ -4,12 +4,13 @@ import ctranslate2
 import numpy as np
 import pytest
 
+from alignatt_agent.cascade.loading import serve_aligner, serve_recognizer
 from alignatt_agent.config.agent_config import ConfigError, ModelConfig, load_config
 from alignatt_agent.config.checkpoints import CheckpointError, locate_one
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.speech import whisper_cpu
-from alignatt_agent.speech.whisper_cpu import CpuWhisper
+from alignatt_agent.engine import cpu_whisper
+from alignatt_agent.engine.cpu_whisper import CpuWhisper
 from lab.stand_ins.speech import write_whisper
 
 AUDIO = np.random.default_rng(0).normal(0, 0.05, 48_000).astype(np.float32)
@@ -25,7 +26,7 @@ def checkpoint(tmp_path_factory):
 
 
 class Scripted:
-    """A model whose pieces of audio are answered in turn: ids, probability of no speech, score."""
+    """A model that answers in turn: a text, and the probability that it is no speech."""
 
     n_mels = 80
 
@@ -37,11 +38,11 @@ class Scripted:
         return features
 
     def generate(self, encoded, prompts, max_length, **options):
-        text, no_speech, score = self.answers.pop(0)
+        text, no_speech = self.answers.pop(0)
         ids = self.tokenizer.encode(text, add_special_tokens=False)
         result = type("Result", (), {})()
         result.sequences_ids = [ids[: max_length - len(prompts[0])]]
-        result.no_speech_prob, result.scores = no_speech, [score]
+        result.no_speech_prob = no_speech
         return [result]
 
     def align(self, encoded, sequence, texts, frames):
@@ -51,19 +52,25 @@ class Scripted:
         return [found]
 
 
-def scripted(checkpoint, monkeypatch, *answers):
-    recognizer = CpuWhisper(str(checkpoint), intra_threads=1)
-    recognizer._model = model = Scripted(recognizer._tokenizer, *answers)
-    return recognizer, model
+def opened(checkpoint, *answers):
+    """A recognizer and its aligner; with answers their model is a scripted one."""
+    whisper = CpuWhisper(str(checkpoint), intra_threads=1)
+    if answers:
+        whisper._model = Scripted(whisper.tokenizer, *answers)
+    return serve_recognizer("whisper", whisper), serve_aligner(whisper, {}), whisper
 
 
 def test_a_published_checkpoint_is_found_transcribes_and_times_its_words(checkpoint):
     model = ModelConfig(path=str(checkpoint), runtime="ctranslate2")
-    recognizer = CpuWhisper(str(locate_one(model)), intra_threads=1)
-    heard = recognizer.transcribe(AUDIO, "en", context="AlignAtt")
-    items = recognizer.align(AUDIO, heard.text, "en")
-    assert heard.text.split() == [item.text for item in items]
-    assert all(0 <= item.start <= item.end <= 3.02 for item in items)
+    recognizer, aligner, whisper = opened(locate_one(model))
+    ids = recognizer._prompt.ids("English", "AlignAtt")
+    answer = whisper.generate(ids, AUDIO, 12)
+    text = whisper.tokenizer.decode(answer.token_ids, skip_special_tokens=True)
+    items = aligner.align(AUDIO, "the model reads", "en")
+    assert isinstance(text, str)
+    assert [item.text for item in items] == ["the", "model", "reads"]
+    assert all(0 <= item.start <= 3.02 and 0 <= item.end <= 3.02 for item in items)
+    assert aligner.align(AUDIO, "", "en") == []
     assert recognizer.transcribe(AUDIO[:1000], "en").text == ""
     (checkpoint / "tokenizer.json").rename(checkpoint / "kept")
     with pytest.raises(CheckpointError, match=r"incomplete, it lacks tokenizer\.json"):
@@ -71,31 +78,27 @@ def test_a_published_checkpoint_is_found_transcribes_and_times_its_words(checkpo
     (checkpoint / "kept").rename(checkpoint / "tokenizer.json")
 
 
-def test_a_loop_is_transcribed_again_in_thirty_seconds(checkpoint, monkeypatch):
-    loop, said = ("so it goes " * 30, 0.0, -0.1), (" So it goes.", 0.0, -0.1)
-    recognizer, model = scripted(checkpoint, monkeypatch, loop, said)
+def test_a_loop_is_transcribed_again_in_thirty_seconds(checkpoint):
+    loop, said = ("so it goes " * 30, 0.0), (" So it goes.", 0.0)
+    recognizer, _, whisper = opened(checkpoint, loop, said)
     assert recognizer.transcribe(AUDIO, "en").text == "So it goes."
-    assert [frames / 100 for frames in model.frames] == [3 + whisper_cpu.PADDED_S, 30]
-    recognizer, model = scripted(checkpoint, monkeypatch, loop, loop)
-    assert recognizer.transcribe(AUDIO, "en").text == "so it goes"
+    assert [frames / 100 for frames in whisper._model.frames] == [3 + cpu_whisper.PADDED_S, 30]
 
 
-def test_what_is_no_speech_is_left_out(checkpoint, monkeypatch):
-    answers = [(" Thank you.", 0.7, -1.2), (" Thank you.", 0.7, -0.2), (" Thank you.", 0.2, -1.2)]
-    recognizer, _ = scripted(checkpoint, monkeypatch, *answers)
-    heard = [recognizer.transcribe(AUDIO, "en").text for _ in answers]
-    assert heard == ["", "Thank you.", "Thank you."]
+def test_what_is_no_speech_is_left_out(checkpoint):
+    recognizer, *_ = opened(checkpoint, (" Thank you.", 0.7), (" Thank you.", 0.2), (" [X]", 0.2))
+    heard = [recognizer.transcribe(AUDIO, "en").text for _ in range(3)]
+    assert heard == ["", "Thank you.", ""]
 
 
-def test_a_word_ends_before_its_mark_which_has_the_pause(checkpoint, monkeypatch):
-    recognizer, _ = scripted(checkpoint, monkeypatch, (" a b. c", 0.0, -0.1))
-    tokens = recognizer._tokenizer.encode(" a b. c", add_special_tokens=False)
-    pieces = [recognizer._tokenizer.decode([token]) for token in tokens]
-    heard = recognizer.transcribe(AUDIO, "en")
-    a, b, c = recognizer.align(AUDIO, heard.text, "en")
-    end = 0.2 * (pieces.index(".") if "." in pieces else 0)
+def test_a_word_ends_before_its_mark_which_has_the_pause(checkpoint):
+    recognizer, aligner, whisper = opened(checkpoint, (" a b. c", 0.0))
+    tokens = whisper.tokenizer.encode(" a b. c", add_special_tokens=False)
+    pieces = [whisper.tokenizer.decode([token]) for token in tokens]
+    text = recognizer.transcribe(AUDIO, "en").text
+    a, b, c = aligner.align(AUDIO, text, "en")
     assert (a.text, b.text, c.text) == ("a", "b.", "c")
-    assert b.end == pytest.approx(end)
+    assert b.end == pytest.approx(0.2 * pieces.index("."))
     assert c.end == pytest.approx(0.2 * len(pieces))
 
 

@@ -7,6 +7,8 @@ word that each piece looks at most, behind the accepted pieces it has to continu
 between two, and ``!`` is a failure. Emitted units may name the first and last word they span.
 """
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -251,10 +253,10 @@ def test_where_a_draft_was_cut_the_one_before_goes_on():
 
 
 @pytest.mark.parametrize(("expansion", "bound"), [(1.0, 44), (4.5, 86)])
-def test_a_model_that_never_ends_is_bounded(expansion, bound, caplog):
+def test_a_model_that_never_ends_is_bounded(expansion, bound, monkeypatch, caplog):
     """Six source tokens for two words: 2 * 6 + 32 = 44 tokens, or what another script needs."""
+    monkeypatch.setattr(Prompts, "expansion", expansion)
     s = Scenario(max_tokens=86)
-    s.translator._builder.expansion = expansion
     written = [f"x{n}" for n in range(bound)]
     s.play([f"ab cd | end | {' '.join(written)} -> {' '.join(written)}"])
     assert [max_tokens for _, max_tokens, _ in s.engine.calls] == [bound]
@@ -265,7 +267,7 @@ def test_a_loop_of_the_model_is_said_once(caplog):
     draft = "Sie@0 sollten@0 nur@0 auf@1 Deutsch@1 +:@1 " * 4
     s = Scenario(max_tokens=64).play([f"You only | end | {draft} -> Sie sollten nur auf Deutsch:"])
     assert len(s.engine.calls) == 1
-    assert "a translation repeats itself" in caplog.text
+    assert "the translation of 2 words does not end" in caplog.text
 
 
 def test_policies_that_look_at_nothing_spread_units_over_the_speech():
@@ -276,6 +278,16 @@ def test_policies_that_look_at_nothing_spread_units_over_the_speech():
     assert [time.start for time in times] == pytest.approx([0.0, 0.95, 1.9])
     assert [time.end for time in times] == pytest.approx([0.95, 1.9, 2.4])
     assert all(time.interpolated for time in times)
+
+
+def test_times_do_not_go_back_when_a_sentence_closes_before_the_live_words():
+    s = Scenario("emit_all", readout=None)
+    s.engine.drafts = [s.draft("a", text.split()) for text in ("A B C", "D E $", "F $")]
+    emissions = s.emitted("a b c d", 4), s.emitted("a b", "end"), s.emitted("c", "end")
+    times = [time for emission in emissions for time in emission.times]
+    assert len(times) == 5
+    for one, two in pairwise(times):
+        assert one.start < two.start < two.end >= one.end
 
 
 @pytest.mark.parametrize(
