@@ -120,6 +120,14 @@ def head_sets(*files: Row) -> Iterator[Row]:
     yield from ({**data, "count": len(data["heads"])} for data in files)
 
 
+def both_rows(*files: Row) -> Iterator[Row]:
+    """Yield what held-out pairs say of head sets, for both conventions of a row."""
+    for data in files:
+        for name, found in sorted(data["rows"].items()):
+            held_out = {**data["held_out"], **found}
+            yield {"direction": data["direction"], "row": name, **held_out}
+
+
 def race(data: Row) -> Iterator[Row]:
     """Yield the time per token of every contender, for both sizes of model."""
     for name in data["sizes"]["micro"]["race"]:
