@@ -18,7 +18,6 @@ from alignatt_agent.calibration.pairs import Pairs, PairsError, without_repeats
 from alignatt_agent.calibration.pairs_file import read_pairs
 from alignatt_agent.calibration.row_reader import ENGINES
 from alignatt_agent.calibration.select_heads import (
-    Calibrated,
     CalibrationPlan,
     calibrate,
     print_report,
@@ -35,7 +34,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("alignatt calibrate", **page(__doc__))
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     pairs_format = f"\n\n{page(pairs_file.__doc__)['epilog']}"
-    for run, options in ((_run, run_options), (_merge, _merge_options)):
+    for run, options in ((_run, _run_options), (_merge, _merge_options)):
         shown = page(run.__doc__)
         shown["epilog"] += pairs_format * (run is _run)
         command = commands.add_parser(run.__name__[1:], help=shown["description"], **shown)
@@ -44,8 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def run_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``run``."""
+def _run_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("model").add_argument
     text = "configuration whose prompt, and without --model whose translation model, is calibrated"
     add("--config", metavar="NAME", help=text)
@@ -117,11 +115,6 @@ def _run(arguments: argparse.Namespace) -> int:
 
     exit status: 0 written; 1 the run failed; 2 nothing was started
     """
-    return 0 if calibrated(arguments) else 2
-
-
-def calibrated(arguments: argparse.Namespace) -> tuple[CalibrationPlan, Calibrated] | None:
-    """Calibrate and report; ``None`` if that needs ``--yes`` first."""
     plan = _plan(arguments)
     asked = plan.aligner
     if asked and not arguments.yes:
@@ -132,12 +125,12 @@ def calibrated(arguments: argparse.Namespace) -> tuple[CalibrationPlan, Calibrat
                 f"asking {arguments.endpoint} for word alignments takes about "
                 f"{asked.estimate(missing)}.\nNothing was sent; add --yes to go on."
             )
-            return None
+            return 2
     done = calibrate(plan)
     if asked and asked.spent.requests:
         print(f"the endpoint answered: {asked.spent}")
     print_report(plan, done)
-    return plan, done
+    return 0
 
 
 def _plan(arguments: argparse.Namespace) -> CalibrationPlan:

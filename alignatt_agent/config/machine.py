@@ -56,11 +56,11 @@ def _gpu(
     name: str, driver: str, uuid: str, mig: str, free: str, total: str, capability: str = ""
 ) -> Gpu:
     """Read a row, where the memory of a part of a card (MIG, vGPU) is not known."""
-    sizes = [int(x) << 20 if x.isdigit() and mig != "Enabled" else 0 for x in (free, total)]
+    left, size = (int(x) << 20 if x.isdigit() and mig != "Enabled" else 0 for x in (free, total))
     if [mig, total, platform.machine()] == ["[N/A]", "[N/A]", "aarch64"]:  # GB10 has the host's
-        sizes = [psutil.virtual_memory().available, psutil.virtual_memory().total]
-    known = capability.replace(".", "").isdigit()
-    return Gpu(name, driver, *sizes, float(capability) if known else 0.0)
+        left, size = psutil.virtual_memory().available, psutil.virtual_memory().total
+    known = float(capability) if capability.replace(".", "").isdigit() else 0.0
+    return Gpu(name, driver, left, size, known)
 
 
 def _named(name: str, cards: Mapping[str, Gpu]) -> Gpu:

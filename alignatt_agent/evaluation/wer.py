@@ -89,14 +89,16 @@ def word_error_rate(devset: DevSet, transcripts: Mapping[str, str], source: str)
     errors, words = (np.concatenate(column) for column in zip(*counts.values(), strict=True))
     found = micro(errors, words)
     whole = [" ".join(segments) for segments in references.values()]
-    pairs = whole, [transcripts.get(talk, "") for talk in references]
-    exact = [[space.join(text.split()) for text in texts] for texts in pairs]
-    plain = [[space.join(plain_words(text, spaced)) for text in texts] for texts in pairs]
+    heard = [transcripts.get(talk, "") for talk in references]
+    exact, exactly = ([space.join(text.split()) for text in texts] for texts in (whole, heard))
+    said, plainly = (
+        [space.join(plain_words(text, spaced)) for text in texts] for texts in (whole, heard)
+    )
     return {
         "wer": _percent(found.value),
         "wer_interval": [_percent(found.low), _percent(found.high)],
-        "wer_exact": _percent(jiwer.wer(*exact) if spaced else jiwer.cer(*exact)),
-        "cer": _percent(jiwer.cer(*plain)),
+        "wer_exact": _percent((jiwer.wer if spaced else jiwer.cer)(exact, exactly)),
+        "cer": _percent(jiwer.cer(said, plainly)),
         **{f"wer_{talk}": _percent(e.sum() / w.sum()) for talk, (e, w) in counts.items()},
     }
 

@@ -92,7 +92,7 @@ def curves(*files: Row) -> Iterator[Row]:
 def claims(*files: Row) -> Iterator[Row]:
     """Yield operating points against agreement; a later file replaces points of an earlier one."""
     runs: dict[tuple[str, str], Row] = {}
-    margins: dict[tuple[str, str], Row] = {}
+    margins: dict[tuple[str, str], Row | None] = {}
     for data in files:
         for code, target in data["targets"].items():
             points = (run for run in target["runs"] if run["name"].startswith("operating"))

@@ -1,13 +1,18 @@
 """One draft taken apart."""
 
+import re
+import sys
+
 import numpy as np
 import pytest
 
 from alignatt_agent.config.agent_config import ConfigError
+from alignatt_agent.evaluation.plots import FigureError
 from alignatt_agent.policy import AlignAtt, HoldN
 from alignatt_agent.types import AttentionRows, Draft, Prompt, StopReason
 from alignatt_agent.types.engines import Readout
 from lab.explain.__main__ import main
+from lab.explain.figure import draw_reconstruction
 from lab.explain.reconstruction import explain
 from tests.fakes.models import PieceTokenizer, ScriptedEngine
 
@@ -83,6 +88,21 @@ def test_the_accepted_translation_is_part_of_the_request():
     assert dict(found.partition)["accepted translation"] == 1
     assert found.gated.accepted == "Ja,"
     assert found.tokens[0] == "Wir"
+
+
+def test_the_figure_of_a_draft(tmp_path, caplog, monkeypatch):
+    found, glyphs = explained(border_margin=-1, accepted="Ja,"), "\U0001f984\U0001f409"
+    drawn = [draw_reconstruction(found, glyphs, tmp_path / name / "a.b") for name in "xy"]
+    assert [path.name for path in drawn[0]] == ["a.b.png", "a.b.svg"]
+    assert [p.read_bytes() for p in drawn[0]] == [p.read_bytes() for p in drawn[1]]
+    assert caplog.text.count("no installed font has them") == 2
+    shown = re.findall(r">([^<>]+)</text>", drawn[0][1].read_text(encoding="utf-8"))
+    texts = ("Modelle", "trainieren.", "models.", "accessible source", "suffix", "source-frontier")
+    for text in (*texts, "accepted and emitted", "dotted: with the margin", "Ja,", glyphs):
+        assert any(text in item for item in shown), (text, shown)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(FigureError, match=r"alignatt_agent\[plots\]"):
+        draw_reconstruction(found, "x", tmp_path / "x")
 
 
 @pytest.mark.parametrize("accessible", ["0", "5"])
