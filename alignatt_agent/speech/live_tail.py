@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from alignatt_agent.config.languages import language
 from alignatt_agent.config.sections import SpeechConfig
 from alignatt_agent.speech.accessible import probably_accessible, with_access
 from alignatt_agent.speech.commits import SILENT_S, committed, overflow_commit
@@ -39,7 +40,7 @@ from alignatt_agent.types import (
     Word,
 )
 from alignatt_agent.types.engines import Aligner, Recognizer
-from alignatt_agent.types.running_text import join_words, split_words
+from alignatt_agent.types.running_text import join_words, split_words, written_gaps
 from alignatt_agent.types.stopwatch import Stopwatch
 
 LOGGER = logging.getLogger(__name__)
@@ -188,19 +189,24 @@ class LiveTail:
         Words in silence were invented and are left out, if an aligner tells where they are.
         """
         start, now, before = self._start, self.now, self._heard / SAMPLE_RATE
+        gaps = written_gaps(text, texts, " " * language(self._language).spaced)
         if self._aligner is None:
             spans, ends = first_heard(self._tail, texts, start, before, now)
-            return self._words([*zip(texts, spans, strict=True)]), ends
+            return self._words([*zip(texts, spans, gaps, strict=True)]), ends
         with self.watch.stage("aligner"):
             items = self._aligner.align(audio, text, self._language)
-        timed = zip(texts, audible(audio, time_words(texts, items, self.tail_s)), strict=True)
-        kept = [(text, (start + span[0], start + span[1])) for text, span in timed if span]
-        return self._words(kept), [end for _, (_, end) in kept]
+        times = audible(audio, time_words(texts, items, self.tail_s))
+        timed = [*zip(texts, times, gaps, strict=True)]
+        kept = [(one, (start + span[0], start + span[1]), gap) for one, span, gap in timed if span]
+        return self._words(kept), [end for _, (_, end), _ in kept]
 
-    def _words(self, kept: Sequence[tuple[str, Span]]) -> list[Word]:
+    def _words(self, kept: Sequence[tuple[str, Span, str]]) -> list[Word]:
         """Keep times behind committed words and inside the audio."""
         low, high = self._settled_s, self.now
-        return [Word(text, *(min(max(time, low), high) for time in span)) for text, span in kept]
+        return [
+            Word(text, min(max(span[0], low), high), min(max(span[1], low), high), gap)
+            for text, span, gap in kept
+        ]
 
     def _pass_on(self, texts: Sequence[str]) -> None:
         """Pass on new words, unless a sentence among them probably closes now."""

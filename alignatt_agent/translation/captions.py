@@ -13,12 +13,15 @@ class Captions:
     emitted = 0
     _accepted = ""  # of what comes next, was emitted before
 
+    def __init__(self, spaced: bool) -> None:
+        self._space = " " * spaced  # between sentences
+
     def reset(self) -> None:
         """Do nothing: there is no state."""
 
     def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
         """Leave out the words of ``accepted``, which are recognized again."""
-        self._accepted = accepted
+        self._accepted = accepted.strip()
 
     def draft_ahead(self, view: SourceView) -> None:
         """Do nothing."""
@@ -29,8 +32,11 @@ class Captions:
 
     def complete(self, words: Sequence[Word]) -> Emission:
         """Emit the words of a sentence."""
-        while words and self._accepted:
-            self._accepted = self._accepted[len(words[0].text) :].lstrip()
-            words = words[1:]
-        times = tuple(SourceSpan(word.start, word.end) for word in words)
-        return Emission(tuple(word.text for word in words), times)
+        units = [word.gap * (k > 0) + word.text for k, word in enumerate(words)]
+        times = [SourceSpan(word.start, word.end) for word in words]
+        units[:1] = [self._space + unit for unit in units[:1]]
+        known = 0
+        while known < len(words) and self._accepted:
+            self._accepted = self._accepted[len(words[known].text) :].lstrip()
+            known += 1
+        return Emission(tuple(units[known:]), tuple(times[known:]))

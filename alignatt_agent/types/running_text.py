@@ -38,6 +38,16 @@ def join_words(words: Sequence[str]) -> str:
     return "".join(gap + word for gap, word in zip(gaps(words), words, strict=True))
 
 
+def written_gaps(text: str, words: Sequence[str], first: str) -> list[str]:
+    """Return what stands in ``text`` before each of its ``words``, as a space; ``first`` begins."""
+    found, at = [], 0
+    for word in words:
+        begin = text.index(word, at)
+        found.append(" " * (begin > at) if found else first)
+        at = begin + len(word)
+    return found
+
+
 def common_prefix(one: Sequence[object], two: Sequence[object]) -> int:
     """Return how many leading words, or other items, two sequences share."""
     return sum(1 for _ in takewhile(bool, map(eq, one, two)))

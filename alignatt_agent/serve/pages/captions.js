@@ -13,7 +13,7 @@ const reading = rows === 'all' || !target
 const PARAGRAPH = 300 // characters, then the next sentence begins another one
 const OVER = 600000 // ms after which a talk that does not go on is over
 
-const text = reading ? new Text($('text'), true, PARAGRAPH) : new Lines($('text'), Math.max(1, parseInt(rows) || 2))
+const text = reading ? new Text($('text'), PARAGRAPH) : new Lines($('text'), Math.max(1, parseInt(rows) || 2))
 
 let state = '', ending
 
@@ -30,7 +30,6 @@ const on = {
     if (!m.resumed) text.clear()
     if (reading) offer(m.languages)
     const language = m.languages.find(item => item.code === target)
-    text.spaced = language?.spaced ?? true
     $('lines').dir = language?.rtl ? 'rtl' : 'ltr'
     $('notice').textContent = !target ? 'Which language do you want to read?' : language ? '' : `This talk is not translated into ${ownName({ code: target, name: target })}.`
     show('live')
@@ -42,7 +41,7 @@ const on = {
   },
   gap: m => text.gap(m),
   error() { show('interrupted') },
-  end() { show('paused') },
+  end() { show('paused'); for (const sentence of text.finish?.() ?? []) speak(sentence) },
 }
 
 // Screen readers hear sentences.
