@@ -13,7 +13,7 @@ from alignatt_agent.serve.access import RefusedError, public
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.types import GatedDraft, SpeechUpdate, Step, Word
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Version of our own messages."""
 
 Detail = Literal["text", "words", "why"]

@@ -32,11 +32,8 @@ class Captions:
 
     def complete(self, words: Sequence[Word]) -> Emission:
         """Emit the words of a sentence."""
-        units = [word.gap * (k > 0) + word.text for k, word in enumerate(words)]
+        units = [(word.gap if k else self._space) + word.text for k, word in enumerate(words)]
         times = [SourceSpan(word.start, word.end) for word in words]
-        units[:1] = [self._space + unit for unit in units[:1]]
-        known = 0
-        while known < len(words) and self._accepted:
-            self._accepted = self._accepted[len(words[known].text) :].lstrip()
-            known += 1
-        return Emission(tuple(units[known:]), tuple(times[known:]))
+        while units and self._accepted:
+            self._accepted = self._accepted[len(units.pop(0).strip()) :].lstrip()
+        return Emission(tuple(units), tuple(times[len(times) - len(units) :]))

@@ -39,12 +39,12 @@ def join_words(words: Sequence[str]) -> str:
 
 
 def written_gaps(text: str, words: Sequence[str], first: str) -> list[str]:
-    """Return what stands in ``text`` before each of its ``words``, as a space; ``first`` begins."""
-    found, at = [], 0
-    for word in words:
-        begin = text.index(word, at)
-        found.append(" " * (begin > at) if found else first)
-        at = begin + len(word)
+    """Return whether ``text`` has a space before each of its ``words``; ``first`` is before all."""
+    found, end = [first], text.index(words[0]) + len(words[0])
+    for word in words[1:]:
+        begin = text.index(word, end)
+        found.append(" " * (begin > end))
+        end = begin + len(word)
     return found
 
 

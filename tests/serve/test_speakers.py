@@ -13,7 +13,7 @@ def test_a_talk_is_translated_as_it_is_heard(client, service):
     found = live.speak(client, targets=["de", "zh"], detail="why", live=False)
     ready, *_, end = found
     assert ready["type"] == "ready"
-    assert (ready["protocol"], ready["source"], ready["targets"]) == (1, "en", ["de", "zh"])
+    assert (ready["protocol"], ready["source"], ready["targets"]) == (2, "en", ["de", "zh"])
     assert ready["languages"][1] == {"code": "zh", "name": "Chinese", "spaced": False, "rtl": False}
     assert live.text_of(found) == live.GERMAN
     assert live.text_of(found, "zh") == live.CHINESE

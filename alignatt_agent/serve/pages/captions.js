@@ -3,7 +3,7 @@
 import { Follower } from './follow.js'
 import { Lines } from './lines.js'
 import { ownName, setUpReading, stayAwake } from './settings.js'
-import { Text } from './text.js'
+import { speak, Text } from './text.js'
 import { watch } from './watch.js'
 
 const $ = id => document.getElementById(id)
@@ -37,19 +37,11 @@ const on = {
   said(m) {
     if (state !== 'live') show('live')
     if (m.target !== target) return
-    for (const sentence of text.append(m.units) ?? []) speak(sentence)
+    speak(text.append(m.units) ?? [], target)
   },
   gap: m => text.gap(m),
   error() { show('interrupted') },
-  end() { show('paused'); for (const sentence of text.finish?.() ?? []) speak(sentence) },
-}
-
-// Screen readers hear sentences.
-function speak(sentence) {
-  const item = document.createElement('p')
-  item.textContent = sentence
-  $('spoken').append(item)
-  while ($('spoken').children.length > 3) $('spoken').firstChild.remove()
+  end() { show('paused'); speak(text.finish?.() ?? [], target) },
 }
 
 function offer(languages) {

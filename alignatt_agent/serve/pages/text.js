@@ -3,6 +3,17 @@ const PAUSE = 2 // seconds of silence after which a paragraph begins
 const LONGEST = 1500 // characters of a paragraph whose speech has no sentences
 const SECTION = 40 // paragraphs that a browser leaves out together while they are far away
 
+// Screen readers hear sentences.
+export function speak(sentences, code) {
+  const box = document.getElementById('spoken')
+  for (const sentence of sentences) {
+    const item = document.createElement('p')
+    item.lang = code; item.textContent = sentence
+    box.append(item)
+  }
+  while (box.children.length > 3) box.firstChild.remove()
+}
+
 export class Text {
   // least: characters of a paragraph before a sentence begins another one.
   constructor(box, least = 0) { Object.assign(this, { box, least, end: null, sentence: '' }) }

@@ -3,7 +3,7 @@ import { Follower } from './follow.js'
 import { Heard } from './heard.js'
 import { Held, explain, technical } from './reasons.js'
 import { clock, ownName } from './settings.js'
-import { Text } from './text.js'
+import { speak, Text } from './text.js'
 
 const $ = id => document.getElementById(id)
 
@@ -107,16 +107,8 @@ export class View {
     $('lag').textContent = `${Math.max(0, m.audio_s - m.units.at(-1)[2]).toFixed(1)} s`
   }
 
-  // Screen readers hear one language, sentence by sentence.
-  speak(code, column, sentences) {
-    if (column !== this.columns.values().next().value) return
-    for (const sentence of sentences) {
-      const item = document.createElement('p')
-      item.lang = code; item.textContent = sentence
-      $('spoken').append(item)
-    }
-    while ($('spoken').children.length > 3) $('spoken').firstChild.remove()
-  }
+  // Screen readers hear one language.
+  speak(code, column, sentences) { if (column === this.columns.values().next().value) speak(sentences, code) }
 
   on_gap(m) { for (const { text } of this.columns.values()) text.gap(m) }
 
