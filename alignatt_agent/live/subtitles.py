@@ -197,8 +197,10 @@ def _cut(unit: Said, columns: int) -> Iterator[Said]:
 
 def _groups(atoms: Sequence[Said], form: Layout) -> list[Sequence[Said]]:
     """Part units into cues at the smallest total cost."""
-    pairs = pairwise(unit.text for unit in atoms)
-    ends = [*(begins_sentence(one, two, form.code) for one, two in pairs), True]
+    texts = [unit.text for unit in atoms]
+    befores = map("".join, pairwise(["", *texts]))
+    pairs = zip(befores, texts[1:], strict=False)
+    ends = [*(begins_sentence(before, text, form.code) for before, text in pairs), True]
     best = [(0.0, 0)]  # cost of the cues up to a unit, and where the last of them begins
     for end in range(1, len(atoms) + 1):
         closed = ends[end - 1] or end == len(atoms)

@@ -19,7 +19,7 @@ from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import language
 from alignatt_agent.live.subtitles import LINES, layout, width
 from alignatt_agent.serve.rooms import Room, check_name
-from alignatt_agent.speech.sentences import ends_sentence
+from alignatt_agent.speech.sentences import ends_after
 
 LOGGER = logging.getLogger(__name__)
 
@@ -81,7 +81,8 @@ async def _captions(room: Room, target: str) -> AsyncIterator[tuple[float, str]]
                 line = ""
             spoken = spoken if line else begin + start
             line = (line + text).lstrip()
-            if ends_sentence(line.split()[-1], None, target) or width(line) >= LINES * form.columns:
+            words = line.split()
+            if ends_after(words, len(words), target) or width(line) >= LINES * form.columns:
                 yield spoken, line
                 line = ""
         if line and message["type"] == "end":

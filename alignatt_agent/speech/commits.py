@@ -3,7 +3,7 @@
 from typing import Literal
 
 from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis
-from alignatt_agent.speech.sentences import ends_sentence, last_sentence_end
+from alignatt_agent.speech.sentences import ends_after, last_sentence_end
 
 Rule = Literal["agreed", "ended"]
 
@@ -60,8 +60,7 @@ def committed(tail: Hypothesis, rule: Rule, hold_back_s: float, language: str = 
         agreed = k <= tail.stable or _stands(tail, k - 1, language)
         pause = (tail.words[k].start if k < len(texts) else tail.at) - tail.ends[k - 1]
         settled = k + 1 < len(texts) or _paused(tail, k - 1, pause)
-        following = texts[k] if k < len(texts) else None
-        if agreed and settled and ends_sentence(texts[k - 1], following, language):
+        if agreed and settled and ends_after(texts, k, language, ""):
             return k
         if k <= tail.stable and pause >= SILENT_S - ROUNDING_S:
             return k
@@ -70,9 +69,10 @@ def committed(tail: Hypothesis, rule: Rule, hold_back_s: float, language: str = 
 
 def _stands(tail: Hypothesis, word: int, language: str) -> bool:
     said, end = tail.previous, tail.ends[word]
+    texts = [item.text for item in said]
     return tail.at - end >= STANDS_S - ROUNDING_S and any(
-        abs(said[k].end - end) <= SAME_S and ends_sentence(said[k].text, said[k + 1].text, language)
-        for k in range(len(said) - 1)
+        abs(said[k - 1].end - end) <= SAME_S and ends_after(texts, k, language)
+        for k in range(1, len(said))
     )
 
 

@@ -252,7 +252,7 @@ class LiveTail:
             cut = self._start + self.tail_s * count / len(words)
         self._open += words[:count]
         self._tail = self._tail.after(count)
-        following = words[count].text if count < len(words) else None
+        following = words[count].text if count < len(words) else ""
         sentences, self._open = split_sentences(
             self._open, following, self._language, self._pause_s
         )

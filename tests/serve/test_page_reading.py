@@ -195,7 +195,8 @@ def test_no_word_of_captions_moves_sideways(opened, query):
 
 
 UNITS = [
-    *["2026", "年", "使", "用"],
+    "2026",
+    *"年使用",
     " Forced",
     " Aligner",
     " 模",
