@@ -138,7 +138,7 @@ def test_no_cue_begins_far_from_its_words_or_inside_the_one_before(seed):
     units, time = [], 0.0
     for length in lengths.tolist():  # twenty characters a second: faster than can be read
         for k in range(length):
-            text = " " + "x" * int(random.integers(2, 11)) + "." * (k == length - 1)
+            text = " " + "a" * int(random.integers(2, 11)) + "." * (k == length - 1)
             spoken = SourceSpan(time, time + (len(text) - 1) / 20)
             units.append(Said(text, spoken, time))
             time += len(text) / 20
@@ -156,7 +156,7 @@ def test_a_cue_waits_where_one_delay_saves_two_fast_cues():
     texts = [(2.0, 40), (2.0, 40), (2.0, 30), (9.0, 20)]  # seconds and columns of sentences
     begins = itertools.accumulate((0.0, *(length for length, _ in texts[:-1])))
     units = [
-        Said(" " + "x" * (size - 1) + ".", SourceSpan(at, at + length), at)
+        Said(" " + "a" * (size - 1) + ".", SourceSpan(at, at + length), at)
         for at, (length, size) in zip(begins, texts, strict=True)
     ]
     cues = spoken_cues(units, SPACED)
