@@ -8,6 +8,7 @@ two frames between cues, 17 characters a second (9 of Chinese).
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from html import escape
 from itertools import accumulate, chain, pairwise
 from math import inf
@@ -149,6 +150,7 @@ def _clock(seconds: float, mark: str) -> str:
     return f"{ms // 3600000:02}:{ms // 60000 % 60:02}:{ms // 1000 % 60:02}{mark}{ms % 1000:03}"
 
 
+@cache
 def _columns(char: str) -> int:
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
