@@ -217,8 +217,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         return self._stream.drain(code).units
 
     def _output(self, units: Sequence[str]) -> IncrementalOutput:
-        # Scorers count tokens by Unicode white space, and characters of unspaced scripts; their
-        # references have no spaces, either. So units for people become tokens here.
+        # Scorers count words by Unicode white space, and characters without any: no unit of ours.
         tokens = [part for unit in units for part in unit.split()]
         if isinstance(self._target, Language) and not self._target.spaced:
             tokens = list("".join(tokens))

@@ -44,7 +44,7 @@ def open_stream(
     aligner = engines.aligner if resolved.aligned(source) else None
     tail = LiveTail(engines.asr, aligner, source.code, config.speech, Stopwatch(), terms, verify)
     target_streams = {
-        target.code: TargetStream(Captions(target.spaced))
+        target.code: TargetStream(Captions())
         if target.code == source.code
         else _target_stream(resolved, engines, source, target, context)
         for target in targets

@@ -3,8 +3,6 @@
 The unit that follows decides, e.g. after ``3.``; nothing begins inside a word.
 """
 
-from collections.abc import Iterable
-
 from alignatt_agent.speech.sentences import ends_after
 from alignatt_agent.translation.units import is_punctuation, part
 
@@ -16,13 +14,3 @@ def begins_sentence(before: str, text: str, code: str) -> bool:
         return not last
     touching = not text[0].isspace() and not part(last[-1], first[0])
     return not (touching or is_punctuation(text)) and ends_after(last + first, len(last), code)
-
-
-def split_text(texts: Iterable[str], code: str) -> list[str]:
-    """Join texts to append to sentences, each with what stands before it."""
-    found: list[str] = []
-    for text in texts:
-        if not found or begins_sentence(found[-1], text, code):
-            found.append("")
-        found[-1] += text
-    return found

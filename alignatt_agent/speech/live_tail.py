@@ -40,7 +40,7 @@ from alignatt_agent.types import (
     Word,
 )
 from alignatt_agent.types.engines import Aligner, Recognizer
-from alignatt_agent.types.running_text import join_words, split_words, written_gaps
+from alignatt_agent.types.running_text import join_words, split_words
 from alignatt_agent.types.stopwatch import Stopwatch
 
 LOGGER = logging.getLogger(__name__)
@@ -158,7 +158,7 @@ class LiveTail:
                 expected = join_words(self._tail.texts) if self._verify else ""
                 heard = self._recognizer.transcribe(audio, self._language, self._context, expected)
             self._transcripts += heard
-            text = heard.text
+            text = heard.text and heard.text.strip()
         if text is None:  # the last hypothesis stays, as without this chunk
             if not self._doubted:
                 LOGGER.warning(
@@ -189,24 +189,26 @@ class LiveTail:
         Words in silence were invented and are left out, if an aligner tells where they are.
         """
         start, now, before = self._start, self.now, self._heard / SAMPLE_RATE
-        gaps = written_gaps(text, texts, " " * language(self._language).spaced)
         if self._aligner is None:
             spans, ends = first_heard(self._tail, texts, start, before, now)
-            return self._words([*zip(texts, spans, gaps, strict=True)]), ends
+            return self._words(text, [*zip(texts, spans, strict=True)]), ends
         with self.watch.stage("aligner"):
             items = self._aligner.align(audio, text, self._language)
-        times = audible(audio, time_words(texts, items, self.tail_s))
-        timed = [*zip(texts, times, gaps, strict=True)]
-        kept = [(one, (start + span[0], start + span[1]), gap) for one, span, gap in timed if span]
-        return self._words(kept), [end for _, (_, end), _ in kept]
+        timed = zip(texts, audible(audio, time_words(texts, items, self.tail_s)), strict=True)
+        kept = [(text, (start + span[0], start + span[1])) for text, span in timed if span]
+        return self._words(text, kept), [end for _, (_, end) in kept]
 
-    def _words(self, kept: Sequence[tuple[str, Span, str]]) -> list[Word]:
-        """Keep times behind committed words and inside the audio."""
-        low, high = self._settled_s, self.now
-        return [
-            Word(text, min(max(span[0], low), high), min(max(span[1], low), high), gap)
-            for text, span, gap in kept
-        ]
+    def _words(self, text: str, kept: Sequence[tuple[str, Span]]) -> list[Word]:
+        """Keep times behind committed words and inside the audio, and the spaces of ``text``."""
+        low, high, end = self._settled_s, self.now, 0
+        words: list[Word] = []
+        for word, span in kept:
+            begin = text.index(word, end)
+            end = begin + len(word)
+            gap = text[begin - 1].isspace() if begin else language(self._language).spaced
+            since, until = (min(max(time, low), high) for time in span)
+            words.append(Word(word, since, until, " " * gap))
+        return words
 
     def _pass_on(self, texts: Sequence[str]) -> None:
         """Pass on new words, unless a sentence among them probably closes now."""

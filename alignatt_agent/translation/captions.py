@@ -13,9 +13,6 @@ class Captions:
     emitted = 0
     _accepted = ""  # of what comes next, was emitted before
 
-    def __init__(self, spaced: bool) -> None:
-        self._space = " " * spaced  # between sentences
-
     def reset(self) -> None:
         """Do nothing: there is no state."""
 
@@ -32,8 +29,8 @@ class Captions:
 
     def complete(self, words: Sequence[Word]) -> Emission:
         """Emit the words of a sentence."""
-        units = [(word.gap if k else self._space) + word.text for k, word in enumerate(words)]
-        times = [SourceSpan(word.start, word.end) for word in words]
-        while units and self._accepted:
-            self._accepted = self._accepted[len(units.pop(0).strip()) :].lstrip()
-        return Emission(tuple(units), tuple(times[len(times) - len(units) :]))
+        while words and self._accepted:
+            self._accepted = self._accepted[len(words[0].text) :].lstrip()
+            words = words[1:]
+        times = tuple(SourceSpan(word.start, word.end) for word in words)
+        return Emission(tuple(word.gap + word.text for word in words), times)

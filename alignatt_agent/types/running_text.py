@@ -38,16 +38,6 @@ def join_words(words: Sequence[str]) -> str:
     return "".join(gap + word for gap, word in zip(gaps(words), words, strict=True))
 
 
-def written_gaps(text: str, words: Sequence[str], first: str) -> list[str]:
-    """Return whether ``text`` has a space before each of its ``words``; ``first`` is before all."""
-    found, end = [first], text.index(words[0]) + len(words[0])
-    for word in words[1:]:
-        begin = text.index(word, end)
-        found.append(" " * (begin > end))
-        end = begin + len(word)
-    return found
-
-
 def common_prefix(one: Sequence[object], two: Sequence[object]) -> int:
     """Return how many leading words, or other items, two sequences share."""
     return sum(1 for _ in takewhile(bool, map(eq, one, two)))

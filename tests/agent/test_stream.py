@@ -192,7 +192,7 @@ def test_the_seconds_of_recognition_count_for_every_target():
     recognition, translation = (Stopwatch(map(float, itertools.count()).__next__) for _ in "ab")
     targets = {
         "de": target_stream(monotone(), watch=translation),
-        "en": TargetStream(Captions(True)),
+        "en": TargetStream(Captions()),
     }
     stream = Stream(speech_side(watch=recognition), targets)
     found = stream.step(clock_audio(0, 32_000))
@@ -203,6 +203,6 @@ def test_the_seconds_of_recognition_count_for_every_target():
 
 
 def test_captions_are_the_sentences_as_they_were_recognized():
-    outputs = emitted(Stream(speech_side(), {"en": TargetStream(Captions(True))}))
+    outputs = emitted(Stream(speech_side(), {"en": TargetStream(Captions())}))
     assert (" w0e", " w1e", " w2e.") in outputs
     assert "".join(joined(outputs)) == f" {TALK}"

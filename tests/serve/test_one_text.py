@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import regex as re
 
@@ -15,10 +18,18 @@ from alignatt_agent.serve.publish import _captions
 from alignatt_agent.serve.rooms import Room
 from alignatt_agent.serve.tail import text_of
 from alignatt_agent.serve.transcripts import transcript
+from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.translation.captions import Captions
 from alignatt_agent.translation.units import UnitDecoder
-from alignatt_agent.types import SourceSpan, SourceView, SpeechUpdate, Step, Word
-from alignatt_agent.types.running_text import split_words, written_gaps
+from alignatt_agent.types import (
+    SAMPLE_RATE,
+    SourceSpan,
+    SourceView,
+    SpeechUpdate,
+    Step,
+    Transcript,
+)
+from tests.fakes.speech import Settings
 
 SENTENCES = [
     ("zh", "2026年使用 Forced Aligner 模型，训练 3.5 小时。|用 KI-Modell“GPU”。"),
@@ -87,11 +98,12 @@ def test_every_consumer_shows_the_text(byte_level, tmp_path, code, written):
         assert not any(re.match(r"[\p{M}\u0e30-\u0e3a]", line.strip()) for line in lines)
 
 
-def test_captions_of_speech_keep_the_gaps_of_the_transcript():
+def test_captions_of_speech_keep_the_spaces_of_the_transcript():
     text = SENTENCES[0][1].replace("|", "")
-    words = split_words(text)
-    found = [
-        Word(word, 0, 1, gap)
-        for word, gap in zip(words, written_gaps(text, words, ""), strict=True)
-    ]
-    assert "".join(Captions(spaced=False).complete(found).units) == text
+    recognizer = SimpleNamespace(transcribe=lambda *_: Transcript(text))
+    tail, captions = LiveTail(recognizer, None, "zh", Settings()), Captions()
+    found = [tail.push(np.ones(3 * SAMPLE_RATE, np.float32) / 9), tail.finish()]
+    closed = [sentence for update in found for sentence in update.sentences]
+    assert "".join(unit for words in closed for unit in captions.complete(words).units) == text
+    heard = messages.of_step(StreamStep(3.0, replace(found[0], sentences=closed), {}, {}), 0.0, {})
+    assert "".join(map(text_of, heard[0]["closed"])) == text

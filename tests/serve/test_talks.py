@@ -137,7 +137,7 @@ def test_a_speaker_who_is_waited_for_gives_way(tmp_path, monkeypatch):
 
 
 def test_captions_leave_out_what_was_said_before_a_stream_failed():
-    captions, heard = Captions(spaced=True), [Word(word, 0.0, 1.0) for word in ENGLISH]
+    captions, heard = Captions(), [Word(word, 0.0, 1.0) for word in ENGLISH]
     captions.remember((), " ".join(ENGLISH[:3]))
     found = [captions.complete(words).units for words in (heard[:2], heard[2:5], heard[5:])]
     spaced = tuple(f" {word}" for word in ENGLISH)

@@ -1,5 +1,6 @@
 """Rounding to stability units for de, it and zh, and append-only text for any tokenizer."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -80,26 +81,6 @@ def test_rounding(pieces, limit, closed, units):
     assert (found if isinstance(units, list) else "".join(found)) == units
 
 
-@pytest.mark.parametrize(
-    ("units", "spaced"),
-    [
-        ("2026|年|使|用| Forced| Aligner| 模|型|，|训|练| 3.5| 小|时|。", False),
-        ("私|は|「|GPU|」|を| 2| 台|、|👩‍💻|が|🇩🇪|で|使|う|。", False),
-        ("ที่|สุ|ด|เพื่|อ|ให้|ป|ล|อ|ด|ภั|ย| ใช้| GPU", False),
-        ("Bonjour| !| Ça| va| ?| L'a", True),
-    ],
-)
-def test_units_are_text_to_append(byte_level, units, spaced):
-    ids = byte_level.encode(units.replace("|", ""), add_special_tokens=False)
-    decoder = UnitDecoder(byte_level, spaced)
-    assert decoder.units([], ids) == tuple(units.split("|"))
-    cuts = [(decoder.units((), ids[:cut]), ids[cut:]) for cut in decoder.boundaries(ids)]
-    assert all(
-        left + decoder.units(ids[: -len(right) or None], right) == tuple(units.split("|"))
-        for left, right in cuts
-    )
-
-
 def test_broken_characters_are_held_and_never_shown():
     zh = UnitDecoder(BYTES, spaced=False)
     draft = list("你好".encode())
@@ -127,20 +108,28 @@ def test_special_tokens_show_nothing(gemma_like):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["Das Modell, sagt er, ist „sicher“.", "C'è l'audio: 3,5 %!", "模型GPT-4是安全的，3.5亿。"],
+    "spelled",
+    [
+        "Das| Modell,| sagt| er,| ist| „sicher“.",
+        "C'è| l'audio:| 3,5| %!| Bonjour\u202f!| Ça| va\u00a0?",
+        "2026|年|使|用| Forced| Aligner| 模|型|，|训|练|3.5|亿|。",
+        "「|GPU|」|を| 2| 台|、|👩\u200d💻|が|🇩🇪|で|す|。",
+        "ที่|สุ|ด|เพื่|อ|ให้|ภั|ย|ใน|อ|นา|ค|ต| ใช้| GPU",
+    ],
 )
-def test_rounding_a_real_tokenization_at_every_token(tokenizer, text):
-    spaced = " " in text
-    decoder = UnitDecoder(tokenizer, spaced)
+def test_rounding_a_real_tokenization_at_every_token(tokenizer, spelled):
+    spelled = re.sub("([\u202f\u00a0])", r"|\1", spelled)
+    text, units = spelled.replace("|", ""), spelled.split("|")
+    decoder = UnitDecoder(tokenizer, spaced=units[2][0].isspace())
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    seen = ""
+    shown = ""
     for limit in range(len(ids) + 1):
         count = decoder.complete([], ids, limit, closed=limit == len(ids))
-        before, seen = seen, "".join(decoder.units([], ids[:count]))
-        assert text.startswith(seen)
-        assert seen.startswith(before)
-    assert seen == text
+        before, shown = shown, "".join(decoder.units([], ids[:count]))
+        assert text.startswith(shown)
+        assert shown.startswith(before)
+    assert decoder.units([], ids) == tuple(units)
+    assert shown == text
 
 
 def clean(text, joiner=""):
