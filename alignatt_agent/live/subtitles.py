@@ -6,9 +6,9 @@ two frames between cues, 17 characters a second (9 of Chinese).
 """
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from html import escape
 from itertools import accumulate, chain, pairwise
 from math import inf
@@ -125,24 +125,19 @@ def too_fast(cues: Iterable[Cue], form: Layout) -> int:
 
 def srt(cues: Iterable[Cue]) -> str:
     """Write SubRip."""
-    return "\n".join(
-        f"{number}\n{_clock(cue.start, ',')} --> {_clock(cue.end, ',')}\n" + _text(cue.lines)
-        for number, cue in enumerate(cues, 1)
-    )
+    return "\n".join(f"{number}\n{_block(cue, ',')}" for number, cue in enumerate(cues, 1))
 
 
 def vtt(cues: Iterable[Cue]) -> str:
     """Write WebVTT."""
-    blocks = (
-        f"{_clock(cue.start, '.')} --> {_clock(cue.end, '.')}\n"
-        + escape(_text(cue.lines), quote=False)
-        for cue in cues
+    return "\n".join(
+        ["WEBVTT\n", *(_block(cue, ".", partial(escape, quote=False)) for cue in cues)]
     )
-    return "\n".join(["WEBVTT\n", *blocks])
 
 
-def _text(lines: Sequence[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
+def _block(cue: Cue, mark: str, escaped: Callable[[str], str] = str) -> str:
+    lines = "".join(f"{escaped(line)}\n" for line in cue.lines)
+    return f"{_clock(cue.start, mark)} --> {_clock(cue.end, mark)}\n{lines}"
 
 
 def _clock(seconds: float, mark: str) -> str:
