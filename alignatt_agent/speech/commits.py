@@ -59,7 +59,9 @@ def committed(tail: Hypothesis, rule: Rule, hold_back_s: float, language: str = 
     for k in range(tail.ended(hold_back_s), 0, -1):
         agreed = k <= tail.stable or _stands(tail, k - 1, language)
         pause = (tail.words[k].start if k < len(texts) else tail.at) - tail.ends[k - 1]
-        settled = k + 1 < len(texts) or _paused(tail, k - 1, pause)
+        paused = pause >= PAUSE_S - ROUNDING_S
+        stood = tail.at - tail.since[k - 1] >= AGREED_S - ROUNDING_S
+        settled = k + 1 < len(texts) or (paused and stood)
         if agreed and settled and ends_after(texts, k, language, ""):
             return k
         if k <= tail.stable and pause >= SILENT_S - ROUNDING_S:
@@ -74,11 +76,6 @@ def _stands(tail: Hypothesis, word: int, language: str) -> bool:
         abs(said[k - 1].end - end) <= SAME_S and ends_after(texts, k, language)
         for k in range(1, len(said))
     )
-
-
-def _paused(tail: Hypothesis, word: int, pause: float) -> bool:
-    agreed = tail.at - tail.since[word]
-    return pause >= PAUSE_S - ROUNDING_S and agreed >= AGREED_S - ROUNDING_S
 
 
 def overflow_commit(tail: Hypothesis, hold_back_s: float, old: float) -> int:

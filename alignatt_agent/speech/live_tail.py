@@ -7,6 +7,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,7 @@ class LiveTail:
         self.watch = watch or Stopwatch()
         # The paper's rule has no pause.
         self._pause_s = SILENT_S - ROUNDING_S if config.commit == "ended" else math.inf
+        self._split = partial(split_sentences, language=language, pause_s=self._pause_s)
         self._intake = Intake()
         self._inbox: deque[FloatArray] = deque()
         self._audio: FloatArray = np.zeros(0, dtype=np.float32)
@@ -129,8 +131,7 @@ class LiveTail:
         self._take_inbox()
         if self._heard < self._received:
             self._transcribe()
-        said = [*self._open, *self._tail.words]
-        sentences, rest = split_sentences(said, None, self._language, self._pause_s)
+        sentences, rest = self._split([*self._open, *self._tail.words], None)
         closed = (*self._closed, *sentences, *([tuple(rest)] if rest else []))
         self._closed, self._open, self._tail = [], [], Hypothesis()
         self._trim(self.now)
@@ -255,9 +256,7 @@ class LiveTail:
         self._open += words[:count]
         self._tail = self._tail.after(count)
         following = words[count].text if count < len(words) else ""
-        sentences, self._open = split_sentences(
-            self._open, following, self._language, self._pause_s
-        )
+        sentences, self._open = self._split(self._open, following)
         self._closed += sentences
         self._trim(cut)
 

@@ -1,14 +1,10 @@
-"""Where sentences end in a transcript or a translation.
-
-``sentencex`` knows the abbreviations of a language, and which English words begin a sentence. Rules
-stand for what it lacks, chosen so that a doubtful end is none: a pause or the next one closes the
-sentence. Figures and limits per language: docs/languages.md.
-"""
+"""Where sentences end; limits of each language are in docs/languages.md."""
 
 import math
 import re
 import unicodedata
 from collections.abc import Sequence
+from itertools import pairwise
 
 from sentencex import get_sentence_boundaries
 
@@ -18,60 +14,45 @@ _CLOSERS = "\"'”’»›)]}」』》）】"  # noqa: RUF001
 _OPENERS = "\"'“‘„«‹([{「『《（【¿¡"  # noqa: RUF001
 _FINAL = re.compile(rf"[.?!。！？؟۔।॥][{re.escape(_CLOSERS)}]*$")  # noqa: RUF001
 _GREEK_QUESTION = re.compile(rf"[;\u037e][{re.escape(_CLOSERS)}]*$")
-_INITIALS = re.compile(
-    r"[^\W\d_\u3040-\u9fff\uac00-\ud7a3]\.|(?:[^\s\d.]{1,3}\.-?)+[^\s\d.]{1,3}\."
-)
-"""``J.``, ``e.g.``, ``f.eks.``, ``J.-C.``; a syllable of Korean or Chinese is a word."""
+# J. (but a syllable of Korean or Chinese is a word), e.g., f.eks., J.-C., EE. UU.; none in a list.
+_LETTER, _PART = r"[^\W\d_\u3040-\u9fff\uac00-\ud7a3]", r"[^\s\d.]{1,3}"
+_LACKING = r"(?i:approx|eds?|eqs?|figs|refs|resp|vol)\."
+_ABBREVIATED = re.compile(rf"{_LETTER}\.|(?:{_PART}\.-?)+{_PART}\.|([A-HJ-WYZ])\1\.|{_LACKING}")
+# Dr., bd., млн., and the Hindi डॉ.; but neither Hmm. nor Czech words as vlk.
 _CONSONANTS = "b-df-hj-np-tv-xzбвгджзклмнпрстфхцчшщβγδζθκλμνξπρσςτφχψ\u0300-\u036f"  # noqa: RUF001
 _NO_VOWEL = re.compile(rf"(?![hm]+\.)[{_CONSONANTS}]+\.|.*\u0949\.")
-"""``Dr.``, ``bd.``, ``млн.``, ``डॉ.``, not ``Hmm.``; units behind a number may end a sentence."""
-_SYLLABIC = {"cs": "[rl]", "mk": "[рл]"}
-"""``vlk`` is a word."""
-_NUMBER = re.compile(r"\d\.$")
-_ROMAN, _ORDINAL = re.compile(r"[IVXLC]+\."), re.compile(r"(?:\d{1,3}|[IVXLC]+)\.")
-_ORDINALS = {"cs": _ROMAN, "de": _ORDINAL, "hu": _ROMAN, "pl": _ROMAN, "tr": _ORDINAL}
-"""Ordinals in front of a capital: ``19. Jahrhundert``, ``Karel IV. Lucemburský``."""
+_SYLLABIC = re.compile("[a-zа-я][rlрл][^rlрл.]")  # noqa: RUF001
+# Ordinals in front of a capital: 19. Jahrhundert, Karel IV. Lucemburský.
+_ORDINALS = dict.fromkeys(("de", "tr"), r"(?:\d{1,3}|[IVXLC]+)\.")
+_ORDINALS |= dict.fromkeys(("cs", "hu", "pl"), r"[IVXLC]+\.")
 _COUNTED = re.compile(r"\d|[IVXLC]{2,}\b")
+# Where other lists serve better than that of the language, or of English if there is none.
 _LISTS = {"mk": ["bg"], "pt": ["pt", "es"], "sv": ["da"]}
-"""Where another list serves than that of the language, or English, if there is none."""
-_OPEN_SYLLABLES = re.compile(r"(?:[b-df-hj-np-tv-z]?[aeiou])+\.")
-"""``no``, ``fa``, ``bene``: words, though lists have them, but for German ``ca.`` before a noun."""
-_SHORT = len("aprx.")
-"""Before a number or a lower-case letter, so short a word is an abbreviation, but in English."""
-_NOT_LISTED = re.compile(r"(?:approx|eds?|eqs?|figs|refs|resp|vol)\.", re.IGNORECASE)
+_OPEN_SYLLABLES = re.compile(r"(?:[b-df-hj-np-tv-z]?[aeiou])+\.")  # Lists have me, fa and no.
 
 
 def ends_sentence(
     word: str, following: str | None, language: str = "en", previous: str = ""
 ) -> bool:
-    """Whether a sentence ends with ``word``.
+    """Whether a sentence ends with ``word``; the words around it are known or not.
 
-    Args:
-        word: with its marks.
-        following: the next word; empty: nothing is said for a while; ``None``: not known yet.
-        language: code of the language of the text.
-        previous: the word before, if it is known.
+    ``following`` is empty if nothing is said for a while, and ``None`` if it is not known yet.
     """
-    if language == "el" and _GREEK_QUESTION.search(word):
-        return True
-    if not _FINAL.search(word):
+    if not (_FINAL.search(word) or (language == "el" and _GREEK_QUESTION.search(word))):
         return False
     bare = word.rstrip(_CLOSERS).lstrip(_OPENERS)
     if bare == "." or not bare.endswith("."):
         return True
-    if bare.endswith(".."):
+    if bare.endswith("..") or re.fullmatch(_ORDINALS.get(language, "-"), bare):
         return False  # An ellipsis marks hesitation.
     after = following and (following.lstrip(_OPENERS) or following)
-    if language in _ORDINALS and _ORDINALS[language].fullmatch(bare):
-        return False
-    if _NUMBER.search(bare):  # It may go on as a decimal or a time.
+    if bare[-2].isdigit():  # It may go on as a decimal or a time.
         return after == "" or bool(after and after[0].isalpha() and not after[0].islower())
     if (language, bare) == ("en", "I."):
         return True
     bare = re.sub(r"\b[ap]\.m\.$", "etc.", bare)
-    if _INITIALS.fullmatch(bare) or _NOT_LISTED.fullmatch(bare):
-        return False
-    if _vowelless(bare, language) and not previous[-1:].isdigit():
+    unit = previous[-1:].isdigit()
+    if _ABBREVIATED.fullmatch(bare) or (_vowelless(bare, language) and not unit):
         return False
     return after == "" or bare.isupper() or not _listed(bare, after or "X", language)
 
@@ -80,21 +61,19 @@ def _vowelless(word: str, language: str) -> bool:
     """Whether a word has no vowel and, but in Vietnamese (``TS.``), is not in capitals."""
     plain = word.lower() if language == "vi" else word[0].lower() + word[1:]
     plain = unicodedata.normalize("NFD", plain)
-    syllabic = language in _SYLLABIC and re.search(_SYLLABIC[language], plain)
-    return bool(_NO_VOWEL.fullmatch(plain)) and not syllabic
+    return bool(_NO_VOWEL.fullmatch(plain)) and not _SYLLABIC.search(word)
 
 
 def _listed(word: str, after: str, language: str) -> bool:
     """Whether ``word`` is an abbreviation in front of ``after``."""
     if after[0].islower() or _COUNTED.match(after):
-        if language != "en" and len(word) <= _SHORT and word[-2:-1].islower():
+        if language != "en" and len(word) <= len("aprx.") and word[-2].islower():
             return True
         after = "X"
-    if language != "de" and _OPEN_SYLLABLES.fullmatch(word):
+    if language != "de" and _OPEN_SYLLABLES.fullmatch(word):  # German ``ca.`` precedes nouns.
         return False
     # English knows titles that are written everywhere.
-    codes = _LISTS.get(language, [language]) + ["en"] * word[0].isupper()
-    head = f"x {word} "
+    codes, head = _LISTS.get(language, [language]) + ["en"] * word[0].isupper(), f"x {word} "
     found = [get_sentence_boundaries(code, head + after) for code in codes]
     return any(all(end["end_index"] != len(head) for end in ends) for ends in found)
 
@@ -113,22 +92,16 @@ def last_sentence_end(words: Sequence[str], limit: int, language: str = "en") ->
 
 
 def split_sentences(
-    words: Sequence[Word],
-    following: str | None,
-    language: str = "en",
-    pause_s: float = math.inf,
+    words: Sequence[Word], following: str | None, language: str = "en", pause_s: float = math.inf
 ) -> tuple[list[tuple[Word, ...]], list[Word]]:
     """Split consecutive ``words`` into whole sentences and an unfinished rest.
 
     ``following`` is the next word, see ``ends_sentence``. A pause of ``pause_s`` between words ends
     a sentence, too.
     """
-    sentences: list[tuple[Word, ...]] = []
-    texts = [word.text for word in words]
-    begin = 0
+    texts, ends = [word.text for word in words], [0]
     for k in range(1, len(words) + 1):
         paused = k < len(words) and words[k].start - words[k - 1].end >= pause_s
         if paused or ends_after(texts, k, language, following):
-            sentences.append(tuple(words[begin:k]))
-            begin = k
-    return sentences, list(words[begin:])
+            ends.append(k)
+    return [tuple(words[begin:end]) for begin, end in pairwise(ends)], list(words[ends[-1] :])

@@ -49,27 +49,11 @@ def test_the_sentences_of_the_documentation_end_where_it_says(language, text):
     assert [[word.text for word in sentence] for sentence in ends] == written
 
 
-def test_the_documentation_has_sentences_of_every_spoken_language():
+def test_a_pause_ends_numbers_and_what_may_abbreviate_in_every_spoken_language():
     assert [row[0] for row in ROWS] == [item.code for item in LANGUAGES if item.heard]
-
-
-@pytest.mark.parametrize(
-    ("word", "following", "language", "ends"),
-    [
-        ("2019.", "", "en", True),  # a pause
-        ("19.", "", "de", False),
-        ("5.", "", "en", True),
-        ("art.", "", "fr", True),
-        ("Dr.", "", "fr", False),
-        ("is;", "Then", "en", False),
-        ("είναι\u037e", "Εδώ", "el", True),
-        ("Mme.", "Martin", "fr", False),
-        ("Art.", None, "de", False),  # the next word will say it
-        ("km.", "Dann", "de", False),
-    ],
-)
-def test_ends_in_other_languages_and_before_pauses(word, following, language, ends):
-    assert ends_sentence(word, following, language) == ends
+    assert all(ends_sentence(*case) for case in [("2019.", ""), ("art.", "", "fr")])
+    goes_on = [("19.", "", "de"), ("Dr.", "", "fr"), ("Art.", None, "de"), ("is;", "Then")]
+    assert not any(ends_sentence(*case) for case in goes_on)
 
 
 def test_splitting():
