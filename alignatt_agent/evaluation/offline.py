@@ -74,8 +74,7 @@ def translate(
         for sentence in tqdm(sentences, desc=f"{target} {talk}"):
             units += translator.complete(sentence).units
             translator.reset()
-        joined = " ".join(units) if goal.spaced else "".join(units)
-        found[talk] = " ".join(joined.split())
+        found[talk] = (" " if goal.spaced else "").join("".join(units).split())
     return found
 
 

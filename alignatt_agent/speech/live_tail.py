@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from alignatt_agent.config.languages import language
 from alignatt_agent.config.sections import SpeechConfig
 from alignatt_agent.speech.accessible import probably_accessible, with_access
 from alignatt_agent.speech.commits import SILENT_S, committed, overflow_commit
@@ -164,7 +165,7 @@ class LiveTail:
                 expected = join_words(self._tail.texts) if self._verify else ""
                 heard = self._recognizer.transcribe(audio, self._language, self._context, expected)
             self._transcripts += heard
-            text = heard.text
+            text = heard.text and heard.text.strip()
         if text is None:  # the last hypothesis stays, as without this chunk
             self._refused += 1
             return
@@ -193,17 +194,24 @@ class LiveTail:
         if self._aligner is None:
             start = max(start, self._settled_s)
             spans, ends = first_heard(self._tail, texts, start, before, now)
-            return self._words([*zip(texts, spans, strict=True)]), ends
+            return self._words(text, [*zip(texts, spans, strict=True)]), ends
         with self.watch.stage("aligner"):
             items = self._aligner.align(audio, text, self._language)
         timed = zip(texts, audible(audio, time_words(texts, items, self.tail_s)), strict=True)
         kept = [(text, (start + span[0], start + span[1])) for text, span in timed if span]
-        return self._words(kept), [end for _, (_, end) in kept]
+        return self._words(text, kept), [end for _, (_, end) in kept]
 
-    def _words(self, kept: Sequence[tuple[str, Span]]) -> list[Word]:
-        """Keep times behind committed words and inside the audio."""
-        low, high = self._settled_s, self.now
-        return [Word(text, *(min(max(time, low), high) for time in span)) for text, span in kept]
+    def _words(self, text: str, kept: Sequence[tuple[str, Span]]) -> list[Word]:
+        """Keep times behind committed words and inside the audio, and the spaces of ``text``."""
+        low, high, end = self._settled_s, self.now, 0
+        words: list[Word] = []
+        for word, span in kept:
+            begin = text.index(word, end)
+            end = begin + len(word)
+            gap = text[begin - 1].isspace() if begin else language(self._language).spaced
+            since, until = (min(max(time, low), high) for time in span)
+            words.append(Word(word, since, until, " " * gap))
+        return words
 
     def _pass_on(self, texts: Sequence[str]) -> None:
         """Pass on new words, unless a sentence among them probably closes now."""

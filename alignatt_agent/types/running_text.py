@@ -5,30 +5,30 @@ word, with marks and punctuation that belong to it; anything else is a word up t
 space. Thai's spaces between phrases are left out.
 """
 
-import unicodedata
 from collections.abc import Sequence
 from itertools import takewhile
 from operator import eq
 
+import regex
+
+_CHAR = r"[[\p{ea=W}\p{ea=F}]&&[\p{L}\p{N}\p{P}]--[\uac00-\ud7a3]]|[\u0e01-\u0e5b]"
+"""A letter or mark of a script without spaces; Hangul has them, Thai has none."""
+_UNSPACED = regex.compile(_CHAR, regex.V1)
+_BEHIND = r"[\p{Lm}\p{M}[\p{P}--[\p{Ps}\p{Pi}]]]"
+_BORDER = regex.compile(
+    rf"[\s\x1c-\x1f]+|(?<![\p{{Ps}}\p{{Pi}}])(?!{_BEHIND})(?:(?<={_CHAR})|(?={_CHAR}))", regex.V1
+)
+
 
 def split_words(text: str) -> list[str]:
     """Split ``text`` into words with their punctuation, e.g. ``["我", "用", "GPU。"]``."""
-    words: list[str] = []
-    for chunk in text.split():
-        before = ""
-        for char in chunk:
-            if not before or _parts(before, char):
-                words.append(char)
-            else:
-                words[-1] += char
-            before = char
-    return words
+    return [word for word in _BORDER.split(text) if word]
 
 
 def gaps(words: Sequence[str]) -> list[str]:
     """Return what stands in front of each word in running text: a space, or nothing."""
     return [
-        " " if k and not (_unspaced(words[k - 1][-1]) and _unspaced(word[0])) else ""
+        " " if k and not (_UNSPACED.match(words[k - 1][-1]) and _UNSPACED.match(word)) else ""
         for k, word in enumerate(words)
     ]
 
@@ -41,22 +41,3 @@ def join_words(words: Sequence[str]) -> str:
 def common_prefix(one: Sequence[object], two: Sequence[object]) -> int:
     """Return how many leading words, or other items, two sequences share."""
     return sum(1 for _ in takewhile(bool, map(eq, one, two)))
-
-
-def _parts(left: str, right: str) -> bool:
-    """Whether a word ends between two characters that touch."""
-    kind = unicodedata.category(right)
-    if unicodedata.category(left) in ("Ps", "Pi") or kind == "Lm" or kind[0] == "M":
-        return False
-    if kind[0] == "P" and kind not in ("Ps", "Pi"):
-        return False
-    return _unspaced(left) or _unspaced(right)
-
-
-def _unspaced(char: str) -> bool:
-    """Whether a character is a letter or mark of a script without spaces; Hangul has them."""
-    if "\u0e01" <= char <= "\u0e5b":  # Thai
-        return True
-    if unicodedata.east_asian_width(char) not in "WF":
-        return False
-    return unicodedata.category(char)[0] in "LNP" and not "\uac00" <= char <= "\ud7a3"

@@ -159,7 +159,7 @@ def _lost(
     """Name what the stream lost."""
     problems = []
     text = "".join(output.new_string for output in outputs)
-    joined = (" " if target.spaced else "").join(units)
+    joined = (" " if target.spaced else "").join("".join(units).split())
     if text.strip() != joined:
         problems.append(f"units do not rebuild the text: {joined!r} became {text!r}")
     if steps[-1].heard.live.words:
