@@ -16,6 +16,7 @@ from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.cpu_whisper import CpuWhisper
 from alignatt_agent.engine.drafts import DraftEngine
+from alignatt_agent.engine.options import on_cpu
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.speech_models import (
     AudioModel,
@@ -55,7 +56,9 @@ class Engines:
 
 WARM_TOKENS, WARM_SECONDS = (1, 16, 300, 1200), (1, 5, 20)
 """Sizes of the requests that warm up engines: tokens of prompts, and seconds of audio. Those of the
-first minute of a stream lie between; kernels compile for some sizes on first use."""
+first minute of a stream lie between; kernels of a GPU compile for some sizes on first use. On a CPU
+nothing does, so the smallest ones do: the others take 2,700 tokens, 20 s of a model of 1.5 billion
+parameters."""
 
 _WARM_DRAFT = 4
 _lock = threading.Lock()
@@ -155,13 +158,13 @@ def shutdown() -> None:
 
 def _warm_up(engines: Engines, heads: Sequence[tuple[int, int]], window: int) -> None:
     """Send requests of each kind and size: no first chunk compiles, missing rows show early."""
-    noise = np.random.default_rng(0)
-    for seconds in WARM_SECONDS:
+    noise, sizes = np.random.default_rng(0), 1 if on_cpu() else None
+    for seconds in WARM_SECONDS[:sizes]:
         audio = noise.standard_normal(seconds * SAMPLE_RATE).astype(np.float32) * 0.01
         engines.asr.transcribe(audio, "en", expected="warm up")
         if engines.aligner is not None:
             engines.aligner.align(audio, "warm up", "en")
-    for count, row in product(WARM_TOKENS, ("predicting", "emitted")):
+    for count, row in product(WARM_TOKENS[:sizes], ("predicting", "emitted")):
         text = f"{count} {row} {'warm up ' * count}"  # no two share a prefix, which is cached
         ids = tuple(engines.tokenizer.encode(text))[: min(count, window - _WARM_DRAFT - 1)]
         readout = Readout(tuple(heads), row) if heads else None  # type: ignore[arg-type]
