@@ -29,6 +29,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from alignatt_agent.cli import report_errors
+from alignatt_agent.doctor import fetch
 from alignatt_agent.doctor.fetch import FetchError
 from alignatt_agent.types import AlignAttError
 from lab import commands
@@ -69,6 +70,8 @@ def checkpoints(output: Path) -> Iterator[tuple[str, list[Path]]]:
     for entry in found.values():
         snapshot = models.obtain(entry, output / "wheels")
         yield f"{entry['path']}@{entry['revision']}", [*snapshot.iterdir()]
+    for model in fetch.models_of(["laptop-low"]):
+        fetch.convert(model)
 
 
 def described(files: Sequence[Path]) -> str:

@@ -37,8 +37,8 @@ heads() {
 
 curves() {  # goes on by itself; settings are chosen on tuning, and judged on claims
     for devset in tuning claims; do
-        "$python" -m lab.curves --config-low laptop-low --config-high laptop-high --streams 8 \
-            --target de it zh --devset "$output/$devset" --output "$output/curves-$devset"
+        "$python" -m lab.curves --points real --config-low laptop-low --config-high laptop-high \
+            --streams 4 --target de it zh --devset "$output/$devset" --output "$output/curves-$devset"
     done
 }
 
