@@ -103,7 +103,7 @@ class SpeakerStream:
     def fail(self, error: Exception) -> None:
         """End the stream at once, e.g. because its engines failed; nothing more is translated."""
         if not self._failed.done():
-            self._failed.set_exception(_gone(error) if isinstance(error, EngineError) else error)
+            self._failed.set_exception(gone(error) if isinstance(error, EngineError) else error)
 
     async def run(self) -> None:
         """Translate until the end of the stream, or raise ``RefusedError`` if the engines fail."""
@@ -191,7 +191,7 @@ class SpeakerStream:
         LOGGER.warning("a stream waits for the engines: %s", error)
         self._may_wait_s, self._longest_s = MAX_KEPT_S, CATCH_UP_S
         if not await self.engines.revive():
-            raise _gone(error)
+            raise gone(error)
         self._may_wait_s = MAX_WAITING_S
 
     def _status(self, seconds: float, step: StreamStep | None) -> Message:
@@ -212,7 +212,8 @@ class SpeakerStream:
         }
 
 
-def _gone(error: Exception) -> RefusedError:
+def gone(error: Exception) -> RefusedError:
+    """Return the refusal of a talk whose engines failed."""
     return RefusedError(
         "engine", f"{error}; the engines are being started again, try again in a minute", LATER
     )
