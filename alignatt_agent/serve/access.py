@@ -70,6 +70,7 @@ class Limits:
             ``None``: no secret is needed.
         viewer_token: secret that is enough for viewers.
         origins: of pages on other hosts that may connect, e.g. ``https://talks.example.org``.
+        embed: origins of pages that may show the captions, in a frame or by their own scripts.
         hosts: names of the server that clients may use; empty for any.
         address: of the server for viewers, e.g. ``http://192.168.1.20:8080``, if it is known.
         max_speakers: streams at a time.
@@ -85,6 +86,7 @@ class Limits:
     token: str | None = None
     viewer_token: str | None = None
     origins: Collection[str] = ()
+    embed: Collection[str] = ()
     hosts: Collection[str] = ()
     address: str | None = None
     max_speakers: int = 2
@@ -111,9 +113,10 @@ class Limits:
                 "host", f"this server is not known as {host!r}: add --origin https://{host}"
             )
         origin = connection.headers.get("origin")
-        if origin and _split(origin).netloc != host and origin not in self.origins:
-            shown = origin[:80]
-            raise RefusedError("origin", f"a page of {shown} may not connect: add --origin {shown}")
+        known = {*self.origins, *(self.embed if viewing else ())}
+        if origin and _split(origin).netloc != host and origin not in known:
+            option = f"--{'embed' if viewing else 'origin'} {origin[:80]}"
+            raise RefusedError("origin", f"a page of {origin[:80]} may not connect: add {option}")
         given, client = _shown(connection), connection.client
         address = ":".join(client.host.split(":")[:4]) if client else ""  # of IPv6 the network
         wrong = self.guesses.get(address, set())

@@ -18,6 +18,7 @@ from sse_starlette.sse import AppStatus, EventSourceResponse
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
@@ -163,7 +164,10 @@ def create_app(service: Service) -> Starlette:
     ]
     return Starlette(
         routes=routes,
-        middleware=[Middleware(_safe)],
+        middleware=[
+            Middleware(_safe, embed=limits.embed),
+            Middleware(CORSMiddleware, allow_origins=limits.embed, allow_headers=["authorization"]),
+        ],
         exception_handlers={RefusedError: refused, Exception: refused},
         lifespan=lifespan,
     )

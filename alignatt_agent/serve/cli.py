@@ -38,13 +38,13 @@ import argparse
 import contextlib
 import hashlib
 import os
+import re
 import signal
 import socket
 import threading
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from alignatt_agent.cluster import connection
 from alignatt_agent.config.agent_config import load_config, parse_overrides
@@ -55,6 +55,8 @@ from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.serve.access import LOCAL_HOSTS, Limits, is_loopback
 from alignatt_agent.serve.journal import Journal
 from alignatt_agent.serve.publish import destination
+
+_ORIGIN = re.compile(r"https?://[\w.:\[\]-]+/?")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -74,6 +76,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--viewer-token", default=viewers, metavar="TOKEN", help=text)
     text = "address of a page that may connect, or of the proxy of this server; repeatable"
     add("--origin", action="append", default=[], metavar="URL", help=text)
+    text = "pages that may show captions, in a frame or by scripts, e.g. https://event.example.org"
+    add("--embed", nargs="+", default=[], metavar="ORIGIN", help=text)
     text = "streams at a time, with --ray on each replica; default %(default)s"
     add("--max-speakers", type=int, default=2, metavar="N", help=text)
     add("--max-viewers", type=int, default=200, metavar="N", help="default %(default)s")
@@ -202,10 +206,11 @@ def read_limits(arguments: Namespace) -> Limits:
         )
     if arguments.viewer_token and not arguments.token:
         raise ConfigError("--viewer-token has no meaning without --token")
-    for origin in arguments.origin:
-        parts = urlsplit(origin)
-        if parts.scheme not in ("http", "https") or not parts.netloc or parts.path not in ("", "/"):
-            raise ConfigError(f"--origin has to be like https://talks.example.org, got {origin!r}")
+    for option in ("origin", "embed"):
+        for item in getattr(arguments, option):
+            if not _ORIGIN.fullmatch(item):
+                expected = f"--{option} has to be like https://talks.example.org"
+                raise ConfigError(f"{expected}, got {item!r}")
     for name in ("max_speakers", "max_viewers", "idle", "keep"):
         if not getattr(arguments, name) > 0:  # nan, too
             option = name.replace("_", "-")
@@ -219,6 +224,7 @@ def read_limits(arguments: Namespace) -> Limits:
         token=arguments.token,
         viewer_token=arguments.viewer_token,
         origins=tuple(origin.rstrip("/") for origin in arguments.origin),
+        embed=tuple(origin.rstrip("/") for origin in arguments.embed),
         hosts=LOCAL_HOSTS if local and not arguments.token else (),
         address=arguments.origin[0] if arguments.origin else None if local else _base(*here),
         max_speakers=arguments.max_speakers,
