@@ -82,9 +82,7 @@ LANGUAGES = tuple(
 
 _HEARD = ", ".join(item.name for item in LANGUAGES if item.heard)
 _BY_NAME = {
-    key: item
-    for item in LANGUAGES
-    for key in (item.code.lower(), item.name.lower(), *item.also)
+    key: item for item in LANGUAGES for key in (item.code.lower(), item.name.lower(), *item.also)
 }
 
 

@@ -63,15 +63,26 @@ HEARTBEAT_S = 15
 """Proxies close silent connections."""
 
 HEADERS = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
-    "connect-src 'self'; img-src 'self'; media-src 'self' blob:; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'self'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "permissions-policy": "microphone=(self)",
     "cache-control": "no-cache",
 }
-"""No requests to other servers, no referrer (an address may hold a token), no scripts of before."""
+"""No referrer (an address may hold a token), no scripts of an earlier version."""
+
+
+def _policy(embed: Collection[str], style: str = "") -> str:
+    """Return the policy of a page: no requests to other servers, frames only in its own pages.
+
+    ``embed``: origins that may frame it; ``style``: of the overlay, into which OBS puts its user's
+    CSS as a style element.
+    """
+    framing = " ".join(["'self'", *embed])
+    return (
+        f"default-src 'none'; script-src 'self'; style-src 'self'{style}; connect-src 'self'; "
+        "img-src 'self'; media-src 'self' blob:; base-uri 'none'; form-action 'none'; "
+        f"frame-ancestors {framing}"
+    )
 
 
 def create_app(service: Service) -> Starlette:
@@ -136,12 +147,20 @@ def create_app(service: Service) -> Starlette:
         headers = {"content-disposition": f"attachment; {named}", "cache-control": "no-store"}
         return Response(content, media_type=FORMATS[kind], headers=headers)
 
+    async def captions(request: Request) -> Response:
+        query = request.query_params
+        if query.get("target") and query.get("lines") != "all":
+            headers = {"content-security-policy": _policy(limits.embed, " 'unsafe-inline'")}
+            return FileResponse(PAGES / "overlay.html", headers=headers)
+        return FileResponse(PAGES / "captions.html")
+
     async def code(request: Request) -> Response:
         import segno
 
         limits.check(request, viewing=True)
-        query = {key: request.query_params.get(key, "")[:64] for key in ("room", "target")}
-        link = limits.viewers(str(request.base_url), **query)
+        given = request.query_params
+        query = {key: given[key][:64] for key in ("room", "target") if given.get(key)}
+        link = limits.viewers(str(request.base_url), given.get("path", "/")[:200], **query)
         segno.make(link).save(found := io.BytesIO(), kind="svg", scale=8, light="white")
         return Response(found.getvalue(), media_type="image/svg+xml")
 
@@ -153,7 +172,7 @@ def create_app(service: Service) -> Starlette:
     routes: list[BaseRoute] = [
         *_sockets(service),
         Route("/", FileResponse(PAGES / "page.html")),
-        Route("/captions", FileResponse(PAGES / "captions.html")),
+        Route("/captions", captions),
         Route("/captions.json", download),
         Route("/events", events),
         Route("/health", health),
@@ -234,14 +253,15 @@ def _refusal(service: Service, error: Exception) -> RefusedError:
     return error
 
 
-def _safe(app: ASGIApp) -> ASGIApp:
-    """Return the application with ``HEADERS`` on every answer."""
+def _safe(app: ASGIApp, embed: Collection[str]) -> ASGIApp:
+    """Return the application with ``HEADERS`` and the policy on every answer."""
+    added = HEADERS | {"content-security-policy": _policy(embed)}
 
     async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
         async def safe(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
+                for name, value in added.items():
                     headers.setdefault(name, value)
             await send(message)
 

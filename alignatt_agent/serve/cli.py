@@ -56,7 +56,7 @@ from alignatt_agent.serve.access import LOCAL_HOSTS, Limits, is_loopback
 from alignatt_agent.serve.journal import Journal
 from alignatt_agent.serve.publish import destination
 
-_ORIGIN = re.compile(r"https?://[\w.:\[\]-]+/?")
+_ADDRESS = re.compile(r"(https?://[\w.:\[\]-]+)(/[\w/.~-]*)?")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -208,7 +208,7 @@ def read_limits(arguments: Namespace) -> Limits:
         raise ConfigError("--viewer-token has no meaning without --token")
     for option in ("origin", "embed"):
         for item in getattr(arguments, option):
-            if not _ORIGIN.fullmatch(item):
+            if not _ADDRESS.fullmatch(item):
                 expected = f"--{option} has to be like https://talks.example.org"
                 raise ConfigError(f"{expected}, got {item!r}")
     for name in ("max_speakers", "max_viewers", "idle", "keep"):
@@ -223,8 +223,8 @@ def read_limits(arguments: Namespace) -> Limits:
     return Limits(
         token=arguments.token,
         viewer_token=arguments.viewer_token,
-        origins=tuple(origin.rstrip("/") for origin in arguments.origin),
-        embed=tuple(origin.rstrip("/") for origin in arguments.embed),
+        origins=[_ADDRESS.sub(r"\1", item) for item in arguments.origin],
+        embed=[_ADDRESS.sub(r"\1", item) for item in arguments.embed],
         hosts=LOCAL_HOSTS if local and not arguments.token else (),
         address=arguments.origin[0] if arguments.origin else None if local else _base(*here),
         max_speakers=arguments.max_speakers,

@@ -172,6 +172,7 @@ class Service:
                 offset_s=tail["start_s"],
                 deliver=everybody,
                 threads=self._threads,
+                arrivals=room.arrivals,
             )
             fail = stream.fail
             for error in early:

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from alignatt_agent.cascade.stream import Stream, StreamStep
 from alignatt_agent.serve import messages
 from alignatt_agent.serve.access import BROKEN, LATER, RefusedError
+from alignatt_agent.serve.arrivals import Arrivals
 from alignatt_agent.serve.engines import EnginePool
 from alignatt_agent.serve.remote import RemoteStream
 from alignatt_agent.serve.rooms import Message
@@ -51,6 +52,7 @@ class SpeakerStream:
         offset_s: seconds of the talk before this stream.
         deliver: receives the messages of each step.
         threads: where steps run.
+        arrivals: notes when the audio arrives.
         finished: whether all is translated.
     """
 
@@ -62,6 +64,7 @@ class SpeakerStream:
     offset_s: float
     deliver: Callable[[list[Message]], Awaitable[None]]
     threads: Executor
+    arrivals: Arrivals = field(default_factory=Arrivals)
 
     def __post_init__(self) -> None:
         self._grid = self.chunk_ms * SAMPLE_RATE // 1000
@@ -88,7 +91,9 @@ class SpeakerStream:
             expected = "audio has to be whole 16-bit samples"
             raise RefusedError("odd-bytes", f"{expected}, got {len(data)} bytes")
         samples = self.resampler(np.frombuffer(data, "<i2"))
+        before_s = self.audio_s + self._waiting / SAMPLE_RATE
         self._put(samples[:0] if self._ended else samples)
+        self.arrivals.note(before_s, self.audio_s + self._waiting / SAMPLE_RATE)
         while self._waiting > self._may_wait_s * SAMPLE_RATE:
             self._taken.clear()
             await self._taken.wait()

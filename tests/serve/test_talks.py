@@ -41,14 +41,18 @@ def test_a_start_after_a_stop_continues_the_talk(client):
 
 
 def test_a_new_talk_needs_the_key_of_the_old_one(client):
-    key = live.speak(client, room="talk")[0]["session"]
+    with client.websocket_connect("/ws") as socket:
+        key = first_half(socket)[0]["session"]
     error, close, _ = live.refused(client, {"type": "start", "targets": ["de"], "room": "talk"})
     assert (error["code"], close) == ("room-held", 1008)
-    assert text(client).split() == live.GERMAN.split()
+    assert text(client)
     new = live.speak(client, live.TALK[: len(live.TALK) // 2], session=key, new=True)
     assert (new[0]["resumed"], new[0]["room"], new[0]["audio_s"]) == (False, "talk", 0.0)
     assert new[0]["session"] != key
     assert text(client).split() == live.german(live.WORDS // 2).split()
+    # After Stop the room is free for the next speaker.
+    assert live.speak(client, room="talk")[0]["session"] not in (key, new[0]["session"])
+    assert text(client).split() == live.GERMAN.split()
 
 
 def first_half(socket, **changes):
