@@ -49,6 +49,7 @@ class TalkRequest(Strict):
         since: ``id`` of the last message of that talk that the client has.
         live: take waiting audio in longer steps.
         context: names and terms of the talk; ``None`` for the configured ones.
+        title: of the talk, for viewers.
     """
 
     type: Literal["start"] = "start"
@@ -63,6 +64,7 @@ class TalkRequest(Strict):
     since: str | None = None
     live: bool = True
     context: str | None = Field(default=None, max_length=20_000)
+    title: str = Field(default="", max_length=200)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +184,7 @@ class Service:
                 "type": "ready",
                 "protocol": messages.PROTOCOL,
                 "room": room.name,
+                "title": request.title,
                 "resumed": request.session is not None and not request.new,
                 "audio_s": tail["start_s"],
                 "source": source.code,

@@ -81,7 +81,7 @@ def photograph(address: str, camera: Photographer) -> list[float]:
             camera.take(page, f"live-{name}", size)
         page.emulate_media(color_scheme="dark")
         camera.take(page, "live-dark", WINDOWS["desktop"])
-        page.locator(".technical summary").first.click()
+        page.locator("#details").evaluate("item => item.click()")
         camera.take(page, "live-detail")
         for name in ("phone", "zoom-400", "desktop"):
             camera.take(viewer, f"viewer-{name}", WINDOWS[name])
@@ -93,7 +93,8 @@ def photograph(address: str, camera: Photographer) -> list[float]:
         changes = page.evaluate("changes")
         page.locator("#stop").click()
         until(page, "told.at(-1).type === 'end'")
-        camera.take(page, "over", WINDOWS["desktop"])
+        for name in ("desktop", "phone"):
+            camera.take(page, f"over-{name}", WINDOWS[name])
     assert tabs.complaints == []
     return [(b - a) / 1000 for (a, text), (b, _) in itertools.pairwise(changes) if text]
 

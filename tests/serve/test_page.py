@@ -8,7 +8,7 @@ from tests.serve import pages
 from tests.serve.live import Running, Viewer, german, make_service, text_of, wait_until
 
 CUES = """(() => {
-  const link = [...document.querySelectorAll('.links a')].find(a => a.textContent === 'VTT')
+  const link = [...document.querySelectorAll('#save a')].find(a => a.textContent === 'VTT')
   const video = document.createElement('video'), track = document.createElement('track')
   track.src = link.href; track.default = true; track.srclang = 'de'
   video.append(track); document.body.append(video); track.track.mode = 'hidden'
@@ -87,7 +87,8 @@ def test_what_was_said_while_there_was_no_connection_is_not_lost(
     # The text is saved without the server; a new talk is asked for.
     page_server.stop()
     with page.expect_download() as found:
-        page.get_by_role("button", name="Save, German").click()
+        page.locator("#save summary").click()
+        page.get_by_role("button", name="Text with times, German").click()
     saved = found.value.path().read_text()
     assert found.value.suggested_filename == "talk.de.txt"
     assert saved.startswith("00:00:00 Wort0 Wort1")
@@ -107,12 +108,12 @@ def test_a_token_is_asked_for(tabs, tmp_path):
         page.goto(f"{server.address}?token=s3")
         page.locator("#start:enabled").wait_for()
         page.locator("#start").click()
-        page.locator(".links a").last.wait_for()
+        page.locator("#share summary").click()
         page.locator("#stop").click()
-        links = page.evaluate("[...document.querySelectorAll('.links a')].map(a => a.href)")
+        links = page.evaluate("[...document.querySelectorAll('footer a')].map(a => a.href)")
         assert all("token=v" in link for link in links)
         assert links[0].startswith("http://a.example/captions?room=")
-        assert len(links) == 5
+        assert len(links) == 6
         assert page.evaluate("location.search") == ""
         page.reload()
         page.locator("#start:enabled").wait_for()

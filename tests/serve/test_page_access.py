@@ -7,8 +7,8 @@ from tests.serve import pages
 CONTROLS = """[...document.querySelectorAll(
     'a[href], button, input, textarea, select, summary, [tabindex]')]
   .filter(item => item.checkVisibility() && !item.disabled && item.tabIndex >= 0)
-  .filter(item => item.type !== 'radio' || item.checked)"""
-"""What Tab has to reach; of radio buttons the one that is chosen, arrows lead to the others."""
+"""
+"""What Tab has to reach."""
 
 CONTRASTS = """(() => {
   const rgba = text => [...text.match(/[\\d.]+/g).map(Number), 1].slice(0, 4)
@@ -95,21 +95,24 @@ def test_everything_can_be_done_by_keyboard(page, page_server, tabs, recording):
     check_layout(page)
     assert reached(page) == []
     press(page, "[name=target][value=zh]", "Space")
-    press(page, "[name=input]:checked", "ArrowDown")
-    assert page.locator("[name=input]:checked").input_value() == "file"
+    press(page, "#device", "End")
+    assert page.locator("#device").input_value() == "file"
     tab_to(page, "#file")
     page.keyboard.press("Enter")
     pages.until(page, "document.querySelector('#file').files.length")
+    press(page, "#options summary")
+    tab_to(page, "#title")
+    page.keyboard.insert_text("A talk")
     press(page, "#room", "ControlOrMeta+a")
     page.keyboard.insert_text("typed")
-    press(page, "summary")
     tab_to(page, "#context")
     page.keyboard.insert_text("Wort")
     assert page.locator("#context").input_value() == "Wort"
     page.locator("#context").fill("")  # fake engines take none
     press(page, "#start")
     pages.wait_for_words(page, 2)
-    assert page.evaluate("[told[0].room, told[0].targets]") == ["typed", ["de", "zh"]]
+    keys = ["typed", "A talk", ["de", "zh"]]
+    assert page.evaluate("[told[0].room, told[0].title, told[0].targets]") == keys
     press(page, "#stop", "Space")
     pages.wait_for_end(page)
     assert pages.said(page)
@@ -123,8 +126,9 @@ def test_everything_can_be_done_by_keyboard(page, page_server, tabs, recording):
     assert page.evaluate(size) == before
     press(page, "#more summary")
     press(page, "#details", "Space")
-    assert page.locator(".why").first.is_hidden()
-    tab_to(page, ".links a[href*=srt]")
+    assert page.locator(".draft").first.is_visible()
+    press(page, "#save summary")
+    tab_to(page, "#save a[href*=srt]")
     with page.expect_download():
         page.keyboard.press("Enter")
     pages.check_clean(tabs, page_server.address)
@@ -145,6 +149,8 @@ def test_colours_can_be_read(page, page_server, tabs, scheme):
     captions = f"{page_server.address}captions?room=talk"
     viewer, overlay = tabs.open(captions), tabs.open(f"{captions}&target=de")
     viewer.emulate_media(color_scheme=scheme)
+    page.locator("#more summary").click()
+    page.locator("#details").check()
     page.locator("#start").click()
     for drawn in (".draft .no", "mark"):
         page.locator(drawn).first.wait_for(state="attached")
