@@ -7,6 +7,13 @@ from playwright.sync_api import Error
 RECORD = """
 window.told = []
 window.sockets = []
+window.AudioContext = class extends AudioContext {
+  constructor(...given) { super(...given); window.sound = this }
+}
+window.hide = value => {
+  Object.defineProperty(document, 'hidden', { value, configurable: true })
+  document.dispatchEvent(new Event('visibilitychange'))
+}
 const Original = WebSocket
 window.WebSocket = class extends Original {
   constructor(...given) {
@@ -17,7 +24,9 @@ window.WebSocket = class extends Original {
 }
 """
 
-STAND_IN = """
+STAND_IN = (
+    RECORD
+    + """
 delete window.SharedWorker
 window.EventSource = class {
   constructor(url) { window.source = this; this.url = `${url}`; setTimeout(() => this.onopen()) }
@@ -33,9 +42,7 @@ window.WebSocket = class {
   send(data) { sent.push(data) }
   close() {}
 }
-window.stolen = 0 // s in which the browser paused the sound
-const since = Date.now() / 1000
-Object.defineProperty(AudioContext.prototype, 'currentTime', { get: () => Date.now() / 1000 - since - stolen })
+Object.defineProperty(AudioContext.prototype, 'currentTime', { get: () => Date.now() / 1000 })
 const silence = new AudioContext().createMediaStreamDestination().stream
 window.track = silence.getAudioTracks()[0]
 navigator.mediaDevices.getUserMedia = async () => silence
@@ -46,11 +53,12 @@ navigator.wakeLock.request = async () => { locks++; return { released: true } }
 window.tell = (...messages) => messages.forEach(
   m => source.onmessage({ data: JSON.stringify(m), lastEventId: `talk.${++number}` }))
 window.READY = { type: 'ready', room: 'talk', session: 's', source: 'en', model: 'a/b', policy: 'c',
-  chunk_ms: 850, targets: ['de'], languages: [{ code: 'de', name: 'German', spaced: true },
+  chunk_ms: 850, audio_s: 0, targets: ['de'], languages: [{ code: 'de', name: 'German', spaced: true },
   { code: 'zh', name: 'Chinese', spaced: false }] }
 window.say = (text, target = 'de', at = number) => tell({ type: 'said', target, audio_s: at + 1,
   units: text.split(' ').map(word => [word, at, at]) })
 """
+)
 """No server and a silent microphone: ``tell`` gives messages to the page, ``say`` words."""
 
 WAIT_S = 60

@@ -100,6 +100,19 @@ def test_what_was_said_while_there_was_no_connection_is_not_lost(
     assert pages.said(page) == ""
 
 
+def test_sound_that_the_browser_pauses_is_marked_as_missing(page, page_server):
+    page.locator("#start").click()
+    pages.wait_for_words(page, 1)
+    page.evaluate("hide(true); sound.suspend()")
+    page.get_by_text("The sound is paused by the browser").wait_for()
+    page.wait_for_timeout(1500)
+    page.evaluate("hide(false)")
+    pages.until(page, "told.some(m => m.type === 'gap' && m.end - m.start > 1)")
+    pages.until(page, "!document.getElementById('notice').textContent")
+    page.locator("#stop").click()
+    pages.wait_for_end(page)
+
+
 def test_a_token_is_asked_for(tabs, tmp_path):
     service = make_service(tmp_path, token="s3", viewer_token="v", address="http://a.example")
     with Running(service) as server:

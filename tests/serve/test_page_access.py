@@ -55,7 +55,7 @@ def check_layout(page):
         for node in session.send("Accessibility.getFullAXTree")["nodes"]
         if not node["ignored"] and node["role"]["value"] in (*roles, "DisclosureTriangle")
     ]
-    assert len(controls) > 8
+    assert len(controls) > 7
     assert [node for node in controls if not node["name"]["value"]] == []
     small = page.evaluate(
         """[...document.querySelectorAll('button, label, summary')]

@@ -1,9 +1,11 @@
 """What people read on the pages, and that they can: the server is played by the test."""
 
 import itertools
+import re
 
 import pytest
 
+from alignatt_agent.serve.app import PAGES
 from tests.serve.live import Running, make_service, speak
 from tests.serve.pages import STAND_IN, check_clean, text, until
 
@@ -158,6 +160,7 @@ def test_a_silent_and_an_unplugged_microphone_are_told(opened):
     assert text(notice) == ""
     page.clock.run_for(11_000)
     assert text(notice).startswith("Nothing heard for 10 s.")
+    assert text(page.locator("#state")).startswith("No answer from the server for ")
     page.evaluate("track.onended()")
     assert text(notice).startswith("The microphone was unplugged.")
     before = page.evaluate("sent.length")
@@ -222,15 +225,58 @@ def test_viewers_read_everything_in_paragraphs_and_choose(opened):
         page.locator("#save").click()
     assert found.value.suggested_filename == "talk.de.txt"
     # A tab that nobody sees gives its connection up, and misses nothing.
-    hide = "Object.defineProperty(document, 'hidden', {{ value: {}, configurable: true }})"
     for hidden in ("true", "false"):
-        page.evaluate(hide.format(hidden))
-        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        page.evaluate(f"hide({hidden})")
         assert page.evaluate("!!source.closed") == (hidden == "true")
     assert page.evaluate("new URL(source.url).searchParams.get('since')") == "talk.23"
+    page.locator("footer summary").click()
     page.locator("#theme").select_option("dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(16, 22, 26)"
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_readers_get_their_own_words_and_captions_as_late_as_their_video(tabs, page_server):
+    french = "Object.defineProperty(navigator, 'languages', { value: ['fr-CH', 'en'] })"
+    url = f"{page_server.address}captions?room=talk&lines=all&delay=30"
+    page = tabs.open(f"{url}&target=de", script=STAND_IN + french, clock=True)
+    until(page, "window.source")
+    page.evaluate("tell({ ...READY, title: 'Ein Vortrag' }); say('Guten Tag. Wir')")
+    page.clock.run_for(25_000)
+    assert text(page.locator("#notice")).startswith("Personne n’a encore parlé ici.")
+    page.clock.run_for(6_000)
+    until(page, "document.getElementById('text').textContent === 'Guten Tag. Wir '")
+    assert text(page.locator("h1, #state")) == "Ein Vortrag en direct"
+    assert page.evaluate("[document.title, document.documentElement.lang]") == ["Ein Vortrag", "fr"]
+    assert page.evaluate("[...CSS.highlights.get('now')].join()") == "Wir "
+    page.goto(f"{page_server.address}captions")
+    page.get_by_text("Quelle salle").wait_for()
+    page.locator("#which input").fill("hall")
+    page.keyboard.press("Enter")
+    until(page, "new URLSearchParams(location.search).get('room') === 'hall'")
+
+
+def test_the_overlay_is_at_the_bottom_clears_and_runs_in_old_browsers(opened):
+    page = opened("captions?room=talk&target=de", size=(1280, 800), clock=True)
+    page.evaluate("say('Guten Tag.')")
+    until(page, "document.getElementById('text').getBoundingClientRect().bottom > 780")
+    page.evaluate("tell({ type: 'end' })")
+    page.clock.run_for(9_000)
+    until(page, "!document.getElementById('lines').offsetHeight")
+    for name in (
+        "overlay.js",
+        "lines.js",
+        "watch.js",
+        "feed.js",
+        "overlay.css",
+    ):  # OBS: Chromium 75
+        new = r"[?][?]|[?][.]|replaceChildren|[.]at[(]|[^.]min[(]|:has|: end"
+        assert not re.search(new, (PAGES / name).read_text())
+
+
+def test_a_page_without_https_says_how_to_get_sound(tabs, page_server):
+    plain = "Object.defineProperty(window, 'isSecureContext', { value: false })"
+    page = tabs.open(page_server.address, script=plain)
+    page.get_by_text("Browsers give sound only to pages by https").wait_for()
 
 
 def test_seven_tabs_do_not_keep_the_first_from_working(tabs, page_server):

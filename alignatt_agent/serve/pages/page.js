@@ -158,7 +158,7 @@ $('stop').onclick = () => {
 }
 
 setUpReading()
-$('details').checked = kept('why') === 'true'
-$('details').onchange = () => { kept('why', $('details').checked); document.body.classList.toggle('why', $('details').checked) }
-document.body.classList.toggle('why', $('details').checked)
+$('details').checked = kept('research') === 'true'
+$('details').onchange = () => { kept('research', $('details').checked); document.body.classList.toggle('research', $('details').checked) }
+document.body.classList.toggle('research', $('details').checked)
 setUp()

@@ -156,6 +156,7 @@ export class View {
 
   on_end() {
     this.forget()
+    $('lag').textContent = ''
     for (const { why } of this.columns.values()) why.clear()
     this.state('', 'done')
   }
