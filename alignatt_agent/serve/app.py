@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Collection
 from pathlib import Path
-from typing import Protocol
+from types import ModuleType
 from urllib.parse import quote
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -29,31 +29,15 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from alignatt_agent.serve.access import BROKEN, LATER, MOST_WAITING, Limits, RefusedError
 from alignatt_agent.serve.publish import publish
 from alignatt_agent.serve.service import STOP_S, Service
+from alignatt_agent.serve.stream import gone
 from alignatt_agent.serve.transcripts import FORMATS, transcript
 from alignatt_agent.serve.wires import mt, own, realtime
 from alignatt_agent.serve.wires.connection import Connection
+from alignatt_agent.types import EngineError
 
 
-class Wire(Protocol):
-    """A protocol of clients: a file of ``wires/``."""
-
-    @property
-    def PATHS(self) -> tuple[str, ...]:  # noqa: N802
-        """Return the paths that its clients connect to."""
-
-    async def serve(self, connection: Connection, service: Service) -> None:
-        """Serve a client to the end.
-
-        Raises:
-            RefusedError: the client cannot be served, or no longer.
-            WebSocketDisconnect: it disconnected.
-        """
-
-    async def refuse(self, connection: Connection, service: Service, error: RefusedError) -> None:
-        """Send the error as the protocol has it."""
-
-
-WIRES: tuple[Wire, ...] = (own, realtime, mt)
+WIRES = (own, realtime, mt)
+"""Protocols of clients: each has its ``PATHS``, and serves a client or refuses it as it has it."""
 
 PAGES = Path(__file__).parent / "pages"
 
@@ -196,7 +180,7 @@ def _sockets(service: Service) -> list[WebSocketRoute]:
     """Return the routes of all wires; their connections count together."""
     opened: set[Connection] = set()
 
-    def route(path: str, wire: Wire) -> WebSocketRoute:
+    def route(path: str, wire: ModuleType) -> WebSocketRoute:
         async def endpoint(socket: WebSocket) -> None:
             await socket.accept()  # a browser gets a reason only from an open connection
             connection = Connection(socket, service)
@@ -245,6 +229,8 @@ def _end_silence(crowd: Collection[Connection], limits: Limits) -> bool:
 
 def _refusal(service: Service, error: Exception) -> RefusedError:
     """Count a refusal; an error of ours is logged in one line, and clients are told its kind."""
+    if isinstance(error, EngineError):
+        error = gone(error)
     if not isinstance(error, RefusedError):
         kind, place = type(error).__name__, traceback.extract_tb(error.__traceback__)[-1]
         LOGGER.error("%s in %s:%s: %.200r", kind, place.filename, place.lineno, str(error))

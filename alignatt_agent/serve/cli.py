@@ -8,6 +8,8 @@ Examples:
   With a room name, e.g. "talk", viewers can watch, also late ones:
     http://127.0.0.1:8080/captions?room=talk&target=de      for OBS, a projector, a phone
     http://127.0.0.1:8080/transcript?room=talk&target=de&format=srt      srt, vtt, txt, jsonl
+  and captions inside the page of an event:
+    alignatt serve --config micro-low --embed https://event.example.org
 
   captions for a lecture hall; microphones need https, by a proxy (docs/serve.md):
     export ALIGNATT_TOKEN=$(cat speaker.txt)      # openssl rand -hex 16 > speaker.txt
@@ -74,7 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
     text += "or one computed from --token"
     viewers = os.environ.get("ALIGNATT_VIEWER_TOKEN")
     add("--viewer-token", default=viewers, metavar="TOKEN", help=text)
-    text = "address of a page that may connect, or of the proxy of this server; repeatable"
+    text = "address of this server behind a proxy, for links; more: pages whose speakers may connect"
     add("--origin", action="append", default=[], metavar="URL", help=text)
     text = "pages that may show captions, in a frame or by scripts, e.g. https://event.example.org"
     add("--embed", nargs="+", default=[], metavar="ORIGIN", help=text)

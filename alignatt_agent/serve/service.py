@@ -19,7 +19,7 @@ from alignatt_agent.serve.engines import EnginePool
 from alignatt_agent.serve.journal import Journal
 from alignatt_agent.serve.metrics import Metrics
 from alignatt_agent.serve.rooms import Message, Room, Rooms, check_name, nothing
-from alignatt_agent.serve.stream import SpeakerStream, gone
+from alignatt_agent.serve.stream import SpeakerStream
 from alignatt_agent.serve.tail import after, resume
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError, EngineError
 from alignatt_agent.types.audio import Resampler
@@ -143,17 +143,18 @@ class Service:
             source, targets = self.languages(request.source, request.targets)
             resampler = Resampler(sampling_rate(request.sample_rate))
             context = await self.context(request.context, request.room or "")
-            early: list[EngineError] = []
-            fail: Callable[[EngineError], None] = early.append
+            stream: SpeakerStream | None = None
+
+            def failed(error: EngineError) -> None:
+                if stream is not None:  # until then calls of the talk fail
+                    stream.fail(error)
+
             talk = await opened.enter_async_context(
-                self.engines.open_stream(source, targets, context, lambda error: fail(error))
+                self.engines.open_stream(source, targets, context, failed)
             )
             room = self.rooms.take(request.room, request.session, request.new)
             opened.callback(self.rooms.free, room)
-            try:
-                tail, lost = await resume(talk, room.tail, request.kept_s)
-            except EngineError as error:
-                raise gone(error) from error
+            tail, lost = await resume(talk, room.tail, request.kept_s)
 
             async def everybody(found: list[Message]) -> None:
                 told = [message for message in found if messages.for_viewers(message)]
@@ -176,9 +177,6 @@ class Service:
                 threads=self._threads,
                 arrivals=room.arrivals,
             )
-            fail = stream.fail
-            for error in early:
-                fail(error)
             policies = dict.fromkeys(config.policy_for(item.code).name for item in targets)
             ready = {
                 "type": "ready",

@@ -53,8 +53,8 @@ navigator.wakeLock.request = async () => { locks++; return { released: true } }
 window.tell = (...messages) => messages.forEach(
   m => source.onmessage({ data: JSON.stringify(m), lastEventId: `talk.${++number}` }))
 window.READY = { type: 'ready', room: 'talk', session: 's', source: 'en', model: 'a/b', policy: 'c',
-  chunk_ms: 850, audio_s: 0, targets: ['de'], languages: [{ code: 'de', name: 'German', spaced: true },
-  { code: 'zh', name: 'Chinese', spaced: false }] }
+  chunk_ms: 850, audio_s: 0, targets: ['de'],
+  languages: [{ code: 'de', name: 'German', spaced: true }, { code: 'zh', name: 'Chinese', spaced: false }] }
 window.say = (text, target = 'de', at = number) => tell({ type: 'said', target, audio_s: at + 1,
   units: text.split(' ').map(word => [word, at, at]) })
 """

@@ -15,18 +15,8 @@ from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.serve.publish import destination
 from alignatt_agent.types import AlignAttError
 from tests.fakes import agent as fakes
-from tests.serve.live import (
-    GERMAN,
-    TALK,
-    WORDS,
-    client_of,
-    german,
-    send,
-    speak,
-    start,
-    until,
-    wait_until,
-)
+from tests.serve import live
+from tests.serve.live import GERMAN, WORDS, client_of, german, speak, wait_until
 
 CUT = 130_000  # bytes, 4 s: within the second sentence
 
@@ -96,13 +86,13 @@ def test_pauses_a_clock_that_jumps_and_a_restart(tmp_path, platform, monkeypatch
     for jump, least in ((3600, 2), (-3600, 5)):
         client = client_of(tmp_path, publish=[f"talk:de={address}/youtube?cid=1"])
         with client, client.websocket_connect("/ws") as socket:
-            start(socket, room="talk", live=False)
-            send(socket, TALK[:CUT])
+            live.start(socket, room="talk", live=False)
+            live.send(socket, live.TALK[:CUT])
             while len(posts) < least:
                 time.sleep(0.01)
             clock.later, clock.jump = clock.later + 70, clock.jump + jump
-            send(socket, TALK[CUT:], stop=True)
-            until(socket, "end")
+            live.send(socket, live.TALK[CUT:], stop=True)
+            live.until(socket, "end")
             wait_until(lambda: posts[-1][2].endswith("Wort12 Wort13\n"))
     numbers = [int(parse_qs(url.query)["seq"][0]) for url, *_ in posts[1:]]
     assert numbers == sorted({*numbers})
