@@ -35,7 +35,6 @@ from alignatt_agent.serve.wires import mt, own, realtime
 from alignatt_agent.serve.wires.connection import Connection
 from alignatt_agent.types import EngineError
 
-
 WIRES = (own, realtime, mt)
 """Protocols of clients: each has its ``PATHS``, and serves a client or refuses it as it has it."""
 

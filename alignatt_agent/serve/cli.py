@@ -76,7 +76,9 @@ def build_parser() -> argparse.ArgumentParser:
     text += "or one computed from --token"
     viewers = os.environ.get("ALIGNATT_VIEWER_TOKEN")
     add("--viewer-token", default=viewers, metavar="TOKEN", help=text)
-    text = "address of this server behind a proxy, for links; more: pages whose speakers may connect"
+    text = (
+        "address of this server behind a proxy, for links; more: pages whose speakers may connect"
+    )
     add("--origin", action="append", default=[], metavar="URL", help=text)
     text = "pages that may show captions, in a frame or by scripts, e.g. https://event.example.org"
     add("--embed", nargs="+", default=[], metavar="ORIGIN", help=text)

@@ -2,6 +2,7 @@
 
 import time
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Error
 
 RECORD = """
@@ -54,7 +55,8 @@ window.tell = (...messages) => messages.forEach(
   m => source.onmessage({ data: JSON.stringify(m), lastEventId: `talk.${++number}` }))
 window.READY = { type: 'ready', room: 'talk', session: 's', source: 'en', model: 'a/b', policy: 'c',
   chunk_ms: 850, audio_s: 0, targets: ['de'],
-  languages: [{ code: 'de', name: 'German', spaced: true }, { code: 'zh', name: 'Chinese', spaced: false }] }
+  languages: [{ code: 'de', name: 'German', spaced: true },
+  { code: 'zh', name: 'Chinese', spaced: false }] }
 window.say = (text, target = 'de', at = number) => tell({ type: 'said', target, audio_s: at + 1,
   units: text.split(' ').map(word => [word, at, at]) })
 """
@@ -89,6 +91,13 @@ def _evaluated(page, expression):
         if "navigation" not in str(error):
             raise
         return None
+
+
+def violations(page):
+    """Return what breaks the rules of axe for pages that everybody can read and use."""
+    rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+    found = Axe().run(page, options={"preload": 0, "runOnly": rules}).response["violations"]
+    return [(item["id"], [node["html"] for node in item["nodes"]]) for item in found]
 
 
 def wait_for_words(page, count):

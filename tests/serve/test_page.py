@@ -44,22 +44,6 @@ def test_a_talk_from_the_microphone_to_its_subtitles(page, page_server, tabs):
     pages.check_clean(tabs, page_server.address)
 
 
-def test_engines_that_die_are_told_and_no_word_is_lost(page, page_server, recording):
-    engines = page_server.service.engines
-    pages.play(page, recording)
-    page.locator("#start").click()
-    pages.wait_for_words(page, 1)
-    before = pages.said(page)
-    engines.loading.clear()
-    engines.kill()
-    pages.until(page, "told.some(m => m.type === 'error' && m.code === 'engine' && !m.final)")
-    engines.loading.set()
-    pages.wait_for_end(page)
-    assert pages.said(page).startswith(before)
-    assert pages.said(page).split()[: WORDS - 1] == german(WORDS).split()[: WORDS - 1]
-    assert engines.loads == 2
-
-
 def test_what_was_said_while_there_was_no_connection_is_not_lost(
     page, page_server, recording, monkeypatch
 ):

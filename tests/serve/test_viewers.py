@@ -69,23 +69,6 @@ def test_viewers_see_the_same_whenever_they_come(server):
     assert {event["type"] for event in early.events} == {"ready", "said", "end"}
 
 
-def test_fifty_viewers_come_and_go(server, service):
-    with live.RemoteSocket(server.port) as socket:
-        live.start(socket, room="talk")
-        viewers = [live.Viewer(server.port, enough=2 if k % 2 else None) for k in range(50)]
-        live.wait_until(lambda: service.viewers == 50)
-        live.send(socket, stop=True)
-        found = live.until(socket, "end")
-    assert live.text_of(found) == live.GERMAN
-    for viewer in viewers[::2]:
-        live.wait_until(lambda viewer=viewer: viewer.saw("end"))
-        assert live.text_of(viewer.events) == live.GERMAN
-        viewer.leave()
-    speak_again = live.Viewer(server.port)
-    live.wait_until(lambda: speak_again.saw("end"))
-    assert live.text_of(speak_again.events) == live.GERMAN
-
-
 def test_a_stop_of_the_server_says_what_was_heard(server):
     """Though the speaker goes on speaking, and reads the last words when all is over.
 

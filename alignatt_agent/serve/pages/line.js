@@ -90,10 +90,10 @@ export class Line {
   }
 
   check() {
-    const seconds = this.unanswered && Math.round((Date.now() - this.unanswered) / 1000)
-    if (!seconds || seconds < SILENT || this.waits) return
+    const seconds = this.unanswered && (Date.now() - this.unanswered) / 1000
+    if (!(seconds >= SILENT) || this.waits) return
+    if (!this.silent) this.lost(`No answer from the server for ${SILENT} s; what you say is kept`)
     this.silent = true
-    this.lost(`No answer from the server for ${seconds} s; what you say is kept`)
     if (seconds >= DEAD) this.again()
   }
 

@@ -30,14 +30,11 @@ RATE, G711_RATE = 24_000, 8_000
 """Sampling rates of the protocol, in Hz."""
 
 CODECS = {
-    "audio/pcm": None,
-    "audio/pcmu": "pcm_mulaw",
-    "audio/pcma": "pcm_alaw",
-    "pcm16": None,
-    "g711_ulaw": "pcm_mulaw",
-    "g711_alaw": "pcm_alaw",
+    **dict.fromkeys(("audio/pcm", "pcm16")),
+    **dict.fromkeys(("audio/pcmu", "g711_ulaw"), "pcm_mulaw"),
+    **dict.fromkeys(("audio/pcma", "g711_alaw"), "pcm_alaw"),
 }
-"""FFmpeg's decoders of the audio formats, by their names of now and of before."""
+"""FFmpeg's decoders of the audio formats, by their names of today and of the beta."""
 
 LONGEST_S = 86_400
 """Expiry that a session announces."""
@@ -136,10 +133,9 @@ class _Session:
         await _send(self._connection, "session.updated", session=settings)
 
     def _set_format(self, wanted: Any, given: Any) -> None:
-        """Take the format of the audio, today's or that of the protocol before."""
-        if isinstance(wanted, dict) and "input_audio_format" in wanted:
-            given = {"type": wanted["input_audio_format"]}
-        if given is None:
+        """Take the format of the audio, in the words of today or of the beta."""
+        given = (wanted.get("input_audio_format") if isinstance(wanted, dict) else None) or given
+        if not given:
             return
         given = given if isinstance(given, dict) else {"type": given}
         name = str(given.get("type", "audio/pcm"))
@@ -225,4 +221,5 @@ def _levels(codec: str) -> Samples:
     context: Any = av.CodecContext.create(codec, "r")
     context.sample_rate, context.layout = G711_RATE, "mono"
     (frame,) = context.decode(av.Packet(bytes(range(256))))
-    return frame.to_ndarray()[0].astype("<i2")
+    levels: Samples = frame.to_ndarray()[0].astype("<i2")
+    return levels
