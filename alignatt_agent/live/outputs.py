@@ -93,8 +93,8 @@ class Text(_Written):
         self._write()
 
     def _write(self) -> None:
-        print(self._line, end="", file=self._stream, flush=True)
-        self._line = ""
+        line, self._line = self._line, ""  # a stream that cannot write it now keeps it
+        print(line, end="", file=self._stream, flush=True)
 
 
 def json_line(target: str, unit: Said, **more: bool) -> str:
@@ -145,7 +145,12 @@ class Subtitles:
         text, head = self._write(cues), "WEBVTT\n"
         if self._note and text.startswith(head):
             text = f"{head}\nNOTE {self._note}\n{text[len(head) :]}"
-        self._path.write_text(text, encoding="utf-8")
+        beside = self._path.with_name(f"{self._path.name}.part")
+        try:
+            beside.write_text(text, encoding="utf-8")
+            beside.replace(self._path)
+        finally:
+            beside.unlink(missing_ok=True)
         pace = form.speed if form.spaced else form.speed / 2
         fast = f", {subtitles.too_fast(cues, form)} above {pace:g} characters a second"
         fast = fast if self._cut is subtitles.spoken_cues else ""  # captions that roll up stay
