@@ -217,8 +217,10 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         return self._stream.drain(code).units
 
     def _output(self, units: Sequence[str]) -> IncrementalOutput:
-        # Scorers count units by Unicode white space: no unit may contain any.
+        # Scorers count words by Unicode white space, and characters without any: no unit of ours.
         tokens = [part for unit in units for part in unit.split()]
+        if isinstance(self._target, Language) and not self._target.spaced:
+            tokens = list("".join(tokens))
         return IncrementalOutput(tokens, self.tokens_to_string(tokens), [], "")
 
     def _report(self, where: str, error: Exception) -> None:

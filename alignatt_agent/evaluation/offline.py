@@ -67,15 +67,14 @@ def translate(
         stream = open_stream(resolved, engines, source, [goal], context)
         translator = stream.targets[goal.code].translator
         sentences, rest = split_sentences(
-            [Word(item, 0.0, 0.0) for item in split_words(text)], None
+            [Word(item, 0.0, 0.0) for item in split_words(text)], None, source.code
         )
         units: list[str] = []
         sentences += [tuple(rest)] if rest else []
         for sentence in tqdm(sentences, desc=f"{target} {talk}"):
             units += translator.complete(sentence).units
             translator.reset()
-        joined = " ".join(units) if goal.spaced else "".join(units)
-        found[talk] = " ".join(joined.split())
+        found[talk] = (" " if goal.spaced else "").join("".join(units).split())
     return found
 
 

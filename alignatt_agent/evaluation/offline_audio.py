@@ -137,7 +137,7 @@ def _without_last_sentence(
     items = aligner.align(audio, join_words(words), source)
     spans = time_words(words, items, seconds)
     timed = [Word(word, *span) for word, span in zip(words, spans, strict=True)]
-    sentences, rest = split_sentences(timed, None)
+    sentences, rest = split_sentences(timed, None, source)
     last = rest or (sentences.pop() if sentences else ())
     if not sentences:
         return words, None

@@ -129,9 +129,7 @@ def stage_times(results: Sequence[Result]) -> str:
     return _svg(figure)
 
 
-def timeline(
-    records: Sequence[TalkStep], done: Mapping[float, float], seconds: float, joiner: str = " "
-) -> str:
+def timeline(records: Sequence[TalkStep], done: Mapping[float, float], seconds: float) -> str:
     """Draw the first ``seconds`` of a talk: source words, commits, emissions.
 
     ``done`` maps the audio position of a chunk to the time when it was done.
@@ -159,7 +157,7 @@ def timeline(
             when = done.get(round(record.audio_s, 4), record.audio_s)
             axes.plot([record.audio_s, when], [emitted] * 2, color=VERMILION, lw=3)
             axes.plot([when], [emitted], marker="|", ms=14, color=VERMILION)
-            text = _clip(joiner.join(record.units), 34)
+            text = _clip("".join(record.units), 34)
             axes.text(
                 when, emitted - 0.15, text, fontsize=6.5, rotation=-40, va="top", color="#8a3a00"
             )

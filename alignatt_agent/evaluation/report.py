@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from markdown_it import MarkdownIt
 from tabulate import tabulate
 
-from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.latency import recorded_times, simulated_times
 from alignatt_agent.evaluation.log import LogError, parse_log
 from alignatt_agent.evaluation.plots import (
@@ -227,5 +226,4 @@ def _timeline(result: Result, files: RunFiles) -> str:
     except (LogError, KeyError, IndexError):
         pass  # without a clock, emissions are drawn at the audio position
     end = min(SHOWN_S, records[-1].audio_s) if records else SHOWN_S
-    joiner = " " if language(result.target).spaced else ""
-    return timeline(records, done, end, joiner)
+    return timeline(records, done, end)

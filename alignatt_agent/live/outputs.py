@@ -10,8 +10,8 @@ from pathlib import Path
 
 from alignatt_agent.config.languages import Language
 from alignatt_agent.live import subtitles
+from alignatt_agent.live.sentence_starts import begins_sentence
 from alignatt_agent.live.subtitles import Cue, Said
-from alignatt_agent.translation.units import QUOTES, is_punctuation
 
 FORMATS = ("txt", "srt", "vtt", "jsonl")
 WRITE_S = 10.0
@@ -66,17 +66,15 @@ class Text(_Written):
 
     def __init__(self, path: Path | None, target: Language, label: str) -> None:
         super().__init__(path)
-        self._label = label
-        self._glue = " " if target.spaced else ""
+        self._label, self._code = label, target.code
         self._line = self._last = ""
 
     def say(self, units: Sequence[Said]) -> None:
         """Write the next units."""
         for unit in units:
-            closed = self._last.rstrip(QUOTES).endswith(tuple(subtitles.SENTENCE))
-            if closed and not is_punctuation(unit.text):
+            if self._last and begins_sentence(self._last, unit.text, self._code):
                 self._end()
-            self._line += (self._glue if self._last else self._label) + unit.text
+            self._line += unit.text if self._last else self._label + unit.text.lstrip()
             self._last += unit.text
         if not self._label:
             self._write()
@@ -128,7 +126,7 @@ class Subtitles:
         # Times of emission are exact.
         self._note = "" if aligned or times != "spoken" else APPROXIMATE
         self._cut = subtitles.spoken_cues if times == "spoken" else subtitles.said_cues
-        self._form = subtitles.layout(target.spaced)
+        self._form = subtitles.layout(target)
         self._units: list[Said] = []
         self._written = time.monotonic()
 

@@ -8,11 +8,16 @@ two frames between cues, 17 characters a second (9 of Chinese).
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from html import escape
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from math import inf
 
-from alignatt_agent.translation.units import CLOSING, QUOTES, ends_clause, is_punctuation
+import regex
+
+from alignatt_agent.config.languages import Language
+from alignatt_agent.live.sentence_starts import begins_sentence
+from alignatt_agent.translation.units import ends_clause, is_punctuation, part
 from alignatt_agent.types import SourceSpan
 
 LINES = 2
@@ -26,8 +31,6 @@ FASTEST = 25 / 17
 """Times the reading speed: no cue is faster if a shift can prevent it."""
 NEAR = 8
 """Units among which the start of the next cue is looked for: order differs between languages."""
-SENTENCE = ".!?…。！？؟।॥"  # noqa: RUF001
-"""Marks that end a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Said:
     """A unit of the output.
 
     Attributes:
-        text: without white space.
+        text: to append, with the space in front of it.
         spoken: time of the words that it translates.
         at: when it was emitted, in seconds; never before the units in front of it.
     """
@@ -56,29 +59,25 @@ class Cue:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The longest line and the reading speed (columns per second) of a script."""
+    """The longest line and the reading speed (columns per second) of a language."""
 
     spaced: bool
     columns: int
     speed: float
-
-    @property
-    def glue(self) -> str:
-        """Return what separates two units on a line."""
-        return " " if self.spaced else ""
+    code: str
 
 
-SPACED, UNSPACED = Layout(True, 42, 17.0), Layout(False, 32, 18.0)
+SPACED, UNSPACED = Layout(True, 42, 17.0, "en"), Layout(False, 32, 18.0, "zh")
 
 
-def layout(spaced: bool) -> Layout:
-    """Return the layout of scripts with or without spaces."""
-    return SPACED if spaced else UNSPACED
+def layout(target: Language) -> Layout:
+    """Return the layout of a language: that of scripts with or without spaces."""
+    return replace(SPACED if target.spaced else UNSPACED, code=target.code)
 
 
 def width(text: str) -> int:
-    """Return the columns that ``text`` takes; a mark written on another character takes none."""
-    return sum(_columns(char) for char in text)
+    """Return the columns that a line of ``text`` takes; marks on another character take none."""
+    return sum(_columns(char) for char in text.strip())
 
 
 def spoken_cues(units: Sequence[Said], form: Layout) -> list[Cue]:
@@ -103,11 +102,10 @@ def said_cues(units: Sequence[Said], form: Layout) -> list[Cue]:
     rows: list[str] = []
     states: list[tuple[float, tuple[str, ...]]] = []
     for unit in _atoms(units, form, live=True):
-        grown = form.glue.join([rows[-1], unit.text]) if rows else unit.text
-        if rows and width(grown) <= form.columns:
-            rows[-1] = grown
+        if rows and width(rows[-1] + unit.text) <= form.columns:
+            rows[-1] += unit.text
         else:
-            rows.append(unit.text)
+            rows.append(unit.text.strip())
         if states and unit.at <= states[-1][0]:
             states.pop()
         states.append((unit.at, tuple(rows[-LINES:])))
@@ -152,6 +150,7 @@ def _clock(seconds: float, mark: str) -> str:
     return f"{ms // 3600000:02}:{ms // 60000 % 60:02}:{ms // 1000 % 60:02}{mark}{ms % 1000:03}"
 
 
+@cache
 def _columns(char: str) -> int:
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
@@ -159,14 +158,14 @@ def _columns(char: str) -> int:
 
 
 def _atoms(units: Iterable[Said], form: Layout, live: bool = False) -> Iterator[Said]:
-    """Yield what no line is broken inside: units, and in unspaced scripts runs of them.
+    """Yield what no line is broken inside, as text to append: units, or several.
 
     Live, a unit does not wait for later ones.
     """
     held: Said | None = None
     for unit in chain.from_iterable(_cut(unit, form.columns) for unit in units):
         waits = held is not None and live and unit.at > held.at
-        if held is not None and not form.spaced and not waits and _sticks(held.text, unit.text):
+        if held is not None and not waits and _sticks(held.text, unit.text, form.spaced):
             joined = held.text + unit.text
             if width(joined) <= form.columns:
                 start = min(held.spoken.start, unit.spoken.start)
@@ -180,30 +179,30 @@ def _atoms(units: Iterable[Said], form: Layout, live: bool = False) -> Iterator[
         yield held
 
 
-def _sticks(left: str, right: str) -> bool:
-    """Whether two neighbours of an unspaced script stay on one line."""
-    decimal = left[-1] in ".," and right[0].isdigit()
-    return is_punctuation(right) or decimal or (_latin(left[-1]) and _latin(right[0]))
-
-
-def _latin(char: str) -> bool:
-    return char.isascii() and char not in CLOSING + QUOTES
+def _sticks(left: str, right: str, spaced: bool) -> bool:
+    """Whether two neighbours stay on one line."""
+    if right[0] in (" ", "\u3000") or is_punctuation(right):
+        return is_punctuation(right)
+    return spaced or right[0].isspace() or not part(left, right)  # a no-break space
 
 
 def _cut(unit: Said, columns: int) -> Iterator[Said]:
     """Yield a unit in pieces that fit on a line."""
-    piece, taken = "", 0
-    for char in unit.text:
-        if taken + _columns(char) > columns:
+    piece = ""
+    for cluster in regex.findall(r"\X", unit.text):
+        if width(piece + cluster) > columns:
             yield replace(unit, text=piece)
-            piece, taken = "", 0
-        piece, taken = piece + char, taken + _columns(char)
+            piece = ""
+        piece += cluster
     yield replace(unit, text=piece)
 
 
 def _groups(atoms: Sequence[Said], form: Layout) -> list[Sequence[Said]]:
     """Part units into cues at the smallest total cost."""
-    ends = [unit.text.rstrip(QUOTES).endswith(tuple(SENTENCE)) for unit in atoms]
+    texts = [unit.text for unit in atoms]
+    befores = map("".join, pairwise(["", *texts]))
+    pairs = zip(befores, texts[1:], strict=False)
+    ends = [*(begins_sentence(before, text, form.code) for before, text in pairs), True]
     best = [(0.0, 0)]  # cost of the cues up to a unit, and where the last of them begins
     for end in range(1, len(atoms) + 1):
         closed = ends[end - 1] or end == len(atoms)
@@ -229,24 +228,23 @@ def _groups(atoms: Sequence[Said], form: Layout) -> list[Sequence[Said]]:
 
 def _fitting(atoms: Sequence[Said], end: int, form: Layout) -> Iterator[tuple[int, int, float]]:
     """Yield where a cue that ends before ``atoms[end]`` may begin, its columns, and its start."""
-    columns = line = -len(form.glue)
+    columns = line = 0  # of what follows, the space before it included
     rows, start, last = 1, inf, -inf
     for begin in range(end - 1, -1, -1):
-        spoken, more = atoms[begin].spoken, width(atoms[begin].text) + len(form.glue)
-        line += more
-        if line > form.columns:
-            rows, line = rows + 1, more - len(form.glue)
+        spoken, text = atoms[begin].spoken, atoms[begin].text
+        if line + width(text) > form.columns:
+            rows, line = rows + 1, 0
         pause = start - spoken.end
         start, last = min(start, spoken.start), max(last, spoken.end)
         if rows > LINES or (begin < end - 1 and (pause > PAUSE_S or last - start > LONGEST_S)):
             return
-        columns += more
-        yield begin, columns, start
+        yield begin, columns + width(text), start
+        columns, line = (taken + sum(map(_columns, text)) for taken in (columns, line))
 
 
 def _starts(groups: Sequence[Sequence[Said]], form: Layout) -> list[float]:
     """Return when cues begin: as few as possible too fast, then all as near as they can be."""
-    texts = [form.glue.join(unit.text for unit in group) for group in groups]
+    texts = ["".join(unit.text for unit in group) for group in groups]
     read = [max(SHORTEST_S, width(text) / form.speed) for text in texts]
     heard = [min(unit.spoken.start for unit in group) for group in groups]
     heard = list(accumulate(heard, lambda before, own: max(before + SHORTEST_S + GAP_S, own)))
@@ -275,10 +273,11 @@ def _haste(given_s: float, needed_s: float) -> float:
 def _wrap(group: Sequence[Said], form: Layout) -> tuple[str, ...]:
     """Return one line, or two of like width that break behind a clause."""
     texts = [unit.text for unit in group]
-    whole = form.glue.join(texts)
+    whole = "".join(texts).strip()
     if width(whole) <= form.columns:
         return (whole,)
-    cuts = ((form.glue.join(texts[:k]), form.glue.join(texts[k:])) for k in range(1, len(texts)))
+    halves = (("".join(texts[:k]), "".join(texts[k:])) for k in range(1, len(texts)))
+    cuts = ((one.strip(), two.strip()) for one, two in halves)
     costs = [
         (abs(width(one) - width(two)) - 10 * ends_clause(one), (one, two))
         for one, two in cuts

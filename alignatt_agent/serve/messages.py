@@ -8,11 +8,12 @@ and the reasons why they wait.
 from typing import Literal
 
 from alignatt_agent.cascade.stream import StreamStep
+from alignatt_agent.live.sentence_starts import begins_sentence
 from alignatt_agent.serve.access import RefusedError, public
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.types import GatedDraft, SpeechUpdate, Step, Word
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Version of our own messages."""
 
 Detail = Literal["text", "words", "why"]
@@ -25,14 +26,17 @@ DETAIL: dict[Detail, frozenset[str]] = {
 """Types of messages of each detail."""
 
 
-def of_step(step: StreamStep, offset_s: float = 0.0) -> list[Message]:
-    """Return the messages of a step; ``offset_s`` is the length of the talk before this stream."""
+def of_step(step: StreamStep, offset_s: float, said: dict[str, str]) -> list[Message]:
+    """Return the messages of a step; ``offset_s`` is the length of the talk before this stream.
+
+    ``said`` is what was said of the open sentence by target, and is updated.
+    """
     found = [_heard(step.heard, round(step.audio_s + offset_s, 2), offset_s)]
     for target, own in step.steps.items():
         if own.gated is not None:
             found.append(_draft(target, own.gated))
         if own.units:
-            found.append(_said(target, own, round(own.audio_s + offset_s, 2), offset_s))
+            found.append(_said(target, own, offset_s, said))
     return found
 
 
@@ -105,13 +109,17 @@ def _draft(target: str, gated: GatedDraft) -> Message:
     }
 
 
-def _said(target: str, step: Step, audio_s: float, offset_s: float) -> Message:
-    units = [
-        [unit, round(spoken.start + offset_s, 2), round(spoken.end + offset_s, 2)]
-        for unit, spoken in zip(step.units, step.times, strict=True)
-    ]
+def _said(target: str, step: Step, offset_s: float, said: dict[str, str]) -> Message:
+    units = []
+    for unit, spoken in zip(step.units, step.times, strict=True):
+        before = said.get(target, "")
+        begins = begins_sentence(before, unit, target)
+        said[target] = unit if begins else before + unit
+        times = round(spoken.start + offset_s, 2), round(spoken.end + offset_s, 2)
+        units.append([unit, *times, begins])
+    audio_s = round(step.audio_s + offset_s, 2)
     return {"type": "said", "target": target, "audio_s": audio_s, "units": units}
 
 
 def _timed(word: Word, offset_s: float) -> list[str | float]:
-    return [word.text, round(word.start + offset_s, 2), round(word.end + offset_s, 2)]
+    return [word.gap + word.text, round(word.start + offset_s, 2), round(word.end + offset_s, 2)]

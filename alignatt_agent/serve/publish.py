@@ -17,8 +17,9 @@ from urllib.request import Request, urlopen
 
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import language
-from alignatt_agent.live.subtitles import LINES, SENTENCE, layout, width
+from alignatt_agent.live.subtitles import LINES, layout, width
 from alignatt_agent.serve.rooms import Room, check_name
+from alignatt_agent.speech.sentences import ends_after
 
 LOGGER = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
 
 async def _captions(room: Room, target: str) -> AsyncIterator[tuple[float, str]]:
     """Yield new text, a sentence or two lines, with the time by the clock when it was spoken."""
-    form, line, spoken, begin = layout(language(target).spaced), "", 0.0, inf
+    form, line, spoken, begin = layout(language(target)), "", 0.0, inf
     old = sum(1 for _ in room.messages())
     async for _, event in room.follow():
         message, old = json.loads(event), old - 1
@@ -74,10 +75,14 @@ async def _captions(room: Room, target: str) -> AsyncIterator[tuple[float, str]]
             begin = inf
         begin = min(begin, time.time() - message.get("audio_s", -inf))  # of the audio, by the clock
         units = message.get("units", ()) if message.get("target") == target and old < 0 else ()
-        for text, start, _ in units:
+        for text, start, _, begins in units:
+            if line and begins:
+                yield spoken, line
+                line = ""
             spoken = spoken if line else begin + start
-            line += form.glue * bool(line) + text
-            if text.endswith(tuple(SENTENCE)) or width(line) >= LINES * form.columns:
+            line = (line + text).lstrip()
+            words = line.split()
+            if ends_after(words, len(words), target) or width(line) >= LINES * form.columns:
                 yield spoken, line
                 line = ""
         if line and message["type"] == "end":

@@ -20,7 +20,7 @@ from alignatt_agent.serve.journal import Journal
 from alignatt_agent.serve.metrics import Metrics
 from alignatt_agent.serve.rooms import Message, Room, Rooms, check_name, nothing
 from alignatt_agent.serve.stream import SpeakerStream
-from alignatt_agent.serve.tail import after, resume
+from alignatt_agent.serve.tail import after, resume, text_of
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError
 from alignatt_agent.types.audio import Resampler
 
@@ -73,10 +73,6 @@ class OpenTalk:
     room: Room
     targets: tuple[Language, ...]
     ready: Message
-
-    def join(self, units: Sequence[str]) -> str:
-        """Return units of the first target as text to append."""
-        return "".join(f" {unit}" if self.targets[0].spaced else unit for unit in units)
 
 
 class Service:
@@ -165,6 +161,7 @@ class Service:
                 chunk_ms=config.chunk_ms,
                 live=request.live,
                 offset_s=tail["start_s"],
+                said={code: text_of(units) for code, units in tail["said"].items()},
                 deliver=everybody,
                 threads=self._threads,
             )

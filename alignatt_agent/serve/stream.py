@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -51,6 +51,7 @@ class SpeakerStream:
         offset_s: seconds of the talk before this stream.
         deliver: receives the messages of each step.
         threads: where steps run.
+        said: text of the open sentence so far, by target.
         finished: whether all is translated.
     """
 
@@ -62,6 +63,7 @@ class SpeakerStream:
     offset_s: float
     deliver: Callable[[list[Message]], Awaitable[None]]
     threads: Executor
+    said: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._grid = self.chunk_ms * SAMPLE_RATE // 1000
@@ -171,7 +173,7 @@ class SpeakerStream:
         seconds = time.perf_counter() - begin
         self._busy_s, self._step_s = self._busy_s + seconds, seconds
         gone = bool(failures) and not self.engines.healthy()
-        found = [] if step is None else messages.of_step(step, self.offset_s)
+        found = [] if step is None else messages.of_step(step, self.offset_s, self.said)
         warnings = [messages.warning(error, target) for target, error in failures]
         alarm = [messages.interrupted()] if gone else warnings
         await self.deliver([*found, *alarm, self._status(seconds, step)])

@@ -6,10 +6,9 @@ sentence, ``closed_s`` of the last word before it, and the units that were ``sai
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 from alignatt_agent.cascade.stream import Stream
-from alignatt_agent.config.languages import language
-from alignatt_agent.live.subtitles import layout
 from alignatt_agent.serve.remote import RemoteStream
 from alignatt_agent.serve.rooms import Message, nothing
 
@@ -32,9 +31,14 @@ async def resume(
         gap = {"type": "gap", "start": round(start_s, 2), "end": round(begin_s, 2)}
         return nothing(begin_s), [gap] if begin_s > start_s else []
     for code in tail["said"].keys() & talk.targets.keys():
-        text = layout(language(code).spaced).glue.join(unit[0] for unit in tail["said"][code])
+        text = text_of(tail["said"][code]).strip()
         await asyncio.to_thread(talk.targets[code].remember, (), text)
     return tail, []
+
+
+def text_of(units: Sequence[Any]) -> str:
+    """Return the text of the units of messages, as text to append."""
+    return "".join(unit for unit, *_ in units)
 
 
 def after(tail: Message, found: Sequence[Message]) -> Message:

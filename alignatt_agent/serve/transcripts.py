@@ -1,16 +1,14 @@
 """The text of a room as a file."""
 
 import json
-import re
 from collections.abc import Iterator
 
 from alignatt_agent.config.languages import language
 from alignatt_agent.live.outputs import json_line
-from alignatt_agent.live.subtitles import SENTENCE, Said, layout, spoken_cues, srt, vtt
+from alignatt_agent.live.subtitles import Said, layout, spoken_cues, srt, vtt
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.serve.rooms import Room
 from alignatt_agent.types import SourceSpan
-from alignatt_agent.types.running_text import join_words
 
 FORMATS = {
     "srt": "application/x-subrip",
@@ -27,26 +25,29 @@ LATEST = 200
 
 def transcript(room: Room, target: str, kind: str) -> str:
     """Return the text of a target so far, in one of ``FORMATS``; times are those of the speech."""
-    units = list(_said(room, target, LATEST if kind == "json" else 0))
-    if not units:
+    found = list(_said(room, target, LATEST if kind == "json" else 0))
+    if not found:
         raise RefusedError("target", f"no text in {target[:20]!r} yet", status=404)
-    text = join_words([unit.text for unit in units])
+    units = [unit for unit, _ in found]
+    starts = [k for k, (_, begins) in enumerate(found) if begins]
+    begin = (starts[-2:] or [0])[0] if kind == "json" else 0
+    text = "".join(unit.text for unit in units[begin:]).strip()
     if kind == "txt":
         return f"{text}\n"
     if kind == "json":
-        last = "".join(re.findall(f"[^{SENTENCE}]+[{SENTENCE}]*", text)[-2:]).strip()
-        return json.dumps({"room": room.name, "target": target, "text": last}, ensure_ascii=False)
+        return json.dumps({"room": room.name, "target": target, "text": text}, ensure_ascii=False)
     if kind == "jsonl":
         return "".join(json_line(target, unit) for unit in units)
-    form = layout(language(target).spaced)
+    form = layout(language(target))
     cues = spoken_cues(units, form)
     return srt(cues) if kind == "srt" else vtt(cues)
 
 
-def _said(room: Room, target: str, last: int = 0) -> Iterator[Said]:
+def _said(room: Room, target: str, last: int = 0) -> Iterator[tuple[Said, bool]]:
+    """Yield the units, and whether each begins a sentence."""
     for message in room.messages(last):
         if message["type"] == "gap":
-            yield Said("[…]", SourceSpan(message["start"], message["end"]), message["end"])
+            yield Said(" […]", SourceSpan(message["start"], message["end"]), message["end"]), True
         if message["type"] == "said" and message["target"] == target:
-            for text, start, end in message["units"]:
-                yield Said(text, SourceSpan(start, end), message["audio_s"])
+            for text, start, end, begins in message["units"]:
+                yield Said(text, SourceSpan(start, end), message["audio_s"]), begins

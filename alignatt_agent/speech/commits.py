@@ -3,7 +3,7 @@
 from typing import Literal
 
 from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis
-from alignatt_agent.speech.sentences import ends_sentence, last_sentence_end
+from alignatt_agent.speech.sentences import ends_after, last_sentence_end
 
 Rule = Literal["agreed", "ended"]
 
@@ -40,7 +40,7 @@ SAME_S = 0.5
 """Largest distance of a sentence end in two hypotheses; aligners move with a wrong word."""
 
 
-def committed(tail: Hypothesis, rule: Rule, hold_back_s: float) -> int:
+def committed(tail: Hypothesis, rule: Rule, hold_back_s: float, language: str = "en") -> int:
     """Return how many leading words are committed, up to the end of a sentence.
 
     Args:
@@ -51,26 +51,28 @@ def committed(tail: Hypothesis, rule: Rule, hold_back_s: float) -> int:
             no agreement on its words. A long pause (``SILENT_S``) commits what two hypotheses
             agree on, whatever its last word.
         hold_back_s: a word is accessible this long after its end.
+        language: code of the spoken language.
     """
     texts = tail.texts
     if rule == "agreed":
-        return last_sentence_end(texts, tail.stable)
+        return last_sentence_end(texts, tail.stable, language)
     for k in range(tail.ended(hold_back_s), 0, -1):
-        agreed = k <= tail.stable or _stands(tail, k - 1)
+        agreed = k <= tail.stable or _stands(tail, k - 1, language)
         pause = (tail.words[k].start if k < len(texts) else tail.at) - tail.ends[k - 1]
         settled = k + 1 < len(texts) or _paused(tail, k - 1, pause)
-        if agreed and settled and ends_sentence(texts[k - 1], texts[k] if k < len(texts) else None):
+        if agreed and settled and ends_after(texts, k, language, ""):
             return k
         if k <= tail.stable and pause >= SILENT_S - ROUNDING_S:
             return k
     return 0
 
 
-def _stands(tail: Hypothesis, word: int) -> bool:
+def _stands(tail: Hypothesis, word: int, language: str) -> bool:
     said, end = tail.previous, tail.ends[word]
+    texts = [item.text for item in said]
     return tail.at - end >= STANDS_S - ROUNDING_S and any(
-        abs(said[k].end - end) <= SAME_S and ends_sentence(said[k].text, said[k + 1].text)
-        for k in range(len(said) - 1)
+        abs(said[k - 1].end - end) <= SAME_S and ends_after(texts, k, language)
+        for k in range(1, len(said))
     )
 
 

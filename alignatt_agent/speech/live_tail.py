@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from alignatt_agent.config.languages import language
 from alignatt_agent.config.sections import SpeechConfig
 from alignatt_agent.speech.accessible import probably_accessible, with_access
 from alignatt_agent.speech.commits import SILENT_S, committed, overflow_commit
@@ -128,7 +129,8 @@ class LiveTail:
         self._take_inbox()
         if self._heard < self._received:
             self._transcribe()
-        sentences, rest = split_sentences([*self._open, *self._tail.words], None, self._pause_s)
+        said = [*self._open, *self._tail.words]
+        sentences, rest = split_sentences(said, None, self._language, self._pause_s)
         closed = (*self._closed, *sentences, *([tuple(rest)] if rest else []))
         self._closed, self._open, self._tail = [], [], Hypothesis()
         self._trim(self.now)
@@ -156,7 +158,7 @@ class LiveTail:
                 expected = join_words(self._tail.texts) if self._verify else ""
                 heard = self._recognizer.transcribe(audio, self._language, self._context, expected)
             self._transcripts += heard
-            text = heard.text
+            text = heard.text and heard.text.strip()
         if text is None:  # the last hypothesis stays, as without this chunk
             if not self._doubted:
                 LOGGER.warning(
@@ -189,21 +191,28 @@ class LiveTail:
         start, now, before = self._start, self.now, self._heard / SAMPLE_RATE
         if self._aligner is None:
             spans, ends = first_heard(self._tail, texts, start, before, now)
-            return self._words([*zip(texts, spans, strict=True)]), ends
+            return self._words(text, [*zip(texts, spans, strict=True)]), ends
         with self.watch.stage("aligner"):
             items = self._aligner.align(audio, text, self._language)
         timed = zip(texts, audible(audio, time_words(texts, items, self.tail_s)), strict=True)
         kept = [(text, (start + span[0], start + span[1])) for text, span in timed if span]
-        return self._words(kept), [end for _, (_, end) in kept]
+        return self._words(text, kept), [end for _, (_, end) in kept]
 
-    def _words(self, kept: Sequence[tuple[str, Span]]) -> list[Word]:
-        """Keep times behind committed words and inside the audio."""
-        low, high = self._settled_s, self.now
-        return [Word(text, *(min(max(time, low), high) for time in span)) for text, span in kept]
+    def _words(self, text: str, kept: Sequence[tuple[str, Span]]) -> list[Word]:
+        """Keep times behind committed words and inside the audio, and the spaces of ``text``."""
+        low, high, end = self._settled_s, self.now, 0
+        words: list[Word] = []
+        for word, span in kept:
+            begin = text.index(word, end)
+            end = begin + len(word)
+            gap = text[begin - 1].isspace() if begin else language(self._language).spaced
+            since, until = (min(max(time, low), high) for time in span)
+            words.append(Word(word, since, until, " " * gap))
+        return words
 
     def _pass_on(self, texts: Sequence[str]) -> None:
         """Pass on new words, unless a sentence among them probably closes now."""
-        closes = last_sentence_end(texts, len(texts) - 1)
+        closes = last_sentence_end(texts, len(texts) - 1, self._language)
         if self.on_hypothesis is not None and texts != self._tail.texts and not closes:
             ready = probably_accessible(self._tail.texts, texts, self._config.stable_only)
             words = [Word(text, self.now, self.now) for text in texts]
@@ -224,7 +233,7 @@ class LiveTail:
         """Commit whole sentences, and words of a tail that is too long."""
         tail, limit = self._tail, self._config.max_tail_s
         hold_back_s = self._config.hold_back_ms / 1000
-        count = committed(tail, self._config.commit, hold_back_s)
+        count = committed(tail, self._config.commit, hold_back_s, self._language)
         rest = tail.words[count - 1].end if count else self._start
         if self.now - rest > limit:
             count = max(count, overflow_commit(tail, hold_back_s, self.now - limit / 2))
@@ -245,8 +254,10 @@ class LiveTail:
             cut = self._start + self.tail_s * count / len(words)
         self._open += words[:count]
         self._tail = self._tail.after(count)
-        following = words[count].text if count < len(words) else None
-        sentences, self._open = split_sentences(self._open, following, self._pause_s)
+        following = words[count].text if count < len(words) else ""
+        sentences, self._open = split_sentences(
+            self._open, following, self._language, self._pause_s
+        )
         self._closed += sentences
         self._trim(cut)
 

@@ -18,7 +18,7 @@ class Captions:
 
     def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
         """Leave out the words of ``accepted``, which are recognized again."""
-        self._accepted = accepted
+        self._accepted = accepted.strip()
 
     def draft_ahead(self, view: SourceView) -> None:
         """Do nothing."""
@@ -33,4 +33,4 @@ class Captions:
             self._accepted = self._accepted[len(words[0].text) :].lstrip()
             words = words[1:]
         times = tuple(SourceSpan(word.start, word.end) for word in words)
-        return Emission(tuple(word.text for word in words), times)
+        return Emission(tuple(word.gap + word.text for word in words), times)

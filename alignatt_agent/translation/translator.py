@@ -31,7 +31,9 @@ MEMORY = 8
 class Translator:
     """Append-only translation of a stream of utterances.
 
-    The accepted token ids of the open utterance only grow, and their text is the emitted text.
+    The accepted token ids of the open utterance only grow, and their text is the emitted text: a
+    draft that goes on inside its last word is appended to that word. Forbidding such a draft would
+    turn ``3`` of ``3,5`` into another number, and waiting would hold back the whole sentence.
     After an exception of the engine everything is as before the call, which may be repeated.
 
     Args:
@@ -68,6 +70,7 @@ class Translator:
         self._ahead: Drafted | None = None
         self._accessible = 0  # words that the latest decision could rely on
         self.emitted = 0
+        self._last = ""  # emitted unit
         self._begun = False  # whether the words of a begun translation are still to come
         self.reset()
 
@@ -144,6 +147,7 @@ class Translator:
         )
         repeated = repeated_of(self._units, kept, rest, finish)
         kept, rest, finish = kept + rest[:repeated], rest[repeated:], finish[repeated:]
+        self._apart |= bool(rest)  # which was emitted last, and is not what these units continue
         emission = self._emission(kept, finish, sources[repeated:], words)
         if rest and is_punctuation("".join(emission.units)):
             emission = Emission()  # a late full stop would dangle in the next sentence
@@ -158,6 +162,7 @@ class Translator:
                 for word in aligned[len(aligned) - len(rest) :]
             ),
         )
+        self._apart |= bool(emission.units)
         done = kept if rest else kept + finish
         self._history.add(source, kept + finish)
         if before[: len(done)] == done:  # the last draft included the next sentence
@@ -180,6 +185,7 @@ class Translator:
         self._drafted = self._ahead = None
         self._accessible = 0
         self._begun = False
+        self._apart = not accepted  # whether the next unit continues no emitted text
         self._drafter.expect()
 
     def _drafted_for(self, source: tuple[str, ...]) -> bool:
@@ -287,4 +293,7 @@ class Translator:
             begin = min(max(words[0].start, self._told), end)
             times = spread(len(units), begin, end)
         self._told = max(self._told, end)
+        if units and self._apart:
+            units = (self._units.apart(self._last, units[0]), *units[1:])
+        self._last, self._apart = (units or (self._last,))[-1], self._apart and not units
         return Emission(units, times)

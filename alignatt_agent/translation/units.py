@@ -1,30 +1,38 @@
-"""Stability units: which draft prefixes end on one, and the text they add.
+"""Stability units: which draft prefixes end on one, and the text they append.
 
 Token ids are the only truth; text is always what the tokenizer makes of a whole id sequence.
 Rounding drops ids and never splits a token, so a token that ends inside a unit is dropped with
-the rest of that unit.
+the rest of that unit. A unit begins with the white space in front of it, as one character, so the
+units of accepted ids, one after the other, are the text of those ids.
 
 * Spaced scripts: a unit is a whitespace-delimited word with its punctuation. It is complete when
   the draft goes on with white space. Punctuation alone does not complete it: a quotation mark, a
   decimal or another dot may follow.
-* Unspaced scripts: a unit is one character. A run of Latin letters, digits and ASCII marks is
-  complete when something else follows, and is then written as single characters. A mark that is
-  written on the character before it (in Thai, vowels and tones) is not parted from it.
+  A draft that goes on inside an accepted word is appended to it without a space.
+* Unspaced scripts: a unit is one grapheme cluster, in Thai with its vowels, or a run of Latin
+  letters, digits and ASCII marks, which is complete when something else follows.
 * At the very end of a draft the last unit is complete only if nothing can be glued to it any more
   (``closed``); nor is final punctuation of an unspaced script taken before that.
 
-White space and the replacement characters of broken UTF-8 are never part of a unit.
+Replacement characters of broken UTF-8 are never part of a unit.
 """
 
-import unicodedata
 from collections.abc import Sequence
 from typing import Any
+
+import regex
 
 BROKEN = "\ufffd"
 CLOSING = ".,;:!?…。，、；：！？؟؛،।॥"  # noqa: RUF001
 """Marks that end a clause."""
 QUOTES = "\"'“”’»›)]}」』》）】"  # noqa: RUF001
 """Marks that may stand behind a closing one."""
+_RUN = r"[[\p{ASCII}\p{L}\p{N}\p{S}\p{M}]--[\s\x1c-\x1f\p{ea=W}\p{ea=F}\u0e00-\u0e7f]]"
+_CLUSTER = r"\p{InPC=Visual_Order_Left}*\X\p{InPC=Right}*"  # Thai: one vowel comes first
+_UNSPACED = regex.compile(rf"([\s\x1c-\x1f]*+)((?:(?={_RUN})\X)+|{_CLUSTER})", regex.V1)
+_SPACED = regex.compile(r"([\s\x1c-\x1f]*+)([^\s\x1c-\x1f]+)", regex.V1)
+_OPEN_END = regex.compile(rf"{_RUN}|[\u0e00-\u0e7f]", regex.V1)
+_GAP = regex.compile(r"\p{Zs}?")
 
 
 def ends_clause(text: str) -> bool:
@@ -34,7 +42,12 @@ def ends_clause(text: str) -> bool:
 
 def is_punctuation(text: str) -> bool:
     """Whether ``text`` is nothing but closing punctuation and quotation marks."""
-    return bool(text) and all(char in CLOSING + QUOTES for char in text)
+    return bool(text.strip()) and all(char in CLOSING + QUOTES for char in text.strip())
+
+
+def part(left: str, right: str) -> bool:
+    """Whether two texts of an unspaced script that touch are different units."""
+    return any(found.end() == len(left) for found in _UNSPACED.finditer(left + right))
 
 
 class UnitDecoder:
@@ -81,8 +94,15 @@ class UnitDecoder:
         if not added:
             return ()
         before, after = self.text(accepted), self.text([*accepted, *added])
-        grown = after[len(before) :] if after.startswith(before) else self.text(added)
-        return tuple(grown.replace(BROKEN, "").split() if self._spaced else _solid(grown))
+        alone = " " * self._spaced + self.text(added)
+        grown = after[len(before.rstrip()) :] if after.startswith(before) else alone
+        found = (_SPACED if self._spaced else _UNSPACED).findall(grown.replace(BROKEN, ""))
+        return tuple((gap if _GAP.fullmatch(gap) else " ") + solid for gap, solid in found)
+
+    def apart(self, last: str, unit: str) -> str:
+        """Return ``unit`` as text that does not continue what was emitted ``last``."""
+        bare = unit.lstrip()
+        return bare if not self._spaced and (not last or part(last, bare)) else f" {bare}"
 
     def owners(self, accepted: Sequence[int], added: Sequence[int]) -> list[list[int]]:
         """Return which ``added`` tokens, at least one, write each of ``units(accepted, added)``."""
@@ -100,7 +120,7 @@ class UnitDecoder:
         owners: list[list[int]] = []
         end = 0
         for unit in self.units(accepted, added):
-            start, end = end, end + len(unit)
+            start, end = end, end + len(_solid(unit))
             mine = [k for k, (left, right) in enumerate(spans) if left < end and right > start]
             owners.append(mine or (owners[-1] if owners else [0]))
         return owners
@@ -120,33 +140,11 @@ class UnitDecoder:
         if text[-1].isspace() or rest[:1].isspace():
             return True
         if not rest:
-            last = text[-1]
-            open_end = _in_run(last) or _is_thai(last) or last in CLOSING + QUOTES
+            open_end = text[-1] in CLOSING + QUOTES or _OPEN_END.match(text[-1])
             return closed or not (self._spaced or open_end)
-        if self._spaced or _is_mark(rest[0]):
-            return False
-        return not (_in_run(text[-1]) and _in_run(rest[0]))
+        return not self._spaced and part(text, rest)
 
 
 def _solid(text: str) -> str:
-    """Leave out white space and broken characters, which are never part of a unit."""
+    """Leave out white space and broken characters."""
     return "".join(text.replace(BROKEN, "").split())
-
-
-def _is_thai(char: str) -> bool:
-    return "\u0e00" <= char <= "\u0e7f"
-
-
-def _is_mark(char: str) -> bool:
-    """Whether a character is written on the one before it; of Thai's vowels, AM is half a mark."""
-    return unicodedata.category(char)[0] == "M" or char == "\u0e33"
-
-
-def _in_run(char: str) -> bool:
-    """Whether a character of an unspaced script belongs to a run that is kept whole."""
-    if _is_thai(char):
-        return False
-    if unicodedata.category(char)[0] == "M":
-        return True
-    wide = unicodedata.east_asian_width(char) in "WF"
-    return not wide and (char.isascii() or unicodedata.category(char)[0] in "LNS")

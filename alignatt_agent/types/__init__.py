@@ -35,11 +35,12 @@ class EngineError(AlignAttError, RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One transcribed word with its punctuation attached, e.g. ``"model,"``."""
+    """One transcribed word with its punctuation, e.g. ``"model,"``, and the ``gap`` before it."""
 
     text: str
     start: float
     end: float
+    gap: str = " "
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +243,7 @@ class SourceSpan:
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """Append-only output of one chunk: stability units and their source times."""
+    """Append-only output of one chunk: stability units as text to append, and their times."""
 
     units: tuple[str, ...] = ()
     times: tuple[SourceSpan, ...] = ()
@@ -282,7 +283,8 @@ class Step:
         audio_s: seconds of audio since the start of the stream.
         heard: the update of the speech side.
         gated: the draft and its decision; ``None`` if none was gated.
-        units: emitted stability units, those of an earlier failed chunk included.
+        units: emitted stability units, those of an earlier failed chunk included; each is text to
+            append, with the space before it.
         accepted: number of emitted tokens.
         passes: forward passes of all drafts of the chunk.
         seconds: time of each stage, see ``stopwatch.STAGES``.

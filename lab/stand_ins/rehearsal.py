@@ -13,7 +13,6 @@ from alignatt_agent.cascade import loading
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig
 from alignatt_agent.config.checkpoints import CheckpointError, locate_one
 from alignatt_agent.config.head_sets import ANY
-from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.sections import SHARE
 from alignatt_agent.doctor.engine_checks import cases
@@ -148,19 +147,17 @@ def stream(found: Rehearsal, config: SimpleNamespace, audio: FloatArray, gated: 
     found.sentences = sum(len(step.heard.sentences) for step in steps)
     found.drafts_with_rows = sum(bool(step.gated and step.gated.words) for step in steps)
     found.problems += AlignAttAgent.failures[failures:]
-    found.problems += _lost(steps, units, outputs, language(found.target))
+    found.problems += _lost(steps, units, outputs)
     if gated and not found.drafts_with_rows:
         found.problems.append("no rows were read, though there is a head set")
 
 
-def _lost(
-    steps: Sequence[Step], units: Sequence[str], outputs: Sequence[Any], target: Language
-) -> list[str]:
+def _lost(steps: Sequence[Step], units: Sequence[str], outputs: Sequence[Any]) -> list[str]:
     """Name what the stream lost."""
     problems = []
-    text = "".join(output.new_string for output in outputs)
-    joined = (" " if target.spaced else "").join(units)
-    if text.strip() != joined:
+    text = "".join("".join(output.new_string for output in outputs).split())
+    joined = "".join("".join(units).split())
+    if text != joined:
         problems.append(f"units do not rebuild the text: {joined!r} became {text!r}")
     if steps[-1].heard.live.words:
         problems.append("words were left when the stream ended")

@@ -2,7 +2,7 @@
 
 import json
 import os
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from alignatt_agent.config.sections import SpeechConfig
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.speech import commits
 from alignatt_agent.speech.live_tail import LiveTail
+from alignatt_agent.speech.sentences import ends_after
 from alignatt_agent.types import SAMPLE_RATE, Draft, Transcript, Word
 from alignatt_agent.types.engines import AlignedItem
 from lab.commit_rules import recorded_talks
@@ -110,6 +111,18 @@ def test_one_false_end_in_a_hundred_sentences(chunk_ms):
             false_ends, heard = false_ends + found.false_ends, heard + 1
     assert heard >= 10
     assert false_ends <= sentences / 100
+
+
+def test_sentences_of_ten_languages_end_where_they_were_written():
+    wrong = []
+    for passage in recorded("sentence_ends.json")["passages"]:
+        sentences = [text.split() for text in passage["sentences"]]
+        words, ends = sum(sentences, []), {*accumulate(map(len, sentences))}
+        found = {
+            k for k in range(1, len(words) + 1) if ends_after(words, k, passage["language"], "")
+        }
+        wrong += [(words[k - 1], k in ends) for k in found ^ ends]
+    assert wrong == [("mevr.", False)]
 
 
 # ---------------------------------------------------------------------- a recorded draft

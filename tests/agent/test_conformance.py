@@ -158,9 +158,11 @@ def test_strings_and_tokens_agree(agent):
         agent.clear()
 
 
-def test_no_unit_holds_white_space(agent):
-    units = ("a b", "c\u00a0d", "\u3000e", "f\ng\t")
-    assert agent._output(units).new_tokens == ["a", "b", "c", "d", "e", "f", "g"]
+def test_tokens_are_words_or_characters_without_white_space(agent):
+    units = (" a b", "c\u00a0d", "\u3000e", "fg\t")
+    for target, tokens in (("de", "a b c d e fg"), ("zh", "a b c d e f g")):
+        agent.set_target_language(target)
+        assert agent._output(units).new_tokens == tokens.split()
 
 
 @pytest.mark.parametrize("chunks", [[], [0], [1], [16_000] * 40])

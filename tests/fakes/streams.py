@@ -17,7 +17,7 @@ from tests.fakes.speech import Script, Settings, clock_audio
 # Words have a number, which the translation has too; with a period, a bare one ends no sentence.
 TALK = "w0e w1e w2e. w3e w4e w5e w6e w7e w8e w9e w10e. w11e w12e"
 SCRIPT = [Word(text, 0.3 + 0.5 * i, 0.3 + 0.5 * i + 0.4) for i, text in enumerate(TALK.split())]
-TRANSLATION = [translated(word.text, chinese=False) for word in SCRIPT]
+TRANSLATION = [f" {translated(word.text, chinese=False)}" for word in SCRIPT]
 SECONDS = 8.0
 PIECES = ["</s>", " a", "b", ".", " c", "字"]
 

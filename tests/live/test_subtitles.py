@@ -16,7 +16,7 @@ MS = 1e-3
 
 
 def words(text, start=0.0, step=0.3, spaced=True):
-    parts = text.split() if spaced else list("".join(text.split()))
+    parts = [f" {part}" for part in text.split()] if spaced else re.findall(r"[ -~]+|.", text)
     return [
         Said(part, SourceSpan(start + k * step, start + (k + 0.9) * step), start + k * step + 1)
         for k, part in enumerate(parts)
@@ -38,7 +38,7 @@ def talks(draw):
         at += draw(st.sampled_from([0.0, 0.0, 0.25, 3.0]))
         start = max(0.0, time + draw(st.sampled_from([-2.0, 0.0, 0.0, 1.0])))
         spoken = SourceSpan(start, start + draw(st.sampled_from([0.0, 0.2, 1.0, 8.0])))
-        units.append(Said(text, spoken, at))
+        units.append(Said(f" {text}" if form.spaced else text, spoken, at))
     return form, units
 
 
@@ -60,7 +60,7 @@ def test_cues_of_a_recording(talk):
     check(cues, form, subtitles.GAP_S - MS)
     # Everything is there, in order.
     shown = "".join("".join(line.split()) for cue in cues for line in cue.lines)
-    assert shown == "".join(unit.text for unit in units)
+    assert shown == "".join(unit.text.strip() for unit in units)
     assert all(cue.end - cue.start >= subtitles.SHORTEST_S - MS for cue in cues)
     assert cues[0].start <= units[0].spoken.start
 
@@ -73,7 +73,7 @@ def test_captions_as_they_were_said(talk):
     check(cues, form)
     assert [cue.start for cue in cues] == sorted({unit.at for unit in units})
     for cue in cues:
-        said = "".join(unit.text for unit in units if unit.at <= cue.start)
+        said = "".join(unit.text.strip() for unit in units if unit.at <= cue.start)
         assert said.endswith("".join("".join(cue.lines).split()))
 
 
@@ -101,9 +101,9 @@ def test_a_long_pause_parts_cues():
 
 def test_a_cue_begins_with_its_earliest_word_and_ends_with_its_latest():
     units = [
-        Said("Heute", SourceSpan(3.0, 3.4), 5.0),
-        Said("kommt", SourceSpan(4.4, 4.9), 5.2),
-        Said("er.", SourceSpan(2.5, 2.9), 5.3),
+        Said(" Heute", SourceSpan(3.0, 3.4), 5.0),
+        Said(" kommt", SourceSpan(4.4, 4.9), 5.2),
+        Said(" er.", SourceSpan(2.5, 2.9), 5.3),
     ]
     (cue,) = spoken_cues(units, SPACED)
     assert (cue.start, cue.end, cue.lines) == (2.5, 4.9, ("Heute kommt er.",))
@@ -120,7 +120,7 @@ LATE_VERB = [
 
 
 def test_a_late_verb_joins_a_cue_that_can_be_read():
-    units = [Said(text, SourceSpan(start, end), end) for text, start, end in LATE_VERB]
+    units = [Said(f" {text}", SourceSpan(start, end), end) for text, start, end in LATE_VERB]
     cues = spoken_cues(units, SPACED)
     assert [" ".join(cue.lines) for cue in cues] == [
         "Ein Manager hat gedacht,",
@@ -138,10 +138,10 @@ def test_no_cue_begins_far_from_its_words_or_inside_the_one_before(seed):
     units, time = [], 0.0
     for length in lengths.tolist():  # twenty characters a second: faster than can be read
         for k in range(length):
-            text = "x" * int(random.integers(2, 11)) + "." * (k == length - 1)
-            spoken = SourceSpan(time, time + len(text) / 20)
+            text = " " + "a" * int(random.integers(2, 11)) + "." * (k == length - 1)
+            spoken = SourceSpan(time, time + (len(text) - 1) / 20)
             units.append(Said(text, spoken, time))
-            time += (len(text) + 1) / 20
+            time += len(text) / 20
     cues, rest = spoken_cues(units, SPACED), iter(units)
     for cue in cues:
         own = [next(rest) for _ in " ".join(cue.lines).split()]
@@ -156,7 +156,7 @@ def test_a_cue_waits_where_one_delay_saves_two_fast_cues():
     texts = [(2.0, 40), (2.0, 40), (2.0, 30), (9.0, 20)]  # seconds and columns of sentences
     begins = itertools.accumulate((0.0, *(length for length, _ in texts[:-1])))
     units = [
-        Said("x" * (size - 1) + ".", SourceSpan(at, at + length), at)
+        Said(" " + "a" * (size - 1) + ".", SourceSpan(at, at + length), at)
         for at, (length, size) in zip(begins, texts, strict=True)
     ]
     cues = spoken_cues(units, SPACED)
@@ -172,9 +172,9 @@ def test_cues_above_the_reading_speed_are_counted():
 
 
 def test_captions_roll_up():
-    units = [Said(f"{'wort' * 4}{k}", SourceSpan(0, 1), k / 2) for k in range(5)]
+    units = [Said(f" {'wort' * 4}{k}", SourceSpan(0, 1), k / 2) for k in range(5)]
     cues = said_cues(units, SPACED)
-    a, b, c, d, e = (unit.text for unit in units)
+    a, b, c, d, e = (unit.text.strip() for unit in units)
     whole = (a,), (f"{a} {b}",), (f"{a} {b}", c), (f"{a} {b}", f"{c} {d}"), (f"{c} {d}", e)
     assert tuple(cue.lines for cue in cues) == whole
     assert (cues[-1].start, cues[-1].end) == (2.0, 2.0 + subtitles.LONGEST_S)

@@ -91,7 +91,7 @@ def german(words):
 
 def text_of(messages, target="de"):
     said = [m["units"] for m in messages if m["type"] == "said" and m["target"] == target]
-    return ("" if target == "zh" else " ").join(unit for units in said for unit, *_ in units)
+    return "".join(unit for units in said for unit, *_ in units).lstrip()
 
 
 WORDS = 14

@@ -46,7 +46,11 @@ window.READY = { type: 'ready', room: 'talk', session: 's', source: 'en', model:
   chunk_ms: 850, targets: ['de'], languages: [{ code: 'de', name: 'German', spaced: true },
   { code: 'zh', name: 'Chinese', spaced: false }] }
 window.say = (text, target = 'de', at = number) => tell({ type: 'said', target, audio_s: at + 1,
-  units: text.split(' ').map(word => [word, at, at]) })
+  units: text.split(' ').map(word => {
+    const begins = window.over ?? true
+    window.over = word.endsWith('.')
+    return [` ${word}`, at, at, begins]
+  }) })
 """
 """No server and a silent microphone: ``tell`` gives messages to the page, ``say`` words."""
 

@@ -86,7 +86,7 @@ def test_the_speakers_page_is_text_while_live(opened):
 
 
 TOKENS = [["Er", 0, 1], [" hat", 1, 1], [" ge", 3, 0.4], ["schrieben", 3, 0.4], [".", 3, 0.4]]
-WORDS = [[word, k, k + 1, "stable"] for k, word in enumerate(["He", "has", "now", "written"])]
+WORDS = [[f" {word}", k, k + 1, "stable"] for k, word in enumerate(["He", "has", "now", "written"])]
 REASONS = {
     "source-frontier": "waiting until “written” is heard for sure",
     "argmax-mass-weak": "not sure yet what “geschrieben” belongs to",
@@ -192,6 +192,36 @@ def test_no_word_of_captions_moves_sideways(opened, query):
     lines = page.locator("#text div")
     assert lines.count() == (3 if query else 2)
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgba(0, 0, 0, 0)"
+
+
+UNITS = [
+    "2026",
+    *"年使用",
+    " Forced",
+    " Aligner",
+    " 模",
+    *"型，训练",
+    " 3.5",
+    " 小",
+    *"时。好。吗？",
+]
+
+
+@pytest.mark.parametrize("rows", ["all", "2"])
+def test_pages_append_what_the_server_sends(opened, rows):
+    page = opened(f"captions?room=talk&target=zh&lines={rows}", size=(240, 400))
+    said = [[unit, k, k + 1, k in (0, 15, 17)] for k, unit in enumerate(UNITS)]
+    page.evaluate("units => tell({ type: 'said', target: 'zh', units })", said)
+    lines = [line.strip() for line in page.locator("#text p, #text div").all_text_contents()]
+    if rows == "all":
+        assert "".join(lines) == "".join(UNITS)
+        assert page.locator("#spoken p").all_text_contents() == ["".join(UNITS[:15]), "好。"]
+        page.evaluate("tell({ type: 'end' })")
+        assert page.locator("#spoken p").last.text_content() == "吗？"
+    else:
+        assert len(lines) == 2
+        assert all(line in "".join(UNITS) for line in lines)
+        assert not any(line[0] in "，。？" for line in lines)
 
 
 def test_viewers_read_everything_in_paragraphs_and_choose(opened):

@@ -13,7 +13,7 @@ def test_a_talk_is_translated_as_it_is_heard(client, service):
     found = live.speak(client, targets=["de", "zh"], detail="why", live=False)
     ready, *_, end = found
     assert ready["type"] == "ready"
-    assert (ready["protocol"], ready["source"], ready["targets"]) == (1, "en", ["de", "zh"])
+    assert (ready["protocol"], ready["source"], ready["targets"]) == (2, "en", ["de", "zh"])
     assert ready["languages"][1] == {"code": "zh", "name": "Chinese", "spaced": False, "rtl": False}
     assert live.text_of(found) == live.GERMAN
     assert live.text_of(found, "zh") == live.CHINESE
@@ -24,7 +24,7 @@ def test_a_talk_is_translated_as_it_is_heard(client, service):
     early = [m for m in found if m["type"] == "said" and m["audio_s"] < live.WORDS / 2]
     assert len(early) > 6
     for message in early:
-        for _, begin, finish in message["units"]:
+        for _, begin, finish, _ in message["units"]:
             assert 0 <= begin <= finish <= message["audio_s"]
 
 
@@ -33,7 +33,7 @@ def test_the_page_can_tell_why_it_waits(tmp_path):
         found = live.speak(client, detail="why", live=False)
     heard = [message for message in found if message["type"] == "heard"]
     first = next(message for message in heard if message["words"])
-    assert first["words"][0] == ["word0", 0.0, 0.5, "new"]
+    assert first["words"][0] == [" word0", 0.0, 0.5, "new"]
     assert 0 < first["accessible"] <= len(first["words"])
     assert {word[3] for message in heard for word in message["words"]} <= {
         *("settled", "stable", "new")

@@ -29,6 +29,7 @@ def heard(text: str, ends: Sequence[float], at: float, since: float = 0.0) -> Hy
         ("it works.", (1, 2.05), 2, 0, 2, 0),  # the last word goes on
         ("it works.", (1, 1.5), 3.4, 0, 2, 0),
         ("it works.", (1, 1.5), 3.5, 0, 2, 2),
+        ("since 1989.", (1, 1.5), 3.5, 0, 0, 2),  # a pause: no decimal follows
         ("it works. then", (1, 1.5, 3.7), 3.9, 0, 2, 0),  # the pause is over
         ("it works. then", (1, 1.5, 3.8), 3.9, 0, 2, 2),
         # A long pause ends what two hypotheses agree on.

@@ -67,10 +67,10 @@ def timed(written):
 class Scenario(scenarios.Scenario):
     """A live tail that is fed seconds of clock audio; it commits by the paper's rule."""
 
-    def __init__(self, verify=True, **settings):
+    def __init__(self, verify=True, language="en", **settings):
         self.said = Said()
         self.config = Settings(**{"commit": "agreed", **settings})
-        self.tail = LiveTail(self.said, self.said, "en", self.config, verify=verify)
+        self.tail = LiveTail(self.said, self.said, language, self.config, verify=verify)
         self.samples, self.latest = 0, ""
 
     def hear(self, seconds, *hypotheses):
@@ -233,6 +233,14 @@ end | ->
 @pytest.mark.parametrize(("script", "settings"), scenarios.read(SCENARIOS))
 def test_scenario(script, settings):
     Scenario(**settings).play(script)
+
+
+def test_sentences_end_by_the_spoken_language():
+    said = "Am@0-0.2 3.@0.3-0.5 Mai@0.6-0.8 kam@0.9-1.1 er.@1.2-1.5 Dann@1.6-1.9"
+    german = Scenario(language="de")
+    german.hear(2, said)
+    (sentence,) = german.hear(1, said).sentences
+    assert [word.text for word in sentence] == ["Am", "3.", "Mai", "kam", "er."]
 
 
 def test_the_recognizer_is_told_what_it_heard_last():

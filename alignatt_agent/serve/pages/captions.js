@@ -3,7 +3,7 @@
 import { Follower } from './follow.js'
 import { Lines } from './lines.js'
 import { ownName, setUpReading, stayAwake } from './settings.js'
-import { Text } from './text.js'
+import { speak, Text } from './text.js'
 import { watch } from './watch.js'
 
 const $ = id => document.getElementById(id)
@@ -13,7 +13,7 @@ const reading = rows === 'all' || !target
 const PARAGRAPH = 300 // characters, then the next sentence begins another one
 const OVER = 600000 // ms after which a talk that does not go on is over
 
-const text = reading ? new Text($('text'), true, PARAGRAPH) : new Lines($('text'), Math.max(1, parseInt(rows) || 2))
+const text = reading ? new Text($('text'), PARAGRAPH) : new Lines($('text'), Math.max(1, parseInt(rows) || 2))
 
 let state = '', ending
 
@@ -30,7 +30,6 @@ const on = {
     if (!m.resumed) text.clear()
     if (reading) offer(m.languages)
     const language = m.languages.find(item => item.code === target)
-    text.spaced = language?.spaced ?? true
     $('lines').dir = language?.rtl ? 'rtl' : 'ltr'
     $('notice').textContent = !target ? 'Which language do you want to read?' : language ? '' : `This talk is not translated into ${ownName({ code: target, name: target })}.`
     show('live')
@@ -38,19 +37,11 @@ const on = {
   said(m) {
     if (state !== 'live') show('live')
     if (m.target !== target) return
-    for (const sentence of text.append(m.units) ?? []) speak(sentence)
+    speak(text.append(m.units) ?? [], target)
   },
   gap: m => text.gap(m),
   error() { show('interrupted') },
-  end() { show('paused') },
-}
-
-// Screen readers hear sentences.
-function speak(sentence) {
-  const item = document.createElement('p')
-  item.textContent = sentence
-  $('spoken').append(item)
-  while ($('spoken').children.length > 3) $('spoken').firstChild.remove()
+  end() { show('paused'); speak(text.finish?.() ?? [], target) },
 }
 
 function offer(languages) {

@@ -13,11 +13,10 @@ export class Heard {
 
   clear() { this.past.clear(); this.words = []; this.accessible = 0; this.waits = new Map(); this.draw() }
 
-  // The language of the speech, and whether its words are written apart.
-  begin(language, spaced) { $('heard').lang = language; this.past.spaced = this.spaced = spaced }
+  begin(language) { $('heard').lang = language }
 
   heard({ closed, words, accessible }) {
-    for (const sentence of closed) this.past.append(sentence)
+    for (const sentence of closed) this.past.append(sentence.map((word, k) => [...word, !k]))
     this.words = words; this.accessible = accessible
     this.draw()
   }
@@ -46,9 +45,9 @@ export class Heard {
       if (edges) sign('edge', `▏${several ? edges : ''}`)
       if (k === this.words.length) break
       const [text, , , state] = this.words[k]
-      const word = sign(waiting ? 'mark' : state, text)
+      if (text !== text.trimStart()) parts.push(' ')
+      const word = sign(waiting ? 'mark' : state, text.trimStart())
       if (waiting && several) word.dataset.waiting = waiting
-      if (this.spaced) parts.push(' ')
     }
     $('open').replaceChildren(...parts)
   }

@@ -4,7 +4,7 @@ const KEPT = 60 // units that are laid out again when the window changes
 
 export class Lines {
   constructor(box, rows) {
-    Object.assign(this, { box, rows, spaced: true, units: [] })
+    Object.assign(this, { box, rows, units: [] })
     let width = box.clientWidth
     new ResizeObserver(() => {
       if (box.clientWidth === width) return
@@ -17,15 +17,16 @@ export class Lines {
   clear() { this.box.replaceChildren(); this.line = null; this.units = [] }
 
   append(units) {
-    for (const [text] of units) this.add(text + (this.spaced ? ' ' : ''))
+    for (const [text] of units) this.add(text)
     this.units = [...this.units, ...units].slice(-KEPT)
   }
 
   add(piece) {
     const line = this.line ?? this.begin()
+    if (!line.firstChild.length) piece = piece.trimStart()
     line.firstChild.appendData(piece)
     // The width has room for a sign that may not begin a line.
-    if (line.scrollWidth <= line.clientWidth || CLOSES.test(piece)) return
+    if (line.scrollWidth <= line.clientWidth || CLOSES.test(piece.trimStart())) return
     const words = line.firstChild
     if (words.length === piece.length) return line.classList.add('long')
     words.deleteData(words.length - piece.length, piece.length)
@@ -41,5 +42,5 @@ export class Lines {
     return this.line
   }
 
-  gap() { this.append([['[…]']]) }
+  gap() { this.append([[' […]']]) }
 }

@@ -73,9 +73,9 @@ $('new').onclick = () => {
   $('new').hidden = true
 }
 
-function save(code, spaced) {
+function save(code) {
   const link = document.createElement('a')
-  link.href = URL.createObjectURL(new Blob([talk.text(code, spaced)], { type: 'text/plain' }))
+  link.href = URL.createObjectURL(new Blob([talk.text(code)], { type: 'text/plain' }))
   link.download = `${talk.room}.${code}.txt`
   link.click()
   setTimeout(() => URL.revokeObjectURL(link.href), 1000)

@@ -26,7 +26,7 @@ export function explain(m, words, accessible) {
   const stop = m.tokens[m.accepted], place = stop?.[1] ?? null, reason = REASONS[m.reason]
   if (!reason) return m.reason
   if (!stop) return m.reason === 'draft-end' ? reason() : ''
-  return reason(wholeWord(m.tokens, m.accepted, m.target), words[place]?.[0].replace(/[.,;:!?。，]+$/, ''), place < accessible)
+  return reason(wholeWord(m.tokens, m.accepted, m.target), words[place]?.[0].trim().replace(/[.,;:!?。，]+$/, ''), place < accessible)
 }
 
 // The same in our terms, for those who want to know how.
@@ -34,7 +34,7 @@ export function technical(m, words) {
   const stop = m.tokens[m.accepted]
   const parts = [`${m.reason}: ${m.accepted - m.said} of ${m.tokens.length - m.said} drafted tokens accepted`]
   if (stop && stop[1] !== null) {
-    parts.push(`“${stop[0].trim()}” attends to “${words[stop[1]]?.[0] ?? '?'}” (word ${stop[1] + 1}, gate’s edge after ${m.edge})`)
+    parts.push(`“${stop[0].trim()}” attends to “${words[stop[1]]?.[0].trim() ?? '?'}” (word ${stop[1] + 1}, gate’s edge after ${m.edge})`)
     parts.push(`${Math.round(100 * stop[2])} % of its attention on certain words`)
   }
   return parts.join(' · ')

@@ -32,12 +32,12 @@ export class Talk {
   lost() { delete this.session; this.save() }
 
   // The text of a language, each sentence after its time.
-  text(code, spaced) {
-    let text = '', ended = true
+  text(code) {
+    let text = '', missing = false
     for (const { type, target, units, start } of this.copy) {
-      for (const [unit, begin] of type === 'gap' ? [['[…]', start]] : target === code ? units : []) {
-        text += ended ? `\n${new Date(1000 * begin).toISOString().slice(11, 19)} ${unit}` : (spaced ? ' ' : '') + unit
-        ended = /[.!?…。！？؟।\]]["”’»›)）」』]*$/.test(unit)
+      for (const [unit, begin, , begins] of type === 'gap' ? [['[…]', start, start, true]] : target === code ? units : []) {
+        text += begins || missing ? `\n${new Date(1000 * begin).toISOString().slice(11, 19)} ${unit.trimStart()}` : unit
+        missing = type === 'gap'
       }
     }
     return text.trimStart() + '\n'

@@ -1,29 +1,46 @@
 // Text that only grows, in paragraphs.
-const ENDS = /[.!?…。！？؟।]["”’»)）]*$/
 const PAUSE = 2 // seconds of silence after which a paragraph begins
 const LONGEST = 1500 // characters of a paragraph whose speech has no sentences
 const SECTION = 40 // paragraphs that a browser leaves out together while they are far away
 
-export class Text {
-  // spaced: units are words; least: characters of a paragraph before a sentence begins another one.
-  constructor(box, spaced = true, least = 0) { Object.assign(this, { box, spaced, least, end: null, sentence: '' }) }
+// Screen readers hear sentences.
+export function speak(sentences, code) {
+  const box = document.getElementById('spoken')
+  for (const sentence of sentences) {
+    const item = document.createElement('p')
+    item.lang = code; item.textContent = sentence
+    box.append(item)
+  }
+  while (box.children.length > 3) box.firstChild.remove()
+}
 
-  // Adds units [text, start, end]; returns the sentences that they finish.
+export class Text {
+  // least: characters of a paragraph before a sentence begins another one.
+  constructor(box, least = 0) { Object.assign(this, { box, least, end: null, sentence: '' }) }
+
+  // Adds units [text to append, start, end, begins a sentence]; returns the sentences that are over.
   append(units) {
     const finished = []
-    for (const [text, start, end] of units) {
-      if (!this.last || this.breaks(start)) this.begin()
-      this.last.appendData(text + (this.spaced ? ' ' : ''))
-      this.sentence += text + (this.spaced ? ' ' : '')
+    for (const [text, start, end, begins] of units) {
+      if (begins) finished.push(...this.finish())
+      if (!this.last || this.breaks(start, begins)) this.begin()
+      this.last.appendData(text)
+      this.sentence += text
       this.end = end
-      if (ENDS.test(text)) { finished.push(this.sentence.trim()); this.sentence = '' }
     }
     return finished
   }
 
-  breaks(start) {
+  // The open sentence, which does not go on.
+  finish() {
+    const sentence = this.sentence.trim()
+    this.sentence = ''
+    return sentence ? [sentence] : []
+  }
+
+  breaks(start, begins) {
     if (this.last.length > LONGEST) return true
-    return ENDS.test(this.last.data.trimEnd()) && (this.last.length >= this.least || start - this.end > PAUSE)
+    return begins && (this.last.length >= this.least || start - this.end > PAUSE)
   }
 
   begin() {

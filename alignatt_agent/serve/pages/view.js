@@ -3,14 +3,14 @@ import { Follower } from './follow.js'
 import { Heard } from './heard.js'
 import { Held, explain, technical } from './reasons.js'
 import { clock, ownName } from './settings.js'
-import { Text } from './text.js'
+import { speak, Text } from './text.js'
 
 const $ = id => document.getElementById(id)
 
 export class View {
   // known: languages by code, as /health tells them; query: what links for viewers carry, e.g. their
   // token; address: of the server for viewers, if this page was opened under another one;
-  // save(code, spaced): writes the text of a language into a file.
+  // save(code): writes the text of a language into a file.
   constructor(known, query, address, save) {
     Object.assign(this, { known, query, address: address ? `${address}/` : '', save }); this.columns = new Map(); this.heard = new Heard()
   }
@@ -21,7 +21,7 @@ export class View {
 
   on_ready(m) {
     if (!m.resumed || !this.columns.size) this.clear()
-    this.heard.begin(m.source, this.known.get(m.source)?.spaced ?? true)
+    this.heard.begin(m.source)
     for (const code of m.targets) if (!this.columns.has(code)) this.columns.set(code, this.column(code, m.room))
     $('model').textContent = `${m.model.split('/').pop()}, ${m.policy}, ${m.chunk_ms} ms`
     this.state('live', 'live')
@@ -34,7 +34,7 @@ export class View {
 
   column(code, room) {
     const article = $('column').content.cloneNode(true).firstElementChild
-    const { name, rtl, spaced } = this.known.get(code) ?? { name: code, rtl: false, spaced: true }
+    const { name, rtl } = this.known.get(code) ?? { name: code, rtl: false }
     const part = of => article.querySelector(of)
     const title = part('h2'), box = part('.said')
     title.textContent = ownName({ code, name }); title.id = `title-${code}`; title.lang = code
@@ -52,10 +52,10 @@ export class View {
     for (const format of ['srt', 'vtt', 'txt']) link(format.toUpperCase(), 'transcript', { format }, { download: '' })
     const save = Object.assign(document.createElement('button'), { type: 'button', textContent: 'Save' })
     save.setAttribute('aria-label', `Save, ${name}`)
-    save.onclick = () => this.save(code, spaced)
+    save.onclick = () => this.save(code)
     part('.links').append(save)
     const column = {
-      article, draft: part('.draft'), detail: part('.technical p'), text: new Text(box.firstElementChild, spaced),
+      article, draft: part('.draft'), detail: part('.technical p'), text: new Text(box.firstElementChild),
       why: new Held((text, reason = '', place = null) => {
         Object.assign(part('.why'), { textContent: text }).dataset.reason = reason
         this.heard.note(code, { place }) // the mark stays as long as the reason
@@ -103,20 +103,12 @@ export class View {
   on_said(m) {
     const column = this.columns.get(m.target)
     if (!column || !m.units.length) return
-    const finished = column.text.append(m.units)
-    if (column === this.columns.values().next().value) this.speak(finished, m.target)
+    this.speak(m.target, column, column.text.append(m.units))
     $('lag').textContent = `${Math.max(0, m.audio_s - m.units.at(-1)[2]).toFixed(1)} s`
   }
 
-  // Screen readers hear one language, sentence by sentence.
-  speak(sentences, code) {
-    for (const sentence of sentences) {
-      const item = document.createElement('p')
-      item.lang = code; item.textContent = sentence
-      $('spoken').append(item)
-    }
-    while ($('spoken').children.length > 3) $('spoken').firstChild.remove()
-  }
+  // Screen readers hear one language.
+  speak(code, column, sentences) { if (column === this.columns.values().next().value) speak(sentences, code) }
 
   on_gap(m) { for (const { text } of this.columns.values()) text.gap(m) }
 
@@ -133,7 +125,10 @@ export class View {
 
   on_end() {
     this.forget()
-    for (const { why } of this.columns.values()) why.clear()
+    for (const [code, column] of this.columns) {
+      column.why.clear()
+      this.speak(code, column, column.text.finish())
+    }
     this.state('', 'done')
   }
 

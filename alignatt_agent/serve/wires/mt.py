@@ -101,7 +101,7 @@ async def serve(connection: Connection, service: Service) -> None:
             }
         )
         side = stream.targets[target.code]
-        utterance = _Utterance(side, " " if target.spaced else "", begun)
+        utterance = _Utterance(side, begun)
         await asyncio.to_thread(side.remember, init.history, begun)
         while True:
             update = _parse(await connection.receive())
@@ -129,10 +129,9 @@ async def refuse(connection: Connection, service: Service, error: RefusedError) 
 
 @dataclass
 class _Utterance:
-    """The translation of the open utterance so far; ``space`` is in front of each unit."""
+    """The translation of the open utterance so far."""
 
     target: TargetStream | RemoteTarget
-    space: str
     text: str
 
     def update(self, update: Update) -> dict[str, Any]:
@@ -143,7 +142,7 @@ class _Utterance:
         else:
             tail = _words(update.tail.words if update.tail else (), update.clock_ms)
             emission, gated = self.target.translate(words + tail, len(words))
-        delta = "".join(f"{self.space}{unit}" for unit in emission.units)
+        delta = "".join(emission.units)
         self.text += delta
         covered = gated.words[: gated.emitted] if gated else ()
         answer = {

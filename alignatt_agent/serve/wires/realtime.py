@@ -17,8 +17,8 @@ from typing import Any
 from alignatt_agent.serve.access import BROKEN, MAX_EVENT, MAX_MESSAGE, RefusedError
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.serve.service import OpenTalk, Service, TalkRequest
+from alignatt_agent.serve.tail import text_of
 from alignatt_agent.serve.wires.connection import Connection
-from alignatt_agent.types.running_text import join_words
 
 PATHS = ("/v1/realtime/translations", "/v1/realtime")
 
@@ -120,14 +120,14 @@ class _Session:
     async def _tell(self, message: Message, speech: OpenTalk) -> None:
         elapsed = round(1000 * message.get("audio_s", 0.0))
         if message["type"] == "said":
-            delta = speech.join([unit for unit, *_ in message["units"]])
+            delta = text_of(message["units"])
             await _send(
                 self._connection, "session.output_transcript.delta", delta=delta, elapsed_ms=elapsed
             )
         wanted = self._settings["audio"]["input"].get("transcription")
         if message["type"] == "heard" and wanted:
             for sentence in message["closed"]:
-                delta = "".join(f" {word}" for word, *_ in sentence)
+                delta = text_of(sentence)
                 end = round(1000 * sentence[-1][2])
                 await _send(
                     self._connection, "session.input_transcript.delta", delta=delta, elapsed_ms=end
@@ -153,15 +153,15 @@ class _Transcription(_Session):
         if message["type"] != "heard":
             return
         for sentence in message["closed"]:
-            await self._extend([word for word, *_ in sentence])
+            await self._extend(sentence)
             usage = {"type": "duration", "seconds": round(sentence[-1][2] - sentence[0][1], 2)}
             await self._tell_item("completed", transcript=self._text, usage=usage)
             self._text = ""
-        await self._extend([word for word, *_, state in message["words"] if state == "settled"])
+        await self._extend([word for word in message["words"] if word[-1] == "settled"])
 
-    async def _extend(self, words: list[str]) -> None:
+    async def _extend(self, words: list[Any]) -> None:
         """Send what is new in the words of the open sentence; its first ones begin an item."""
-        before, self._text = self._text, join_words(words)
+        before, self._text = self._text, text_of(words).lstrip()
         if self._text and not before:
             about = {"previous_item_id": self._item, "item_id": f"item_{secrets.token_hex(8)}"}
             self._item = about["item_id"]

@@ -11,6 +11,7 @@ from typing import Any
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.serve.service import Service, TalkRequest, sampling_rate
 from alignatt_agent.serve.stream import SpeakerStream
+from alignatt_agent.serve.tail import text_of
 from alignatt_agent.serve.wires.connection import Connection
 from alignatt_agent.types import SAMPLE_RATE
 
@@ -44,8 +45,8 @@ async def _stream(
     )
 
     async def deliver(found: list[Message]) -> None:
-        units = [unit for item in found if item["type"] == "said" for unit, *_ in item["units"]]
-        await connection.send({"new": speech.join(units), "deleted": ""})
+        new = "".join(text_of(item["units"]) for item in found if item["type"] == "said")
+        await connection.send({"new": new, "deleted": ""})
 
     async with service.speech(request, deliver) as speech:
         await connection.run_stream(speech.stream, _listen(connection, speech.stream, first))

@@ -1,0 +1,16 @@
+"""Where sentences begin in text that is appended unit by unit.
+
+The unit that follows decides, e.g. after ``3.``; nothing begins inside a word.
+"""
+
+from alignatt_agent.speech.sentences import ends_after
+from alignatt_agent.translation.units import is_punctuation, part
+
+
+def begins_sentence(before: str, text: str, code: str) -> bool:
+    """Whether ``text``, in the language ``code``, begins a sentence where ``before`` ends."""
+    last, first = before.split()[-2:], text.split()[:1]
+    if not last or not first:
+        return not last
+    touching = not text[0].isspace() and not part(last[-1], first[0])
+    return not (touching or is_punctuation(text)) and ends_after(last + first, len(last), code)
