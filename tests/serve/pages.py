@@ -55,8 +55,8 @@ window.tell = (...messages) => messages.forEach(
   m => source.onmessage({ data: JSON.stringify(m), lastEventId: `talk.${++number}` }))
 window.READY = { type: 'ready', room: 'talk', session: 's', source: 'en', model: 'a/b', policy: 'c',
   chunk_ms: 850, audio_s: 0, targets: ['de'],
-  languages: [{ code: 'de', name: 'German', spaced: true },
-  { code: 'zh', name: 'Chinese', spaced: false }] }
+  languages: [{ code: 'de', name: 'German' },
+  { code: 'zh', name: 'Chinese' }] }
 window.say = (text, target = 'de', at = number) => tell({ type: 'said', target, audio_s: at + 1,
   units: text.split(' ').map(word => {
     const begins = window.over ?? true

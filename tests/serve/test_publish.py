@@ -18,7 +18,7 @@ from tests.fakes import agent as fakes
 from tests.serve import live
 from tests.serve.live import GERMAN, WORDS, client_of, german, speak, wait_until
 
-CUT = 130_000  # bytes, 4 s: within the second sentence
+CUT = 160_000  # bytes, 5 s: within the second sentence
 
 
 @pytest.fixture
