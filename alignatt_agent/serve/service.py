@@ -16,7 +16,7 @@ from alignatt_agent.config.languages import Language, LanguageError, language
 from alignatt_agent.serve import messages
 from alignatt_agent.serve.access import GOING, LATER, Limits, RefusedError, public
 from alignatt_agent.serve.engines import EnginePool
-from alignatt_agent.serve.journal import Journal
+from alignatt_agent.serve.journal import PROTOCOL, Journal
 from alignatt_agent.serve.metrics import Metrics
 from alignatt_agent.serve.rooms import Message, Room, Rooms, check_name, nothing
 from alignatt_agent.serve.stream import SpeakerStream
@@ -177,7 +177,7 @@ class Service:
             policies = dict.fromkeys(config.policy_for(item.code).name for item in targets)
             ready = {
                 "type": "ready",
-                "protocol": messages.PROTOCOL,
+                "protocol": PROTOCOL,
                 "room": room.name,
                 "title": request.title,
                 "resumed": request.session is not None and not request.new,

@@ -166,7 +166,7 @@ def test_a_gap_is_marked_and_times_do_not_shift(client, service, kept_s):
 
 
 @pytest.mark.parametrize("torn", ["", '{"type": "said", "tar', "{}"])
-def test_a_journal_survives_the_server(tmp_path, torn):
+def test_a_journal_survives_the_server(tmp_path, torn, caplog):
     """The journal of a server that was killed is what it holds at any moment."""
     before, copied = tmp_path / "before", tmp_path / "copied"
     served = live.client_of(tmp_path, journal=before)
@@ -192,7 +192,9 @@ def test_a_journal_survives_the_server(tmp_path, torn):
     again = live.make_service(tmp_path, journal=copied)
     assert live.text_of(again.rooms.find("talk").messages()) == live.GERMAN
     again.rooms.sweep()
-    assert file.exists()
+    file.write_text(file.read_text().replace('"protocol": 2', '"protocol": 1'))  # an older server
+    assert not live.make_service(tmp_path, journal=copied).rooms.find("talk")
+    assert f"{file} is left out: expected messages of protocol 2, got 1" in caplog.text
 
 
 def test_the_journal_of_a_forgotten_talk_is_removed(tmp_path, monkeypatch):
