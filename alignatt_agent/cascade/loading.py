@@ -92,7 +92,7 @@ def load_engines(
             atexit.unregister(shutdown)
             atexit.register(shutdown)
         text = served["translation"].config.hf_text_config
-        asr = served["asr"]
+        asr: ServedModel | CpuWhisper = served["asr"]
         if checkpoints.asr.runtime == "ctranslate2":
             asr = CpuWhisper(checkpoints.asr.path, **checkpoints.asr.engine)
         engines = Engines(

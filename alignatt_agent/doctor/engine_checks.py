@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from alignatt_agent.cascade.loading import serve_recognizer
+from alignatt_agent.cascade.loading import serve_aligner, serve_recognizer
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.doctor.checks import Check, Status
 from alignatt_agent.doctor.parity_check import REPORT_ROWS, Case, parity
 from alignatt_agent.engine import pool
+from alignatt_agent.engine.cpu_whisper import CpuWhisper
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_environment, on_cpu
 from alignatt_agent.engine.served_model import ServedModel
-from alignatt_agent.engine.speech_models import TimingModel
 from alignatt_agent.policy import AlignAtt, Policy
-from alignatt_agent.speech.aligner import QwenAligner
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types import SAMPLE_RATE, EngineError
+from alignatt_agent.types.engines import Aligner
 
 SENTENCES = (
     "Today we look at how machines translate speech while somebody is still speaking.",
@@ -37,10 +37,14 @@ def examine(resolved: Resolved) -> Iterator[Check]:
         yield from _start(resolved, served)
         if "translation" in served:
             yield from _translation(resolved, served["translation"])
-        asr = served.get("translation" if resolved.checkpoints.asr_is_translation else "asr")
-        if asr is not None and ("aligner" in served or resolved.checkpoints.aligner is None):
+        models = resolved.checkpoints
+        role = "translation" if models.asr_is_translation else "asr"
+        asr: ServedModel | CpuWhisper | None = served.get(role)
+        if models.asr.runtime == "ctranslate2":
+            asr = CpuWhisper(models.asr.path, **models.asr.engine)
+        if asr is not None and ("aligner" in served or models.aligner is None):
             family = resolved.config.speech.recognizer
-            heard = partial(_end_to_end, family, asr, served.get("aligner"))
+            heard = partial(_end_to_end, family, asr, serve_aligner(asr, served))
             yield from guarded("end to end", heard)
     finally:
         for engine in served.values():  # in parallel: each takes seconds
@@ -181,7 +185,7 @@ def speed(drafts: DraftEngine, cases: Sequence[Case], tokens: int, chunk_ms: int
     return Check.judged("speed", longest <= chunk_ms, found, fix, "warn")
 
 
-def _end_to_end(family: str, asr: ServedModel, aligner: ServedModel | None) -> Check:
+def _end_to_end(family: str, asr: ServedModel | CpuWhisper, aligner: Aligner | None) -> Check:
     """Send a second of noise through the recognizer and align two words with it."""
     name, samples = "end to end", np.random.default_rng(0).standard_normal(SAMPLE_RATE)
     audio = (samples * 0.01).astype(np.float32)
@@ -190,7 +194,7 @@ def _end_to_end(family: str, asr: ServedModel, aligner: ServedModel | None) -> C
     found = f"a second of noise was transcribed as {text!r}"
     if aligner is None:
         return Check(name, "ok", f"{found}, in {time.monotonic() - start:.2f} s")
-    items = QwenAligner(TimingModel(aligner)).align(audio, "hello world", "en")
+    items = aligner.align(audio, "hello world", "en")
     elapsed = time.monotonic() - start
     times = [bound for item in items for bound in (item.start, item.end)]
     if len(items) != 2 or not np.isfinite(times).all() or times != sorted(times):

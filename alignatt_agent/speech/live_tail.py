@@ -49,6 +49,10 @@ LOGGER = logging.getLogger(__name__)
 SILENCE_KEPT_S = 0.5
 """Silence that stays in the tail, for the onset of the next word."""
 
+WORDLESS_KEPT_S = 5.0
+"""Sound without words that stays in the tail: minutes of music or noise are not transcribed again
+and again (a Whisper took 1.5 s a chunk for 30 s of them)."""
+
 REFUSED = 2
 """So many transcripts in turn that do not end cut the tail: a longer one would not end either."""
 
@@ -231,6 +235,7 @@ class LiveTail:
             self._missed = True
         else:
             self._tail, self._missed = Hypothesis(), True
+            self._trim(self.now - WORDLESS_KEPT_S)
 
     def _commit(self) -> None:
         """Commit whole sentences, and words of a tail that is too long."""

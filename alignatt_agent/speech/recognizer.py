@@ -17,6 +17,7 @@ from alignatt_agent.types.repetition import loop_start
 from alignatt_agent.types.running_text import join_words, split_words
 
 if TYPE_CHECKING:
+    from alignatt_agent.engine.cpu_whisper import CpuWhisper
     from alignatt_agent.engine.speech_models import AudioModel
 
 SHORTEST_S = 0.1
@@ -41,7 +42,9 @@ class PromptedRecognizer:
     One that takes only ``longest_s`` of audio at once verifies nothing, and describes sounds.
     """
 
-    def __init__(self, model: AudioModel, prompt: Any, longest_s: float = math.inf) -> None:
+    def __init__(
+        self, model: AudioModel | CpuWhisper, prompt: Any, longest_s: float = math.inf
+    ) -> None:
         self._model, self._prompt, self._longest_s = model, prompt, longest_s
 
     def transcribe(

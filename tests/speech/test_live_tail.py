@@ -191,6 +191,10 @@ SCENARIOS = """
 2 | c0..5 -> | c0..5
 2 | d0..7 -> | d0..7
 
+# sound without words is not transcribed again and again
+9 x 1 | () ->
+1 | () -> | | tail=5
+
 # a long noise is dropped (max_tail_s: 6.0)
 4 x 2 | () ->
 
