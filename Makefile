@@ -86,8 +86,8 @@ docs: ## build the documentation as a site in build/site, in an environment of i
 film: $(STAMP) setup-browser ## film the live page on the embedded models, for the README
 	@OMP_NUM_THREADS=1 $(BIN)/python -m lab.pages.film docs/page.gif
 
-shots: $(STAMP) setup-browser ## photograph the live pages into outputs/shots; AXE=axe.min.js applies axe's rules
-	@OMP_NUM_THREADS=1 $(BIN)/python -m lab.pages.shots outputs/shots $(AXE)
+shots: $(STAMP) setup-browser ## photograph the live pages into outputs/shots, and apply axe's rules
+	@OMP_NUM_THREADS=1 $(BIN)/python -m lab.pages.shots outputs/shots
 
 micro-models: $(STAMP) ## rebuild the embedded models and dev set from nothing (hours on a laptop)
 	@$(BIN)/python -m lab.micro_world --output micro_models

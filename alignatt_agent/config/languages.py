@@ -25,7 +25,7 @@ class Language:
     """A language of the cascade.
 
     Attributes:
-        code: ISO 639 code, e.g. ``"de"``.
+        code: ISO 639 code, e.g. ``"de"``, with a script where that is a choice: ``"zh-Hant"``.
         name: English name as the prompts and Qwen3-ASR spell it, e.g. ``"German"``.
         spaced: whether words are separated by white space; if not, the stability and latency
             unit is the character.
@@ -86,7 +86,9 @@ LANGUAGES = tuple(
 """What can be spoken or translated into."""
 
 _HEARD = ", ".join(item.name for item in LANGUAGES if item.heard)
-_BY_NAME = {key: item for item in LANGUAGES for key in (item.code, item.name.lower(), *item.also)}
+_BY_NAME = {
+    key: item for item in LANGUAGES for key in (item.code.lower(), item.name.lower(), *item.also)
+}
 
 
 def sample_tokens(tokenizer: Any, name: str) -> int:
@@ -101,7 +103,9 @@ def language(name: str) -> Language:
         LanguageError: the language is not known here.
     """
     key = str(name).strip().lower().replace("_", "-")
-    found = _BY_NAME.get(key) or _BY_NAME.get(key.partition("-")[0])
+    found = None
+    while key and found is None:  # zh-Hant-TW: zh-hant-tw, zh-hant, zh
+        found, key = _BY_NAME.get(key), key.rpartition("-")[0]
     if found is None:
         known = ", ".join(f"{item.code} ({item.name})" for item in LANGUAGES)
         raise LanguageError(f"unknown language {str(name)[:40]!r}; known are {known}")

@@ -14,7 +14,7 @@ INFLECTION = 3
 """Letters that a word needs to be found in longer ones, and that those may add."""
 
 _CODES = {item.code for item in LANGUAGES}
-_FOR_TARGET = re.compile(r"\s*([a-z]{2,3})\s*:\s*(\S.*?)\s*")
+_FOR_TARGET = re.compile(r"\s*([\w-]{2,})\s*:\s*(\S.*?)\s*")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from multiprocessing import connection, forkserver, popen_forkserver, resource_t
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from multiprocessing.process import BaseProcess
 
-from alignatt_agent.engine import process_files
+from alignatt_agent.engine import plugin, process_files
 
 
 class _Fork(popen_forkserver.Popen):
@@ -55,6 +55,7 @@ class EngineProcess(ForkServerProcess):
         os.environ.update(self._environment.items() - os.environ.items())
         with contextlib.suppress(PermissionError):
             os.setpriority(os.PRIO_PROCESS, 0, self._niceness)
+        plugin.watch(self._parent_pid)  # type: ignore[attr-defined]  # vLLM waits 5 min for it
         gc.freeze()  # vLLM collects garbage five times: 1.5 s for objects of the server
         process_files.sign(os.getppid())  # it has a semaphore of joblib's, too
         super().run()

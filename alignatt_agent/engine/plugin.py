@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+from functools import cache
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -42,7 +43,7 @@ def register() -> None:
     if owner != os.getpid():
         crash_report.listen()
         process_files.sign(os.getpid())
-        threading.Thread(target=_end_with, args=(owner,), daemon=True).start()
+        watch(owner)
         if multiprocessing.parent_process() is not None:
             # The lowest priority: after everything that cleans up.
             multiprocessing.util.Finalize(None, _leave, exitpriority=-100)
@@ -86,6 +87,12 @@ def _suit_onednn() -> None:
 def padding(rows: int) -> int:
     """Return how many rows to add, so that few kernels are needed: 31 up to 256 rows."""
     return 0 if rows <= 16 else -rows % (16 if rows <= 256 else 64)
+
+
+@cache
+def watch(owner: int) -> None:
+    """Have a thread end this process with ``owner``; harmless when called again."""
+    threading.Thread(target=_end_with, args=(owner,), daemon=True).start()
 
 
 def _end_with(owner: int) -> None:

@@ -6,6 +6,7 @@ Whole files: resampling chunk by chunk would put a seam into every chunk.
 import json
 from pathlib import Path
 
+import numpy as np
 import soundfile
 
 from alignatt_agent.types import SAMPLE_RATE
@@ -41,8 +42,12 @@ def _decode(path: Path, wav: Path) -> str:
         Recording(path) as recording,
         soundfile.SoundFile(wav, "w", SAMPLE_RATE, 1, "PCM_16", format="WAV") as output,
     ):
+        level = 32768.0
+        if recording.found.startswith("pcm_f"):  # field recorders go above full scale
+            with Recording(path) as again:
+                level /= max([1.0, *(float(np.abs(piece).max(initial=0.0)) for piece in again)])
         for piece in recording:
-            output.write(piece)
+            output.write(np.clip(np.rint(level * piece), -32768, 32767).astype(np.int16))
         frames = output.frames
     if frames == 0:
         raise AudioError(f"{path} holds no audio")

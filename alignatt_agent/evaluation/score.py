@@ -151,7 +151,7 @@ def omnisteval_arguments(
 ) -> list[str]:
     """Return the arguments of ``omnisteval``; by default all files are those of the run."""
     spaced = language(target).spaced
-    unit = ["--word_level" if spaced else "--char_level", "--lang", target]
+    unit = ["--word_level" if spaced else "--char_level", "--lang", target.partition("-")[0]]
     configured = ["--simulstream_config_file", str(config or files.config)]
     return [
         "longform",
@@ -248,4 +248,4 @@ def bleu_tokenizer(target: str) -> str:
     """Return sacreBLEU's tokenizer for a language."""
     if language(target).spaced:
         return "13a"
-    return {"zh": "zh"}.get(target, "char")
+    return "zh" if target.startswith("zh") else "char"

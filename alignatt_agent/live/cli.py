@@ -43,6 +43,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from alignatt_agent.cascade import loading
 from alignatt_agent.cascade.contexts import check_requests
@@ -66,11 +67,16 @@ from alignatt_agent.live.subtitles import Said
 from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
 from alignatt_agent.types.audio import AudioError
 
+T = TypeVar("T")
+
 REAL, LAPTOP, WORLD = "default-low", "laptop-low", "micro-low"
 """Default configurations: of real models, of real models without a card, of the embedded ones."""
 
 ATTEMPTS = 3
 """Calls that may fail in a row before the stream is given up."""
+
+LONG_S = 30.0
+"""So much audio without a word is worth a warning."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -78,7 +84,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("alignatt translate", **page(__doc__))
     add = parser.add_argument
     text = "recording of any kind, address that FFmpeg opens, mic, or - for standard input"
-    add("input", metavar="FILE|URL|mic|-", help=text)
+    add("input", nargs="?", metavar="FILE|URL|mic|-", help=text)
     captions = "target languages; the spoken one gives captions of the speech itself"
     shared_options(
         parser,
@@ -106,7 +112,12 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    given = build_parser().parse_args(argv)
+    parser = build_parser()
+    given = parser.parse_intermixed_args(argv)
+    if given.input is None and len(given.target) > 1:  # --target de talk.wav
+        given.input = given.target.pop()
+    if given.input is None:
+        parser.error("expected FILE, URL, mic or -")
     names = [name for item in given.target for name in item.split(",") if name]
     if not names:
         raise ConfigError(f"--target: expected language codes such as de, got {given.target}")
@@ -117,7 +128,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given.context is not None:
         is_file = os.path.exists(given.context)  # noqa: PTH110 - False for a text of any length
         overrides["speech.context"] = given.context if is_file else [given.context]
-    seconds = sources.check(given.input, given.raw)
+    heard = sources.Source(given.input, given.raw)
     resolved = choose(given.config, overrides, targets, given.input)
     source = language(resolved.config.source_language)
     check_requests(resolved)
@@ -148,11 +159,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         clock = time.monotonic if live or given.paced else None
         run = LiveTranslation(stream, outputs, clock)
         size = SAMPLE_RATE * resolved.config.chunk_ms // 1000
-        with closing(run), sources.opened(given.input, given.raw) as pieces:
-            chunks = (sources.as_it_comes if live else sources.on_grid)(pieces, size)
+        with closing(run), heard:
+            chunks = sources.chunks(heard, size, heard.waits if live else None)
             shown = stem is not None and not live
             chunks = sources.paced(chunks) if given.paced else chunks
-            run.follow(sources.with_progress(chunks, seconds, shown))
+            run.follow(sources.with_progress(chunks, heard.seconds, shown))
     finally:
         loading.shutdown()
     return run.status
@@ -235,6 +246,8 @@ class LiveTranslation:
     outputs: Mapping[str, Output]
     clock: Callable[[], float] | None
     status: int = 0
+    _audio_s: float = 0.0
+    _said: bool = False
     _told: set[str] = field(default_factory=set)
 
     def follow(self, chunks: Iterable[FloatArray]) -> None:
@@ -255,11 +268,14 @@ class LiveTranslation:
         for _ in range(ATTEMPTS):
             if self._call(self.stream.finish):
                 break
+        if self._audio_s >= LONG_S and not (self._said or self.status):
+            text = "check the input, --source and --raw"
+            print(f"warning: no word in {self._audio_s:.0f} s of audio; {text}", file=sys.stderr)
 
     def close(self) -> None:
         """Write the rest."""
-        for output in self.outputs.values():
-            if line := output.close():
+        for code, output in self.outputs.items():
+            if line := self._write(code, output.close):
                 print(line, file=sys.stderr)
 
     def _call(self, call: Callable[[], StreamStep]) -> bool:
@@ -271,11 +287,24 @@ class LiveTranslation:
             return False
         for code, failure in step.failures.items():
             self._fail(f"{code}: {failure}")
+        self._audio_s = step.audio_s
         at = self.clock() - self._begin if self.clock else step.audio_s
         for code, found in step.steps.items():
             pairs = zip(found.units, found.times, strict=True)
-            self.outputs[code].say([Said(text, spoken, at) for text, spoken in pairs])
+            units = [Said(text, spoken, at) for text, spoken in pairs]
+            self._said |= bool(units)
+            self._write(code, partial(self.outputs[code].say, units))
         return not step.failures
+
+    def _write(self, code: str, call: Callable[[], T]) -> T | None:
+        """Write to one output; the others go on if it cannot be written."""
+        try:
+            return call()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self._fail(f"{code}: the output cannot be written: {error.strerror}")
+            return None
 
     def _fail(self, message: str) -> None:
         """Report an error, once."""

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from alignatt_agent.config.languages import Language
@@ -16,8 +17,13 @@ from alignatt_agent.live.subtitles import Cue, Said
 FORMATS = ("txt", "srt", "vtt", "jsonl")
 WRITE_S = 10.0
 """A killed process loses no more."""
+OPEN = 64
+"""Cues that units to come may still change: the choice of borders looks no further."""
 APPROXIMATE = "times are approximate: words were timed by when they were first heard"
-WRITERS: Mapping[str, Callable[[Iterable[Cue]], str]] = {"srt": subtitles.srt, "vtt": subtitles.vtt}
+WRITERS: Mapping[str, Callable[[Iterable[Cue], int], str]] = {
+    "srt": subtitles.srt,
+    "vtt": subtitles.vtt,
+}
 
 
 def output_path(stem: Path, target: Language, form: str) -> Path:
@@ -91,8 +97,8 @@ class Text(_Written):
         self._write()
 
     def _write(self) -> None:
-        print(self._line, end="", file=self._stream, flush=True)
-        self._line = ""
+        line, self._line = self._line, ""  # a stream that cannot write it now keeps it
+        print(line, end="", file=self._stream, flush=True)
 
 
 def json_line(target: str, unit: Said, **more: bool) -> str:
@@ -119,7 +125,7 @@ class JsonLines(_Written):
 
 
 class Subtitles:
-    """Cues; the file is written every ``WRITE_S`` seconds: until the end each may still grow."""
+    """Cues; all are written every ``WRITE_S`` seconds, and all but the last ``OPEN`` are final."""
 
     def __init__(self, path: Path, target: Language, times: str, aligned: bool) -> None:
         self._path, self._write = path, WRITERS[path.suffix[1:]]
@@ -127,30 +133,54 @@ class Subtitles:
         self._note = "" if aligned or times != "spoken" else APPROXIMATE
         self._cut = subtitles.spoken_cues if times == "spoken" else subtitles.said_cues
         self._form = subtitles.layout(target)
-        self._units: list[Said] = []
+        self._final: list[Cue] = []
+        self._text = ""  # of these
+        self._units: list[Said] = []  # of the others
+        self._said = self._guessed = 0
         self._written = time.monotonic()
 
     def say(self, units: Sequence[Said]) -> None:
         """Take the next units."""
         self._units += units
+        self._said += len(units)
+        self._guessed += sum(unit.spoken.interpolated for unit in units)
         if time.monotonic() - self._written > WRITE_S:
-            self.close()
+            self._update()
             self._written = time.monotonic()
 
     def close(self) -> str:
         """Write all cues."""
-        cues, form = self._cut(self._units, self._form), self._form
-        text, head = self._write(cues), "WEBVTT\n"
-        if self._note and text.startswith(head):
-            text = f"{head}\nNOTE {self._note}\n{text[len(head) :]}"
-        self._path.write_text(text, encoding="utf-8")
+        cues, form = self._update(), self._form
         pace = form.speed if form.spaced else form.speed / 2
         fast = f", {subtitles.too_fast(cues, form)} above {pace:g} characters a second"
         fast = fast if self._cut is subtitles.spoken_cues else ""  # captions that roll up stay
-        guessed = sum(unit.spoken.interpolated for unit in self._units)
-        more = f"; times of {guessed} of {len(self._units)} units are interpolated"
-        more = (more if guessed else "") + (f"; {self._note}" if self._note else "")
+        more = f"; times of {self._guessed} of {self._said} units are interpolated"
+        more = (more if self._guessed else "") + (f"; {self._note}" if self._note else "")
         return f"{self._path}: {len(cues)} cues{fast}{more}"
+
+    def _update(self) -> list[Cue]:
+        """Write and return all cues."""
+        cues = self._cut(self._units, self._form, self._final[-1] if self._final else None)
+        final, number = cues[:-OPEN], len(self._final) + 1
+        text, head = self._text + self._write(cues, number), "WEBVTT\n"
+        if self._note and text.startswith(head) and number == 1:
+            text = f"{head}\nNOTE {self._note}\n{text[len(head) :]}"
+        if final:
+            rest = self._write(cues[-OPEN:], number + len(final))
+            self._text = text.removesuffix(rest)
+            self._final += final
+        size = sum(cue.size for cue in final)
+        while final and size >= len(self._units[0].text):
+            size -= len(self._units.pop(0).text)
+        if size:
+            self._units[0] = replace(self._units[0], text=self._units[0].text[size:])
+        beside = self._path.with_name(f"{self._path.name}.part")
+        try:
+            beside.write_text(text, encoding="utf-8")
+            beside.replace(self._path)
+        finally:
+            beside.unlink(missing_ok=True)
+        return [*self._final, *cues[len(final) :]]
 
 
 Output = Text | JsonLines | Subtitles

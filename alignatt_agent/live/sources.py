@@ -7,20 +7,24 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from math import inf
 from pathlib import Path
 from shlex import quote
+from typing import IO, Any, Self
 
 import numpy as np
 from tqdm import tqdm
 
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
-from alignatt_agent.types.audio import AudioError, Recording, Samples, to_float
-
-Pieces = Iterable[Samples]
+from alignatt_agent.types.audio import AudioError, Recording
 
 MICROPHONE, STDIN = "mic", "-"
+
+AHEAD = 1 << 14
+"""Pieces that are read ahead: minutes, among them those that come while models load."""
+NOTE_S, STALL_S = 10.0, 60.0
+"""Seconds without anything after which the user is told, and after which an address has ended."""
 
 RECORDERS = (
     ("pw-record", "--format=s16", f"--rate={SAMPLE_RATE}", "--channels=1", "-"),
@@ -34,57 +38,124 @@ def name_of(source: str) -> str:
     """Return the stem of files that are written for a source."""
     if source == STDIN:
         return "stdin"
-    return Path(source.partition("?")[0]).stem or "stream"
+    path = source.partition("?")[0] if "://" in source else source
+    return Path(path).stem or "stream"
 
 
-def check(source: str, rate: int | None = None) -> float | None:
-    """Check a source before engines start; returns its seconds, if they are known."""
-    if source == MICROPHONE:
-        _recorder()
-        return None
-    if source == STDIN:
-        if sys.stdin.isatty():
-            raise AudioError("standard input is a terminal: pipe a recording into it")
-        return None
-    if "://" in source and not source.startswith("http"):
-        return None  # may wait for its sender
-    if "://" not in source and not Path(source).is_file():
-        raise AudioError(f"{source} is not a file; expected a file, an address, mic or -")
-    with Recording(source, rate=rate) as recording:
+class Source:
+    """A path, an address, ``"mic"`` or ``"-"``, read in a thread: a stall can be interrupted.
+
+    Paths and addresses of the web are opened at once, so that engines need not start for a wrong
+    one, and once; others may wait for their sender. ``rate`` is that of raw samples, in Hz.
+    """
+
+    def __init__(self, source: str, rate: int | None = None) -> None:
+        self._source, self._rate = source, rate
+        self._box: queue.Queue[Recording | FloatArray | Exception | None] = queue.Queue(AHEAD)
+        self._end = contextlib.ExitStack()
+        self._limit_s = STALL_S if source.startswith("http") else inf
+        self._name = ""
+        self.seconds: float | None = None
+        if source == MICROPHONE:
+            _recorder()
+        elif source == STDIN:
+            if sys.stdin.isatty():
+                raise AudioError("standard input is a terminal: pipe a recording into it")
+        elif "://" not in source and not Path(source).is_file():
+            raise AudioError(f"{source} is not a file; expected a file, an address, mic or -")
+        elif "://" not in source or source.startswith("http"):
+            self._open()
+
+    def __enter__(self) -> Self:
+        if not self._name:
+            self._open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.close()
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        """Yield pieces of any length."""
+        while isinstance(piece := self._next(), np.ndarray):
+            yield piece
+
+    def waits(self) -> bool:
+        """Whether more is there already."""
+        return not self._box.empty()
+
+    def _open(self) -> None:
+        """Begin to read."""
+        given: tuple[Any, ...] = self._source, self._source, self._rate
+        if self._source == MICROPHONE:
+            given = self._end.enter_context(_microphone()), "the microphone", SAMPLE_RATE
+        elif self._source == STDIN:
+            # A buffered reader would wait for 32 KiB, a second of audio.
+            stream = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
+            given = stream, "standard input", self._rate
+        self._name = given[1]
+        threading.Thread(target=self._read, args=given, daemon=True).start()
+        recording = self._next()
+        assert isinstance(recording, Recording)
+        self.seconds = recording.seconds
+        if "://" in self._source:
+            self._limit_s = STALL_S
         if recording.tracks > 1:
-            pipe = f"ffmpeg -i {quote(source)} -map 0:a:1 -f wav - | alignatt translate - ..."
+            pipe = f"ffmpeg -i {quote(self._source)} -map 0:a:1 -f wav - | alignatt translate - ..."
             note = (
                 f"note: the first of {recording.tracks} audio tracks is taken; the second: {pipe}"
             )
             print(note, file=sys.stderr)
-        return recording.seconds
+
+    def _read(self, *given: Any) -> None:
+        """Read in a thread of its own."""
+        try:
+            with Recording(*given) as recording:
+                self._box.put(recording)
+                for piece in recording:
+                    self._box.put(piece)
+            self._box.put(None)
+        except Exception as error:
+            self._box.put(error)
+
+    def _next(self) -> Recording | FloatArray | None:
+        """Wait for what comes next."""
+        waited_s = 0.0
+        while True:
+            try:
+                found = self._box.get(timeout=NOTE_S)
+            except queue.Empty:
+                waited_s += NOTE_S
+                if waited_s >= self._limit_s:
+                    raise AudioError(f"{self._name} sent nothing for {waited_s:g} s") from None
+                if waited_s == NOTE_S:
+                    print(f"note: waiting for {self._name}", file=sys.stderr, flush=True)
+            else:
+                if isinstance(found, Exception):
+                    raise found
+                return found
 
 
-def opened(source: str, rate: int | None = None) -> AbstractContextManager[Pieces]:
-    """Open a path, an address, ``"mic"`` or ``"-"``; ``rate`` is that of raw samples, in Hz."""
-    if source == MICROPHONE:
-        return _microphone()
-    if source != STDIN:
-        return Recording(source, rate=rate)
-    # A buffered reader would wait for 32 KiB, a second of audio.
-    stream = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
-    return Recording(stream, "standard input", rate)
+def chunks(
+    pieces: Iterable[FloatArray], size: int, waits: Callable[[], bool] | None = None
+) -> Iterator[FloatArray]:
+    """Yield chunks of exactly ``size`` samples; the last may be shorter, before an error too.
 
-
-def on_grid(pieces: Pieces, size: int) -> Iterator[FloatArray]:
-    """Yield chunks of exactly ``size`` samples; the last may be shorter, before an error too."""
-    kept = np.zeros(0, np.int16)
+    With ``waits``, which says whether more audio waits, a chunk holds all that does, at least
+    ``size`` samples: a slow machine gets longer chunks.
+    """
+    kept = np.zeros(0, np.float32)
     broken: AudioError | None = None
     try:
         for piece in pieces:
             kept = np.concatenate([kept, piece])
-            while kept.size >= size:
-                yield to_float(kept[:size])
-                kept = kept[size:]
+            while kept.size >= size and not (waits and waits()):
+                end = kept.size if waits else size
+                yield kept[:end]
+                kept = kept[end:]
     except AudioError as error:
         broken = error  # after the audio before it
     if kept.size:
-        yield to_float(kept)
+        yield kept
     if broken is not None:
         raise broken
 
@@ -98,36 +169,8 @@ def paced(chunks: Iterable[FloatArray]) -> Iterator[FloatArray]:
         yield chunk
 
 
-def as_it_comes(pieces: Pieces, size: int) -> Iterator[FloatArray]:
-    """Yield all audio that waits, at least ``size`` samples: a slow machine gets longer chunks."""
-    box: queue.SimpleQueue[Samples | Exception | None] = queue.SimpleQueue()
-
-    def listen() -> None:
-        try:
-            for piece in pieces:
-                box.put(piece)
-            box.put(None)
-        except Exception as error:
-            box.put(error)
-
-    threading.Thread(target=listen, daemon=True).start()
-    kept: list[Samples] = []
-    while True:
-        found = box.get()
-        if goes_on := isinstance(found, np.ndarray):
-            kept.append(found)
-        waiting = sum(piece.size for piece in kept)
-        if waiting and (not goes_on or (waiting >= size and box.empty())):
-            yield to_float(np.concatenate(kept))
-            kept = []
-        if isinstance(found, Exception):
-            raise found
-        if not goes_on:
-            return
-
-
 @contextlib.contextmanager
-def _microphone() -> Iterator[Pieces]:
+def _microphone() -> Iterator[IO[bytes]]:
     """Record the microphone until Enter is pressed."""
     command = _recorder()
     # In a session of its own: the interrupt of a terminal is ours to handle.
@@ -143,8 +186,7 @@ def _microphone() -> Iterator[Pieces]:
                 recorder.terminate()
 
             threading.Thread(target=at_enter, daemon=True).start()
-        with Recording(recorder.stdout, "the microphone", SAMPLE_RATE) as recording:
-            yield recording
+        yield recorder.stdout
     finally:
         recorder.terminate()
         recorder.wait()

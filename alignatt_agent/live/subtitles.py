@@ -50,11 +50,12 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """Lines on the screen from ``start`` to ``end``, in seconds."""
+    """Lines on the screen from ``start`` to ``end``, in seconds; ``size`` characters of units."""
 
     start: float
     end: float
     lines: tuple[str, ...]
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,39 +81,40 @@ def width(text: str) -> int:
     return sum(_columns(char) for char in text.strip())
 
 
-def spoken_cues(units: Sequence[Said], form: Layout) -> list[Cue]:
-    """Cut ``units`` into cues on the clock of the speech, for a recording.
+def spoken_cues(units: Sequence[Said], form: Layout, before: Cue | None = None) -> list[Cue]:
+    """Cut ``units`` into cues on the clock of the speech, for a recording, behind cues to keep.
 
     A cue begins when the first of its source words was spoken, whatever the order of its units,
     plus one of ``SHIFTS_S``; only the shortest time of the previous cue may delay it further.
     """
-    groups = _groups(list(_atoms(units, form)), form)
-    starts = _starts(groups, form)
+    groups = _groups(list(_atoms(units, form)), form, before)
+    starts = _starts(groups, form, before)
     cues = []
     for group, start, limit in zip(groups, starts, [*starts[1:], inf], strict=False):
-        lines = _wrap(group, form)
+        lines, size = _wrap(group, form), sum(len(unit.text) for unit in group)
         read = sum(map(width, lines)) / form.speed
         wanted = max(start + SHORTEST_S, start + read, *(unit.spoken.end for unit in group))
-        cues.append(Cue(start, min(wanted, start + LONGEST_S, limit - GAP_S), lines))
+        cues.append(Cue(start, min(wanted, start + LONGEST_S, limit - GAP_S), lines, size))
     return cues
 
 
-def said_cues(units: Sequence[Said], form: Layout) -> list[Cue]:
-    """Return roll-up captions: the last two lines as they grew."""
-    rows: list[str] = []
-    states: list[tuple[float, tuple[str, ...]]] = []
+def said_cues(units: Sequence[Said], form: Layout, before: Cue | None = None) -> list[Cue]:
+    """Return roll-up captions: the last two lines as they grew, from those of ``before`` on."""
+    rows = list(before.lines) if before else []
+    states: list[tuple[float, tuple[str, ...], int]] = []
     for unit in _atoms(units, form, live=True):
         if rows and width(rows[-1] + unit.text) <= form.columns:
             rows[-1] += unit.text
         else:
             rows.append(unit.text.strip())
+        size = len(unit.text)
         if states and unit.at <= states[-1][0]:
-            states.pop()
-        states.append((unit.at, tuple(rows[-LINES:])))
-    ends = [at for at, _ in states[1:]] + [at + LONGEST_S for at, _ in states[-1:]]
+            size += states.pop()[2]
+        states.append((unit.at, tuple(rows[-LINES:]), size))
+    ends = [at for at, *_ in states[1:]] + [at + LONGEST_S for at, *_ in states[-1:]]
     return [
-        Cue(at, min(end, at + LONGEST_S), lines)
-        for (at, lines), end in zip(states, ends, strict=True)
+        Cue(at, min(end, at + LONGEST_S), lines, size)
+        for (at, lines, size), end in zip(states, ends, strict=True)
     ]
 
 
@@ -123,16 +125,15 @@ def too_fast(cues: Iterable[Cue], form: Layout) -> int:
     )
 
 
-def srt(cues: Iterable[Cue]) -> str:
-    """Write SubRip."""
-    return "\n".join(f"{number}\n{_block(cue, ',')}" for number, cue in enumerate(cues, 1))
+def srt(cues: Iterable[Cue], first: int = 1) -> str:
+    """Write SubRip from cue number ``first`` on."""
+    return "\n".join(f"{number}\n{_block(cue, ',')}" for number, cue in enumerate(cues, first))
 
 
-def vtt(cues: Iterable[Cue]) -> str:
-    """Write WebVTT."""
-    return "\n".join(
-        ["WEBVTT\n", *(_block(cue, ".", partial(escape, quote=False)) for cue in cues)]
-    )
+def vtt(cues: Iterable[Cue], first: int = 1) -> str:
+    """Write WebVTT from cue number ``first`` on."""
+    blocks = (_block(cue, ".", partial(escape, quote=False)) for cue in cues)
+    return "\n".join([*(["WEBVTT\n"] if first == 1 else []), *blocks])
 
 
 def _block(cue: Cue, mark: str, escaped: Callable[[str], str] = str) -> str:
@@ -192,12 +193,14 @@ def _cut(unit: Said, columns: int) -> Iterator[Said]:
     yield replace(unit, text=piece)
 
 
-def _groups(atoms: Sequence[Said], form: Layout) -> list[Sequence[Said]]:
+def _groups(atoms: Sequence[Said], form: Layout, behind: Cue | None = None) -> list[Sequence[Said]]:
     """Part units into cues at the smallest total cost."""
     texts = [unit.text for unit in atoms]
     befores = map("".join, pairwise(["", *texts]))
     pairs = zip(befores, texts[1:], strict=False)
     ends = [*(begins_sentence(before, text, form.code) for before, text in pairs), True]
+    # At -1, which is in front of the first unit.
+    ends += [not behind or not atoms or begins_sentence(behind.lines[-1], texts[0], form.code)]
     best = [(0.0, 0)]  # cost of the cues up to a unit, and where the last of them begins
     for end in range(1, len(atoms) + 1):
         closed = ends[end - 1] or end == len(atoms)
@@ -209,7 +212,7 @@ def _groups(atoms: Sequence[Said], form: Layout) -> list[Sequence[Said]]:
             cost = best[begin][0] + 1 + cut + 2 * max(0.0, missing_s)
             if inner := sum(ends[begin : end - 1]):
                 cost += 2 * inner if closed else 30  # no sentence begins in the cue before
-            elif not closed or not (begin == 0 or ends[begin - 1]):
+            elif not (closed and ends[begin - 1]):
                 cost += 2 * max(0.0, 1 - columns / form.columns)  # a fragment
             options.append((cost, begin))
         best.append(min(options))
@@ -237,16 +240,19 @@ def _fitting(atoms: Sequence[Said], end: int, form: Layout) -> Iterator[tuple[in
         columns, line = (taken + sum(map(_columns, text)) for taken in (columns, line))
 
 
-def _starts(groups: Sequence[Sequence[Said]], form: Layout) -> list[float]:
+def _starts(
+    groups: Sequence[Sequence[Said]], form: Layout, behind: Cue | None = None
+) -> list[float]:
     """Return when cues begin: as few as possible too fast, then all as near as they can be."""
     texts = ["".join(unit.text for unit in group) for group in groups]
     read = [max(SHORTEST_S, width(text) / form.speed) for text in texts]
-    heard = [min(unit.spoken.start for unit in group) for group in groups]
+    first = behind.end + GAP_S if behind else 0.0
+    heard = [max(first, min(unit.spoken.start for unit in group)) for group in groups]
     heard = list(accumulate(heard, lambda before, own: max(before + SHORTEST_S + GAP_S, own)))
     found = [{inf: (0.0, inf)}]  # by start, from the last cue on: the cost, and the next start
     for at, needed in zip(heard[::-1], read[::-1], strict=True):
         options = {}
-        for start in [max(0.0, at + shift) for shift in SHIFTS_S]:
+        for start in [max(first, at + shift) for shift in SHIFTS_S]:
             after = ((cost + _haste(t - start, needed), t) for t, (cost, _) in found[-1].items())
             cost, then = min(after)
             options[start] = cost + abs(start - at) / 10, then

@@ -70,8 +70,9 @@ class Limits:
             ``None``: no secret is needed.
         viewer_token: secret that is enough for viewers.
         origins: of pages on other hosts that may connect, e.g. ``https://talks.example.org``.
+        embed: origins of pages that may show the captions, in a frame or by their own scripts.
         hosts: names of the server that clients may use; empty for any.
-        address: of the server for viewers, e.g. ``http://192.168.1.20:8080``, if it is known.
+        address: of the pages for viewers, e.g. ``http://192.168.1.20:8080``, if it is known.
         max_speakers: streams at a time.
         max_viewers: viewers at a time.
         idle_s: seconds without a message after which a speaker is disconnected.
@@ -85,6 +86,7 @@ class Limits:
     token: str | None = None
     viewer_token: str | None = None
     origins: Collection[str] = ()
+    embed: Collection[str] = ()
     hosts: Collection[str] = ()
     address: str | None = None
     max_speakers: int = 2
@@ -96,10 +98,15 @@ class Limits:
     guesses: TTLCache[str, set[int]] = field(default_factory=partial(TTLCache, 10_000, 60.0))
     journal: Path | None = None
 
-    def viewers(self, base: str, **query: str) -> str:
-        """Return a link to captions below an address, with the token of viewers alone."""
+    def viewers(self, base: str, path: str = "/", **query: str) -> str:
+        """Return a link to captions, with the token of viewers alone.
+
+        ``path``: of the pages for a browser, if a proxy has them below one.
+        """
         token = {"token": self.viewer_token} if self.viewer_token else {}
-        return f"{(self.address or base).rstrip('/')}/captions?{urlencode(query | token)}"
+        base = (self.address or base).rstrip("/")
+        below = "" if _split(base).path else path.rstrip("/")
+        return f"{base}{below}/captions?{urlencode(query | token)}"
 
     def check(self, connection: HTTPConnection, viewing: bool = False) -> str:
         """Return the token of a connection; refuse it without one, or from another host's page."""
@@ -111,9 +118,10 @@ class Limits:
                 "host", f"this server is not known as {host!r}: add --origin https://{host}"
             )
         origin = connection.headers.get("origin")
-        if origin and _split(origin).netloc != host and origin not in self.origins:
-            shown = origin[:80]
-            raise RefusedError("origin", f"a page of {shown} may not connect: add --origin {shown}")
+        known = {*self.origins, *(self.embed if viewing else ())}
+        if origin and _split(origin).netloc != host and origin not in known:
+            option = f"--{'embed' if viewing else 'origin'} {origin[:80]}"
+            raise RefusedError("origin", f"a page of {origin[:80]} may not connect: add {option}")
         given, client = _shown(connection), connection.client
         address = ":".join(client.host.split(":")[:4]) if client else ""  # of IPv6 the network
         wrong = self.guesses.get(address, set())

@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Collection
 from pathlib import Path
-from typing import Protocol
+from types import ModuleType
 from urllib.parse import quote
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -18,6 +18,7 @@ from sse_starlette.sse import AppStatus, EventSourceResponse
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
@@ -28,31 +29,14 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from alignatt_agent.serve.access import BROKEN, LATER, MOST_WAITING, Limits, RefusedError
 from alignatt_agent.serve.publish import publish
 from alignatt_agent.serve.service import STOP_S, Service
+from alignatt_agent.serve.stream import gone
 from alignatt_agent.serve.transcripts import FORMATS, transcript
 from alignatt_agent.serve.wires import mt, own, realtime
 from alignatt_agent.serve.wires.connection import Connection
+from alignatt_agent.types import EngineError
 
-
-class Wire(Protocol):
-    """A protocol of clients: a file of ``wires/``."""
-
-    @property
-    def PATHS(self) -> tuple[str, ...]:  # noqa: N802
-        """Return the paths that its clients connect to."""
-
-    async def serve(self, connection: Connection, service: Service) -> None:
-        """Serve a client to the end.
-
-        Raises:
-            RefusedError: the client cannot be served, or no longer.
-            WebSocketDisconnect: it disconnected.
-        """
-
-    async def refuse(self, connection: Connection, service: Service, error: RefusedError) -> None:
-        """Send the error as the protocol has it."""
-
-
-WIRES: tuple[Wire, ...] = (own, realtime, mt)
+WIRES = (own, realtime, mt)
+"""Protocols of clients: each has its ``PATHS``, and serves a client or refuses it as it has it."""
 
 PAGES = Path(__file__).parent / "pages"
 
@@ -62,15 +46,26 @@ HEARTBEAT_S = 15
 """Proxies close silent connections."""
 
 HEADERS = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
-    "connect-src 'self'; img-src 'self'; media-src 'self' blob:; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'self'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "permissions-policy": "microphone=(self)",
     "cache-control": "no-cache",
 }
-"""No requests to other servers, no referrer (an address may hold a token), no scripts of before."""
+"""No referrer (an address may hold a token), no scripts of an earlier version."""
+
+
+def _policy(embed: Collection[str], style: str = "") -> str:
+    """Return the policy of a page: no requests to other servers, frames only in its own pages.
+
+    ``embed``: origins that may frame it; ``style``: of the overlay, into which OBS puts its user's
+    CSS as a style element.
+    """
+    framing = " ".join(["'self'", *embed])
+    return (
+        f"default-src 'none'; script-src 'self'; style-src 'self'{style}; connect-src 'self'; "
+        "img-src 'self'; media-src 'self' blob:; base-uri 'none'; form-action 'none'; "
+        f"frame-ancestors {framing}"
+    )
 
 
 def create_app(service: Service) -> Starlette:
@@ -135,12 +130,20 @@ def create_app(service: Service) -> Starlette:
         headers = {"content-disposition": f"attachment; {named}", "cache-control": "no-store"}
         return Response(content, media_type=FORMATS[kind], headers=headers)
 
+    async def captions(request: Request) -> Response:
+        query = request.query_params
+        if query.get("target") and query.get("lines") != "all":
+            headers = {"content-security-policy": _policy(limits.embed, " 'unsafe-inline'")}
+            return FileResponse(PAGES / "overlay.html", headers=headers)
+        return FileResponse(PAGES / "captions.html")
+
     async def code(request: Request) -> Response:
         import segno
 
         limits.check(request, viewing=True)
-        query = {key: request.query_params.get(key, "")[:64] for key in ("room", "target")}
-        link = limits.viewers(str(request.base_url), **query)
+        given = request.query_params
+        query = {key: given[key][:64] for key in ("room", "target") if given.get(key)}
+        link = limits.viewers(str(request.base_url), given.get("path", "/")[:200], **query)
         segno.make(link).save(found := io.BytesIO(), kind="svg", scale=8, light="white")
         return Response(found.getvalue(), media_type="image/svg+xml")
 
@@ -152,7 +155,7 @@ def create_app(service: Service) -> Starlette:
     routes: list[BaseRoute] = [
         *_sockets(service),
         Route("/", FileResponse(PAGES / "page.html")),
-        Route("/captions", FileResponse(PAGES / "captions.html")),
+        Route("/captions", captions),
         Route("/captions.json", download),
         Route("/events", events),
         Route("/health", health),
@@ -163,7 +166,10 @@ def create_app(service: Service) -> Starlette:
     ]
     return Starlette(
         routes=routes,
-        middleware=[Middleware(_safe)],
+        middleware=[
+            Middleware(_safe, embed=limits.embed),
+            Middleware(CORSMiddleware, allow_origins=limits.embed, allow_headers=["authorization"]),
+        ],
         exception_handlers={RefusedError: refused, Exception: refused},
         lifespan=lifespan,
     )
@@ -173,7 +179,7 @@ def _sockets(service: Service) -> list[WebSocketRoute]:
     """Return the routes of all wires; their connections count together."""
     opened: set[Connection] = set()
 
-    def route(path: str, wire: Wire) -> WebSocketRoute:
+    def route(path: str, wire: ModuleType) -> WebSocketRoute:
         async def endpoint(socket: WebSocket) -> None:
             await socket.accept()  # a browser gets a reason only from an open connection
             connection = Connection(socket, service)
@@ -222,6 +228,8 @@ def _end_silence(crowd: Collection[Connection], limits: Limits) -> bool:
 
 def _refusal(service: Service, error: Exception) -> RefusedError:
     """Count a refusal; an error of ours is logged in one line, and clients are told its kind."""
+    if isinstance(error, EngineError):
+        error = gone(error)
     if not isinstance(error, RefusedError):
         kind, place = type(error).__name__, traceback.extract_tb(error.__traceback__)[-1]
         LOGGER.error("%s in %s:%s: %.200r", kind, place.filename, place.lineno, str(error))
@@ -230,14 +238,15 @@ def _refusal(service: Service, error: Exception) -> RefusedError:
     return error
 
 
-def _safe(app: ASGIApp) -> ASGIApp:
-    """Return the application with ``HEADERS`` on every answer."""
+def _safe(app: ASGIApp, embed: Collection[str]) -> ASGIApp:
+    """Return the application with ``HEADERS`` and the policy on every answer."""
+    added = HEADERS | {"content-security-policy": _policy(embed)}
 
     async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
         async def safe(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
+                for name, value in added.items():
                     headers.setdefault(name, value)
             await send(message)
 

@@ -8,6 +8,8 @@ Examples:
   With a room name, e.g. "talk", viewers can watch, also late ones:
     http://127.0.0.1:8080/captions?room=talk&target=de      for OBS, a projector, a phone
     http://127.0.0.1:8080/transcript?room=talk&target=de&format=srt      srt, vtt, txt, jsonl
+  and captions inside the page of an event:
+    alignatt serve --config micro-low --embed https://event.example.org
 
   captions for a lecture hall; microphones need https, by a proxy (docs/serve.md):
     export ALIGNATT_TOKEN=$(cat speaker.txt)      # openssl rand -hex 16 > speaker.txt
@@ -38,13 +40,13 @@ import argparse
 import contextlib
 import hashlib
 import os
+import re
 import signal
 import socket
 import threading
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from alignatt_agent.cluster import connection
 from alignatt_agent.config.agent_config import load_config, parse_overrides
@@ -55,6 +57,8 @@ from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.serve.access import LOCAL_HOSTS, Limits, is_loopback
 from alignatt_agent.serve.journal import Journal
 from alignatt_agent.serve.publish import destination
+
+_ADDRESS = re.compile(r"(https?://[\w.:\[\]-]+)(/[\w/.~-]*)?")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -72,8 +76,12 @@ def build_parser() -> argparse.ArgumentParser:
     text += "or one computed from --token"
     viewers = os.environ.get("ALIGNATT_VIEWER_TOKEN")
     add("--viewer-token", default=viewers, metavar="TOKEN", help=text)
-    text = "address of a page that may connect, or of the proxy of this server; repeatable"
+    text = (
+        "address of this server behind a proxy, for links; more: pages whose speakers may connect"
+    )
     add("--origin", action="append", default=[], metavar="URL", help=text)
+    text = "pages that may show captions, in a frame or by scripts, e.g. https://event.example.org"
+    add("--embed", nargs="+", default=[], metavar="ORIGIN", help=text)
     text = "streams at a time, with --ray on each replica; default %(default)s"
     add("--max-speakers", type=int, default=2, metavar="N", help=text)
     add("--max-viewers", type=int, default=200, metavar="N", help="default %(default)s")
@@ -202,10 +210,11 @@ def read_limits(arguments: Namespace) -> Limits:
         )
     if arguments.viewer_token and not arguments.token:
         raise ConfigError("--viewer-token has no meaning without --token")
-    for origin in arguments.origin:
-        parts = urlsplit(origin)
-        if parts.scheme not in ("http", "https") or not parts.netloc or parts.path not in ("", "/"):
-            raise ConfigError(f"--origin has to be like https://talks.example.org, got {origin!r}")
+    for option in ("origin", "embed"):
+        for item in getattr(arguments, option):
+            if not _ADDRESS.fullmatch(item):
+                expected = f"--{option} has to be like https://talks.example.org"
+                raise ConfigError(f"{expected}, got {item!r}")
     for name in ("max_speakers", "max_viewers", "idle", "keep"):
         if not getattr(arguments, name) > 0:  # nan, too
             option = name.replace("_", "-")
@@ -218,7 +227,8 @@ def read_limits(arguments: Namespace) -> Limits:
     return Limits(
         token=arguments.token,
         viewer_token=arguments.viewer_token,
-        origins=tuple(origin.rstrip("/") for origin in arguments.origin),
+        origins=[_ADDRESS.sub(r"\1", item) for item in arguments.origin],
+        embed=[_ADDRESS.sub(r"\1", item) for item in arguments.embed],
         hosts=LOCAL_HOSTS if local and not arguments.token else (),
         address=arguments.origin[0] if arguments.origin else None if local else _base(*here),
         max_speakers=arguments.max_speakers,

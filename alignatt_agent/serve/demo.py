@@ -70,10 +70,10 @@ def _play(address: str, talks: Sequence[str]) -> None:
     start = {"type": "start", "targets": TARGETS, "room": "demo", "new": True}
     with contextlib.suppress(ConnectionClosed, OSError):  # the server stops
         for talk in talks:
-            with connect(server, proxy=None, max_queue=None) as socket, sources.opened(talk) as pcm:
+            with connect(server, proxy=None, max_queue=None) as socket, sources.Source(talk) as pcm:
                 socket.send(json.dumps(start))
                 start["session"] = json.loads(socket.recv()).get("session")  # for the next talk
-                for chunk in sources.paced(sources.on_grid(pcm, CHUNK)):
+                for chunk in sources.paced(sources.chunks(pcm, CHUNK)):
                     socket.send((chunk * 32767).astype("<i2").tobytes())
                 socket.send(json.dumps({"type": "stop"}))
                 list(socket)  # all messages, to the end

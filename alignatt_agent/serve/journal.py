@@ -17,6 +17,9 @@ from alignatt_agent.config.errors import ConfigError
 
 LOGGER = logging.getLogger(__name__)
 
+PROTOCOL = 2
+"""Version of our own messages, which a journal keeps."""
+
 
 class Journal:
     """The files of a folder that only this server uses; ``None``: nothing is written."""
@@ -58,6 +61,9 @@ class Journal:
             data = path.read_bytes()
             os.truncate(path, whole := data.rfind(b"\n") + 1)
             try:
-                yield path.stem, [json.loads(line) for line in data[:whole].split(b"\n")[:-1]]
+                lines = [json.loads(line) for line in data[:whole].split(b"\n")[:-1]]
+                for found in {line.get("protocol", PROTOCOL) for line in lines} - {PROTOCOL}:
+                    raise ValueError(f"expected messages of protocol {PROTOCOL}, got {found}")
+                yield path.stem, lines
             except ValueError as error:
                 LOGGER.error("%s is left out: %s", path, error)

@@ -13,9 +13,6 @@ from alignatt_agent.serve.access import RefusedError, public
 from alignatt_agent.serve.rooms import Message
 from alignatt_agent.types import GatedDraft, SpeechUpdate, Step, Word
 
-PROTOCOL = 2
-"""Version of our own messages."""
-
 Detail = Literal["text", "words", "why"]
 
 DETAIL: dict[Detail, frozenset[str]] = {

@@ -156,7 +156,11 @@ def _application(
         name=PAGES,
         num_replicas=1,
         max_ongoing_requests=100_000,
-        ray_actor_options={"num_cpus": 0, "runtime_env": {"env_vars": _ASK_AT_ONCE}},
+        ray_actor_options={
+            "num_cpus": 0,
+            "resources": {"node:__internal_head__": 0.001},  # the rooms, and the journal's disk
+            "runtime_env": {"env_vars": _ASK_AT_ONCE},
+        },
         graceful_shutdown_timeout_s=STOP_S,
         logging_config=_QUIET,
     )(serve.ingress()(Pages))

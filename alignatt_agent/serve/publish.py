@@ -11,7 +11,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from math import inf
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
@@ -24,6 +23,8 @@ from alignatt_agent.speech.sentences import ends_after
 LOGGER = logging.getLogger(__name__)
 
 TIMEOUT_S, LONGEST_S, STALE_S = 10.0, 30.0, 60.0
+EPOCH = 1_767_225_600
+"""2026 by the clock of Unix, in s; numbers of captions begin with the seconds since then."""
 
 
 def destination(text: str, known: Collection[str] = ()) -> tuple[str, str, str]:
@@ -43,17 +44,20 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
     """Post the captions of a ``destination`` until its room is closed."""
     name, target, url = destination(given)
     url += "&seq=" if "?" in url else "?seq="
-    seq, spoken = 0, 0.0
+    # Both want numbers that grow, also after a restart of this server.
+    seq, spoken, zero = int(time.time()) - EPOCH, 0.0, 0.0
     with viewer(name) as room:
-        async for time_s, text in _captions(room, target):
+        async for begun, spoken_s, said_s, text in _captions(room, target):
+            if begun:  # in a talk the clock may be set: its times go on by the monotonic clock
+                zero, spoken = time.time() - time.monotonic(), 0.0
             # A talk that is sent faster than it was spoken moves what is known of its beginning.
-            spoken = max(time_s, spoken + 0.001)
+            spoken = max(spoken_s, spoken + 0.001)
             if "youtube" in url:
-                stamp = datetime.fromtimestamp(spoken, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
+                stamp = datetime.fromtimestamp(zero + spoken, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
                 text = f"{stamp[:-3]}\n{text}"
             kind = {"content-type": "text/plain; charset=utf-8"}
             request, pause = Request(f"{url}{seq}", f"{text}\n".encode(), kind), 1.0
-            while spoken > time.time() - STALE_S:
+            while said_s > time.monotonic() - STALE_S:
                 try:
                     (await asyncio.to_thread(urlopen, request, timeout=TIMEOUT_S)).close()
                     seq += 1
@@ -63,28 +67,32 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
                     LOGGER.warning("%s did not take a caption (%s)", request.host, cause)
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, LONGEST_S)
+            else:
+                LOGGER.warning("%s: a caption is a minute late and left out", request.host)
 
 
-async def _captions(room: Room, target: str) -> AsyncIterator[tuple[float, str]]:
-    """Yield new text, a sentence or two lines, with the time by the clock when it was spoken."""
-    form, line, spoken, begin = layout(language(target)), "", 0.0, inf
+async def _captions(room: Room, target: str) -> AsyncIterator[tuple[bool, float, float, str]]:
+    """Yield new text, a sentence or two lines: whether it is the first of a talk, and two times.
+
+    They are when it was spoken and when it was said, by the monotonic clock.
+    """
+    form, line, spoken, begun = layout(language(target)), "", 0.0, True
     old = sum(1 for _ in room.messages())
     async for _, event in room.follow():
         message, old = json.loads(event), old - 1
-        if message["type"] == "ready":
-            begin = inf
-        begin = min(begin, time.time() - message.get("audio_s", -inf))  # of the audio, by the clock
+        begun = begun or message["type"] == "ready"
+        said = room.arrivals(message.get("audio_s", 0.0))
         units = message.get("units", ()) if message.get("target") == target and old < 0 else ()
         for text, start, _, begins in units:
             if line and begins:
-                yield spoken, line
-                line = ""
-            spoken = spoken if line else begin + start
+                yield begun, spoken, said, line
+                line, begun = "", False
+            spoken = spoken if line else room.arrivals(start)
             line = (line + text).lstrip()
             words = line.split()
             if ends_after(words, len(words), target) or width(line) >= LINES * form.columns:
-                yield spoken, line
-                line = ""
+                yield begun, spoken, said, line
+                line, begun = "", False
         if line and message["type"] == "end":
-            yield spoken, line
+            yield begun, spoken, said, line
             line = ""

@@ -17,6 +17,9 @@ from alignatt_agent.types import Emission, EngineError, FloatArray, GatedDraft, 
 RELEASE_S = 0.2
 """Delay between the message to a speaker whose talk was lost and the failure of its steps."""
 
+ANSWER_S = 120.0
+"""Longest wait for the result of a call; Ray notices a dead replica within seconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class RemoteCall:
@@ -65,7 +68,10 @@ class RemoteStream:
         """Wait for the result of a call, or raise the error of the replica."""
         result: Future[Any] = Future()
         self._loop.call_soon_threadsafe(self._send, call, result)
-        return result.result()
+        try:
+            return result.result(ANSWER_S)
+        except TimeoutError:
+            raise EngineError(f"the replica has not answered for {ANSWER_S:g} s") from None
 
     async def listen(self, replies: AsyncIterator[Any]) -> None:
         """Receive the name of the replica, then the results of the calls, until they end."""

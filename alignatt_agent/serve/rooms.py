@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 from alignatt_agent.serve.access import LATER, RefusedError
+from alignatt_agent.serve.arrivals import Arrivals
 from alignatt_agent.serve.journal import Journal
 
 MAX_EVENTS = 50_000
@@ -35,6 +36,7 @@ class Room:
         speaking: whether the room has a speaker now.
         session: key of the talk, with which its speaker continues it.
         tail: the state to resume from, see ``serve.tail``.
+        arrivals: when the audio of the talk arrived.
         held_until: no other speaker may begin a talk here before.
         back: set once its speaker comes back; whether the open sentence is sent again.
         lost: whether the connection of its speaker was lost.
@@ -58,6 +60,7 @@ class Room:
         self._talk = secrets.token_hex(8)
         self.session = session
         self.tail = nothing(0.0)
+        self.arrivals = Arrivals()
         self._texts: list[str] = []
         self._dropped = 0  # number of old events that are no longer kept
         if session:
@@ -216,9 +219,10 @@ class Rooms:
                 await asyncio.sleep(0.02)
 
     def free(self, room: Room) -> None:
-        """Note that the speaker of a room left; its talk is held for ``keep_s`` seconds."""
+        """Note that the speaker of a room left; a talk without an end is held for ``keep_s``."""
         room.speaking, room.lost, room.back = False, False, None
-        room.held_until = self._clock() + self._keep_s
+        ended = any(message["type"] == "end" for message in room.messages(1))
+        room.held_until = self._clock() + self._keep_s * (not ended)
         self.leave(room)
 
     def take(self, name: str | None, session: str | None, new: bool = False) -> Room:
@@ -245,8 +249,8 @@ class Rooms:
             )
         said = any(message["type"] == "said" for message in room.messages())
         if session is None and said and self._clock() < room.held_until:
-            fix = f"continue it there, take another name, or wait {self._keep_s / 60:.0f} minutes"
-            raise RefusedError("room-held", f"room {room.name!r} has the talk of a page: {fix}")
+            fix = f"press Stop there, take another name, or wait {self._keep_s / 60:.0f} minutes"
+            raise RefusedError("room-held", f"room {room.name!r} has a talk without an end: {fix}")
         if session is None or new:
             room.begin(secrets.token_urlsafe(12))
         room.speaking = True

@@ -16,12 +16,12 @@ from alignatt_agent.config.languages import Language, LanguageError, language
 from alignatt_agent.serve import messages
 from alignatt_agent.serve.access import GOING, LATER, Limits, RefusedError, public
 from alignatt_agent.serve.engines import EnginePool
-from alignatt_agent.serve.journal import Journal
+from alignatt_agent.serve.journal import PROTOCOL, Journal
 from alignatt_agent.serve.metrics import Metrics
 from alignatt_agent.serve.rooms import Message, Room, Rooms, check_name, nothing
 from alignatt_agent.serve.stream import SpeakerStream
 from alignatt_agent.serve.tail import after, resume, text_of
-from alignatt_agent.types import SAMPLE_RATE, AlignAttError
+from alignatt_agent.types import SAMPLE_RATE, AlignAttError, EngineError
 from alignatt_agent.types.audio import Resampler
 
 STOP_S = 10.0
@@ -49,6 +49,7 @@ class TalkRequest(Strict):
         since: ``id`` of the last message of that talk that the client has.
         live: take waiting audio in longer steps.
         context: names and terms of the talk; ``None`` for the configured ones.
+        title: of the talk, for viewers.
     """
 
     type: Literal["start"] = "start"
@@ -63,6 +64,7 @@ class TalkRequest(Strict):
     since: str | None = None
     live: bool = True
     context: str | None = Field(default=None, max_length=20_000)
+    title: str = Field(default="", max_length=200)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +139,14 @@ class Service:
             source, targets = self.languages(request.source, request.targets)
             resampler = Resampler(sampling_rate(request.sample_rate))
             context = await self.context(request.context, request.room or "")
+            stream: SpeakerStream | None = None
+
+            def failed(error: EngineError) -> None:
+                if stream is not None:  # until then calls of the talk fail
+                    stream.fail(error)
+
             talk = await opened.enter_async_context(
-                self.engines.open_stream(source, targets, context, lambda error: stream.fail(error))
+                self.engines.open_stream(source, targets, context, failed)
             )
             room = self.rooms.take(request.room, request.session, request.new)
             opened.callback(self.rooms.free, room)
@@ -164,12 +172,14 @@ class Service:
                 said={code: text_of(units) for code, units in tail["said"].items()},
                 deliver=everybody,
                 threads=self._threads,
+                arrivals=room.arrivals,
             )
             policies = dict.fromkeys(config.policy_for(item.code).name for item in targets)
             ready = {
                 "type": "ready",
-                "protocol": messages.PROTOCOL,
+                "protocol": PROTOCOL,
                 "room": room.name,
+                "title": request.title,
                 "resumed": request.session is not None and not request.new,
                 "audio_s": tail["start_s"],
                 "source": source.code,

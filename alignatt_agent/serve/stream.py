@@ -14,6 +14,7 @@ import numpy as np
 from alignatt_agent.cascade.stream import Stream, StreamStep
 from alignatt_agent.serve import messages
 from alignatt_agent.serve.access import BROKEN, LATER, RefusedError
+from alignatt_agent.serve.arrivals import Arrivals
 from alignatt_agent.serve.engines import EnginePool
 from alignatt_agent.serve.remote import RemoteStream
 from alignatt_agent.serve.rooms import Message
@@ -52,6 +53,7 @@ class SpeakerStream:
         deliver: receives the messages of each step.
         threads: where steps run.
         said: text of the open sentence so far, by target.
+        arrivals: notes when the audio arrives.
         finished: whether all is translated.
     """
 
@@ -64,6 +66,7 @@ class SpeakerStream:
     deliver: Callable[[list[Message]], Awaitable[None]]
     threads: Executor
     said: dict[str, str] = field(default_factory=dict)
+    arrivals: Arrivals = field(default_factory=Arrivals)
 
     def __post_init__(self) -> None:
         self._grid = self.chunk_ms * SAMPLE_RATE // 1000
@@ -90,7 +93,9 @@ class SpeakerStream:
             expected = "audio has to be whole 16-bit samples"
             raise RefusedError("odd-bytes", f"{expected}, got {len(data)} bytes")
         samples = self.resampler(np.frombuffer(data, "<i2"))
+        before_s = self.audio_s + self._waiting / SAMPLE_RATE
         self._put(samples[:0] if self._ended else samples)
+        self.arrivals.note(before_s, self.audio_s + self._waiting / SAMPLE_RATE)
         while self._waiting > self._may_wait_s * SAMPLE_RATE:
             self._taken.clear()
             await self._taken.wait()
@@ -105,7 +110,7 @@ class SpeakerStream:
     def fail(self, error: Exception) -> None:
         """End the stream at once, e.g. because its engines failed; nothing more is translated."""
         if not self._failed.done():
-            self._failed.set_exception(_gone(error) if isinstance(error, EngineError) else error)
+            self._failed.set_exception(gone(error) if isinstance(error, EngineError) else error)
 
     async def run(self) -> None:
         """Translate until the end of the stream, or raise ``RefusedError`` if the engines fail."""
@@ -193,7 +198,7 @@ class SpeakerStream:
         LOGGER.warning("a stream waits for the engines: %s", error)
         self._may_wait_s, self._longest_s = MAX_KEPT_S, CATCH_UP_S
         if not await self.engines.revive():
-            raise _gone(error)
+            raise gone(error)
         self._may_wait_s = MAX_WAITING_S
 
     def _status(self, seconds: float, step: StreamStep | None) -> Message:
@@ -214,7 +219,8 @@ class SpeakerStream:
         }
 
 
-def _gone(error: Exception) -> RefusedError:
+def gone(error: Exception) -> RefusedError:
+    """Return the refusal of a talk whose engines failed."""
     return RefusedError(
         "engine", f"{error}; the engines are being started again, try again in a minute", LATER
     )

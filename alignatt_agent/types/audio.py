@@ -1,13 +1,16 @@
 """Audio as 16 kHz mono samples: recordings, streams and pipes (PyAV, which carries FFmpeg).
 
-One resampler from beginning to end of a stream, so there are no seams; frame by frame, so hours of
-audio take constant memory.
+One resampler as long as the format stays, so there are no seams; frame by frame, so hours of audio
+take constant memory. A sample stands at the time at which a player plays it.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain
+from math import inf
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,8 +19,19 @@ import numpy.typing as npt
 
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError, FloatArray
 
+LOGGER = logging.getLogger(__name__)
+
 Samples = npt.NDArray[np.int16]
 """``[samples]``."""
+
+ADDRESS = {"rw_timeout": "20000000", "reconnect": "1", "reconnect_delay_max": "8"}
+"""FFmpeg's options for HTTP: it asks again only for the rest, if the server gives it."""
+GAP_S, JUMP_S, START_S = 0.1, 10.0, 3600.0
+"""Shorter gaps are rounding and delays of encoders; a longer one inside a stream is another clock,
+as FFmpeg's ``dts_delta_threshold`` has it, and so is a later start."""
+OPPOSITE, FORGET = 16, 1 - 4 / SAMPLE_RATE
+"""In opposite phase the difference of two channels has so many times the power of their sum, of
+which each sample keeps so much: a quarter of a second."""
 
 
 class AudioError(AlignAttError, ValueError):
@@ -59,9 +73,12 @@ class Recording:
         if rate is not None:
             options = {"sample_rate": str(rate), "ch_layout": "mono"}
             given = {"format": "s16le", "options": options}
-        path = str(source) if isinstance(source, Path) else source
+        elif self._name.startswith("http"):
+            given = {"options": ADDRESS}
+        if isinstance(source, Path) or (isinstance(source, str) and "://" not in source):
+            source = f"file:{source}"  # FFmpeg takes "12:30 talk.wav" for an address
         try:
-            self._container: Any = av.open(path, **given)
+            self._container: Any = av.open(source, **given)
         except self._errors as error:
             raise self._failed(error) from error
         self.tracks = len(self._container.streams.audio)
@@ -71,6 +88,7 @@ class Recording:
         self._stream = self._container.streams.audio[0]
         codec, length = self._stream.codec_context, self._container.duration
         self.seconds: float | None = length / av.time_base if length else None
+        self._sign, self._powers = 1.0, np.zeros(2)
         self.found = f"{codec.name}, {codec.sample_rate} Hz, {codec.channels} channel(s)"
 
     def _failed(self, error: Exception) -> AudioError:
@@ -83,15 +101,67 @@ class Recording:
     def __exit__(self, *_: object) -> None:
         self._container.close()
 
-    def __iter__(self) -> Iterator[Samples]:
-        """Yield pieces of any length."""
-        resampler = self._av.AudioResampler(format="s16", layout="mono", rate=SAMPLE_RATE)
+    def __iter__(self) -> Iterator[FloatArray]:
+        """Yield pieces of any length; a float recording may go beyond [-1, 1]."""
+        marks = self._av.format.Flags
+        stream = self.seconds is None or self._container.format.flags & marks.ts_discont.value
+        clock, longest_s = (self._container.start_time or 0) / self._av.time_base, START_S
+        if not stream and clock < START_S:
+            clock = 0.0
+        form = resampler = None
         try:
-            for frame in chain(self._container.decode(self._stream), [None]):
-                for piece in resampler.resample(frame):
-                    yield piece.to_ndarray()[0]
+            for frame in chain(self._frames(), [None]):
+                found = frame and (frame.format.name, frame.layout.name, frame.sample_rate)
+                at = clock if frame is None or frame.time is None else frame.time
+                gap_s = at - clock if GAP_S < at - clock < longest_s else 0.0
+                if resampler is None or found != form or gap_s:
+                    yield from map(self._mono, resampler.resample(None) if resampler else ())
+                    yield from np.zeros((round(100 * gap_s), SAMPLE_RATE // 100), np.float32)
+                    form, resampler = found, self._resampler(frame)
+                if frame is not None:
+                    clock = at + frame.samples / frame.sample_rate
+                    longest_s = JUMP_S if stream else inf
+                    yield from map(self._mono, resampler.resample(frame))
         except self._errors as error:
             raise self._failed(error) from error
+
+    def _frames(self) -> Iterator[Any]:
+        """Yield frames, without what is damaged."""
+        for packet in self._container.demux(self._stream):
+            try:
+                yield from packet.decode()
+            except self._av.error.InvalidDataError:
+                _warn(f"{self._name} is damaged; what can be decoded is taken")
+
+    def _resampler(self, frame: Any) -> Any:
+        """Return a resampler to floats; it leaves two channels, and more than layouts have."""
+        mixed = frame is not None and 2 < frame.layout.nb_channels <= 8
+        options = {"rematrix_maxval": "1"}  # else it adds up channels instead of averaging them
+        return self._av.AudioResampler("flt", "mono" if mixed else None, SAMPLE_RATE, None, options)
+
+    def _mono(self, frame: Any) -> FloatArray:
+        """Return the average of the channels; of two in opposite phase it inverts one."""
+        sound: FloatArray = frame.to_ndarray().reshape(-1, frame.layout.nb_channels).T
+        mixed: FloatArray = sound.mean(axis=0)
+        if len(sound) == 2:
+            powers = [4 * np.square(mixed).sum(), np.square(sound[0] - sound[1]).sum()]
+            self._powers = self._powers * FORGET**frame.samples + powers
+            same, opposite = self._powers
+            before = self._sign
+            if opposite > OPPOSITE * same:
+                self._sign = -1.0
+                _warn(f"{self._name}: two channels in opposite phase; the second is inverted")
+            elif same >= opposite:
+                self._sign = 1.0
+            share = np.linspace(before, self._sign, frame.samples, dtype=np.float32)
+            mixed += (share - 1) * sound[1] / 2
+        return mixed
+
+
+@cache
+def _warn(message: str) -> None:
+    """Warn, once."""
+    LOGGER.warning(message)
 
 
 class Resampler:

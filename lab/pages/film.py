@@ -36,6 +36,7 @@ def film(address: str, recording: Path) -> list[Image.Image]:
         tabs = Tabs(browser)
         page = tabs.open(address, size=SIZE)
         page.locator("[name=target][value=it]").check()
+        page.locator("#details").evaluate("item => item.click()")
         play(page, recording)
         page.locator("#start").click()
         begin = time.monotonic()

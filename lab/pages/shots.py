@@ -1,7 +1,7 @@
-"""Photograph the pages while an embedded talk plays: ``python -m lab.pages.shots FOLDER [AXE]``.
+"""Photograph the pages while an embedded talk plays: ``python -m lab.pages.shots FOLDER``.
 
 Desktop, phone, dark, zoomed to 200 and 400 %, viewers, OBS and projector. Prints how long reasons
-stayed on the screen, and the violations that axe-core finds, whose ``axe.min.js`` is ``AXE``.
+stayed on the screen, and the violations that axe-core finds.
 """
 
 import itertools
@@ -13,7 +13,7 @@ from pathlib import Path
 from lab.pages.film import TALK
 from tests.serve.browser import Tabs, chromium
 from tests.serve.live import serving
-from tests.serve.pages import open_page, play, until
+from tests.serve.pages import open_page, play, until, violations
 
 WINDOWS = {
     "desktop": (1280, 800),
@@ -31,9 +31,6 @@ const why = document.querySelector(".why")
 new MutationObserver(() => changes.push([performance.now(), why.textContent]))
   .observe(why, { childList: true })
 """
-AXE = """axe.run(document, { preload: false, runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa',
-  'wcag22aa', 'best-practice'] }).then(found => found.violations.map(
-  item => [item.id, item.impact, item.nodes.map(node => node.html)]))"""
 
 
 class Photographer:
@@ -44,9 +41,9 @@ class Photographer:
         wide: pictures of pages that have to be scrolled sideways.
     """
 
-    def __init__(self, folder: Path, axe: Path | None):
+    def __init__(self, folder: Path):
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._axe = folder, axe.read_text() if axe else None
+        self._folder = folder
         self.violations, self.wide = {}, []
 
     def take(self, page, name, size=None):
@@ -57,10 +54,8 @@ class Photographer:
         page.screenshot(path=self._folder / f"{name}.png")
         if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
             self.wide.append(name)
-        if self._axe:
-            page.evaluate(self._axe)
-            if found := page.evaluate(AXE):
-                self.violations[name] = found
+        if found := violations(page):
+            self.violations[name] = found
 
 
 def photograph(address: str, camera: Photographer) -> list[float]:
@@ -81,7 +76,7 @@ def photograph(address: str, camera: Photographer) -> list[float]:
             camera.take(page, f"live-{name}", size)
         page.emulate_media(color_scheme="dark")
         camera.take(page, "live-dark", WINDOWS["desktop"])
-        page.locator(".technical summary").first.click()
+        page.locator("#details").evaluate("item => item.click()")
         camera.take(page, "live-detail")
         for name in ("phone", "zoom-400", "desktop"):
             camera.take(viewer, f"viewer-{name}", WINDOWS[name])
@@ -93,20 +88,20 @@ def photograph(address: str, camera: Photographer) -> list[float]:
         changes = page.evaluate("changes")
         page.locator("#stop").click()
         until(page, "told.at(-1).type === 'end'")
-        camera.take(page, "over", WINDOWS["desktop"])
+        for name in ("desktop", "phone"):
+            camera.take(page, f"over-{name}", WINDOWS[name])
     assert tabs.complaints == []
     return [(b - a) / 1000 for (a, text), (b, _) in itertools.pairwise(changes) if text]
 
 
 def main() -> None:
     """Photograph and print what was found."""
-    folder, *axe = map(Path, sys.argv[1:])
-    camera = Photographer(folder, axe[0] if axe else None)
+    camera = Photographer(Path(sys.argv[1]))
     with tempfile.TemporaryDirectory() as log, serving(Path(log) / "log") as (_, address):
         stayed = photograph(address, camera)
     print(f"{len(stayed)} reasons stayed {statistics.median(stayed):.2f} s (median), ", end="")
     print(f"{min(stayed):.2f} s (least); too wide: {camera.wide or 'none'}")
-    print(f"axe: {camera.violations or 'no violations' if axe else 'not run'}")
+    print(f"axe: {camera.violations or 'no violations'}")
 
 
 if __name__ == "__main__":

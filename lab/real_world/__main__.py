@@ -21,6 +21,7 @@ steps
 exit status: 0 done; 1 a download or a command failed; 2 something is not installed
 """
 
+import argparse
 import hashlib
 import shutil
 import subprocess
@@ -85,14 +86,19 @@ def described(files: Sequence[Path]) -> str:
     return f"{len(files)} files, {size / 1e6:,.1f} MB, sha256 {digest.hexdigest()}"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
     parser = commands.parser("lab.real_world", __doc__)
     add = parser.add_argument
     add("--only", nargs="+", choices=STEPS, default=STEPS, metavar="STEP", help="default: all")
     add("--output", type=Path, default=Path("~/.cache/alignatt/real"), help="default: %(default)s")
     add("--seed", type=int, default=0, help="of pages, pauses and noise; default: %(default)s")
-    arguments = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    arguments = build_parser().parse_args(argv)
     there = {tool: shutil.which(tool) for tool in ("flite", "sox")}
     for package, found in {**there, "debian-handbook": handbook.HTML.is_dir()}.items():
         if not found:

@@ -35,6 +35,9 @@ def test_names_of_clients():
         for name in (item.code, item.name, item.name.upper(), f"{item.code}-XX"):
             assert language(name) is item
     assert language("Tagalog") == language("tl") == language("fil")
+    for name in ("zh-TW", "zh_HK", "zh-Hant-MO", "Chinese (Traditional)", "cmn-Hant-TW"):
+        assert language(name).code == "zh-Hant"
+    assert language("zh-CN") is language("zh-Hans-SG") is language("Mandarin") is language("zh")
     assert language("zh-yue") == language("Cantonese") != language("zh-HK")
     assert {item.code for item in LANGUAGES} >= ASKED_FOR
     with pytest.raises(LanguageError, match=r"known are .*it \(Italian\)"):
@@ -53,7 +56,9 @@ def test_a_missing_word_splitter_is_named(code, package, monkeypatch):
 
 def test_scripts():
     units = {item.code: item.latency_unit for item in LANGUAGES}
-    assert [code for code, unit in units.items() if unit == "char"] == ["ja", "th", "yue", "zh"]
+    assert [code for code, unit in units.items() if unit == "char"] == [
+        *("ja", "th", "yue", "zh", "zh-Hant")
+    ]
     assert [item.code for item in LANGUAGES if item.rtl] == ["ar", "fa"]
 
 

@@ -20,18 +20,18 @@ from alignatt_agent.engine import fork_server
 from alignatt_agent.engine.options import engine_environment
 
 WATCHED = """
-import multiprocessing, os, time
-from alignatt_agent.engine.plugin import _end_with
+import time
+from alignatt_agent.engine.fork_server import EngineProcess
 
-def watch(owner, ready):
+def wait(ready):  # as vLLM does for its owner, before any plug-in
     ready.set()
-    _end_with(owner)
+    time.sleep(120)
 
 if __name__ == "__main__":
+    import multiprocessing
     from multiprocessing import forkserver
-    context = multiprocessing.get_context("forkserver")
-    ready = context.Event()
-    child = context.Process(target=watch, args=(os.getpid(), ready))
+    ready = multiprocessing.get_context("forkserver").Event()
+    child = EngineProcess(target=wait, args=(ready,))
     child.start()
     ready.wait()
     time.sleep(0.5)

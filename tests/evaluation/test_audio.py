@@ -10,7 +10,7 @@ import soundfile
 
 from alignatt_agent.evaluation.audio import converted
 from alignatt_agent.evaluation.devset import DevSetError, load_devset
-from alignatt_agent.types.audio import AudioError
+from alignatt_agent.types.audio import AudioError, Recording
 from tests.fakes import agent as fakes
 
 SECONDS = 4
@@ -62,6 +62,46 @@ def test_formats(tmp_path, name, codec, rate, layout):
     assert np.argmax(spectrum) * 16_000 / 12_800 == pytest.approx(440, abs=2)
     assert f"{rate} Hz" in note
     assert "converted to 16000 Hz, mono, 16 bit" in note
+
+
+def test_joined_files_of_two_rates(tmp_path):
+    for name, rate in (("a.mp3", 44_100), ("b.mp3", 22_050)):
+        encode(tmp_path / name, "libmp3lame", rate)
+    joined = tmp_path / "joined.mp3"
+    joined.write_bytes((tmp_path / "a.mp3").read_bytes() + (tmp_path / "b.mp3").read_bytes())
+    samples = read(converted(joined, tmp_path / "audio")[0])
+    assert len(samples) == pytest.approx(2 * SECONDS * 16_000, abs=3200)
+    for second in (1.5, 1.5 + SECONDS):
+        assert np.abs(samples[int(second * 16_000) :][:1600]).max() == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize(("gain", "second"), [(1, -1), (1, -0.7), (4, 1), (1, 0)])
+def test_channels_neither_cancel_nor_clip(tmp_path, caplog, gain, second):
+    sound = tone(48_000) * gain
+    both = np.stack([sound, second * sound], axis=1)
+    soundfile.write(tmp_path / "a.wav", both, 48_000, "FLOAT")
+    heard = np.concatenate(list(Recording(tmp_path / "a.wav")))
+    half = gain * (1 + abs(second)) / 4
+    assert np.abs(heard[20_000:28_000]).max() == pytest.approx(half, rel=0.02)
+    assert ("opposite phase" in caplog.text) == (second < 0)
+    samples = read(converted(tmp_path / "a.wav", tmp_path / "audio")[0])
+    scale = heard[20_000:28_000] @ samples[20_000:28_000] / (heard[20_000:28_000] ** 2).sum()
+    assert scale == pytest.approx(min(1, 1 / half), rel=0.05)
+    assert np.abs(samples - scale * heard).max() < 0.01
+
+
+@pytest.mark.parametrize(("form", "starts"), [("matroska", [5, 8]), ("mpegts", [0, 3])])
+def test_sound_stands_where_a_player_plays_it(tmp_path, form, starts):
+    """Two seconds of sound begin at 5 s of the container's clock, and a third one is lost."""
+    with av.open(str(tmp_path / "a"), "w", format=form) as output:
+        stream = output.add_stream("mp2", rate=16_000, layout="mono")
+        for begin in (5, 8):
+            frame = av.AudioFrame.from_ndarray(np.full((1, 32_256), 9999, np.int16), "s16", "mono")
+            frame.sample_rate, frame.pts = 16_000, begin * 16_000
+            output.mux(stream.encode(frame))
+    loud = np.abs(np.concatenate(list(Recording(tmp_path / "a")))) > 0.1
+    edges = np.flatnonzero(np.diff(loud.astype(int), prepend=0) > 0) / 16_000
+    assert edges == pytest.approx(starts, abs=0.1)
 
 
 def test_a_conversion_is_kept_until_the_file_changes(tmp_path):

@@ -40,8 +40,10 @@ def run(tmp_path, monkeypatch, capsys, engines):
     config = fakes.write_config(tmp_path)
     fakes.write_talk(tmp_path / "talk.wav", fakes.talk(WORDS))
 
-    def call(*given, source="talk.wav", to=("de",)):
+    def call(*given, source="talk.wav", to=("de",), last=False):
         argv = ["translate", source, "--target", *to, "--config", str(config), *map(str, given)]
+        if last:
+            argv.insert(len(to) + 2, argv.pop(1))
         status = cli.main(argv)
         printed = capsys.readouterr()
         return status, printed.out, printed.err

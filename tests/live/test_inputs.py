@@ -1,8 +1,9 @@
 """``alignatt translate`` out of pipes, the microphone and recordings that break off."""
 
-import contextlib
 import io
 import os
+import signal
+import socket
 import sys
 import threading
 
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 
 from alignatt_agent.live import sources
-from alignatt_agent.types.audio import AudioError
+from alignatt_agent.types.audio import AudioError, to_float
+from tests.fakes import agent as fakes
 from tests.live.conftest import WORDS, levels, standard_input
 from tests.live.test_translate import GERMAN
 
@@ -79,15 +81,54 @@ def test_the_microphone(run, tmp_path, monkeypatch):
 
 
 def test_a_recording_that_breaks_off(run, monkeypatch):
-    @contextlib.contextmanager
-    def opened(source, rate=None):
-        def broken():
-            yield levels(8)
-            raise AudioError("talk.wav cannot be decoded: Invalid data")
+    def broken(_):
+        yield to_float(levels(8))
+        raise AudioError("talk.wav cannot be decoded: Invalid data")
 
-        yield broken()
-
-    monkeypatch.setattr(sources, "opened", opened)
+    monkeypatch.setattr(sources.Source, "__iter__", broken)
     status, out, err = run()
     assert (status, out.split()) == (1, GERMAN[:8])
     assert "alignatt translate: talk.wav cannot be decoded" in err
+
+
+@pytest.mark.parametrize(("status", "words"), [(1, 8), (130, 6), (2, 0)])
+def test_an_address_that_stalls(run, tmp_path, monkeypatch, status, words):
+    """It sends eight words or nothing at all, and nobody waits for more, least of all a user."""
+    monkeypatch.setattr(sources, "NOTE_S", 1.0)
+    monkeypatch.setattr(sources, "STALL_S", 120.0 if status == 130 else 2.0)
+    sent = (tmp_path / "talk.wav").read_bytes()[: 44 + 8 * 16_000]
+    listener, asked, users = socket.create_server(("127.0.0.1", 0)), [], []
+
+    def send():
+        while True:
+            users.append(listener.accept()[0])
+            asked.append(users[-1].recv(4096))
+            users[-1].sendall(b"HTTP/1.1 200 OK\r\n\r\n" + sent if words else b"")
+
+    threading.Thread(target=send, daemon=True).start()
+    if status == 130:
+        interrupt = threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start
+        monkeypatch.setattr(sources, "print", lambda *_, **__: interrupt(), raising=False)
+    found, out, err = run(source=f"http://127.0.0.1:{listener.getsockname()[1]}/talk.wav")
+    for user in users:
+        user.close()
+    assert (found, out.split(), len(asked)) == (status, GERMAN[:words], 1)
+    assert ("note: waiting for http://127" in err) == (status < 130)
+    assert ("/talk.wav sent nothing for 2 s" in err) == (status < 130)
+
+
+def test_audio_without_a_word_is_worth_a_warning(run, tmp_path):
+    fakes.write_talk(tmp_path / "talk.wav", np.full(40 * 16_000, -0.2))
+    assert "warning: no word in 40 s of audio; check the input, --source and --raw" in run()[2]
+
+
+def test_an_output_that_cannot_be_written_does_not_stop_the_others(run, tmp_path):
+    (tmp_path / "talk.de.srt").write_text("1\n")
+    for name in ("talk.de.srt.part", "talk.de.txt"):
+        (tmp_path / name).symlink_to("/dev/full")
+    for form in ("srt", "txt"):
+        given = "--format", form, "--overwrite", "--output", tmp_path / "talk"
+        status, _, err = run(*given, to=("de", "zh"))
+        assert (status, err.count("No space left on device")) == (1, 1)
+        assert "五。" in (tmp_path / f"talk.zh.{form}").read_text()
+    assert (tmp_path / "talk.de.srt").read_text() == "1\n"

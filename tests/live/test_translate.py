@@ -26,7 +26,7 @@ def test_text_on_the_terminal_a_sentence_a_line(run):
     status, out, _ = run()
     assert status == 0
     assert [line.split() for line in out.splitlines()] == [GERMAN[:6], GERMAN[6:12], GERMAN[12:]]
-    _, out, _ = run(to=("de", "Chinese", "en"))
+    _, out, _ = run(to=("de", "Chinese", "en"), last=True)
     lines = out.splitlines()
     assert {line[:4] for line in lines} == {"de: ", "zh: ", "en: "}
     assert "de: " + " ".join(GERMAN[:6]) in lines
@@ -173,6 +173,7 @@ def test_an_interrupt_or_a_failure_leaves_what_was_said(run, engines, error, sta
         ({"to": ("de", "--output", "/")}, b"", "--output /: expected the beginning of a file name"),
         ({"to": ("",)}, b"", "--target: expected language codes"),
         ({"to": ("de", "--output", "taken")}, b"", "taken.de.txt is a folder or not writable"),
+        ({"source": "it", "to": ("de",), "last": True}, b"", "it is not a file"),
         ({"source": "-"}, None, "standard input is a terminal"),
         ({"source": "-"}, bytes(32_000), "raw samples need a rate (--raw)"),
         ({"source": "mic"}, b"", "pw-record, parec, arecord"),

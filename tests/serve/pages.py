@@ -2,11 +2,19 @@
 
 import time
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Error
 
 RECORD = """
 window.told = []
 window.sockets = []
+window.AudioContext = class extends AudioContext {
+  constructor(...given) { super(...given); window.sound = this }
+}
+window.hide = value => {
+  Object.defineProperty(document, 'hidden', { value, configurable: true })
+  document.dispatchEvent(new Event('visibilitychange'))
+}
 const Original = WebSocket
 window.WebSocket = class extends Original {
   constructor(...given) {
@@ -17,7 +25,9 @@ window.WebSocket = class extends Original {
 }
 """
 
-STAND_IN = """
+STAND_IN = (
+    RECORD
+    + """
 delete window.SharedWorker
 window.EventSource = class {
   constructor(url) { window.source = this; this.url = `${url}`; setTimeout(() => this.onopen()) }
@@ -33,6 +43,7 @@ window.WebSocket = class {
   send(data) { sent.push(data) }
   close() {}
 }
+Object.defineProperty(AudioContext.prototype, 'currentTime', { get: () => Date.now() / 1000 })
 const silence = new AudioContext().createMediaStreamDestination().stream
 window.track = silence.getAudioTracks()[0]
 navigator.mediaDevices.getUserMedia = async () => silence
@@ -43,8 +54,9 @@ navigator.wakeLock.request = async () => { locks++; return { released: true } }
 window.tell = (...messages) => messages.forEach(
   m => source.onmessage({ data: JSON.stringify(m), lastEventId: `talk.${++number}` }))
 window.READY = { type: 'ready', room: 'talk', session: 's', source: 'en', model: 'a/b', policy: 'c',
-  chunk_ms: 850, targets: ['de'], languages: [{ code: 'de', name: 'German', spaced: true },
-  { code: 'zh', name: 'Chinese', spaced: false }] }
+  chunk_ms: 850, audio_s: 0, targets: ['de'],
+  languages: [{ code: 'de', name: 'German' },
+  { code: 'zh', name: 'Chinese' }] }
 window.say = (text, target = 'de', at = number) => tell({ type: 'said', target, audio_s: at + 1,
   units: text.split(' ').map(word => {
     const begins = window.over ?? true
@@ -52,6 +64,7 @@ window.say = (text, target = 'de', at = number) => tell({ type: 'said', target, 
     return [` ${word}`, at, at, begins]
   }) })
 """
+)
 """No server and a silent microphone: ``tell`` gives messages to the page, ``say`` words."""
 
 WAIT_S = 60
@@ -84,6 +97,13 @@ def _evaluated(page, expression):
         return None
 
 
+def violations(page):
+    """Return what breaks the rules of axe for pages that everybody can read and use."""
+    rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+    found = Axe().run(page, options={"preload": 0, "runOnly": rules}).response["violations"]
+    return [(item["id"], [node["html"] for node in item["nodes"]]) for item in found]
+
+
 def wait_for_words(page, count):
     """Wait until more than so many words were said."""
     words = (
@@ -107,7 +127,7 @@ def said(page, code="de"):
 
 def play(page, recording):
     """Choose the recording instead of the microphone."""
-    page.get_by_label("file", exact=True).check()
+    page.locator("#device").select_option("file")
     page.locator("#file").set_input_files(recording)
 
 

@@ -46,6 +46,7 @@ def connection(query="", address="10.0.0.1", **headers):
         ({"hosts": LOCAL_HOSTS}, "", {"host": "evil.example:8080"}, "host"),
         ({"hosts": LOCAL_HOSTS}, "", {"host": "["}, "host"),
         ({"hosts": LOCAL_HOSTS, "origins": ["https://t.org"]}, "", {"host": "t.org"}, None),
+        ({"embed": ["https://t.org"]}, "", {"origin": "https://t.org", "host": "h:1"}, "origin"),
         ({"token": "s3"}, "", {}, "token"),
         ({"token": "s3"}, "token=S3", {}, "token"),
         ({"token": "s3"}, "token=%C3%A4", {}, "token"),
@@ -117,11 +118,27 @@ def test_a_code_to_scan(tmp_path):
     given = {"token": "s3", "viewer_token": "v", "address": "http://a.example"}
     with live.client_of(tmp_path, **given) as client:
         assert client.get("/qr?room=talk").status_code == 401
-        answer = client.get("/qr?room=talk&target=de&token=v")
-    link = "http://a.example/captions?room=talk&target=de&token=v"
+        answer = client.get("/qr?room=talk&token=v&path=/live/")
+    link = "http://a.example/live/captions?room=talk&token=v"
     assert answer.headers["content-type"] == "image/svg+xml"
     segno.make(link).save(expected := io.BytesIO(), kind="svg", scale=8, light="white")
     assert answer.content == expected.getvalue()
+
+
+def test_other_pages_may_show_captions(tmp_path):
+    page = {"origin": "https://event.example"}
+    with live.client_of(tmp_path, embed=[page["origin"]]) as client:
+        for path in ("/health", "/captions.json?room=talk&target=de", "/events?room=a+b"):
+            answer = client.get(path, headers=page)
+            assert answer.headers["access-control-allow-origin"] == page["origin"]
+            assert "origin" not in answer.text
+            others = client.get(path, headers={"origin": "https://evil.example"})
+            assert others.headers.get("access-control-allow-origin") is None
+        for query, inline in (("", False), ("&lines=all", False), ("&lines=3", True)):
+            answer = client.get(f"/captions?room=talk&target=de{query}" if query else "/captions")
+            policy = answer.headers["content-security-policy"]
+            assert "frame-ancestors 'self' https://event.example" in policy
+            assert ("style-src 'self' 'unsafe-inline';" in policy) == inline  # OBS's custom CSS
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -147,7 +164,7 @@ def arguments(*given):
         (["--host", "0.0.0.0"], "--host 0.0.0.0 lets others in"),
         (["--viewer-token", "v"], "has no meaning without --token"),
         (["--origin", "talks.example.org"], "has to be like https://"),
-        (["--origin", "https://talks.example.org/page"], "has to be like https://"),
+        (["--embed", "https://talks.example.org", "*"], "--embed has to be like https://.*'[*]'"),
         (["--max-speakers", "0"], "--max-speakers has to be more than 0"),
         (["--idle", "nan"], "--idle has to be more than 0"),
         (["--port", "99999"], "--port has to be 0 to 65535"),
@@ -172,6 +189,8 @@ def test_on_this_machine_only_its_own_names_are_answered():
         (["--host", "10.0.0.1"], "http://10.0.0.1:80/captions?room=talk&token="),
         (["--host", "fd00::1"], "http://[fd00::1]:80/captions?room=talk&token="),
         (["--origin", "https://t.org/"], "https://t.org/captions?room=talk&token="),
+        (["--origin", "https://t.org/a/"], "https://t.org/a/captions?room=talk&token="),
+        (["--embed", "https://t.org/"], "http://here/captions?room=talk&token="),
         (["--viewer-token", "v 1"], "http://here/captions?room=talk&token=v+1"),
         (["--host", "0.0.0.0"], ":80/captions?room=talk&token="),
     ],

@@ -72,7 +72,7 @@ def outputs(units, code, room, folder):
 
 
 async def collected(room, code):
-    return [text async for _, text in _captions(room, code)]
+    return [text async for *_, text in _captions(room, code)]
 
 
 @pytest.mark.parametrize(("code", "written"), SENTENCES)

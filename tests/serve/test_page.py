@@ -8,7 +8,7 @@ from tests.serve import pages
 from tests.serve.live import Running, Viewer, german, make_service, text_of, wait_until
 
 CUES = """(() => {
-  const link = [...document.querySelectorAll('.links a')].find(a => a.textContent === 'VTT')
+  const link = [...document.querySelectorAll('#save a')].find(a => a.textContent === 'VTT')
   const video = document.createElement('video'), track = document.createElement('track')
   track.src = link.href; track.default = true; track.srclang = 'de'
   video.append(track); document.body.append(video); track.track.mode = 'hidden'
@@ -44,22 +44,6 @@ def test_a_talk_from_the_microphone_to_its_subtitles(page, page_server, tabs):
     pages.check_clean(tabs, page_server.address)
 
 
-def test_engines_that_die_are_told_and_no_word_is_lost(page, page_server, recording):
-    engines = page_server.service.engines
-    pages.play(page, recording)
-    page.locator("#start").click()
-    pages.wait_for_words(page, 1)
-    before = pages.said(page)
-    engines.loading.clear()
-    engines.kill()
-    pages.until(page, "told.some(m => m.type === 'error' && m.code === 'engine' && !m.final)")
-    engines.loading.set()
-    pages.wait_for_end(page)
-    assert pages.said(page).startswith(before)
-    assert pages.said(page).split()[: WORDS - 1] == german(WORDS).split()[: WORDS - 1]
-    assert engines.loads == 2
-
-
 def test_what_was_said_while_there_was_no_connection_is_not_lost(
     page, page_server, recording, monkeypatch
 ):
@@ -87,7 +71,8 @@ def test_what_was_said_while_there_was_no_connection_is_not_lost(
     # The text is saved without the server; a new talk is asked for.
     page_server.stop()
     with page.expect_download() as found:
-        page.get_by_role("button", name="Save, German").click()
+        page.locator("#save summary").click()
+        page.get_by_role("button", name="Text with times, German").click()
     saved = found.value.path().read_text()
     assert found.value.suggested_filename == "talk.de.txt"
     assert saved.startswith("00:00:00 Wort0 Wort1")
@@ -99,6 +84,19 @@ def test_what_was_said_while_there_was_no_connection_is_not_lost(
     assert pages.said(page) == ""
 
 
+def test_sound_that_the_browser_pauses_is_marked_as_missing(page, page_server):
+    page.locator("#start").click()
+    pages.wait_for_words(page, 1)
+    page.evaluate("hide(true); sound.suspend()")
+    page.get_by_text("The sound is paused by the browser").wait_for()
+    page.wait_for_timeout(1500)
+    page.evaluate("hide(false)")
+    pages.until(page, "told.some(m => m.type === 'gap' && m.end - m.start > 1)")
+    pages.until(page, "!document.getElementById('notice').textContent")
+    page.locator("#stop").click()
+    pages.wait_for_end(page)
+
+
 def test_a_token_is_asked_for(tabs, tmp_path):
     service = make_service(tmp_path, token="s3", viewer_token="v", address="http://a.example")
     with Running(service) as server:
@@ -107,12 +105,12 @@ def test_a_token_is_asked_for(tabs, tmp_path):
         page.goto(f"{server.address}?token=s3")
         page.locator("#start:enabled").wait_for()
         page.locator("#start").click()
-        page.locator(".links a").last.wait_for()
+        page.locator("#share summary").click()
         page.locator("#stop").click()
-        links = page.evaluate("[...document.querySelectorAll('.links a')].map(a => a.href)")
+        links = page.evaluate("[...document.querySelectorAll('footer a')].map(a => a.href)")
         assert all("token=v" in link for link in links)
         assert links[0].startswith("http://a.example/captions?room=")
-        assert len(links) == 5
+        assert len(links) == 6
         assert page.evaluate("location.search") == ""
         page.reload()
         page.locator("#start:enabled").wait_for()

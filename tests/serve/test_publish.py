@@ -1,17 +1,24 @@
 """Captions that are posted, against stand-ins of the documented forms of YouTube and Zoom."""
 
+import itertools
 import threading
+import time
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import pytest
 
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.serve.publish import destination
 from alignatt_agent.types import AlignAttError
 from tests.fakes import agent as fakes
+from tests.serve import live
 from tests.serve.live import GERMAN, WORDS, client_of, german, speak, wait_until
+
+CUT = 160_000  # bytes, 5 s: within the second sentence
 
 
 @pytest.fixture
@@ -52,20 +59,47 @@ def test_captions_are_posted_in_the_forms_of_both_platforms(tmp_path, platform, 
     ):
         mine = [post for post in posts if post[0].path == path]
         queries = [parse_qs(url.query) for url, _, _ in mine]
-        assert [query["seq"] for query in queries] == [["0"], ["0"], ["1"], ["2"]]
+        first = int(queries[0]["seq"][0])
+        assert [int(query.pop("seq")[0]) - first for query in queries] == [0, 0, 1, 2]
         assert mine[0] == mine[1]  # the attempt that failed
         assert {kind for _, kind, _ in mine} == {"text/plain; charset=utf-8"}
         bodies = [body.rstrip("\n").split("\n") for _, _, body in mine[1:]]
         assert [lines[-1] for lines in bodies] == texts
         if path == "/zoom":
-            assert queries[0] == {"seq": ["0"], "id": ["1"], "ns": ["SECRET"], "lang": ["zh-CN"]}
+            assert queries[0] == {"id": ["1"], "ns": ["SECRET"], "lang": ["zh-CN"]}
             continue
-        assert queries[0].keys() == {"seq", "cid"}
+        assert queries[0].keys() == {"cid"}
         times = [datetime.fromisoformat(stamp) for stamp, _ in bodies]
         assert times == sorted(set(times))
         assert abs((times[-1] - begin).total_seconds()) < 10
     assert "did not take a caption (503)" in caplog.text
     assert "SECRET" not in caplog.text
+
+
+def test_pauses_a_clock_that_jumps_and_a_restart(tmp_path, platform, monkeypatch):
+    (address, posts), clock = platform, SimpleNamespace(later=0.0, jump=0.0)
+    clock.monotonic = lambda: time.monotonic() + clock.later
+    clock.time = lambda: time.time() + clock.later + clock.jump
+    for module in ("arrivals", "publish"):
+        monkeypatch.setattr(f"alignatt_agent.serve.{module}.time", clock)
+    httpx.post(f"{address}/youtube", trust_env=False)  # the attempt that fails
+    for jump, least in ((3600, 2), (-3600, 5)):
+        client = client_of(tmp_path, publish=[f"talk:de={address}/youtube?cid=1"])
+        with client, client.websocket_connect("/ws") as socket:
+            live.start(socket, room="talk", live=False)
+            live.send(socket, live.TALK[:CUT])
+            while len(posts) < least:
+                time.sleep(0.01)
+            clock.later, clock.jump = clock.later + 70, clock.jump + jump
+            live.send(socket, live.TALK[CUT:], stop=True)
+            live.until(socket, "end")
+            wait_until(lambda: posts[-1][2].endswith("Wort12 Wort13\n"))
+    numbers = [int(parse_qs(url.query)["seq"][0]) for url, *_ in posts[1:]]
+    assert numbers == sorted({*numbers})
+    stamps = [datetime.fromisoformat(body.split("\n")[0]) for *_, body in posts[1:]]
+    apart = [(later - before).total_seconds() for before, later in itertools.pairwise(stamps)]
+    for pause in (apart[1], apart[4]):
+        assert 68 < pause < 72
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ UPDATE = {"type": "update", "seq": 1, "utterance_id": 0, "words": [["word0", 0, 
 COMMAND = "<end_of_turn>"
 HALF = {"words": [["\ud800", 0, 400]]}
 SIMULSTREAM = {"sample_rate": 16000, "source_lang": "English", "target_lang": "German"}
+OPUS = {"type": "session.update", "session": {"audio": {"input": {"format": {"type": "opus"}}}}}
 LONG = {"audio": {"input": {"x" * 5000: 1}}}
 APPEND = {"type": "session.input_audio_buffer.append"}
 
@@ -70,6 +71,7 @@ def shared(tmp_path_factory):
         ("/", theirs(sample_rate="16000"), "sample-rate"),
         (OPENAI, [APPEND | {"audio": "no base64!"}], "audio"),
         (OPENAI, [APPEND], "audio"),
+        (OPENAI, [OPUS], "format"),
         (OPENAI, [{"type": "response.create"}], "event"),
         (OPENAI, [{"nothing": 1}], "event"),
         ("/v1/realtime", [], "intent"),

@@ -77,7 +77,7 @@ def test_rooms_have_one_speaker_who_can_come_back():
         assert (refused.value.code, refused.value.close) == ("room-taken", LATER)
     room.publish(said("a"))
     found.free(room)
-    with pytest.raises(RefusedError, match="has the talk of a page: .* wait 10 minutes"):
+    with pytest.raises(RefusedError, match="a talk without an end: .* wait 10 minutes"):
         found.take("talk", None)
     assert found.take(None, session) is room
     for guess in ("guess", ""):
@@ -122,7 +122,7 @@ def test_a_talk_is_held_for_its_page_though_viewers_stay(kept, clock):
     kept.enter("talk").viewers += 1
     kept.free(room)
     for clock.now in (0.0, 9.9):
-        with pytest.raises(RefusedError, match="room 'talk' has the talk of a page"):
+        with pytest.raises(RefusedError, match="room 'talk' has a talk without an end"):
             kept.take("talk", None)
     clock.now = 10.0
     assert kept.take("talk", None) is room

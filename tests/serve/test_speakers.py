@@ -28,25 +28,6 @@ def test_a_talk_is_translated_as_it_is_heard(client, service):
             assert 0 <= begin <= finish <= message["audio_s"]
 
 
-def test_the_page_can_tell_why_it_waits(tmp_path):
-    with live.client_of(tmp_path, hold_back_ms=600) as client:
-        found = live.speak(client, detail="why", live=False)
-    heard = [message for message in found if message["type"] == "heard"]
-    first = next(message for message in heard if message["words"])
-    assert first["words"][0] == [" word0", 0.0, 0.5, "new"]
-    assert 0 < first["accessible"] <= len(first["words"])
-    assert {word[3] for message in heard for word in message["words"]} <= {
-        *("settled", "stable", "new")
-    }
-    drafts = [message for message in found if message["type"] == "draft"]
-    waiting = [draft for draft in drafts if draft["reason"] == "source-frontier"]
-    assert waiting
-    for draft in waiting:
-        place = draft["tokens"][draft["accepted"]][1]
-        assert place >= draft["edge"]
-        assert 0 <= draft["said"] <= draft["accepted"]
-
-
 @pytest.mark.parametrize(
     ("detail", "more"), [("text", set()), ("words", {"heard"}), ("why", {"heard", "draft"})]
 )

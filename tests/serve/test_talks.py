@@ -1,6 +1,7 @@
 """A talk is continued: after a stop, a stream that failed, and a restart of the server."""
 
 import asyncio
+import contextlib
 import json
 import shutil
 from math import inf
@@ -12,6 +13,7 @@ from websockets.exceptions import ConnectionClosedError
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.journal import Journal
+from alignatt_agent.serve.remote import RemoteStream
 from alignatt_agent.serve.rooms import nothing
 from alignatt_agent.serve.tail import after
 from alignatt_agent.translation.captions import Captions
@@ -39,14 +41,18 @@ def test_a_start_after_a_stop_continues_the_talk(client):
 
 
 def test_a_new_talk_needs_the_key_of_the_old_one(client):
-    key = live.speak(client, room="talk")[0]["session"]
+    with client.websocket_connect("/ws") as socket:
+        key = first_half(socket)[0]["session"]
     error, close, _ = live.refused(client, {"type": "start", "targets": ["de"], "room": "talk"})
     assert (error["code"], close) == ("room-held", 1008)
-    assert text(client).split() == live.GERMAN.split()
+    assert text(client)
     new = live.speak(client, live.TALK[: len(live.TALK) // 2], session=key, new=True)
     assert (new[0]["resumed"], new[0]["room"], new[0]["audio_s"]) == (False, "talk", 0.0)
     assert new[0]["session"] != key
     assert text(client).split() == live.german(live.WORDS // 2).split()
+    # After Stop the room is free for the next speaker.
+    assert live.speak(client, room="talk")[0]["session"] not in (key, new[0]["session"])
+    assert text(client).split() == live.GERMAN.split()
 
 
 def first_half(socket, **changes):
@@ -160,7 +166,7 @@ def test_a_gap_is_marked_and_times_do_not_shift(client, service, kept_s):
 
 
 @pytest.mark.parametrize("torn", ["", '{"type": "said", "tar', "{}"])
-def test_a_journal_survives_the_server(tmp_path, torn):
+def test_a_journal_survives_the_server(tmp_path, torn, caplog):
     """The journal of a server that was killed is what it holds at any moment."""
     before, copied = tmp_path / "before", tmp_path / "copied"
     served = live.client_of(tmp_path, journal=before)
@@ -186,7 +192,9 @@ def test_a_journal_survives_the_server(tmp_path, torn):
     again = live.make_service(tmp_path, journal=copied)
     assert live.text_of(again.rooms.find("talk").messages()) == live.GERMAN
     again.rooms.sweep()
-    assert file.exists()
+    file.write_text(file.read_text().replace('"protocol": 2', '"protocol": 1'))  # an older server
+    assert not live.make_service(tmp_path, journal=copied).rooms.find("talk")
+    assert f"{file} is left out: expected messages of protocol 2, got 1" in caplog.text
 
 
 def test_the_journal_of_a_forgotten_talk_is_removed(tmp_path, monkeypatch):
@@ -227,3 +235,28 @@ def test_an_open_sentence_is_kept_until_it_is_closed():
     closed = after(tail, closing)
     assert (closed["said"], closed["start_s"]) == ({"de": []}, 2.1)
     assert after(closed, heard(60.0))["start_s"] == 55.0  # silence is not heard again
+
+
+def test_a_replica_that_dies_while_a_talk_is_resumed_frees_the_speaker(client, service):
+    key, _ = broken(client, service)
+    opened = service.engines.open_stream
+
+    @contextlib.asynccontextmanager
+    async def on_a_replica(source, targets, context, failed):
+        async def replies():
+            yield "replica"
+            await stream.calls.get()
+            raise RuntimeError("killed")
+
+        stream = RemoteStream(["de"], failed)
+        listening = asyncio.create_task(stream.listen(replies()))
+        yield stream
+        await listening
+
+    service.engines.open_stream = on_a_replica
+    start = {"type": "start", "targets": ["de"], "session": key, "kept_s": 0.0}
+    error, close, _ = live.refused(client, start)
+    assert (error["code"], close, service.health()["speakers"]) == ("engine", 1013, 0)
+    service.engines.open_stream = opened
+    resumed(client, key, kept_s=0.0)
+    assert text(client).split() == live.GERMAN.split()

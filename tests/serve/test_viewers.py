@@ -69,45 +69,6 @@ def test_viewers_see_the_same_whenever_they_come(server):
     assert {event["type"] for event in early.events} == {"ready", "said", "end"}
 
 
-def test_a_speaker_who_lost_the_connection_goes_on(server, service):
-    half = len(live.TALK) // 2
-    with live.RemoteSocket(server.port) as socket:
-        ready = live.start(socket)
-        live.send(socket, live.TALK[:half])
-        first = live.until(socket, "said")
-        last = first[-1]["id"]
-    room = service.rooms.find(ready["room"])
-    live.wait_until(lambda: not room.speaking)
-    assert list(room.messages())[-1]["code"] == "speaker"  # viewers are told
-    with live.RemoteSocket(server.port) as socket:
-        again = live.start(socket, session=ready["session"], since=last)
-        assert (again["resumed"], again["room"]) == (True, ready["room"])
-        live.send(socket, live.TALK[half:], stop=True)
-        second = live.until(socket, "end")
-        assert second[-1]["audio_s"] == live.WORDS / 2
-    # What was heard before the loss was said to its end, though nobody was there to read it.
-    _, _, whole = live.get(server.port, f"/transcript?room={ready['room']}&target=de&format=txt")
-    assert whole.split() == live.GERMAN.split()
-    assert whole.split() == [*live.text_of(first).split(), *live.text_of(second).split()]
-
-
-def test_fifty_viewers_come_and_go(server, service):
-    with live.RemoteSocket(server.port) as socket:
-        live.start(socket, room="talk")
-        viewers = [live.Viewer(server.port, enough=2 if k % 2 else None) for k in range(50)]
-        live.wait_until(lambda: service.viewers == 50)
-        live.send(socket, stop=True)
-        found = live.until(socket, "end")
-    assert live.text_of(found) == live.GERMAN
-    for viewer in viewers[::2]:
-        live.wait_until(lambda viewer=viewer: viewer.saw("end"))
-        assert live.text_of(viewer.events) == live.GERMAN
-        viewer.leave()
-    speak_again = live.Viewer(server.port)
-    live.wait_until(lambda: speak_again.saw("end"))
-    assert live.text_of(speak_again.events) == live.GERMAN
-
-
 def test_a_stop_of_the_server_says_what_was_heard(server):
     """Though the speaker goes on speaking, and reads the last words when all is over.
 

@@ -13,6 +13,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from alignatt_agent.serve.access import MAX_MESSAGE
+from alignatt_agent.serve.wires import realtime
 from tests.fakes import agent as fakes
 from tests.serve import live
 
@@ -59,11 +60,12 @@ def openai_client(server):
     return AsyncOpenAI(api_key="none", base_url=f"http://127.0.0.1:{server.port}/v1").realtime
 
 
-async def openai_talk(server, language, data, size=9600):
+async def openai_talk(server, language, data, size=9600, form=None):
     """Stream with the official SDK; returns its events."""
     found = []
     async with openai_client(server).translations.connect(model="any") as connection:
         audio = {"output": {"language": language}, "input": {"transcription": {"model": "any"}}}
+        audio["input"] |= {"format": form} if form else {}
         await connection.session.update(session={"audio": audio})
         for piece in live.pieces(data, size):
             encoded = base64.b64encode(piece).decode()
@@ -86,11 +88,18 @@ WHOLE = at_24_khz(live.WORDS)
 """OpenAI allows 15 MiB of audio in an event."""
 
 
-@pytest.mark.parametrize("size", [9600, len(WHOLE)])
+@pytest.mark.parametrize(
+    ("size", "data", "form"),
+    [
+        (9600, WHOLE, None),
+        (len(WHOLE), WHOLE, {"type": "audio/pcm", "rate": 24_000}),
+        (9600, live.TALK, {"type": "audio/pcm", "rate": 16_000}),
+    ],
+)
 @live.asynchronous
-async def test_the_openai_sdk_completes_a_talk(server, size):
+async def test_the_openai_sdk_completes_a_talk(server, size, data, form):
     assert len(base64.b64encode(WHOLE)) > MAX_MESSAGE
-    found = await openai_talk(server, "de", WHOLE, size)
+    found = await openai_talk(server, "de", data, size, form)
     kinds = [event.type for event in found]
     assert kinds[:2] == ["session.created", "session.updated"]
     assert kinds[-1] == "session.closed"
@@ -107,6 +116,15 @@ async def test_the_openai_sdk_is_told_what_is_wrong(server):
     (*_, error) = await openai_talk(server, "klingon", at_24_khz(2))
     assert (error.type, error.error.code) == ("error", "language")
     assert error.error.type == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    ("name", "levels"),
+    [("audio/pcmu", [-32124, 0, 32124]), ("g711_alaw", [-5504, -848, 5504])],  # G.711's tables
+)
+def test_telephone_audio_is_decoded(name, levels):
+    found = realtime._decoded(base64.b64encode(b"\x00\x7f\x80"), realtime.CODECS[name])
+    assert np.frombuffer(found, "<i2").tolist() == levels
 
 
 @live.asynchronous

@@ -1,69 +1,81 @@
-// Captions of a room: ?room=talk&target=de, and if wanted lines=2|all, size=2.2 (rem), token=…
-// With lines=all, or without a target, a page to read; else lines over a picture.
+// Captions of a room for readers: ?room=talk&target=de&lines=all, and if wanted delay=3 (s), token=…
 import { Follower } from './follow.js'
-import { Lines } from './lines.js'
-import { ownName, setUpReading, stayAwake } from './settings.js'
+import { kept, ownName, setUpReading, stayAwake } from './settings.js'
 import { speak, Text } from './text.js'
 import { watch } from './watch.js'
+import { reader, say, translate } from './words.js'
 
 const $ = id => document.getElementById(id)
 const query = new URLSearchParams(location.search)
-const room = query.get('room'), target = query.get('target'), rows = query.get('lines') ?? '2'
-const reading = rows === 'all' || !target
+const room = query.get('room'), target = query.get('target')
 const PARAGRAPH = 300 // characters, then the next sentence begins another one
 const OVER = 600000 // ms after which a talk that does not go on is over
 
-const text = reading ? new Text($('text'), PARAGRAPH) : new Lines($('text'), Math.max(1, parseInt(rows) || 2))
-
-let state = '', ending
+translate()
+const text = new Text($('text'), PARAGRAPH)
+let state = 'waiting', lost = false, ending
 
 function show(kind) {
   state = kind
   $('state').className = kind === 'interrupted' ? 'error' : kind
-  $('state').textContent = kind
+  $('state').textContent = kind === 'waiting' ? '' : say(kind)
   clearTimeout(ending)
-  if (kind !== 'live') ending = setTimeout(() => show('over'), OVER)
+  if (kind !== 'live' && kind !== 'waiting') ending = setTimeout(() => show('over'), OVER)
 }
 
 const on = {
   ready(m) {
     if (!m.resumed) text.clear()
-    if (reading) offer(m.languages)
+    if (m.title || !m.resumed) document.title = $('title').textContent = m.title || say('captions')
+    const own = m.languages.find(item => item.code.split('-')[0] === reader)
+    if (!target && own) return location.replace(there(own))
+    offer(m.languages)
     const language = m.languages.find(item => item.code === target)
     $('lines').dir = language?.rtl ? 'rtl' : 'ltr'
-    $('notice').textContent = !target ? 'Which language do you want to read?' : language ? '' : `This talk is not translated into ${ownName({ code: target, name: target })}.`
+    $('notice').textContent = !target ? say('which') : language ? '' : say('none', ownName({ code: target, name: target }))
     show('live')
   },
   said(m) {
     if (state !== 'live') show('live')
     if (m.target !== target) return
-    speak(text.append(m.units) ?? [], target)
+    speak(text.append(m.units), target)
+    mark()
   },
-  gap: m => text.gap(m),
+  gap(m) {
+    text.gap(m)
+    const marks = $('text').querySelectorAll('.gap')
+    marks[marks.length - 1].textContent = `[…] ${say('missing', Math.max(1, Math.round(m.end - m.start)))} `
+  },
   error() { show('interrupted') },
-  end() { show('paused'); speak(text.finish?.() ?? [], target) },
+  end() { show('paused'); speak(text.finish(), target) },
+}
+
+// The last sentence stands out.
+function mark() {
+  if (!text.last || !globalThis.Highlight) return
+  const range = new Range()
+  range.setStart(text.last, text.from); range.setEnd(text.last, text.last.length)
+  CSS.highlights.set('now', new Highlight(range))
+}
+
+function there({ code }) {
+  const asked = new URLSearchParams(query)
+  asked.set('target', code); asked.set('lines', 'all')
+  return `captions?${asked}`
 }
 
 function offer(languages) {
   $('languages').replaceChildren(...languages.map(item => {
-    const link = document.createElement('a'), there = new URLSearchParams(query)
-    there.set('target', item.code); there.set('lines', 'all')
-    link.href = `captions?${there}`; link.textContent = ownName(item); link.lang = item.code
+    const link = document.createElement('a')
+    link.href = there(item); link.textContent = ownName(item); link.lang = item.code
     if (item.code === target) link.setAttribute('aria-current', 'page')
     return link
   }))
 }
 
-if (reading) {
-  setUpReading()
-  new Follower($('lines'), $('text'), $('back'))
-  stayAwake(() => true)()
-  $('title').textContent = room ?? 'Captions'
-} else {
-  document.body.classList.add('overlay')
-  document.documentElement.style.setProperty('--lines', text.rows)
-  if (Number(query.get('size'))) document.body.style.setProperty('--size', `${Number(query.get('size'))}rem`)
-}
+setUpReading()
+new Follower($('lines'), $('text'), $('back'))
+stayAwake(() => true)()
 if (target) {
   $('lines').lang = $('spoken').lang = target
   $('save').hidden = false
@@ -74,14 +86,28 @@ if (target) {
     link.click()
   }
 }
-if (!room) $('notice').textContent = 'Which room? Add ?room=NAME to the address.'
-else {
-  if (reading) $('notice').textContent = 'Nobody has spoken here yet. The text appears by itself.'
-  const asked = new URLSearchParams({ room, ...query.has('token') && { token: query.get('token') } })
-  watch(new URL(`events?${asked}`, location.href).href, {
+if (!room) {
+  $('state').textContent = ''
+  $('notice').textContent = say('room')
+  $('which').hidden = false
+  $('which').onsubmit = event => {
+    event.preventDefault()
+    query.set('room', $('which').elements.room.value.trim())
+    location.search = query
+  }
+} else {
+  $('notice').textContent = say('waiting')
+  if (!query.has('delay') && kept('delay')) query.set('delay', kept('delay'))
+  const settings = watch(room, query, {
     on: message => on[message.type]?.(message),
-    open() { show(state); $('notice').textContent = $('notice').textContent.replace(/^The server says: .*/, '') },
-    lost() { if (reading) { $('state').className = 'error'; $('state').textContent = 'no connection; trying again …' } },
+    open() {
+      show(lost && state === 'live' ? 'interrupted' : state) // until somebody speaks again
+      lost = false
+      if ($('notice').textContent.startsWith('The server says: ')) $('notice').textContent = ''
+    },
+    lost() { lost = true; $('state').className = 'error'; $('state').textContent = say('offline') },
     refused(why) { $('state').textContent = ''; $('notice').textContent = `The server says: ${why}` },
   })
+  $('delay').value = settings.delay
+  $('delay').onchange = () => { settings.delay = Math.max(0, Number($('delay').value) || 0); kept('delay', settings.delay) }
 }

@@ -50,5 +50,5 @@ export class Feed {
     this.timer = setTimeout(() => { if (this.ports.size) this.open() }, WAIT)
   }
 
-  close() { clearTimeout(this.timer); this.source?.close(); this.source = null }
+  close() { clearTimeout(this.timer); if (this.source) this.source.close(); this.source = null }
 }

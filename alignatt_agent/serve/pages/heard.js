@@ -1,5 +1,4 @@
 // What was heard: finished sentences stay, the open one shows how certain each word is.
-import { Follower } from './follow.js'
 import { Text } from './text.js'
 
 const $ = id => document.getElementById(id)
@@ -7,7 +6,6 @@ const $ = id => document.getElementById(id)
 export class Heard {
   constructor() {
     this.past = new Text($('past'))
-    this.follower = new Follower($('heard'), $('heard').firstElementChild, $('heard-back'))
     this.clear()
   }
 

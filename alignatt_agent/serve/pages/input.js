@@ -6,6 +6,7 @@ const QUIET_S = 10
 const GONE = {
   unplugged: 'The microphone was unplugged. Plug it in again, or choose another one.',
   muted: 'The microphone is muted by this computer.',
+  paused: 'The sound is paused by the browser (a hidden page, a locked screen, a call). Come back to this page, or tap it: the talk goes on.',
 }
 
 export class Input {
@@ -26,12 +27,15 @@ export class Input {
     const found = (await navigator.mediaDevices?.enumerateDevices().catch(() => []) ?? [])
       .filter(item => item.kind === 'audioinput' && item.label && item.deviceId !== 'default')
     const chosen = $('device').value
-    $('device').replaceChildren(...[{ deviceId: '', label: 'default microphone' }, ...found].map(item => new Option(item.label, item.deviceId)))
-    $('device').value = found.some(item => item.deviceId === chosen) ? chosen : ''
+    const options = [{ deviceId: '', label: 'default microphone' }, ...found, { deviceId: 'file', label: 'a recording …' }]
+    $('device').replaceChildren(...options.map(item => new Option(item.label, item.deviceId)))
+    $('device').value = options.some(item => item.deviceId === chosen) ? chosen : ''
+    $('device').lastElementChild.disabled = this.live && chosen !== 'file'
   }
 
   async change() {
-    if (!this.live) return
+    $('file').hidden = $('device').value !== 'file'
+    if (!this.live || $('device').value === 'file') return
     try {
       await this.use($('device').value)
       this.tell('')

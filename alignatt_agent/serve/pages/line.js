@@ -1,24 +1,32 @@
 // The connection to the server: comes back by itself, and goes on with the same talk.
 const WAITS = [500, 1000, 2000, 5000, 10000]
 const KEPT = 3000 // tenths of a second that are kept, to be sent again after a lost connection
+const SILENT = 8, DEAD = 30 // s without an answer: then it is told, and another connection is tried
 
 export class Line {
   // start: the first message; on(message): what the server tells; lost(text): while it comes back;
-  // over(text): it will not come back, text says why, or is empty after a stop.
-  constructor(url, start, { on, lost, over }) {
+  // back(): it answers again; over(text): it will not come back, text says why, or is empty after a stop.
+  constructor(url, start, { on, lost, back, over }) {
     // kept: the latest pieces of audio; first: the number of the oldest of them;
     // zero: the time of the talk at which piece 0 began, in seconds.
-    Object.assign(this, { url, start, on, lost, over, kept: [], first: 0, zero: null, tries: 0, ready: false, stopping: false, done: false })
+    // unanswered: since when; waits: the server said that its engines are started again.
+    Object.assign(this, { url, start, on, lost, back, over, kept: [], first: 0, zero: null, tries: 0, ready: false, stopping: false, done: false })
+    this.watching = setInterval(() => this.check(), 1000)
     this.connect()
   }
 
   connect() {
     const socket = this.socket = new WebSocket(this.url)
     if (this.zero !== null) this.start.kept_s = Math.max(0, this.zero + this.first / 10)
-    let why = ''
+    let why = '', code = ''
+    this.unanswered = null
     socket.onopen = () => socket.send(JSON.stringify(this.start))
     socket.onmessage = ({ data }) => {
       const message = JSON.parse(data)
+      if (this.silent) this.back()
+      this.unanswered = null; this.silent = false
+      if (message.code === 'engine') this.waits = true
+      if (message.type === 'heard') this.waits = false
       if (message.type === 'ready') {
         // A connection that comes back goes on with the talk.
         this.start = { ...this.start, room: message.room, session: message.session, new: false }
@@ -27,18 +35,21 @@ export class Line {
         this.sendFrom(10 * (message.audio_s - this.zero) - this.first)
         if (this.stopping) socket.send('{"type":"stop"}')
       }
-      if (message.type === 'error' && message.final) why = message.message
+      if (message.type === 'error' && message.final) { why = message.message; code = message.code }
       if (message.type === 'end') this.done = true
       if (message.id) this.start.since = message.id // what is said while there is no connection follows
       this.on(message)
     }
-    socket.onclose = ({ code, reason }) => {
+    socket.onclose = closed => {
       this.ready = false
-      if (this.done) return this.over('')
+      const end = text => { clearInterval(this.watching); this.over(text) }
+      if (this.done) return end('')
+      // The browser paused the sound for longer than the server waits: the next sound goes on with the talk.
+      if (code === 'idle' && !this.stopping) { this.asleep = true; return this.lost('Nothing was sent for a while') }
       // 1008, 1009: asking again would not help.
-      if (code === 1008 || code === 1009) return this.over(why || reason)
-      if (this.stopping && this.tries > 2) return this.over(why || 'The connection was lost while the last words were translated.')
-      this.lost(why || reason || 'The connection was lost')
+      if (closed.code === 1008 || closed.code === 1009) return end(why || closed.reason)
+      if (this.stopping && this.tries > 2) return end(why || 'The connection was lost while the last words were translated.')
+      this.lost(why || closed.reason || 'The connection was lost')
       this.timer = setTimeout(() => this.connect(), WAITS[Math.min(this.tries++, WAITS.length - 1)])
     }
   }
@@ -55,11 +66,40 @@ export class Line {
   send(pcm) {
     this.kept.push(pcm)
     if (this.kept.length > KEPT) { this.kept.shift(); this.first++ }
-    if (this.ready && this.socket.readyState === WebSocket.OPEN) this.socket.send(pcm)
+    if (this.asleep) { this.asleep = false; this.connect() }
+    if (!this.ready || this.socket.readyState !== WebSocket.OPEN) return
+    this.socket.send(pcm)
+    this.unanswered ??= Date.now()
+  }
+
+  // Seconds that nobody recorded: the server marks them as missing where the talk goes on.
+  skip(seconds) {
+    if (this.zero === null) return
+    this.first += this.kept.length; this.kept = []; this.zero += seconds
+    if (!this.asleep) this.again()
+  }
+
+  // Another connection at once: this one may never be closed.
+  again() {
+    const { socket } = this
+    socket.onclose = socket.onmessage = null
+    socket.close()
+    clearTimeout(this.timer)
+    this.ready = this.asleep = false
+    this.connect()
+  }
+
+  check() {
+    const seconds = this.unanswered && (Date.now() - this.unanswered) / 1000
+    if (!(seconds >= SILENT) || this.waits) return
+    if (!this.silent) this.lost(`No answer from the server for ${SILENT} s; what you say is kept`)
+    this.silent = true
+    if (seconds >= DEAD) this.again()
   }
 
   stop() {
     this.stopping = true
+    if (this.asleep) this.again()
     if (this.ready && this.socket.readyState === WebSocket.OPEN) this.socket.send('{"type":"stop"}')
   }
 }

@@ -14,7 +14,7 @@ export class Lines {
     }).observe(box)
   }
 
-  clear() { this.box.replaceChildren(); this.line = null; this.units = [] }
+  clear() { this.box.textContent = ''; this.line = null; this.units = [] }
 
   append(units) {
     for (const [text] of units) this.add(text)
@@ -22,7 +22,7 @@ export class Lines {
   }
 
   add(piece) {
-    const line = this.line ?? this.begin()
+    const line = this.line || this.begin()
     if (!line.firstChild.length) piece = piece.trimStart()
     line.firstChild.appendData(piece)
     // The width has room for a sign that may not begin a line.

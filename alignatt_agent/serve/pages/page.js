@@ -1,7 +1,7 @@
 import { Input } from './input.js'
 import { Line } from './line.js'
-import { ownName, setUpReading, stayAwake } from './settings.js'
-import { openSound } from './sound.js'
+import { kept, ownName, setUpReading, stayAwake } from './settings.js'
+import { INSECURE, openSound } from './sound.js'
 import { Talk } from './talk.js'
 import { View } from './view.js'
 
@@ -33,6 +33,7 @@ async function setUp() {
   if (!health.targets) return fail('This server needs a token: add ?token=… to the address.')
   const known = new Map(health.targets.map(item => [item.code, item]))
   view = new View(known, health.viewer_token ? { token: health.viewer_token } : {}, health.address, save)
+  if (!isSecureContext) $('notice').textContent = INSECURE
   const before = JSON.parse(sessionStorage.getItem('choices'))
   for (const item of known.values()) {
     const label = document.createElement('label'), box = document.createElement('input')
@@ -42,6 +43,7 @@ async function setUp() {
   }
   if (!document.querySelector('[name=target]:checked')) $('targets').querySelector('input').checked = true
   $('room').value = asked.get('room') ?? before?.room ?? ''
+  $('title').value = before?.title ?? ''
   $('context').value = before?.context ?? ''
   $('small').hidden = !/micro/.test(health.model)
   $('start').disabled = false
@@ -63,15 +65,24 @@ function restore() {
 
 function show(message) {
   view.show(message)
-  view.state('', 'The talk so far. Start goes on with it.')
-  $('new').hidden = false
+  view.state('', 'The talk so far')
+  ended()
+}
+
+// The text of a talk, and two ways on: this talk, or another one.
+function ended() {
+  document.body.classList.toggle('over', talk.copy.length > 0)
+  $('new').hidden = !talk.copy.length
+  $('start').textContent = talk.copy.length ? 'Continue this talk' : 'Start'
 }
 
 $('new').onclick = () => {
   if (!confirm('Begin a new talk? The text of this one is removed: here now, for all viewers with Start.')) return
   restored?.close(); talk.renew(); view.clear(); view.state('', 'ready')
-  $('new').hidden = true
+  ended()
 }
+
+$('change').onclick = () => { document.body.classList.remove('over'); $('targets').querySelector('input').focus() }
 
 function save(code) {
   const link = document.createElement('a')
@@ -92,7 +103,7 @@ function rest() {
   document.body.classList.remove('live')
   $('start').disabled = false; $('stop').disabled = true
   $('start').focus({ preventScroll: true })
-  live = false; $('new').hidden = !talk.copy.length
+  live = false; ended()
 }
 
 $('setup').onsubmit = async event => {
@@ -103,18 +114,18 @@ $('setup').onsubmit = async event => {
   const replaces = 'This begins a new talk; its text replaces the one on this page. Save that first if you need it.'
   if (talk.copy.length && !key.session && !confirm(replaces)) return
   $('start').disabled = true
-  const kind = document.querySelector('[name=input]:checked').value
+  const kind = $('device').value === 'file' ? 'file' : 'microphone'
   const stop = () => { if (!$('stop').disabled) $('stop').click() }
   try {
     sound = await openSound(kind, {
       file: $('file').files[0], device: $('device').value, onpcm: pcm => line?.send(pcm),
-      onlevel: peak => input.level(peak), ongone: why => input.tell(why), onend: stop,
+      onlevel: peak => input.level(peak), ongone: why => input.tell(why), onend: stop, ongap: seconds => line?.skip(seconds),
     })
   } catch (error) {
     $('start').disabled = false
     return fail(error.name === 'NotAllowedError' ? 'The browser did not allow the microphone.' : `No audio: ${error.message}`)
   }
-  const start = { type: 'start', targets, sample_rate: sound.rate, detail: 'why', live: true, ...key }
+  const start = { type: 'start', targets, sample_rate: sound.rate, detail: 'why', live: true, title: $('title').value.trim(), ...key }
   if ($('room').value) start.room = $('room').value
   if ($('context').value.trim()) start.context = $('context').value
   restored?.close(); restored = null
@@ -127,12 +138,12 @@ $('setup').onsubmit = async event => {
       view.show(message)
     },
     lost: text => view.state('error', `${text}. Trying again …`),
+    back: () => view.state('live', 'live'),
     over(text) { rest(); if (text) fail(text) },
   })
   if (kind === 'microphone') sound.go() // the line keeps what is said before the server is ready
-  sessionStorage.setItem('choices', JSON.stringify({ targets, room: $('room').value, context: $('context').value }))
-  document.body.classList.add('live')
-  $('hearing').hidden = false
+  sessionStorage.setItem('choices', JSON.stringify({ targets, room: $('room').value, title: $('title').value, context: $('context').value }))
+  document.body.classList.add('live'); document.body.classList.remove('over')
   $('stop').disabled = false
   $('stop').focus({ preventScroll: true })
   input.begin(); renewLock()
@@ -146,10 +157,8 @@ $('stop').onclick = () => {
   line.stop()
 }
 
-for (const choice of document.querySelectorAll('[name=input]')) {
-  choice.onchange = () => { $('device').hidden = !($('file').hidden = document.querySelector('[name=input]:checked').value !== 'file') }
-}
-
 setUpReading()
-$('details').onchange = ({ target }) => document.body.classList.toggle('plain', !target.checked)
+$('details').checked = kept('research') === 'true'
+$('details').onchange = () => { kept('research', $('details').checked); document.body.classList.toggle('research', $('details').checked) }
+document.body.classList.toggle('research', $('details').checked)
 setUp()

@@ -1,21 +1,25 @@
 // Microphone or recording, as 16-bit pieces of a tenth of a second at the browser's own rate.
 const PIECE = 100 // ms
+const GAP = 1 // s without sound that are marked as missing
 
-export async function openSound(kind, { file, device, onpcm, onlevel, onend, ongone }) {
+export const INSECURE = `Browsers give sound only to pages by https, or of this machine itself. Ways: an https address for this server (docs/serve.md, “HTTPS and phones”), or ssh -L ${location.port || 80}:localhost:${location.port || 80} ${location.hostname} and then http://localhost:${location.port || 80}/`
+
+export async function openSound(kind, { file, device, onpcm, onlevel, onend, ongone, ongap }) {
   const context = new AudioContext()
-  let closed = false, tap, silence
+  let closed = false, tap, silence, started = false, paused = false, zero = null
   const sound = {
     rate: context.sampleRate, go() {}, source: null,
     stop() {
       if (closed) return // closing a context twice throws
       closed = true
-      clearInterval(silence)
+      clearInterval(silence); clearInterval(watching)
+      document.removeEventListener('visibilitychange', wake); document.removeEventListener('pointerdown', wake)
       sound.source?.getTracks().forEach(track => track.stop())
       context.close()
     },
     // Takes a microphone, also instead of the one of now.
     async use(device) {
-      if (!navigator.mediaDevices) throw new Error('browsers give the microphone only to https, or to this machine’s own pages; a file works')
+      if (!navigator.mediaDevices) throw new Error(INSECURE)
       const audio = { channelCount: 1, echoCancellation: false, ...device && { deviceId: { exact: device } } }
       const source = await navigator.mediaDevices.getUserMedia({ audio })
       if (closed) return source.getTracks().forEach(track => track.stop())
@@ -36,10 +40,26 @@ export async function openSound(kind, { file, device, onpcm, onlevel, onend, ong
   const beSilent = () => {
     silence = setInterval(() => onpcm(new ArrayBuffer(2 * Math.round(context.sampleRate * PIECE / 1000))), PIECE)
   }
+  const start = () => { started = true; context.resume() }
+  // The browser stops the sound of a hidden page, a locked phone, a call: its clock stands still then.
+  const wake = () => { if (started && !closed && !document.hidden && context.state !== 'running') context.resume().catch(() => {}) }
+  const look = () => {
+    if (!started || closed || kind === 'file') return
+    if (context.state !== 'running' && !paused) { paused = true; ongone('paused') }
+    if (context.state !== 'running') return wake()
+    const apart = Date.now() / 1000 - context.currentTime, missing = apart - (zero ?? apart)
+    if (missing > GAP) ongap(missing)
+    zero = missing > 0 && missing < GAP ? zero + missing / 100 : apart // two clocks drift
+    if (paused) { paused = false; ongone('') }
+  }
+  const watching = setInterval(look, 250)
+  context.onstatechange = look
+  document.addEventListener('visibilitychange', wake); document.addEventListener('pointerdown', wake)
   try {
+    if (!context.audioWorklet) throw new Error(INSECURE)
     await context.audioWorklet.addModule('pages/microphone.js')
     tap = new AudioWorkletNode(context, 'microphone', { numberOfOutputs: 0 })
-    tap.port.onmessage = ({ data }) => { if (!closed) { onlevel(data.level); onpcm(data.pcm) } }
+    tap.port.onmessage = ({ data }) => { if (!closed) { look(); onlevel(data.level); onpcm(data.pcm) } }
     if (kind === 'file') {
       if (!file) throw new Error('choose a recording first')
       const buffer = await context.decodeAudioData(await file.arrayBuffer()).catch(() => null)
@@ -47,10 +67,10 @@ export async function openSound(kind, { file, device, onpcm, onlevel, onend, ong
       const node = new AudioBufferSourceNode(context, { buffer })
       node.connect(tap); node.connect(context.destination)
       node.onended = onend
-      sound.go = () => { sound.go = () => {}; context.resume(); node.start() }
+      sound.go = () => { sound.go = () => {}; start(); node.start() }
     } else {
       await sound.use(device)
-      sound.go = () => { sound.go = () => {}; context.resume(); sound.node.connect(tap) }
+      sound.go = () => { sound.go = () => {}; start(); sound.node.connect(tap) }
     }
   } catch (error) {
     sound.stop()

@@ -24,6 +24,7 @@ export class Text {
     for (const [text, start, end, begins] of units) {
       if (begins) finished.push(...this.finish())
       if (!this.last || this.breaks(start, begins)) this.begin()
+      if (begins) this.from = this.last.length
       this.last.appendData(text)
       this.sentence += text
       this.end = end
@@ -46,6 +47,7 @@ export class Text {
   begin() {
     const paragraph = this.paragraph()
     paragraph.append(this.last = document.createTextNode(''))
+    this.from = 0 // of the newest sentence in this node
   }
 
   paragraph() {

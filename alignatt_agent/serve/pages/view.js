@@ -12,7 +12,11 @@ export class View {
   // token; address: of the server for viewers, if this page was opened under another one;
   // save(code): writes the text of a language into a file.
   constructor(known, query, address, save) {
-    Object.assign(this, { known, query, address: address ? `${address}/` : '', save }); this.columns = new Map(); this.heard = new Heard()
+    const here = new URL('.', location.href), there = new URL(address || here)
+    if (there.pathname === '/') there.pathname = here.pathname // behind a proxy with a path
+    Object.assign(this, { known, query, here: here.pathname, base: there.href.replace(/\/?$/, '/'), save })
+    this.columns = new Map(); this.heard = new Heard()
+    new Follower($('said'), $('columns'), $('back'))
   }
 
   show(message) { this['on_' + message.type]?.(message) }
@@ -22,50 +26,66 @@ export class View {
   on_ready(m) {
     if (!m.resumed || !this.columns.size) this.clear()
     this.heard.begin(m.source)
+    $('readers').href = this.link(`${this.base}captions`, { room: m.room })
+    $('qr').href = this.link('qr', { room: m.room, path: this.here })
+    $('share').hidden = $('save').hidden = $('hearing').hidden = false
     for (const code of m.targets) if (!this.columns.has(code)) this.columns.set(code, this.column(code, m.room))
+    if (!document.querySelector('article.chosen')) this.choose(m.targets[0])
     $('model').textContent = `${m.model.split('/').pop()}, ${m.policy}, ${m.chunk_ms} ms`
     this.state('live', 'live')
   }
 
+  link(path, query) { return `${path}?${new URLSearchParams({ ...query, ...this.query })}` }
+
   clear() {
-    $('columns').replaceChildren(); this.columns.clear(); this.heard.clear()
-    for (const id of ['lag', 'behind', 'rtf']) $(id).textContent = '–'
+    for (const id of ['columns', 'tabs', 'overlays']) $(id).replaceChildren()
+    $('overlays').textContent = 'For OBS or a projector: '
+    for (const item of [...$('save').querySelectorAll('div')]) item.remove()
+    this.columns.clear(); this.heard.clear()
+    for (const id of ['policy', 'behind', 'rtf']) $(id).textContent = '–'
+    for (const id of ['lag', 'clock']) $(id).textContent = ''
+    $('share').hidden = $('save').hidden = $('hearing').hidden = true
+  }
+
+  // On a phone one language is shown.
+  choose(code) {
+    for (const [other, { article, tab }] of this.columns) {
+      article.classList.toggle('chosen', other === code)
+      tab.setAttribute('aria-pressed', other === code)
+    }
   }
 
   column(code, room) {
     const article = $('column').content.cloneNode(true).firstElementChild
     const { name, rtl } = this.known.get(code) ?? { name: code, rtl: false }
-    const part = of => article.querySelector(of)
-    const title = part('h2'), box = part('.said')
-    title.textContent = ownName({ code, name }); title.id = `title-${code}`; title.lang = code
-    box.setAttribute('aria-labelledby', title.id)
-    for (const item of [box, part('.draft')]) { item.lang = code; item.dir = rtl ? 'rtl' : 'ltr' }
-    const link = (text, path, query, attributes) => {
-      const a = document.createElement('a')
-      a.href = `${path}?${new URLSearchParams({ room, target: code, ...query, ...this.query })}`
-      a.textContent = text; a.setAttribute('aria-label', `${text}, ${name}`)
-      Object.assign(a, attributes); part('.links').append(a)
+    const part = of => article.querySelector(of), own = ownName({ code, name })
+    part('h2').textContent = own; part('h2').lang = code
+    for (const item of [part('.said'), part('.draft')]) { item.lang = code; item.dir = rtl ? 'rtl' : 'ltr' }
+    const tab = Object.assign(document.createElement('button'), { type: 'button', textContent: own, lang: code })
+    tab.onclick = () => this.choose(code)
+    $('tabs').append(tab)
+    const link = (into, text, path, query, attributes) => {
+      const a = Object.assign(document.createElement('a'), { href: this.link(path, { room, target: code, ...query }), textContent: text }, attributes)
+      a.setAttribute('aria-label', `${text}, ${name}`); into.append(a)
     }
-    const beside = { target: '_blank', rel: 'noopener' }
-    link('captions', `${this.address}captions`, {}, beside)
-    link('QR code', 'qr', {}, beside)
-    for (const format of ['srt', 'vtt', 'txt']) link(format.toUpperCase(), 'transcript', { format }, { download: '' })
-    const save = Object.assign(document.createElement('button'), { type: 'button', textContent: 'Save' })
-    save.setAttribute('aria-label', `Save, ${name}`)
-    save.onclick = () => this.save(code)
-    part('.links').append(save)
+    link($('overlays'), own, `${this.base}captions`, {}, { target: '_blank', rel: 'noopener' })
+    const row = Object.assign(document.createElement('div'), { className: 'tools', textContent: own })
+    const save = Object.assign(document.createElement('button'), { type: 'button', textContent: 'Text with times' })
+    save.setAttribute('aria-label', `Text with times, ${name}`)
+    save.onclick = () => this.save(code) // needs no server
+    row.append(save)
+    for (const format of ['txt', 'srt', 'vtt']) link(row, format.toUpperCase(), 'transcript', { format }, { download: '' })
+    $('save').append(row)
     const column = {
-      article, draft: part('.draft'), detail: part('.technical p'), text: new Text(box.firstElementChild),
+      article, tab, draft: part('.draft'), detail: part('.detail'), text: new Text(part('.said')),
       why: new Held((text, reason = '', place = null) => {
         Object.assign(part('.why'), { textContent: text }).dataset.reason = reason
         this.heard.note(code, { place }) // the mark stays as long as the reason
       }),
     }
-    new Follower(box, box.firstElementChild, part('.back'))
     for (const kind of ['pointerover', 'click']) column.draft.addEventListener(kind, ({ target }) => {
       if (target.dataset.number) this.explainToken(column, target.dataset.number)
     })
-    part('.technical').ontoggle = () => this.explainToken(column)
     $('columns').append(article)
     return column
   }
@@ -89,7 +109,7 @@ export class View {
     column.last = m
     const place = m.reason === 'source-frontier' ? m.tokens[m.accepted]?.[1] : null
     column.why.put(() => [explain(m, words, accessible), m.reason, place])
-    if (column.detail.parentElement.open) this.explainToken(column)
+    this.explainToken(column)
     this.heard.note(m.target, { edge: m.edge })
   }
 
@@ -104,7 +124,8 @@ export class View {
     const column = this.columns.get(m.target)
     if (!column || !m.units.length) return
     this.speak(m.target, column, column.text.append(m.units))
-    $('lag').textContent = `${Math.max(0, m.audio_s - m.units.at(-1)[2]).toFixed(1)} s`
+    this.lag = Math.max(0, m.audio_s - m.units.at(-1)[2])
+    $('policy').textContent = `${this.lag.toFixed(1)} s`
   }
 
   // Screen readers hear one language.
@@ -115,6 +136,8 @@ export class View {
   on_status(m) {
     $('clock').textContent = clock(m.audio_s)
     $('behind').textContent = `${m.behind_s.toFixed(1)} s`
+    const behind = this.lag + m.behind_s + (m.step_ms ?? 0) / 1000
+    $('lag').textContent = behind ? `captions are about ${Math.ceil(behind)} s behind you` : ''
     $('rtf').textContent = m.rtf.toFixed(2)
   }
 
@@ -125,6 +148,7 @@ export class View {
 
   on_end() {
     this.forget()
+    $('lag').textContent = ''
     for (const [code, column] of this.columns) {
       column.why.clear()
       this.speak(code, column, column.text.finish())

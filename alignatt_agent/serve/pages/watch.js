@@ -1,42 +1,64 @@
 // Follows a room: on(message) for everything in it, open() and lost() as the connection comes and goes,
-// refused(text) when the server says why not.
+// refused(text) when the server says why not. Returns { delay }: seconds that everything waits, for a
+// video that is late.
 import { Feed } from './feed.js'
 
 const SLICE = 8 // ms that a page works before it draws
+const PAST = 1000 // ms after the first messages in which what was said before comes
+const LONGEST = 600 // s
 
-export function watch(address, told) {
+const sleep = ms => new Promise(resolve => setTimeout(resolve, ms))
+
+export function watch(room, query, told) {
+  const asked = new URLSearchParams(query.has('token') ? { room, token: query.get('token') } : { room })
+  const address = new URL(`events?${asked}`, location.href).href
+  const settings = { delay: Math.min(LONGEST, Math.max(0, Number(query.get('delay')) || 0)) }
   const waiting = []
-  let seen = '', busy = false
+  let seen = '', busy = false, began = null, said = 0
+  // What was said before this page came waits as if it had been here.
+  const due = ({ at, past, time }) => at + 1000 * settings.delay - (past ? 1000 * (said - time) : 0)
   const work = async () => {
     if (busy) return
     busy = true
-    for (let k = 0; k < waiting.length;) {
-      for (const until = performance.now() + SLICE; k < waiting.length && performance.now() < until; k++) told.on(waiting[k])
-      await new Promise(resolve => setTimeout(resolve))
-      if (k === waiting.length) waiting.length = 0
+    let k = 0
+    while (k < waiting.length) {
+      const until = performance.now() + SLICE
+      for (; k < waiting.length && performance.now() < until && due(waiting[k]) <= performance.now(); k++) told.on(waiting[k].message)
+      await sleep(k < waiting.length ? Math.min(200, Math.max(0, due(waiting[k]) - performance.now())) : 0)
+      if (k > 1000 || k === waiting.length) k -= waiting.splice(0, k).length
     }
     busy = false
   }
-  const hear = ({ said, open, lost, refused }) => {
-    if (open) told.open()
-    if (lost) told.lost()
-    if (refused) told.refused(refused)
+  const hear = message => {
+    if (message.open) told.open()
+    if (message.lost) told.lost()
+    if (message.refused) told.refused(message.refused)
     // A tab that comes back is given everything again.
-    const known = said?.findIndex(([id]) => id === seen) ?? -1
-    for (const [id, message] of said?.slice(known + 1) ?? []) { seen = id; waiting.push(message) }
+    const found = message.said || [], at = performance.now()
+    if (found.length && began === null) began = at
+    const past = at - began < PAST
+    for (const [id, message] of found.slice(found.findIndex(([id]) => id === seen) + 1)) {
+      const time = message.audio_s || (message.type === 'ready' ? 0 : said)
+      if (past) said = time
+      seen = id
+      waiting.push({ message, at, past, time })
+    }
     work()
   }
-  if (globalThis.SharedWorker) {
-    const { port } = new SharedWorker('pages/shared.js', { type: 'module', name: 'alignatt' })
-    port.onmessage = ({ data }) => hear(data)
-    port.postMessage(address)
-    addEventListener('pagehide', () => port.postMessage(''))
-    addEventListener('pageshow', ({ persisted }) => { if (persisted) port.postMessage(address) })
-  } else {
-    // A phone: tabs that nobody sees give their connection up.
+  const alone = () => { // a phone: tabs that nobody sees give their connection up
     const feed = new Feed(address), here = { postMessage: hear }
     const turn = () => { if (document.hidden) feed.leave(here); else feed.join(here) }
     document.addEventListener('visibilitychange', turn)
     turn()
   }
+  if (!globalThis.SharedWorker) return alone(), settings
+  try { // a page in a frame may have none
+    const worker = new SharedWorker('pages/shared.js', { type: 'module', name: 'alignatt' }), { port } = worker
+    worker.onerror = alone // Chromium before 80 has none of modules
+    port.onmessage = ({ data }) => hear(data)
+    port.postMessage(address)
+    addEventListener('pagehide', () => port.postMessage(''))
+    addEventListener('pageshow', ({ persisted }) => { if (persisted) port.postMessage(address) })
+  } catch { alone() }
+  return settings
 }

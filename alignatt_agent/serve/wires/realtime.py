@@ -1,8 +1,8 @@
 """OpenAI's realtime translation and transcription, text only.
 
 ``/v1/realtime/translations``: transcript deltas are append-only, like all our output. Audio is
-24 kHz 16-bit little-endian mono in base64. ``session.input_transcript.delta`` comes for every
-complete sentence, if asked for.
+mono in base64: 16-bit little-endian at 24 kHz or at the session's ``rate``, or G.711.
+``session.input_transcript.delta`` comes for every complete sentence, if asked for.
 
 ``/v1/realtime?intent=transcription``: every sentence is an item; its deltas are words that the live
 tail has committed. A client's commit ends the audio so far, more may follow.
@@ -12,18 +12,29 @@ import asyncio
 import binascii
 import secrets
 import time
+from functools import cache
 from typing import Any
+
+import numpy as np
 
 from alignatt_agent.serve.access import BROKEN, MAX_EVENT, MAX_MESSAGE, RefusedError
 from alignatt_agent.serve.rooms import Message
-from alignatt_agent.serve.service import OpenTalk, Service, TalkRequest
+from alignatt_agent.serve.service import OpenTalk, Service, TalkRequest, sampling_rate
 from alignatt_agent.serve.tail import text_of
 from alignatt_agent.serve.wires.connection import Connection
+from alignatt_agent.types.audio import Samples
 
 PATHS = ("/v1/realtime/translations", "/v1/realtime")
 
-RATE = 24_000
-"""Sampling rate of the protocol, in Hz."""
+RATE, G711_RATE = 24_000, 8_000
+"""Sampling rates of the protocol, in Hz."""
+
+CODECS = {
+    **dict.fromkeys(("audio/pcm", "pcm16")),
+    **dict.fromkeys(("audio/pcmu", "g711_ulaw"), "pcm_mulaw"),
+    **dict.fromkeys(("audio/pcma", "g711_alaw"), "pcm_alaw"),
+}
+"""FFmpeg's decoders of the audio formats, by their names of today and of the beta."""
 
 LONGEST_S = 86_400
 """Expiry that a session announces."""
@@ -51,6 +62,8 @@ async def _send(connection: Connection, kind: str, **content: Any) -> None:
 
 class _Session:
     append, end = "session.input_audio_buffer.append", "session.close"
+    _format: tuple[str | None, int] = None, RATE
+    _began = False
 
     def __init__(self, connection: Connection, service: Service) -> None:
         self._connection = connection
@@ -75,7 +88,7 @@ class _Session:
         return () if language is None else (str(language),)
 
     async def _translate(self, first: bytes) -> None:
-        request = TalkRequest(targets=self._targets(), sample_rate=RATE)
+        request = TalkRequest(targets=self._targets(), sample_rate=self._format[1])
 
         async def deliver(found: list[Message]) -> None:
             for message in found:
@@ -100,7 +113,8 @@ class _Session:
             if kind == self.end:
                 return None
             if kind == self.append:
-                return await asyncio.to_thread(_decoded, event.get("audio"))
+                self._began = True
+                return await asyncio.to_thread(_decoded, event.get("audio"), self._format[0])
             if kind != "session.update":
                 raise RefusedError("event", f"unknown event {str(kind)[:60]!r}")
             await self._update(event.get("session"))
@@ -114,8 +128,25 @@ class _Session:
         settings = self._settings | {"audio": sides}
         if (size := len(str(settings))) > 4000:
             raise RefusedError("session", f"settings may have 4000 characters, got {size}")
+        self._set_format(wanted, sides["input"].get("format"))
         self._settings = settings
         await _send(self._connection, "session.updated", session=settings)
+
+    def _set_format(self, wanted: Any, given: Any) -> None:
+        """Take the format of the audio, in the words of today or of the beta."""
+        given = (wanted.get("input_audio_format") if isinstance(wanted, dict) else None) or given
+        if not given:
+            return
+        given = given if isinstance(given, dict) else {"type": given}
+        name = str(given.get("type", "audio/pcm"))
+        if name not in CODECS:
+            expected = f"expected one of {', '.join(CODECS)}"
+            raise RefusedError("format", f"unknown audio format {name[:40]!r}; {expected}")
+        usual = G711_RATE if CODECS[name] else RATE
+        found = CODECS[name], sampling_rate(given.get("rate") or usual)
+        if self._began and found != self._format:
+            raise RefusedError("format", "the audio format cannot change after the first audio")
+        self._format = found
 
     async def _tell(self, message: Message, speech: OpenTalk) -> None:
         elapsed = round(1000 * message.get("audio_s", 0.0))
@@ -174,8 +205,21 @@ class _Transcription(_Session):
         await _send(self._connection, kind, item_id=self._item, content_index=0, **content)
 
 
-def _decoded(audio: Any) -> bytes:
+def _decoded(audio: Any, codec: str | None) -> bytes:
     try:
-        return binascii.a2b_base64(audio, strict_mode=True)
+        data = binascii.a2b_base64(audio, strict_mode=True)
     except (binascii.Error, TypeError, ValueError):
-        raise RefusedError("audio", "audio has to be base64 of 24 kHz 16-bit mono PCM") from None
+        raise RefusedError("audio", "audio has to be base64") from None
+    return data if codec is None else _levels(codec)[np.frombuffer(data, np.uint8)].tobytes()
+
+
+@cache
+def _levels(codec: str) -> Samples:
+    """Return the sample that each byte of a codec stands for."""
+    import av
+
+    context: Any = av.CodecContext.create(codec, "r")
+    context.sample_rate, context.layout = G711_RATE, "mono"
+    (frame,) = context.decode(av.Packet(bytes(range(256))))
+    levels: Samples = frame.to_ndarray()[0].astype("<i2")
+    return levels
