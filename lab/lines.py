@@ -1,7 +1,7 @@
 """Lines of Python by room, held against the limits in ``pyproject.toml``.
 
 A room may only grow in a change that raises its limit, so the reader of the change sees it, and a
-file stays below 300 lines:
+file stays below 350 lines:
   python -m lab.lines
   python -m lab.lines --write     (lower limits to what is there today; raise one by hand)
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 HEADER = "[tool.alignatt.lines]"
-LONGEST = 299
+LONGEST = 350
 
 
 def rooms() -> dict[str, int]:
