@@ -89,6 +89,12 @@ def curves(*files: Row) -> Iterator[Row]:
         yield {"curve": curve, "label": label, **lists}
 
 
+def points(data: Row) -> Iterator[Row]:
+    """Yield the runs of a sweep, target by target, with their intervals."""
+    for code, target in data["targets"].items():
+        yield from ({"target": code, **run} for run in target["runs"])
+
+
 def claims(*files: Row) -> Iterator[Row]:
     """Yield operating points against agreement; a later file replaces points of an earlier one."""
     runs: dict[tuple[str, str], Row] = {}
