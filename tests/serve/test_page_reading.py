@@ -274,10 +274,10 @@ def test_readers_get_their_own_words_and_captions_as_late_as_their_video(tabs, p
     page.clock.run_for(25_000)
     assert text(page.locator("#notice")).startswith("Personne n’a encore parlé ici.")
     page.clock.run_for(6_000)
-    until(page, "document.getElementById('text').textContent === 'Guten Tag. Wir '")
+    until(page, "document.getElementById('text').textContent === ' Guten Tag. Wir'")
     assert text(page.locator("h1, #state")) == "Ein Vortrag en direct"
     assert page.evaluate("[document.title, document.documentElement.lang]") == ["Ein Vortrag", "fr"]
-    assert page.evaluate("[...CSS.highlights.get('now')].join()") == "Wir "
+    assert page.evaluate("[...CSS.highlights.get('now')].join()") == " Wir"
     page.goto(f"{page_server.address}captions")
     page.get_by_text("Quelle salle").wait_for()
     page.locator("#which input").fill("hall")
