@@ -27,7 +27,7 @@ class Builder(Prompts):
         return Prompt((50, 51, 1, 2, 3, 4, 5, 52, *accepted), 2, (0, 1, 2, 3, 3))
 
 
-def explained(accepted="", policy=None, **gate):
+def explained(policy=None, **gate):
     """Two heads with a peak of .6 and .2 elsewhere on the source; the rest is prompt and suffix."""
     tokenizer = Tokenizer()
     source = np.zeros((len(PEAKS), 2, 5), np.float32)
@@ -39,7 +39,7 @@ def explained(accepted="", policy=None, **gate):
     engine = ScriptedEngine([Draft(tokenizer.ids(*PIECES), True, rows)])
     plain = {"border_margin": 0, "normalize": "none", "median_width": 1}
     asked = Readout(((0, 0), (1, 1)), "predicting"), policy or AlignAtt(**{**plain, **gate})
-    return explain(engine, tokenizer, Builder(), *asked, SOURCE, 3, accepted)
+    return explain(engine, tokenizer, Builder(), *asked, SOURCE, 3)
 
 
 def test_a_draft_is_taken_apart():
@@ -66,12 +66,6 @@ def test_an_unfinished_word_is_accepted_and_not_emitted():
 def test_a_margin_moves_the_limit():
     # With 1, the second token of "models" is still closed.
     assert [explained(border_margin=margin).gated.edge for margin in (-1, 1, 2)] == [2, 3, 4]
-
-
-def test_the_accepted_translation_is_part_of_the_request():
-    found = explained(accepted="Ja,")
-    assert found.gated.accepted == "Ja,"
-    assert found.tokens[0] == "Wir"
 
 
 @pytest.mark.parametrize("accessible", ["0", "5"])
