@@ -23,7 +23,6 @@ from alignatt_agent.evaluation.plots import (
 from alignatt_agent.evaluation.statistics import LEVEL
 from lab.curves.grid import curve_names
 from lab.curves.pareto import LATENCIES, QUALITIES, Resampled, front
-from lab.figures import save
 
 _COLORS = (BLUE, SKY, PURPLE, GREEN, VERMILION, ORANGE, YELLOW, GREY)
 _MARKERS = "os^DXPhv<>"
@@ -49,7 +48,10 @@ def draw_all(panels: Sequence[Panel], folder: Path, note: str) -> None:
     plt = pyplot()
     for quality, latency in product(QUALITIES, LATENCIES):
         figure = _draw(plt, panels, latency, quality, note)
-        save(plt, figure, folder / f"{quality}-{latency.removesuffix('_ms')}")
+        for kind, metadata in (("png", None), ("svg", {"Date": None})):  # the same every time
+            path = folder / f"{quality}-{latency.removesuffix('_ms')}.{kind}"
+            figure.savefig(path, metadata=metadata)
+        plt.close(figure)
 
 
 def _draw(plt: Any, panels: Sequence[Panel], latency: str, quality: str, note: str) -> Any:

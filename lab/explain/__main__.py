@@ -2,23 +2,20 @@ r"""Draft once and show which source words each word attends to and what the gat
 
 Example:
   python -m lab.explain "We have trained the large model that our students should" \
-      --config micro-low --target de --accessible 7 --prefix "Wir haben" --figure outputs/draft
+      --config micro-low --target de --accessible 7 --prefix "Wir haben"
 """
 
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from alignatt_agent.calibration.row_reader import ENGINES, open_reader
 from alignatt_agent.config.agent_config import ConfigError, load_config, parse_overrides
 from alignatt_agent.config.command_line import shared_options
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import head_set_for, readout_for
-from alignatt_agent.evaluation.plots import pyplot
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab.commands import parser
-from lab.explain.figure import draw_reconstruction
 from lab.explain.reconstruction import Reconstruction, explain
 
 
@@ -37,7 +34,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--accessible", type=int, metavar="N", help=text)
     add("--prefix", default="", metavar="TEXT", help="translation that is already emitted")
     add("--engine", choices=ENGINES, default="transformers")
-    add("--figure", type=Path, metavar="STEM", help="draw it to STEM.png and STEM.svg")
     return options
 
 
@@ -69,14 +65,7 @@ def _explained(arguments: argparse.Namespace) -> Reconstruction:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    arguments = build_parser().parse_args(argv)
-    if arguments.figure:
-        pyplot()  # refuses now, not after the model is loaded
-    print(found := _explained(arguments))
-    if arguments.figure:
-        title = f"{arguments.config}, {arguments.target}"
-        drawn = draw_reconstruction(found, title, arguments.figure)
-        print("\n".join(f"figure  {path}" for path in drawn))
+    print(_explained(build_parser().parse_args(argv)))
     return 0
 
 

@@ -24,23 +24,19 @@ class DraftedWord:
     """A drafted word (a character, for scripts without spaces) and where it comes from."""
 
     text: str
-    emitted: bool  # whether all of its tokens are
-    attention: npt.NDArray[np.float64]  # [source words], mean over heads and its tokens
     provenance: npt.NDArray[np.float64]  # shares in the order of ``PROVENANCE``; they sum to 1
     peak: int | None  # source word of the gate's peak at its last scanned token
 
 
 @dataclass(frozen=True, slots=True)
 class Reconstruction:
-    """Everything that the figure of one draft shows."""
+    """What the terminal shows of one draft."""
 
     source: tuple[str, ...]
     accessible: int  # leading words that the policy may rely on
-    partition: tuple[tuple[str, int], ...]  # parts of the request with their numbers of tokens
     gated: GatedDraft
     tokens: tuple[str, ...]  # what each drafted token adds to the text
     words: tuple[DraftedWord, ...]
-    heads: int  # that were averaged
 
     def __str__(self) -> str:
         """Source, draft and a table of the drafted words, for the terminal."""
@@ -104,14 +100,6 @@ def explain(
     frontier = sum(word < accessible for word in prompt.token_word)
     units = UnitDecoder(tokenizer, spaced)
     texts = _texts(units, prefix, draft.token_ids)
-    partition = (
-        ("system prompt", prompt.source_start),
-        ("accessible source", frontier),
-        ("inaccessible source", len(prompt.token_word) - frontier),
-        ("instruction", len(prompt.token_ids) - prompt.source_end - len(prefix)),
-        ("accepted translation", len(prefix)),
-        ("draft", len(draft.token_ids)),
-    )
     words = []
     rows = draft.rows
     assert rows is not None
@@ -121,15 +109,11 @@ def explain(
         words.append(
             DraftedWord(
                 "".join(texts[at]).strip(),
-                at.stop <= gated.emitted,
-                np.asarray(np.bincount(prompt.token_word, row), np.float64),
                 np.asarray([row[:frontier].sum(), row[frontier:].sum(), other, suffix]),
                 gated.words[at][-1] if gated.words[at] else None,
             )
         )
-    return Reconstruction(
-        tuple(source), accessible, partition, gated, tuple(texts), tuple(words), len(readout.heads)
-    )
+    return Reconstruction(tuple(source), accessible, gated, tuple(texts), tuple(words))
 
 
 def _texts(units: UnitDecoder, prefix: Sequence[int], draft: Sequence[int]) -> list[str]:

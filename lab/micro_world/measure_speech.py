@@ -76,7 +76,6 @@ def measure(engines: Engines, devset: Path) -> dict[str, float]:
     return {
         "wer": _wer(said, heard[False]),
         "wer_with_context": _wer(said, heard[True]),
-        "wer_with_punctuation": jiwer.wer(said, heard[False]),
         "aligner_mae_ms": 1000 * float(np.mean(ends)),
         **{
             f"tail_error_{ms}_ms": counts[f"errors {ms}"] / max(1, counts[f"words {ms}"])

@@ -56,8 +56,6 @@ class Verdicts:
     rounding decides the others.
     """
 
-    total: int = 0
-    same: int = 0
     settled: int = 0
     same_settled: int = 0
 
@@ -65,8 +63,6 @@ class Verdicts:
         """Count in the decisions on one answer; ``others`` tell which are settled."""
         for mine, reference, *rest in zip(ours, theirs, *others, strict=True):
             settled = all(other == reference for other in rest)
-            self.total += 1
-            self.same += mine == reference
             self.settled += settled
             self.same_settled += settled and mine == reference
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from alignatt_agent.policy import AlignAtt
-from alignatt_agent.types import AttentionRows, Draft, Prompt
+from alignatt_agent.types import Draft, Prompt
 from alignatt_agent.types.engines import Readout
 from lab.bench import contenders as bench_contenders
 from lab.bench.__main__ import main
@@ -95,14 +94,6 @@ def test_a_race_pairs_contenders_on_the_same_prompt():
     assert set(Counter(theirs).values()) == {2}
     assert variants < set(theirs)
     assert len(set(theirs)) == 4
-
-
-def test_the_open_gate_never_closes():
-    rows = np.zeros((4, 2, 5), np.float32)
-    rows[..., -1] = 1
-    draft = Draft((1, 2, 3, 4), False, AttentionRows(rows, rows[..., 0], rows[..., 0]))
-    gate = bench_contenders.open_gate()
-    assert AlignAtt(**gate.settings).decide(draft, gate.frontier).accepted == 4
 
 
 def test_prompts_have_three_lengths_and_nonces_keep_their_source():

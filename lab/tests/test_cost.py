@@ -16,11 +16,6 @@ def test_translation_is_eager_unless_the_configuration_says_otherwise():
     assert rtf(CONFIG, WORK, device) - rtf(graphs, WORK, device) == pytest.approx(saved)
 
 
-def test_faster_devices_cost_less():
-    factors = [rtf(CONFIG, WORK, device) for device in DEVICES.values()]
-    assert factors == sorted(factors)
-
-
 def test_the_table_of_the_doctor_is_what_is_computed(capsys):
     assert main([]) == 0
     assert PREDICTIONS.read_text(encoding="utf-8") == capsys.readouterr().out

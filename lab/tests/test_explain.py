@@ -1,29 +1,18 @@
 """One draft taken apart."""
 
-import re
-import sys
-
 import numpy as np
 import pytest
 
 from alignatt_agent.config.agent_config import ConfigError
-from alignatt_agent.evaluation.plots import FigureError
 from alignatt_agent.policy import AlignAtt, HoldN
 from alignatt_agent.types import AttentionRows, Draft, Prompt, StopReason
 from alignatt_agent.types.engines import Readout
 from lab.explain.__main__ import main
-from lab.explain.figure import draw_reconstruction
 from lab.explain.reconstruction import explain
-from tests.fakes.models import PieceTokenizer, ScriptedEngine
+from tests.fakes.models import PieceTokenizer, Prompts, ScriptedEngine
 
 SOURCE = ["We", "train", "large", "models."]
 PIECES = ("Wir", " große", " Mo", "delle", " trainieren", ".")
-PARTS = (
-    ("system prompt", 2),
-    ("accessible source", 3),
-    ("inaccessible source", 2),
-    ("instruction", 1),
-)
 PEAKS = (0, 2, 3, 3, 1, 3)  # source tokens; train is token 1, models is tokens 3 and 4
 
 
@@ -32,13 +21,13 @@ class Tokenizer(PieceTokenizer):
         return {"input_ids": list(self.ids(text))}
 
 
-class Builder:
+class Builder(Prompts):
     def build(self, words, accepted=(), history=()):
         assert list(words) == SOURCE
         return Prompt((50, 51, 1, 2, 3, 4, 5, 52, *accepted), 2, (0, 1, 2, 3, 3))
 
 
-def explained(accepted="", policy=None, **gate):
+def explained(policy=None, **gate):
     """Two heads with a peak of .6 and .2 elsewhere on the source; the rest is prompt and suffix."""
     tokenizer = Tokenizer()
     source = np.zeros((len(PEAKS), 2, 5), np.float32)
@@ -50,7 +39,7 @@ def explained(accepted="", policy=None, **gate):
     engine = ScriptedEngine([Draft(tokenizer.ids(*PIECES), True, rows)])
     plain = {"border_margin": 0, "normalize": "none", "median_width": 1}
     asked = Readout(((0, 0), (1, 1)), "predicting"), policy or AlignAtt(**{**plain, **gate})
-    return explain(engine, tokenizer, Builder(), *asked, SOURCE, 3, accepted)
+    return explain(engine, tokenizer, Builder(), *asked, SOURCE, 3)
 
 
 def test_a_draft_is_taken_apart():
@@ -61,13 +50,9 @@ def test_a_draft_is_taken_apart():
     assert [word.text for word in found.words] == ["Wir", "große", "Modelle", "trainieren."]
     assert [word.peak for word in found.words] == [0, 2, 3, None]
     assert (found.accessible, found.gated.edge) == (3, 3)
-    assert found.partition == (*PARTS, ("accepted translation", 0), ("draft", 6))
     assert [word.provenance.sum() for word in found.words] == pytest.approx([1] * 4)
-    assert [word.attention.sum() for word in found.words] == pytest.approx([0.8] * 4)
-    np.testing.assert_allclose(found.words[0].attention, [0.6, 0.2, 0, 0], atol=1e-6)
     np.testing.assert_allclose(found.words[0].provenance, [0.8, 0, 0.15, 0.05], atol=1e-6)
     # Both tokens of "models" count for that word, and both tokens of "Modelle" for theirs.
-    np.testing.assert_allclose(found.words[2].attention, [0, 0, 0, 0.8], atol=1e-6)
     np.testing.assert_allclose(found.words[2].provenance, [0, 0.8, 0.15, 0.05], atol=1e-6)
 
 
@@ -83,28 +68,6 @@ def test_a_margin_moves_the_limit():
     assert [explained(border_margin=margin).gated.edge for margin in (-1, 1, 2)] == [2, 3, 4]
 
 
-def test_the_accepted_translation_is_part_of_the_request():
-    found = explained(accepted="Ja,")
-    assert dict(found.partition)["accepted translation"] == 1
-    assert found.gated.accepted == "Ja,"
-    assert found.tokens[0] == "Wir"
-
-
-def test_the_figure_of_a_draft(tmp_path, caplog, monkeypatch):
-    found, glyphs = explained(border_margin=-1, accepted="Ja,"), "\U0001f984\U0001f409"
-    drawn = [draw_reconstruction(found, glyphs, tmp_path / name / "a.b") for name in "xy"]
-    assert [path.name for path in drawn[0]] == ["a.b.png", "a.b.svg"]
-    assert [p.read_bytes() for p in drawn[0]] == [p.read_bytes() for p in drawn[1]]
-    assert caplog.text.count("no installed font has them") == 2
-    shown = re.findall(r">([^<>]+)</text>", drawn[0][1].read_text(encoding="utf-8"))
-    texts = ("Modelle", "trainieren.", "models.", "accessible source", "suffix", "source-frontier")
-    for text in (*texts, "accepted and emitted", "dotted: with the margin", "Ja,", glyphs):
-        assert any(text in item for item in shown), (text, shown)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(FigureError, match=r"alignatt_agent\[plots\]"):
-        draw_reconstruction(found, "x", tmp_path / "x")
-
-
 @pytest.mark.parametrize("accessible", ["0", "5"])
 def test_as_many_accessible_words_as_a_draft_needs(accessible):
     command = [" ".join(SOURCE), "--config", "micro-low", "--target", "de"]
@@ -112,14 +75,12 @@ def test_as_many_accessible_words_as_a_draft_needs(accessible):
         main([*command, "--accessible", accessible])
 
 
-def test_one_draft_is_explained_and_drawn(tmp_path, capsys):
+def test_one_draft_is_explained(capsys):
     text = "We have trained the large model that our students should compare."
     command = [text, "--config", "micro-low", "--target", "de"]
     command += ["--accessible", "7", "--set", "policy.border_margin=0", "--prefix", "Wir haben"]
-    assert main([*command, "--figure", str(tmp_path / "draft")]) == 0
-    assert {path.name for path in tmp_path.iterdir()} == {"draft.png", "draft.svg"}
+    assert main(command) == 0
     out = capsys.readouterr().out
-    assert "draft.png" in out
     assert "Wir haben > das große" in out
     assert "source-frontier" in out
     words = [line.split()[:2] for line in out.splitlines() if line.endswith("%")]

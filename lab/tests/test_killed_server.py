@@ -12,24 +12,14 @@ from tests.serve import live
 WORDS = 40
 DATA = live.pcm(fakes.talk(WORDS))
 BYTES_PER_S = 32_000
-SERVE = """
-import sys
-from pathlib import Path
-from alignatt_agent.serve.server import Server, listen
-from tests.serve.live import make_service
-folder, port = sys.argv[1:]
-service = make_service(Path(folder), journal=Path(folder, "journal"))
-taken = listen("127.0.0.1", int(port))
-Server(service, lambda: print("ready", flush=True)).run(sockets=[taken])
-"""
 
 
 @contextlib.contextmanager
 def killed_server(folder, port):
     """Run a server on fake engines, and kill it."""
-    command = [sys.executable, "-c", SERVE, str(folder), str(port)]
+    command = [sys.executable, "-m", "lab.tests.fake_server", str(folder), str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout.readline() == "ready\n"
+        assert server.stdout.readline().startswith("http")
         try:
             yield
         finally:

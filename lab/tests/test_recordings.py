@@ -7,17 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import ndimage
 
 from alignatt_agent.config.sections import SpeechConfig
-from alignatt_agent.policy import AlignAtt
 from alignatt_agent.speech import commits
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.speech.sentences import ends_after
-from alignatt_agent.types import SAMPLE_RATE, Draft, Transcript, Word
+from alignatt_agent.types import SAMPLE_RATE, Transcript, Word
 from alignatt_agent.types.engines import AlignedItem
 from lab.commit_rules import recorded_talks
-from tests.fakes.models import make_rows
 from tests.fakes.speech import clock_audio, heard_span
 from tests.policy.test_rows import source_peaks
 from tests.speech.recognizer_errors import ErrorModel, stream
@@ -142,25 +139,3 @@ def test_peaks_of_a_recorded_draft(draft, median):
     source = np.array(draft["attention_rows"], np.float32)
     assert source_peaks(source, "zscore", 7, median) == draft[READINGS[median]]
     assert source_peaks(source, "none", 1) == draft["peaks_raw_head_mean"]
-
-
-def second_opinion(source, median, frontier):
-    """Accepted tokens by the textbook: two-pass moments and the median filter of SciPy."""
-    for t in range(len(source)):
-        past = source[: t + 1].astype(np.float64)
-        scores = (past[-1] - past.mean(0)) / np.maximum(past.std(0), 1e-6)
-        rows = scores if median == "per_head" else scores.mean(0, keepdims=True)
-        smooth = ndimage.median_filter(rows, size=(1, 7), mode="nearest")
-        if int(smooth.mean(0).argmax()) > frontier:
-            return t
-    return len(source)
-
-
-@pytest.mark.parametrize("median", READINGS)
-def test_decisions_on_a_recorded_draft_equal_a_second_implementation(draft, median):
-    source = np.array(draft["attention_rows"], np.float32)
-    drafted = Draft(tuple(range(len(source))), False, make_rows(source))
-    gate = AlignAtt(border_margin=1, normalize="zscore", median_width=7, median=median)
-    for frontier in range(source.shape[2] + 1):
-        expected = second_opinion(source, median, frontier)
-        assert gate.decide(drafted, frontier).accepted == expected, frontier

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.sections import PromptConfig
 from alignatt_agent.translation.history import History
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab.micro_world import tokenizers, training
@@ -64,10 +63,6 @@ def test_a_finished_training_is_not_run_again_and_not_taken_for_another_one(tmp_
 @pytest.fixture(scope="module")
 def tokenizer():
     return tokenizers.gemma(samples=400)
-
-
-def test_the_default_prompt_finishes():
-    assert PROMPTS["finishes"] == PromptConfig()
 
 
 def plain(batch):

@@ -1,7 +1,5 @@
 """The agent honours Simulstream's contract."""
 
-import threading
-
 import numpy as np
 import pytest
 from simulstream.server.message_processor import MessageProcessor
@@ -116,37 +114,6 @@ def test_the_harness_may_reuse_its_buffer_and_change_the_lists_it_gets(agent):
         output.new_tokens.append("the harness changes its list")
         output.deleted_tokens.append("and this one")
     assert tokens + agent.end_of_stream().new_tokens == expected(17)
-
-
-def test_every_call_may_come_from_another_thread(agent):
-    agent.set_target_language("de")
-    tokens = []
-    calls = [lambda p=piece: agent.process_chunk(p) for piece in pieces(talk(12))]
-    for call in [*calls, agent.end_of_stream]:
-        thread = threading.Thread(target=lambda c=call: tokens.extend(c().new_tokens))
-        thread.start()
-        thread.join(20)
-    assert tokens == expected(12)
-
-
-def test_clear_from_another_thread_waits_for_the_chunk(agent, fake_engines):
-    agent.set_target_language("de")
-    samples = pieces(talk(12))
-    for piece in samples[:3]:
-        agent.process_chunk(piece)
-    fake_engines.translation.entered.clear()
-    fake_engines.translation.released.clear()
-    running = threading.Thread(target=agent.process_chunk, args=(samples[3],))
-    clearing = threading.Thread(target=agent.clear)
-    running.start()
-    assert fake_engines.translation.entered.wait(20)
-    clearing.start()
-    clearing.join(0.2)
-    assert clearing.is_alive()
-    fake_engines.translation.released.set()
-    running.join(20)
-    clearing.join(20)
-    assert stream(agent, talk(8)) == expected(8)
 
 
 def test_strings_and_tokens_agree(agent):

@@ -109,10 +109,6 @@ def test_a_template_that_cannot_be_used(config_with, template, message, fix):
     assert (check.status, check.fix[: len(fix)]) == ("FAIL", fix)
 
 
-def test_the_embedded_checkpoints_can_be_asked():
-    assert check_asking(resolve(load_config("micro-low"))).status == "ok"
-
-
 def test_a_slow_tokenizer(config_with, monkeypatch):
     monkeypatch.setattr("transformers.PreTrainedTokenizerFast.is_fast", property(lambda _: False))
     with pytest.raises(PromptError, match=r"is a slow one .* the checkpoint needs a tokenizer\.js"):

@@ -270,7 +270,6 @@ def test_the_default_share_is_that_of_vllm():
         ({}, None, "ok", "micro-en-de: "),
         ({}, (42, 8), "FAIL", "number of layers 6, not for 42"),
         ({"policy": MICRO.policy.model_copy(update={"top_k": 99})}, None, "FAIL", "asks for 99"),
-        ({"head_sets": {"de": "micro-en-it"}}, (6, 8), "FAIL", "direction en-it, not for en-de"),
         ({"head_sets": {"de": "gemma4-en-de"}}, (6, 8), "FAIL", "model google/gemma-4-E4B-it"),
         ({"prompt": PromptConfig(system="X.")}, (6, 8), "warn", ", made under another prompt"),
         ({"head_sets": {"de": "no-such"}}, (6, 8), "FAIL", "no head set named 'no-such'"),

@@ -27,7 +27,6 @@ SPEECH = {name for name, config in PUBLISHED.items() if "thinker_config" in conf
         ("Qwen/Qwen3-ASR-1.7B", (3.79, 4.4), 114_688),
         ("Qwen/Qwen3-ForcedAligner-0.6B", (1.65, 1.75), 114_688),
         ("xiaomi-research/MiLMMT-46-4B-v0.1", (7.15, 7.25), 139_264),
-        ("tencent/HY-MT1.5-7B", (13.9, 14.05), 131_072),
         ("utter-project/EuroLLM-9B-Instruct", (16.95, 17.1), 172_032),
     ],
 )

@@ -70,9 +70,9 @@ def test_a_gate_needs_rows_and_a_resumed_draft_room(engines):
 
 
 # ---------------------------------------------------------------------- the processors alone
-def live_request(rejected: bool, gate: bool = True):
+def live_request(rejected: bool):
     settings = {**AlignAtt().gate(2).settings, "frontier": 2, "earlier": ([0, 1, 1], b"")}
-    wanted = {"prompt": 5, "first": 4, "gate": settings if gate else None}
+    wanted = {"prompt": 5, "first": 4, "gate": settings}
     new = request("k", blocks=[[0]], **wanted)
     new.sampling_params.stop_token_ids = [3, 7]
     ledger = Ledger()
@@ -119,10 +119,3 @@ def test_the_end_is_forced_once_a_token_was_rejected(version):
     assert sample(params, 1) == 1  # the rows were fetched or dropped
     _ledger, live, params = live_request(rejected=False)
     assert (sample(params, 1), live.next_token) == (1, None)
-
-
-def test_nothing_is_processed_without_a_gate():
-    _ledger, _live, params = live_request(rejected=True, gate=False)
-    processor = early_stop.EarlyStopV1(None, None, False)
-    assert processor.new_req_logits_processor(params) is None
-    assert processor.new_req_logits_processor(PLAIN) is None

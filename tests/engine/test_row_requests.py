@@ -97,7 +97,3 @@ def test_unfetched_requests_are_bounded_by_number_and_by_time(monkeypatch, most,
         ledger.schedule(step(finished=[f"{name}-random"]))
         now[0] += seconds * (row_requests.MAX_WAIT_S + 1)
     assert [name for name in names if ledger.take(name) is not None] == kept.split()
-
-
-def test_a_request_may_finish_without_ever_being_scheduled():
-    assert Ledger().schedule(step(finished=["x1", "x2"])) == []

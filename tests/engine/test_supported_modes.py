@@ -80,12 +80,13 @@ def config(models):
         ("parallel_config", "distributed_executor_backend", "ray", "the Ray executor"),
         ("cache_config", "kv_sharing_fast_prefill", True, "kv_sharing_fast_prefill"),
         ("cache_config", "cache_dtype", "fp8_e4m3", r"quantized KV cache \(fp8_e4m3\)"),
+        ("model_config", "use_mla", True, "multi-head latent attention"),
     ],
 )
-def test_unverified_modes_are_refused(config, part, attribute, value, name):
+def test_unverified_modes_are_refused(config, monkeypatch, part, attribute, value, name):
     target = getattr(config, part)
-    assert hasattr(target, attribute)
-    setattr(target, attribute, value)
+    owner = type(target) if attribute == "use_mla" else target  # a property
+    monkeypatch.setattr(owner, attribute, value)
     with pytest.raises(NotImplementedError, match=f"never verified with {name}; switch it off"):
         supported_modes.check_engine(config)
 
@@ -109,12 +110,6 @@ def test_unverified_features_are_refused(models, engine, name):
 def test_the_ray_executor_is_refused_on_a_cpu(models):
     with pytest.raises(ValueError, match="distributed_executor_backend: ray: vLLM has none on a"):
         engine_config(models.translation, distributed_executor_backend="ray")
-
-
-def test_latent_attention_is_refused(config, monkeypatch):
-    monkeypatch.setattr(type(config.model_config), "use_mla", True)
-    with pytest.raises(NotImplementedError, match="multi-head latent attention"):
-        supported_modes.check_engine(config)
 
 
 COMPOSITE = ("TRITON_FLASH_ATTN", "TRITON_FLASHINFER")

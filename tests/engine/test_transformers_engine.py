@@ -28,31 +28,21 @@ def assert_same(ours: Draft, theirs: Draft) -> None:
 
 @BOTH
 @pytest.mark.parametrize("prompt", PROMPTS, ids=lambda p: str(len(p.token_ids)))
-def test_vllm_agrees(engines, reference, readout, prompt):
-    draft = reference.draft(prompt, 10, readout)
-    assert draft.token_ids
-    assert draft.rows.source.shape == (len(draft.token_ids), len(HEADS), len(prompt.token_word))
-    assert_same(engines.translation.draft(prompt, 10, readout), draft)
+def test_vllm_agrees_and_is_as_sure_of_every_token(engines, reference, readout, prompt):
+    asked, vllm = replace(readout, probabilities=True), engines.translation
+    expected = reference.draft(prompt, 10, asked)
+    ids = expected.token_ids
+    assert expected.rows.source.shape == (len(ids), len(HEADS), len(prompt.token_word))
+    assert 0 < min(expected.probabilities) < max(expected.probabilities) <= 1
+    assert_same(vllm.draft(prompt, 10, readout), expected)
+    resumed = vllm.draft(prompt, 10, asked, resumed=vllm.draft(prompt, 4, asked))
+    for draft in (vllm.draft(prompt, 10, asked, expected=ids), resumed):
+        assert_same(replace(draft, steps=expected.steps), expected)
+        np.testing.assert_allclose(draft.probabilities, expected.probabilities, rtol=1e-3)
     # In one pass over given tokens; the last time all of them are in the prefix cache.
-    for engine in (reference, engines.translation, engines.translation):
-        check_close(engine.rows(prompt, draft.token_ids, readout), draft.rows)
-
-
-@BOTH
-def test_the_engines_are_as_sure_of_every_token(engines, reference, readout):
-    asked = replace(readout, probabilities=True)
-    for prompt in PROMPTS:
-        expected = reference.draft(prompt, 10, asked)
-        assert 0 < min(expected.probabilities) < max(expected.probabilities) <= 1
-        whole = engines.translation.draft(prompt, 10, asked, expected=expected.token_ids)
-        begun = engines.translation.draft(prompt, 4, asked)
-        resumed = engines.translation.draft(prompt, 10, asked, resumed=begun)
-        for draft in (whole, resumed):
-            assert_same(replace(draft, steps=expected.steps), expected)
-            assert len(draft.probabilities) == len(draft.token_ids)
-            np.testing.assert_allclose(draft.probabilities, expected.probabilities, rtol=1e-3)
-    assert not reference.draft(PROMPTS[0], 4, readout).probabilities
-    assert not engines.translation.draft(PROMPTS[0], 4, readout).probabilities
+    for engine in (reference, vllm, vllm):
+        check_close(engine.rows(prompt, ids, readout), expected.rows)
+        assert not engine.draft(prompt, 4, readout).probabilities
 
 
 def test_without_a_readout_there_are_no_rows(reference):

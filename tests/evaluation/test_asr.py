@@ -1,6 +1,7 @@
 """The speech side alone: word errors, latency, and how far the live tail can be trusted."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -138,7 +139,7 @@ def test_revised_words_are_taken_back_in_the_log():
     assert taken_back == [None, [], ["to"], [], None, []]
 
 
-def test_command_on_a_recorded_run(finished, tmp_path, capsys):
+def test_command_on_a_recorded_run(finished, tmp_path, capsys, monkeypatch):
     devset, out = fakes.write_devset(tmp_path / "devset"), finished.root / "out" / "low"
     transcript = (devset / "ref" / "en.txt").rename(tmp_path / "en.txt")
     arguments = ["asr", str(out / "de"), "--devset", str(devset), "--output", str(tmp_path / "asr")]
@@ -156,6 +157,9 @@ def test_command_on_a_recorded_run(finished, tmp_path, capsys):
     assert "<svg" in (tmp_path / "asr" / "tail_error.svg").read_text()
     assert main(["asr", str(tmp_path), *arguments[2:]]) == 2
     assert "steps.jsonl does not exist" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(arguments) == 0
+    assert "no plot: figures need matplotlib: pip install" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,6 @@ from tests.evaluation import logs
 from tests.fakes import agent as fakes
 
 
-def test_a_chunk_waits_for_its_audio_and_for_the_chunks_before():
-    times = [(1.0, 0.4), (2.0, 1.5), (3.0, 0.2), (5.0, 0.1)]
-    steps = [LoggedChunk(heard, computed, ()) for heard, computed in times]
-    assert simulated_times(steps) == pytest.approx([1.4, 3.5, 3.7, 5.1])
-
-
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory):
     """Score the same output of systems of several speeds; a talk of five minutes."""

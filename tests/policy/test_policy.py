@@ -65,6 +65,9 @@ def test_where_and_why_the_gate_stops(options, frontier, accepted, reason):
 def test_filters_move_peaks_and_the_engine_gets_the_settings():
     assert gate(median_width=3).decide(DRAFT, 4).peaks != (0, 1, 2, 3)
     assert gate(normalize="zscore").decide(DRAFT, 4).peaks != (0, 1, 2, 3)
+    apart = Draft((1,), False, make_rows([[[0, 0, 0.9, 0, 0], [0, 0, 0, 0.9, 0]]]))
+    for median, peak in (("mean_first", 2), ("per_head", 0)):
+        assert gate(median_width=3, median=median).decide(apart, 5).peaks == (peak,)
     told = gate(border_margin=-1).gate(3)
     assert (told.frontier, told.settings["border_margin"]) == (3, -1)
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig, load_config
+from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
 from alignatt_agent.config.languages import LanguageError
 from alignatt_agent.engine import pool
 from alignatt_agent.engine.options import engine_arguments
@@ -129,6 +129,8 @@ def test_long_audio_is_cut_where_it_is_quiet(whisper):
     [
         ("and so on", False, None),
         ("well " + "the " * 30 + "end", True, "well the end"),
+        ("no" + "o" * 40 + "!", True, "no!"),
+        ("我" + "们的" * 25, True, "我们的"),
         ("So. " + "Thank you. " * 19 + "Bye.", True, "So. Thank you. Bye."),
         ("[BLANK_AUDIO]", True, ""),
         ("(beeping) " * 30, False, ""),
@@ -138,10 +140,6 @@ def test_long_audio_is_cut_where_it_is_quiet(whisper):
 def test_what_is_not_believed_or_said_once_or_not_spoken(whisper, said, ended, heard):
     recognizer = whisper_recognizer(whisper, said, ended=ended)[1]
     assert recognizer.transcribe(SECOND, "en").text == heard
-
-
-def test_the_shortest_audio(whisper):
-    assert whisper_recognizer(whisper)[1].transcribe(SECOND[:1599], "en").text == ""
 
 
 def test_checkpoints_that_cannot_ask(checkpoints, tmp_path):
@@ -154,15 +152,6 @@ def test_checkpoints_that_cannot_ask(checkpoints, tmp_path):
     (broken / "chat_template.jinja").write_text("{{ messages[0].content + 1 }}")
     with pytest.raises(ChatTemplateError, match="chat template refuses the user turn: .*concat"):
         front_end_prompt("gemma4-audio", str(broken), 4096)
-
-
-def test_a_translation_model_that_hears_needs_one_engine_less():
-    plain = load_config("default-low")
-    assert plain.models.engine_roles == ("asr", "aligner", "translation")
-    models = plain.models.model_copy(update={"asr": plain.models.translation})
-    changes = {"models": models.model_dump(), "speech": {"recognizer": "gemma4-audio"}}
-    hearing = AgentConfig.parse(plain.model_dump() | changes)
-    assert hearing.models.engine_roles == ("aligner", "translation")
 
 
 def test_one_checkpoint_one_engine(monkeypatch, checkpoints):

@@ -144,21 +144,6 @@ def test_short_audio_is_padded_and_shorter_audio_never_reaches_an_engine(process
     assert model.asked[0][1] == 8000
 
 
-@pytest.mark.parametrize(
-    ("said", "ended", "heard"),
-    [
-        ("so it is", False, None),
-        ("and so on and so on", True, "and so on and so on"),
-        ("well " + "the " * 30 + "end", True, "well the end"),
-        ("no" + "o" * 40 + "!", True, "no!"),
-        ("我" + "们的" * 25, True, "我们的"),
-    ],
-)
-def test_an_endless_answer_is_not_believed_and_a_loop_is_said_once(processor, said, ended, heard):
-    model = SpeechModel(processor, said, ended=ended)
-    assert recognize(model).transcribe(SECOND, "en").text == heard
-
-
 @pytest.mark.parametrize(("code", "per_letter"), [("en", 0.2), ("el", 0.87), ("hi", 0.94)])
 def test_the_bound_of_a_transcript_fits_the_script(code, per_letter):
     """Tokens for a letter as of Qwen's tokenizer; fast speech has 25 letters per second."""

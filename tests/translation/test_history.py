@@ -1,11 +1,9 @@
 """Closed sentences in front of the open one: as the template writes turns, cut by sentences."""
 
 import pytest
-from transformers import AutoTokenizer
 
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.resources import find_path
 from alignatt_agent.config.sections import PromptConfig, PromptWording
 from alignatt_agent.translation.history import GROWTH, History
 from alignatt_agent.translation.prompt import PromptBuilder
@@ -121,34 +119,3 @@ def test_templates_without_turns_get_text(gemma_like, byte_level):
     text = f"<system>S<user>{TALK[0][0]} -> German\n{TALK[0][1]}\n\nGo -> German<assistant>"
     assert decoded(once, prompt) == text
     assert set(prompt.token_word) == {0}
-
-
-def computed(builder, kept, pairs, block=16):
-    """Tokens that a prefix cache of 16-token blocks does not hold, word by word."""
-    history, cached, total = History(builder, kept, 512), set(), 0
-    for source, translation in pairs:
-        words, target = source.split(), builder.ids(translation)
-        for heard in [*range(2, len(words)), len(words), len(words)]:
-            accepted = target[: len(target) * max(0, heard - 2) // len(words)]
-            drafted = target[len(accepted) : len(target) * heard // len(words)]
-            ids = history.prompt(words[:heard], accepted).token_ids + drafted
-            blocks = [hash(ids[:end]) for end in range(block, len(ids), block)]
-            total += len(ids) - block * sum(item in cached for item in blocks)
-            cached.update(blocks)
-        history.add(words, target)
-    return total
-
-
-@pytest.mark.parametrize("code", ["de", "zh"])
-def test_a_history_is_hardly_computed_again(monkeypatch, code):
-    builder = PromptBuilder(
-        AutoTokenizer.from_pretrained(find_path("micro_models/gemma4")),
-        "English",
-        language(code).name,
-    )
-    texts = [(find_path("micro_models/devset/ref") / f"{name}.txt") for name in ("en", code)]
-    pairs = list(zip(*(path.read_text("utf-8").splitlines() for path in texts), strict=True))
-    without = computed(builder, 0, pairs)
-    assert all(computed(builder, kept, pairs) < 1.1 * without for kept in (1, 2, 3))
-    monkeypatch.setattr("alignatt_agent.translation.history.GROWTH", 1)
-    assert computed(builder, 2, pairs) > 1.2 * without

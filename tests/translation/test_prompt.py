@@ -85,7 +85,10 @@ def test_the_wording_is_the_configurations(gemma_like):
     assert prompt.digest("en", "de") == prompt.digest("en", "it")
 
 
-@pytest.mark.parametrize("bad", ["{target}", "{", "{0}"])
-def test_unknown_placeholders_are_refused(bad):
-    with pytest.raises(ValueError, match=r"known are \{source_language\}, \{target_language\}"):
-        PromptConfig(after=bad)
+@pytest.mark.parametrize(
+    ("part", "bad"), [("after", "{target}"), ("after", "{"), ("after", "{0}"), ("terms", "{names}")]
+)
+def test_unknown_placeholders_are_refused(part, bad):
+    known = r"\{terms\} " if part == "terms" else r"\{source_language\}, \{target_language\}"
+    with pytest.raises(ValueError, match=rf"{part}\n.*known are {known}"):
+        PromptConfig(**{part: bad})

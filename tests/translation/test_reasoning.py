@@ -50,10 +50,6 @@ REASONING = {
         "reasoning steps:', but",
     ),
     "gpt-oss": (HARMONY, r"but has '.*<\|channel\|>final<\|message\|>' before a finished one"),
-    "Kimi-K2-Thinking": (
-        turns("<|im_", "<think></think>", ""),
-        "but has '.*<think></think>' before",
-    ),
     "Nemotron, open in both": (turns("<|", "<think>\n\n", OPENED), "writes 'think>"),
     "Apriel 1.5, in the system turn": (
         "{{- '<|system|>Present your reasoning step by step.\n' -}}" + turns("<|", "", ""),

@@ -35,7 +35,6 @@ def rounded(pieces, limit, closed=False, accepted=(), spaced=True):
         ([" Das", " Haus", " ist"], 3, True, ["Das", "Haus", "ist"]),
         ([" Das", " Haus", " ist"], 2, False, ["Das", "Haus"]),  # the rejected token shows the end
         ([" Das", " Ha", "us", " ist"], 2, False, ["Das"]),
-        ([" Das", " Ha", "us", " ist"], 3, False, ["Das", "Haus"]),
         ([" Haus", ".", " Und"], 1, False, []),  # the full stop belongs to the word
         ([" Haus", ".", " Und"], 2, False, ["Haus."]),
         ([" Haus", "."], 2, False, []),  # a quotation mark may follow
@@ -44,7 +43,6 @@ def rounded(pieces, limit, closed=False, accepted=(), spaced=True):
         ([" 3", ".", "5", " Mio"], 3, False, ["3.5"]),
         ([" „", "Ja", "!", "“", " sagt"], 4, False, ["„Ja!“"]),
         ([" l", "'", "audio", " è"], 3, False, ["l'audio"]),
-        ([" perch", "é", " l'"], 2, False, ["perché"]),
         ([" Das ", "Haus "], 2, False, ["Das", "Haus"]),  # trailing-space convention
         ([" Das", "\n", "Haus", "\t\u00a0\u3000", "ist", " "], 6, False, ["Das", "Haus", "ist"]),
         ([" Das Haus", "tür ist"], 1, False, []),  # a token that ends inside a word is dropped
@@ -67,7 +65,6 @@ def rounded(pieces, limit, closed=False, accepted=(), spaced=True):
         (["模型", "。"], 2, True, "模型。"),
         (["用", "GP", "T-4", "的"], 2, False, "用"),
         (["用", "GP", "T-4", "的"], 3, False, "用GPT-4"),
-        (["用", "GPT-4"], 2, False, "用"),
         (["用", "GPT-4"], 2, True, "用GPT-4"),
         (["有", "3", ".", "5", "亿"], 3, False, "有"),
         (["有", "3", ".", "5", "亿"], 4, False, "有3.5"),
