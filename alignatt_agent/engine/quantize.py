@@ -46,7 +46,7 @@ def quantize(original: Path, folder: Path, gguf: str | None = None) -> None:
     model = AutoModelForCausalLM.from_pretrained(original, dtype=torch.bfloat16, **source)
     AutoTokenizer.from_pretrained(original, **source).save_pretrained(part)
     model.generation_config.save_pretrained(part)
-    tensors = {}
+    tensors: dict[str, Any] = {}
     for name, module in model.named_modules():
         own = dict(module.named_parameters(name, recurse=False))
         if isinstance(module, torch.nn.Linear):
