@@ -92,7 +92,7 @@ def load_engines(
             atexit.unregister(shutdown)
             atexit.register(shutdown)
         text = served["translation"].config.hf_text_config
-        asr = served["asr"]
+        asr: ServedModel | CpuWhisper = served["asr"]
         if checkpoints.asr.runtime == "ctranslate2":
             asr = CpuWhisper(checkpoints.asr.path, **checkpoints.asr.engine)
         engines = Engines(
@@ -136,7 +136,7 @@ def serve_aligner(
 def serve_recognizer(family: str, served: ServedModel | CpuWhisper) -> Recognizer:
     """Return the recognizer of a family on its engine."""
     if isinstance(served, CpuWhisper) or family == WHISPER:
-        whisper = served if isinstance(served, CpuWhisper) else EncoderDecoderModel(served)
+        whisper: Any = served if isinstance(served, CpuWhisper) else EncoderDecoderModel(served)
         return PromptedRecognizer(
             whisper, WhisperPrompt(whisper.tokenizer, whisper.name), LONGEST_S
         )

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
 from alignatt_agent.config.resources import find_path
@@ -83,7 +84,7 @@ def converted(original: Path) -> Path:
     return cache / CONVERTED / fingerprint(original)
 
 
-def patterns(model: ModelConfig) -> dict[str, list[str]]:
+def patterns(model: ModelConfig) -> dict[str, Any]:
     """Return which files of a checkpoint on the hub are needed, as arguments of its client."""
     if model.gguf is not None:
         return {"allow_patterns": [model.gguf]}
