@@ -130,7 +130,13 @@ def make_pair(
         for match in pattern.finditer(target, begin, end)
     )
     if links is not None:
-        _check_range(links, len(source), len(counted), number)
+        wrong = sorted((i, j) for i, j in links.possible if i >= len(source) or j >= len(counted))
+        if wrong:
+            raise PairError(
+                "alignment_out_of_range",
+                f"pair {number}: link {wrong[0][0]}-{wrong[0][1]} in a pair of {len(source)} "
+                f"source words and {len(counted)} target units",
+            )
         links = _inherit(links, counted, spans)
     return SentencePair(number, tuple(source), target, spans, links)
 
@@ -146,16 +152,6 @@ def locate(words: Sequence[str], text: str, number: int = 0) -> tuple[Span, ...]
         at = begin + len(bare)
         spans.append((begin, at))
     return tuple(spans)
-
-
-def _check_range(links: Links, sources: int, targets: int, number: int) -> None:
-    wrong = sorted((i, j) for i, j in links.possible if i >= sources or j >= targets)
-    if wrong:
-        raise PairError(
-            "alignment_out_of_range",
-            f"pair {number}: link {wrong[0][0]}-{wrong[0][1]} in a pair of {sources} source words "
-            f"and {targets} target units",
-        )
 
 
 def _inherit(links: Links, counted: Sequence[Span], spans: Sequence[Span]) -> Links:

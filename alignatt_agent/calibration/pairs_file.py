@@ -19,7 +19,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from pydantic import BaseModel, ValidationError
 
 from alignatt_agent.calibration.contamination import JSON_MARK, TSV_MARK, check_place, refuse
 from alignatt_agent.calibration.pairs import PairError, Pairs, PairsError, SentencePair, make_pair
-from alignatt_agent.calibration.word_alignment import Links, parse_pharaoh
+from alignatt_agent.calibration.word_alignment import parse_pharaoh
 from alignatt_agent.config.languages import Language
 
 
@@ -47,7 +46,7 @@ def read_pairs(spec: str, source: Language, target: Language) -> Pairs:
     """Read the pairs of a file, or generate them for a ``spec`` like ``micro:N[:SEED]``."""
     match = MICRO.fullmatch(spec)
     if match is not None:
-        return micro_pairs(int(match[1]), int(match[2] or MICRO_SEED), source, target)
+        return _generated(int(match[1]), int(match[2] or MICRO_SEED), source, target)
     path = Path(spec)
     if not path.is_file():
         raise PairsError(
@@ -106,32 +105,13 @@ def _pair(number: int, raw: Any, source: Language, target: Language) -> Sentence
     return make_pair(number, words, record.target, record.target_words, links, spaced=target.spaced)
 
 
-def micro_pairs(count: int, seed: int, source: Language, target: Language) -> Pairs:
-    """Draw sentences of the micro world that its models were never trained on."""
+def _generated(count: int, seed: int, source: Language, target: Language) -> Pairs:
     try:  # by name: the generator imports this package and is not part of the wheel
-        corpus = import_module("lab.micro_world.corpus")
+        generator = import_module("lab.micro_world.pairs")
     except ModuleNotFoundError:
         raise PairsError(
             "micro:N[:SEED] needs the generator in lab/micro_world/ of the repository: run from a "
             "checkout of alignatt_agent, or give a JSONL or TSV file of pairs"
         ) from None
-    if source.code != "en" or target.code not in corpus.TARGETS:
-        raise PairsError(
-            f"the micro world has en-{'/'.join(corpus.TARGETS)}, not {source.code}-{target.code}"
-        )
-    pairs = []
-    for number, drawn in enumerate(islice(corpus.sentences(seed, held_out=True), count), 1):
-        side = drawn.targets[target.code]
-        # Chinese characters inherit the links of their word, as in any file of Chinese pairs.
-        words = side.pieces if target.spaced else None
-        aligned = [
-            align
-            for piece, align in zip(side.pieces, side.align, strict=True)
-            for _ in range(1 if target.spaced else len("".join(piece.split())))
-        ]
-        links = Links.of(
-            {(align[0], j) for j, align in enumerate(aligned)},
-            {(i, j) for j, align in enumerate(aligned) for i in align},
-        )
-        pairs.append(make_pair(number, drawn.words, side.text, words, links, spaced=target.spaced))
-    return Pairs(f"micro:{count}:{seed}", tuple(pairs))
+    drawn: Pairs = generator.micro_pairs(count, seed, source, target)
+    return drawn

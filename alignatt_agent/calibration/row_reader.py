@@ -9,13 +9,13 @@ from typing import Any, Literal, Protocol
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import locate_one
 from alignatt_agent.types import AttentionRows, EngineError, Prompt
-from alignatt_agent.types.engines import Readout, TranslationEngine
+from alignatt_agent.types.engines import Readout
 
 Head = tuple[int, int]
 
 
-class Reader(TranslationEngine, Protocol):
-    """An engine that also returns the attention rows of a given translation."""
+class Reader(Protocol):
+    """An engine that returns the attention rows of a given translation."""
 
     def rows(self, prompt: Prompt, token_ids: Sequence[int], readout: Readout) -> AttentionRows:
         """Return one teacher-forced row per token of ``token_ids`` after ``prompt``."""

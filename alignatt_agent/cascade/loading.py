@@ -136,7 +136,7 @@ def serve_aligner(
 def serve_recognizer(family: str, served: ServedModel | CpuWhisper) -> Recognizer:
     """Return the recognizer of a family on its engine."""
     if isinstance(served, CpuWhisper) or family == WHISPER:
-        whisper = served if isinstance(served, CpuWhisper) else EncoderDecoderModel(served)
+        whisper: Any = served if isinstance(served, CpuWhisper) else EncoderDecoderModel(served)
         return PromptedRecognizer(
             whisper, WhisperPrompt(whisper.tokenizer, whisper.name), LONGEST_S
         )

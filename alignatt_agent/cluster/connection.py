@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import importlib.util
-import os
 import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from alignatt_agent.config.machine import versions
+from alignatt_agent.config.machine import environment, versions
 from alignatt_agent.types import AlignAttError
 
 LOCAL, AUTO = "local", "auto"
@@ -22,11 +21,11 @@ its default 30 % of the memory."""
 
 REACH_S = 5.0
 
-_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
+SHARED = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
 """Of a cluster that is started here: Ray's own niceness for workers is 15."""
 
-_ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-"""Ray's switch for clusters of one machine: everything listens on loopback."""
+ALONE = {**SHARED, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+"""With Ray's switch for clusters of one machine: everything listens on loopback."""
 
 
 class ClusterError(AlignAttError):
@@ -123,7 +122,7 @@ def joined(address: str) -> Iterator[None]:
     local = address == LOCAL
     if address not in (LOCAL, AUTO):
         _knock(address)
-    with environment(local), contextlib.ExitStack() as stack:
+    with environment(ALONE if local else SHARED), contextlib.ExitStack() as stack:
         import ray
 
         given: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
@@ -171,19 +170,6 @@ def check_versions(here: Mapping[str, str], there: Mapping[str, str], node: str)
             f"node {node} runs {found}: results would not be comparable; install the same "
             "environment there"
         )
-
-
-@contextlib.contextmanager
-def environment(alone: bool) -> Iterator[None]:
-    """Set the variables of Ray that the user has not set; ``alone``: listen on loopback only."""
-    wanted = {**_ENVIRONMENT, **(_ALONE if alone else {})}
-    missing = [name for name in wanted if name not in os.environ]
-    os.environ.update({name: wanted[name] for name in missing})
-    try:
-        yield
-    finally:
-        for name in missing:
-            os.environ.pop(name, None)
 
 
 def _knock(address: str) -> None:

@@ -1,7 +1,6 @@
-"""Jobs of a command, and how this process does them."""
+"""Jobs of a command, which the workers of a cluster do."""
 
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ class Job:
     Attributes:
         name: for messages.
         function: importable; what it leaves in its module is there for the worker's next job.
-        arguments: its arguments; what ``JobRunner.share`` returned is replaced by the value.
+        arguments: its arguments; what ``Workers.share`` returned is replaced by the value.
         place: jobs of one place are best done by one worker.
     """
 
@@ -33,24 +32,3 @@ class JobFailedError(AlignAttError):
     def __init__(self, job: Job, cause: BaseException, details: str) -> None:
         super().__init__(f"{job.name}: {cause}")
         self.job, self.cause, self.details = job, cause, details
-
-
-class JobRunner:
-    """Does jobs in this process, in order."""
-
-    def __len__(self) -> int:
-        """Return how many jobs run at a time."""
-        return 1
-
-    def share(self, value: Any) -> Any:
-        """Return what stands for ``value`` among the arguments of several jobs."""
-        return value
-
-    def results(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
-        """Do jobs; yield each with its result when it is done, or raise ``JobFailedError``."""
-        for job in jobs:
-            try:
-                result = job.function(*job.arguments)
-            except Exception as error:
-                raise JobFailedError(job, error, traceback.format_exc()) from error
-            yield job, result

@@ -13,7 +13,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from alignatt_agent.cluster.connection import ClusterOptions, check_versions
-from alignatt_agent.cluster.jobs import Job, JobFailedError, JobRunner
+from alignatt_agent.cluster.jobs import Job, JobFailedError
 from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.quiet import quieten
 from alignatt_agent.types import EngineError
@@ -59,11 +59,12 @@ def tidy() -> None:
     resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]
 
 
-class Workers(JobRunner):
+class Workers:
     """The workers of one command; a context.
 
     Ray restarts a worker whose process or node is lost, on any node with room; the first free
-    worker takes its job. See ``runner.job_runner`` for ``jobs`` and ``last``.
+    worker takes its job. There are no more workers than ``jobs``; each does ``last`` at the end,
+    which has to be importable.
     """
 
     def __init__(self, options: ClusterOptions, jobs: int, last: Callable[[], None]) -> None:
@@ -79,6 +80,7 @@ class Workers(JobRunner):
         return self
 
     def __len__(self) -> int:
+        """Return how many jobs run at a time."""
         return len(self._all)
 
     def __exit__(self, *_: object) -> None:
@@ -89,11 +91,11 @@ class Workers(JobRunner):
             ray.kill(worker)
 
     def share(self, value: Any) -> Any:
-        """Put a value where every worker can fetch it."""
+        """Put a value where every worker can fetch it; the result stands for it in arguments."""
         return ray.put(value)
 
     def results(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
-        """Do jobs; yield each with its result when it is done."""
+        """Do jobs; yield each with its result when it is done, or raise ``JobFailedError``."""
         waiting, losses, idle = list(jobs), Counter[str](), list[Any]()
         running: dict[Any, tuple[Any, Job | None]] = {
             worker.ready.remote(self._here): (worker, None) for worker in self._all

@@ -4,7 +4,8 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from itertools import takewhile
@@ -96,6 +97,22 @@ def versions() -> dict[str, str]:
         "vllm": vllm[0] if vllm else "not installed",
         "python": platform.python_version(),
     }
+
+
+@contextmanager
+def environment(wanted: Mapping[str, str], override: bool = False) -> Iterator[None]:
+    """Set variables meanwhile; what the user has set stays, unless ``override``."""
+    changed = {
+        name: os.environ.get(name) for name in wanted if override or not os.environ.get(name)
+    }
+    os.environ.update({name: wanted[name] for name in changed})
+    try:
+        yield
+    finally:
+        for name, value in changed.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def installed(package: str) -> str | None:

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig
-from alignatt_agent.config.machine import installed
+from alignatt_agent.config.machine import environment, installed
 from alignatt_agent.config.quiet import QUIET
 from alignatt_agent.config.sections import AUTO, SHARE
 from alignatt_agent.engine import process_files, proof
@@ -180,7 +180,7 @@ def engine_environment() -> Iterator[None]:
         ours["VLLM_RPC_BASE_PATH"] = process_files.folder()
     # FlashInfer's sampler compiles CUDA code at start-up; greedy decoding needs none of it.
     ours["VLLM_USE_FLASHINFER_SAMPLER"] = "0"
-    with _environment({**ours, **QUIET}), _environment(_START_METHOD, override=True):
+    with environment({**ours, **QUIET}), environment(_START_METHOD, override=True):
         cpu = {}
         if on_cpu():
             # One core stays free for the process that feeds the engines. On two cores a second
@@ -193,23 +193,8 @@ def engine_environment() -> Iterator[None]:
                 # refuses to start where there are fewer.
                 "VLLM_CPU_OMP_THREADS_BIND": "nobind",
             }
-        with _environment(cpu):
+        with environment(cpu):
             yield
-
-
-@contextmanager
-def _environment(wanted: Mapping[str, str], override: bool = False) -> Iterator[None]:
-    changed = {
-        name: os.environ.get(name) for name in wanted if override or not os.environ.get(name)
-    }
-    os.environ.update({name: wanted[name] for name in changed})
-    try:
-        yield
-    finally:
-        for name, value in changed.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
 
 
 def _check_keys(engine: Mapping[str, Any]) -> None:

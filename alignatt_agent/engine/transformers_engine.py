@@ -1,4 +1,4 @@
-"""Transformers as the reference: greedy drafts with rows out of its attention matrices.
+"""Transformers as the reference: rows out of its attention matrices, and log-probabilities.
 
 Nothing here is shared with the capture inside vLLM, which is judged by it.
 """
@@ -18,9 +18,8 @@ from transformers import (
     AutoTokenizer,
 )
 
-from alignatt_agent.engine.greedy import joined_ids
-from alignatt_agent.types import AttentionRows, Draft, EngineError, FloatArray, Prompt
-from alignatt_agent.types.engines import Gate, Readout
+from alignatt_agent.types import AttentionRows, EngineError, FloatArray, Prompt
+from alignatt_agent.types.engines import Readout
 
 _WITHOUT_ATTENTION = ("linear_attention", "mamba", "conv", "moe", "recurrent")
 """Kinds of layers in ``layer_types`` that return no attention matrix."""
@@ -70,7 +69,7 @@ class RowRecorder:
 
 
 class TransformersEngine:
-    """A Transformers model that generates text, as a ``types.TranslationEngine``.
+    """A Transformers model that generates text, read at given tokens.
 
     Args:
         path: directory, or id on the Hugging Face hub.
@@ -82,7 +81,6 @@ class TransformersEngine:
         attention: Transformers' name of the attention function.
         recorder: reads rows out of that function.
         tokenizer: ``None`` when the checkpoint has none.
-        stops: ids that end a turn.
     """
 
     attention = "eager"
@@ -105,61 +103,10 @@ class TransformersEngine:
             self.tokenizer = AutoTokenizer.from_pretrained(path)
         except (OSError, ValueError, ImportError):
             self.tokenizer = None
-        ids = getattr(self.tokenizer, "eos_token_id", None)
-        self.stops = joined_ids(self.model.generation_config.eos_token_id, ids)
         text = self.model.config.get_text_config(decoder=True)
         self._layers = attention_layers(text)
         self._shape = text.num_hidden_layers, text.num_attention_heads
         self._context = text.max_position_embeddings
-
-    @torch.inference_mode()
-    def draft(
-        self,
-        prompt: Prompt,
-        max_tokens: int,
-        readout: Readout | None = None,
-        gate: Gate | None = None,
-        resumed: Draft | None = None,
-        expected: Sequence[int] = (),
-    ) -> Draft:
-        """Continue ``prompt`` greedily, see ``types.TranslationEngine``.
-
-        ``gate``, ``resumed`` and ``expected`` are ignored: every draft is decoded whole.
-        """
-        if max_tokens < 1:
-            self._fail(f"a draft of {max_tokens} tokens was asked for")
-        recorder = self._recorder(prompt, readout)
-        tokens: list[int] = []
-        sure: list[float] = []
-        feed = [*prompt.token_ids]
-        # The row at the last token exists only once that token was fed, which takes a token more.
-        spare = 1 if readout is not None and readout.row == "emitted" else 0
-        limit = min(max_tokens + spare, self._context - len(prompt.token_ids))
-        if recorder is not None:
-            recorder.wanted = 1 - spare
-        cache, ended, steps = None, False, 0
-        while len(tokens) < limit and not ended:
-            output = self._forward(feed, recorder, use_cache=True, past_key_values=cache)
-            cache = output.past_key_values
-            steps += 1
-            feed = [int(output.logits[0, -1].argmax())]
-            ended = feed[0] in self.stops
-            if not ended:
-                tokens += feed
-            if readout is not None and readout.probabilities:
-                sure.append(float(output.logits[0, -1].float().softmax(-1)[feed[0]]))
-            if recorder is not None:
-                recorder.wanted = 1
-        if spare and not ended:
-            del tokens[-1:]
-        if not tokens and not ended:
-            self._fail(f"no room for a draft after a prompt of {len(prompt.token_ids)} tokens")
-        rows = None
-        if recorder is not None:
-            length = len(prompt.token_ids) + len(tokens)
-            rows = _cut(recorder.rows(length)[: len(tokens)], prompt)
-        known = tuple(sure[: len(tokens)])
-        return Draft(tuple(tokens), ended, rows, steps=steps, probabilities=known)
 
     @torch.inference_mode()
     def rows(self, prompt: Prompt, token_ids: Sequence[int], readout: Readout) -> AttentionRows:
@@ -171,7 +118,7 @@ class TransformersEngine:
             self._fail(f"rows of {len(token_ids)} tokens were asked for, {len(ids)} in all")
         recorder.wanted = len(token_ids)
         self._forward(ids if readout.row == "emitted" else ids[:-1], recorder, use_cache=False)
-        return _cut(recorder.rows(len(ids)), prompt)
+        return cut_rows(recorder.rows(len(ids)), prompt)
 
     @torch.inference_mode()
     def logprobs(self, prompt: Prompt, token_ids: Sequence[int]) -> FloatArray:
@@ -229,7 +176,7 @@ def attention_layers(config: Any) -> tuple[int, ...]:
     return tuple(number for number, kind in enumerate(kinds) if kind not in _WITHOUT_ATTENTION)
 
 
-def _cut(rows: torch.Tensor, prompt: Prompt) -> AttentionRows:
+def cut_rows(rows: torch.Tensor, prompt: Prompt) -> AttentionRows:
     """Cut ``[rows, heads, positions]`` down to the source and the two masses."""
     source = rows[..., prompt.source_start : prompt.source_end]
     length = len(prompt.token_ids)

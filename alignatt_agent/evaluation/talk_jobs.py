@@ -3,6 +3,8 @@
 The logs are those of one process that streamed all talks: what each job wrote is put together.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import tempfile
@@ -10,18 +12,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from alignatt_agent.cluster.connection import ClusterOptions
-from alignatt_agent.cluster.jobs import Job, JobFailedError, JobRunner
-from alignatt_agent.cluster.runner import job_runner
+from alignatt_agent.cluster.connection import ClusterOptions, joined
+from alignatt_agent.cluster.jobs import Job, JobFailedError
 from alignatt_agent.config.machine import device
 from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.evaluation.devset import Talk
 from alignatt_agent.evaluation.plan import ASKED, DEVICES, EvalRun
 from alignatt_agent.evaluation.run_files import RunFiles, write_json
 from alignatt_agent.evaluation.stream import announce, prepare, report_failure, stream
+
+if TYPE_CHECKING:
+    from alignatt_agent.cluster.workers import Workers
 
 LOGS = ("metrics", "records", "clock", "log")
 """Files of ``RunFiles`` that streaming writes."""
@@ -41,11 +46,14 @@ def stream_on_cluster(runs: Sequence[EvalRun], cluster: ClusterOptions, paced: b
     """Join a cluster and stream prepared runs; return whether all were streamed to their end."""
     announce(runs)
     shutdown = getattr(runs[0].agent_class, "shutdown", lambda: None)
-    with job_runner(cluster, len(runs) * len(runs[0].devset.talks), shutdown) as runner:
-        try:
-            stream_talks(runner, runs, partial(stream_talk, paced=paced))
-        except JobFailedError:
-            return False
+    with joined(cluster.address):
+        from alignatt_agent.cluster.workers import Workers  # imports Ray, an extra
+
+        with Workers(cluster, len(runs) * len(runs[0].devset.talks), shutdown) as workers:
+            try:
+                stream_talks(workers, runs, partial(stream_talk, paced=paced))
+            except JobFailedError:
+                return False
     return True
 
 
@@ -70,7 +78,7 @@ def stream_talk(run: EvalRun, recording: bytes, paced: bool = False) -> TalkResu
 
 
 def stream_talks(
-    runner: JobRunner,
+    runner: Workers,
     runs: Sequence[EvalRun],
     function: Callable[[EvalRun, bytes], TalkResult] = stream_talk,
     by_talk: bool = False,

@@ -9,11 +9,11 @@ from pydantic import BeforeValidator, Field, TypeAdapter
 
 from alignatt_agent.policy.alignatt import AlignAtt as AlignAtt
 from alignatt_agent.policy.base import Policy as Policy
-from alignatt_agent.policy.confidence import Confidence as Confidence
-from alignatt_agent.policy.hold_n import HoldN as HoldN
 from alignatt_agent.policy.local_agreement import LocalAgreement as LocalAgreement
-from alignatt_agent.policy.none import EmitAll as EmitAll
-from alignatt_agent.policy.wait_k import WaitK as WaitK
+from alignatt_agent.policy.rivals import Confidence as Confidence
+from alignatt_agent.policy.rivals import EmitAll as EmitAll
+from alignatt_agent.policy.rivals import HoldN as HoldN
+from alignatt_agent.policy.rivals import WaitK as WaitK
 
 for _module in iter_modules(__path__, f"{__name__}."):
     import_module(_module.name)

@@ -76,7 +76,13 @@ def build_bundle(
     codes = list(dict.fromkeys(language(name).code for name in targets))
     for run in runs:
         for code in codes:
-            _require_scored(run.folder / code, run)
+            folder = run.folder / code
+            missing = [name for name in RUN_FILES if not (folder / name).is_file()]
+            if missing:
+                raise SubmissionError(
+                    f"{folder} is not a scored run, it lacks {', '.join(missing)}; make one: "
+                    f"{_command(folder, run, 'DIR')}"
+                )
     recordings = _streamed(runs[0].folder / codes[0] / "wavs.txt")
     root = devset or _devset_of(recordings[0])
     loaded = load_devset(root, codes, runs[0].folder, audio=False)
@@ -124,15 +130,6 @@ def _read_run(
             f"{signed}; run it again: {_command(folder, run, devset)}"
         )
     return used, scores
-
-
-def _require_scored(folder: Path, run: ScoredRun) -> None:
-    missing = [name for name in RUN_FILES if not (folder / name).is_file()]
-    if missing:
-        raise SubmissionError(
-            f"{folder} is not a scored run, it lacks {', '.join(missing)}; make one: "
-            f"{_command(folder, run, 'DIR')}"
-        )
 
 
 def _command(folder: Path, run: ScoredRun, devset: Path | str) -> str:

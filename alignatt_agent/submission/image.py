@@ -116,7 +116,8 @@ def write_readmes(
     devset: DevSet,
 ) -> None:
     """Write the top README and one for each system, with exact commands."""
-    common = {"image": image_name(facts.team), "port": PORT, "regimes": REGIMES}
+    image = re.sub(r"[^a-z0-9]+", "-", facts.team.lower()).strip("-") or "submission"
+    common = {"image": image, "port": PORT, "regimes": REGIMES}
     text = render("README.md", **common, facts=facts, scores=scores, devset=devset)
     bundle.readme.write_text(text, encoding="utf-8")
     for name, found in scores.items():
@@ -130,11 +131,6 @@ def write_readmes(
             omnisteval=scoring_command(bundle, name, devset),
         )
         bundle.system(name).readme.write_text(text, encoding="utf-8")
-
-
-def image_name(team: str) -> str:
-    """A Docker image name made of the name of the team."""
-    return re.sub(r"[^a-z0-9]+", "-", team.lower()).strip("-") or "submission"
 
 
 def scoring_command(bundle: Bundle, name: SystemName, devset: DevSet) -> str:

@@ -65,7 +65,11 @@ def server_command(root: Path, system: str | None, server: Path | None = None) -
             f"fetch the weights with fetch_weights.sh and mount them, -v FOLDER:/weights:ro, or "
             f"build the image with --build-arg WEIGHTS=baked"
         ) from None
-    _check_device()
+    if installed("vllm") and shutil.which("nvidia-smi") is None:
+        raise ConfigError(
+            "vLLM with CUDA is installed but no NVIDIA driver is visible: start the container with "
+            "--gpus device=0, or build the image with --build-arg EXTRA=cpu"
+        )
     _check_port(options["hostname"], options["port"], settings)
     return [
         *(sys.executable, "-m", SERVER_MODULE),
@@ -81,14 +85,6 @@ def become(command: list[str]) -> None:
     # A shell starts background commands with SIGINT ignored, and that outlives exec.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.execv(command[0], command)
-
-
-def _check_device() -> None:
-    if installed("vllm") and shutil.which("nvidia-smi") is None:
-        raise ConfigError(
-            "vLLM with CUDA is installed but no NVIDIA driver is visible: start the container with "
-            "--gpus device=0, or build the image with --build-arg EXTRA=cpu"
-        )
 
 
 def _check_port(hostname: str, port: int, settings: Path) -> None:

@@ -20,11 +20,11 @@ from alignatt_agent.engine import pool
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_environment, on_cpu
 from alignatt_agent.engine.served_model import ServedModel
-from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.types import Prompt
 from alignatt_agent.types.engines import Gate, Readout, TranslationEngine
 from lab.bench import fused_attention
 from lab.bench.fused_attention import Seam
+from lab.reference import Reference
 from lab.stand_ins import random_models
 
 CONTEXT = 1024
@@ -161,7 +161,7 @@ def contenders(
             served.shutdown()
 
 
-def _reference(size: Size, seam: Seam) -> TransformersEngine:
+def _reference(size: Size, seam: Seam) -> Reference:
     """Load the model into this process, on the device that vLLM uses."""
     device = "cpu" if on_cpu() else "cuda"
     engine = fused_attention.ENGINES[seam](

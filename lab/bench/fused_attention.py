@@ -12,7 +12,8 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from alignatt_agent.engine.transformers_engine import RowRecorder, TransformersEngine
+from alignatt_agent.engine.transformers_engine import RowRecorder
+from lab.reference import Reference
 
 QK_FAST = "alignatt_qk_fast"
 """Name under which Transformers knows our attention function."""
@@ -57,14 +58,14 @@ class FusedRecorder(RowRecorder):
         self._found.update({(layer, head): row for head, row in zip(heads, rows, strict=True)})
 
 
-class FusedEngine(TransformersEngine):
+class FusedEngine(Reference):
     """The reference with fused attention."""
 
     attention = QK_FAST
     recorder = FusedRecorder
 
 
-ENGINES: dict[Seam, type[TransformersEngine]] = {"eager": TransformersEngine, "sdpa": FusedEngine}
+ENGINES: dict[Seam, type[Reference]] = {"eager": Reference, "sdpa": FusedEngine}
 
 
 def _weights(

@@ -7,7 +7,6 @@ from typing import Any
 
 from alignatt_agent.cascade.loading import load_engines
 from alignatt_agent.cluster.connection import ClusterOptions
-from alignatt_agent.cluster.runner import job_runner
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.plan import EvalRun
@@ -18,6 +17,7 @@ from lab.curves.grid import Point, Size, ablations, curve_names, sweep
 from lab.curves.pareto import BLOCK, LATENCIES, QUALITIES, RESAMPLES, Resampled, compare
 from lab.curves.plots import Panel, draw_all
 from lab.curves.runs import curve_of, runs_of, score_all, stream
+from lab.local_jobs import job_runner
 
 METHOD = (
     "rivals with points on both sides of the operating point, interpolated on their Pareto front "

@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import soundfile
 from tqdm import tqdm
 
 from alignatt_agent.cascade.loading import Engines
-from alignatt_agent.cluster.jobs import JobRunner
 from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.languages import language
 from alignatt_agent.doctor.speakers import speak
@@ -72,7 +72,7 @@ def _planned(choice: AgentChoice, plan: EvalRun, folder: Path) -> EvalRun:
 
 
 def stream(
-    runner: JobRunner,
+    runner: Any,
     runs: Sequence[EvalRun],
     start_engines: StartEngines,
     cache: Path | None,

@@ -13,12 +13,12 @@ from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.doctor.parity_check import bfloat16_constants
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment
-from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.types import AttentionRows, FloatArray, Prompt
 from alignatt_agent.types.engines import Readout
 from lab.bench.fused_attention import ENGINES, Seam
 from lab.parity.cases import ENGINE, Dtype, Situations, Subject
 from lab.parity.cells import SEAM, Ask, Cell, Head, RequestResult, decide
+from lab.reference import Reference
 
 LOGPROBS = 5
 """Log-probabilities of every token."""
@@ -124,7 +124,7 @@ class References:
     """Transformers engines of one checkpoint; ``engine``, ``rows`` and ``logprobs`` are cached."""
 
     def __init__(self, path: Path, device: str = "cpu") -> None:
-        def engine(dtype: str, seam: Seam) -> TransformersEngine:
+        def engine(dtype: str, seam: Seam) -> Reference:
             return ENGINES[seam](str(path), dtype=dtype, device=device)
 
         def rows(

@@ -28,10 +28,11 @@ class SlowAgent(fakes.FakeAgent):
 @contextlib.contextmanager
 def two_nodes():
     """Start a cluster of two nodes with a logical CPU each, on loopback."""
-    from alignatt_agent.cluster.connection import environment
+    from alignatt_agent.cluster.connection import ALONE
+    from alignatt_agent.config.machine import environment
 
     folder = tempfile.mkdtemp(prefix="ray-test-", dir="/tmp")  # paths of sockets have to be short
-    with pytest.MonkeyPatch.context() as patch, environment(alone=True):
+    with pytest.MonkeyPatch.context() as patch, environment(ALONE):
         patch.setenv("RAY_TMPDIR", folder)
         # Replicas come and go by what is told of talks: every ten seconds by default.
         patch.setenv("RAY_SERVE_HANDLE_AUTOSCALING_METRIC_PUSH_INTERVAL_S", "1")

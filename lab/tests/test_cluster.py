@@ -17,11 +17,11 @@ import pytest
 
 from alignatt_agent.cluster.connection import ClusterError, ClusterOptions, check_nodes, joined
 from alignatt_agent.cluster.jobs import Job
-from alignatt_agent.cluster.runner import job_runner
 from alignatt_agent.config.machine import versions
 from alignatt_agent.serve.access import Limits
 from lab.curves.cached_agent import CachedAgent
 from lab.curves.runs import stream
+from lab.local_jobs import job_runner
 from lab.tests import clusters, test_curves_runs
 from tests.fakes import agent as fakes
 from tests.fixtures.agents import Call

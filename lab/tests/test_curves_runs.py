@@ -11,7 +11,6 @@ import yaml
 
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cluster.jobs import JobFailedError
-from alignatt_agent.cluster.runner import job_runner
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.evaluation.devset import DevSetError
 from alignatt_agent.evaluation.plan import plan
@@ -23,6 +22,7 @@ from lab.curves.cached_agent import CachedAgent, TimedCache
 from lab.curves.experiment import Study, conduct, tables
 from lab.curves.grid import OPERATING, SINGLE, Point, ablations
 from lab.curves.runs import runs_of, score_all, stream
+from lab.local_jobs import job_runner
 from tests.fakes import agent as fakes
 
 HELD = {"policy.name": "hold_n", "policy.n": 2, "chunk_ms": 500}

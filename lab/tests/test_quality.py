@@ -2,7 +2,6 @@
 
 import pytest
 
-from alignatt_agent.calibration.pairs_file import micro_pairs
 from alignatt_agent.calibration.prompted_pair import PairPrompter
 from alignatt_agent.cascade.loading import load_engines, shutdown
 from alignatt_agent.config.agent_config import load_config
@@ -14,6 +13,7 @@ from alignatt_agent.translation.prompt import PromptBuilder
 from lab.micro_world.corpus import TARGETS
 from lab.micro_world.measure import measure
 from lab.micro_world.measure_context import PRONOUNS
+from lab.micro_world.pairs import micro_pairs
 from tests.fakes.models import averaged_score
 
 

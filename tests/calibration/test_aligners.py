@@ -9,11 +9,11 @@ import pytest
 from alignatt_agent.calibration import align
 from alignatt_agent.calibration.chat_model import ChatAligner
 from alignatt_agent.calibration.pairs import CalibrationError, PairError, make_pair
-from alignatt_agent.calibration.pairs_file import micro_pairs
 from alignatt_agent.calibration.word_alignment import ErrorRate, Links, parse_pharaoh
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.cache import ResultCache
+from lab.micro_world.pairs import micro_pairs
 from tests.calibration.chat_endpoint import answer, chat_endpoint
 
 GOOD = {"links": [[0, 0], [1, 1], [2, 2], [2, 3]]}

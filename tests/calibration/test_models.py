@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 
 from alignatt_agent.calibration.head_scores import AlignedPair, both_rows, score
-from alignatt_agent.calibration.pairs_file import micro_pairs
 from alignatt_agent.calibration.prompted_pair import PairPrompter
 from alignatt_agent.calibration.row_reader import open_reader
 from alignatt_agent.cli import main
@@ -17,6 +16,7 @@ from alignatt_agent.config.sections import PromptConfig
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types import Prompt
+from lab.micro_world.pairs import micro_pairs
 from tests.calibration.chat_endpoint import answer, chat_endpoint
 from tests.calibration.pair_files import json_lines
 from tests.fixtures.engines import write_hybrid

@@ -7,11 +7,12 @@ import pytest
 
 from alignatt_agent.calibration import contamination
 from alignatt_agent.calibration.pairs import PairError, PairsError, make_pair, without_repeats
-from alignatt_agent.calibration.pairs_file import micro_pairs, read_pairs
+from alignatt_agent.calibration.pairs_file import read_pairs
 from alignatt_agent.calibration.prompted_pair import PairPrompter, unit_of_tokens
 from alignatt_agent.calibration.word_alignment import Links, parse_pharaoh
 from alignatt_agent.config.languages import language
 from alignatt_agent.translation.prompt import PromptBuilder
+from lab.micro_world.pairs import micro_pairs
 from tests.calibration.pair_files import json_lines, pharaoh_column
 from tests.fakes.agent import byte_tokenizer
 
@@ -156,7 +157,7 @@ def test_generated_pairs_survive_a_file_and_alignments_made_elsewhere_fit(tmp_pa
 
 
 def test_generated_pairs_need_a_checkout(monkeypatch):
-    monkeypatch.setitem(sys.modules, "lab.micro_world.corpus", None)
+    monkeypatch.setitem(sys.modules, "lab.micro_world.pairs", None)
     with pytest.raises(PairsError, match="lab/micro_world/ of the repository: run from a checkout"):
         read_pairs("micro:5", EN, DE)
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignatt_agent.engine.drafts import DraftEngine
-from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.policy.alignatt import AlignAtt
 from alignatt_agent.types import AttentionRows, Draft, Prompt
 from alignatt_agent.types.engines import Gate, Readout
+from lab.reference import Reference
 from tests.fixtures.engines import HEADS, make_prompt
 
 TOLERANCE = 1e-4
@@ -85,7 +85,7 @@ def check_close(rows: AttentionRows | None, expected: AttentionRows | None) -> N
         np.testing.assert_allclose(getattr(rows, name), getattr(expected, name), atol=TOLERANCE)
 
 
-def check_rows(reference: TransformersEngine, case: Case, draft: Draft) -> None:
+def check_rows(reference: Reference, case: Case, draft: Draft) -> None:
     """Compare the rows of a draft with those of Transformers."""
     rows = draft.rows
     assert rows is not None

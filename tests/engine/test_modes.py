@@ -10,9 +10,9 @@ from alignatt_agent.cascade import loading
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_environment
 from alignatt_agent.engine.served_model import ServedModel
-from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.types import Draft, EngineError, Prompt
 from alignatt_agent.types.engines import Readout
+from lab.reference import Reference
 from tests.engine.batches import (
     EMITTED,
     PREDICTING,
@@ -49,7 +49,7 @@ def usual(models) -> list[Draft]:
     return together(loading.load_engines(models, HEADS).translation, BATCH)
 
 
-def check(reference: TransformersEngine, usual: list[Draft], drafts: list[Draft]) -> None:
+def check(reference: Reference, usual: list[Draft], drafts: list[Draft]) -> None:
     for case, expected, draft in zip(BATCH, usual, drafts, strict=True):
         check_rows(reference, case, draft)
         check_same(case, draft, expected)

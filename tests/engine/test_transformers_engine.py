@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.types import Draft, EngineError, Prompt
 from alignatt_agent.types.engines import Readout
+from lab.reference import Reference
 from lab.stand_ins import random_models
 from tests.engine.batches import EMITTED, PREDICTING, check_close
 from tests.fixtures.engines import HEADS, make_prompt, write_hybrid
@@ -65,7 +65,7 @@ def test_a_turn_ends_at_a_stop_id(reference):
 
 def test_a_draft_may_end_at_the_limit_of_the_context(tmp_path):
     path = random_models.write("gemma4", tmp_path, max_position_embeddings=128)
-    engine, prompt = TransformersEngine(str(path)), make_prompt(11, 120, 10, 30)
+    engine, prompt = Reference(str(path)), make_prompt(11, 120, 10, 30)
     for readout, count in ((PREDICTING, 8), (EMITTED, 7)):
         draft = engine.draft(prompt, 16, readout)
         assert (len(draft.token_ids), draft.ended) == (count, False)
@@ -83,7 +83,7 @@ def hybrid(tmp_path_factory) -> tuple[str, Any]:
 @torch.inference_mode()
 def test_layers_of_a_hybrid_keep_their_numbers(hybrid):
     path, model = hybrid
-    engine, prompt, readout = TransformersEngine(path), PROMPTS[0], Readout(((3, 2),), "emitted")
+    engine, prompt, readout = Reference(path), PROMPTS[0], Readout(((3, 2),), "emitted")
     ids = torch.tensor([[*prompt.token_ids, 9, 8, 7]])
     seen = []
     block = model.model.layers[3].self_attn
@@ -100,7 +100,7 @@ def test_layers_of_a_hybrid_keep_their_numbers(hybrid):
 
 
 def test_attention_matrices_without_a_layer_are_refused(hybrid):
-    engine = TransformersEngine(hybrid[0])
+    engine = Reference(hybrid[0])
     engine._layers = (1, 3)  # as of a configuration that names other layers than the model has
     with pytest.raises(EngineError, match="returned 1 attention matrices, .* names 2 layers"):
         engine.rows(PROMPTS[0], [9], Readout(((3, 2),), "emitted"))
@@ -117,7 +117,7 @@ def test_a_published_class_with_images_is_served_by_its_text_model(tmp_path):
     torch.manual_seed(0)
     model = Mistral3ForConditionalGeneration(config).eval()
     model.save_pretrained(tmp_path)
-    engine, readout = TransformersEngine(str(tmp_path)), Readout(((1, 6), (3, 3)), "predicting")
+    engine, readout = Reference(str(tmp_path)), Readout(((1, 6), (3, 3)), "predicting")
     draft = engine.draft(PROMPTS[0], 6, readout)
     check_close(engine.rows(PROMPTS[0], draft.token_ids, readout), draft.rows)
     model.set_attn_implementation("eager")
@@ -138,7 +138,7 @@ def test_a_model_that_generates_no_text_is_refused(tmp_path):
 
     ViTConfig().save_pretrained(tmp_path)
     with pytest.raises(EngineError, match="no class for ViTConfig that generates text; name"):
-        TransformersEngine(str(tmp_path))
+        Reference(str(tmp_path))
 
 
 def test_bad_requests_are_refused(reference):

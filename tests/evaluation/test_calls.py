@@ -10,10 +10,10 @@ from unittest.mock import Mock
 import pytest
 from simulstream.metrics.logger import METRICS_LOGGER
 
-from alignatt_agent.cluster.runner import job_runner
 from alignatt_agent.evaluation import talk_jobs
 from alignatt_agent.evaluation.plan import plan
 from alignatt_agent.evaluation.stream import prepare
+from lab.local_jobs import job_runner
 from tests.fakes import agent as fakes
 
 

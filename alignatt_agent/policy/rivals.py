@@ -1,0 +1,97 @@
+"""Rules that the gate is compared with; a policy in its simplest form."""
+
+import math
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from alignatt_agent.policy.base import Policy
+from alignatt_agent.policy.rows import head_mean, source_mass
+from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, StopReason
+
+
+class Confidence(Policy):
+    """Accepts the longest draft prefix whose tokens are all probable enough: the model is sure.
+
+    Attributes:
+        tau_prob: lowest probability that a token may have; 0 accepts any.
+    """
+
+    reads: ClassVar[Literal["tokens", "rows", "probabilities"]] = "probabilities"
+    name: Literal["confidence"] = "confidence"
+    tau_prob: float = Field(default=0.5, ge=0, le=1)
+
+    def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
+        """Stop before the first less probable token of ``draft``; ``frontier`` is not used."""
+        if len(draft.probabilities) != len(draft.token_ids):
+            raise ValueError(
+                f"expected the probability of every drafted token, got {len(draft.probabilities)} "
+                f"for {len(draft.token_ids)} tokens: draft with a readout that asks for them"
+            )
+        for accepted, probability in enumerate(draft.probabilities):
+            if probability < self.tau_prob:
+                return Decision(accepted, StopReason.UNSURE)
+        return Decision(len(draft.token_ids), StopReason.DRAFT_END)
+
+
+class HoldN(Policy):
+    """Accepts a draft without its last units, which change most (Liu et al., Interspeech 2020).
+
+    Attributes:
+        n: stability units to hold back.
+    """
+
+    name: Literal["hold_n"] = "hold_n"
+    n: int = Field(default=1, ge=0)
+
+    def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
+        """Accept all units of ``draft`` but the last ones; ``frontier`` is not used."""
+        ends = (0, *context.unit_ends())
+        accepted = ends[max(0, len(ends) - 1 - self.n)]
+        return Decision(accepted, StopReason.HELD_BACK if self.n else StopReason.DRAFT_END)
+
+
+class EmitAll(Policy):
+    """Accepts whole drafts, the baseline; peaks are raw head-mean ones, only there with rows."""
+
+    name: Literal["none"] = "none"
+
+    def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
+        """Accept every token of ``draft``; ``frontier`` is used for the diagnostics only."""
+        accepted = len(draft.token_ids)
+        if draft.rows is None or not accepted:
+            return Decision(accepted, StopReason.DRAFT_END)
+        mean_rows = head_mean(draft.rows.source)
+        accessible, _ = source_mass(mean_rows, frontier)
+        peaks = mean_rows.argmax(axis=1)
+        return Decision(
+            accepted,
+            StopReason.DRAFT_END,
+            tuple(int(peak) for peak in peaks),
+            tuple(float(mass) for mass in accessible),
+        )
+
+
+class WaitK(Policy):
+    """Writes one unit after ``k`` heard words and ``rate`` units for each further one.
+
+    The fixed policy of Ma et al. (ACL 2019) with its catch-up rate, on drafts of a model that was
+    not trained for it.
+
+    Attributes:
+        k: words of an utterance to wait for.
+        rate: units written for every heard word, e.g. 1.5 where translations are longer.
+    """
+
+    renamed: ClassVar[dict[str, str]] = {"n": "policy.k"}
+    name: Literal["wait_k"] = "wait_k"
+    k: int = Field(default=3, ge=1)
+    rate: float = Field(default=1.0, gt=0)
+
+    def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
+        """Accept as many units of ``draft`` as are due; ``frontier`` is not used."""
+        due = math.floor(self.rate * (context.heard - self.k + 1)) - context.written()
+        ends = (0, *context.unit_ends())
+        accepted = ends[max(0, min(due, len(ends) - 1))]
+        whole = accepted == len(draft.token_ids)
+        return Decision(accepted, StopReason.DRAFT_END if whole else StopReason.HELD_BACK)

@@ -1,0 +1,51 @@
+"""Jobs of a sweep: done in this process, or by the workers of a cluster."""
+
+import contextlib
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from alignatt_agent.cluster.connection import ClusterOptions, joined
+from alignatt_agent.cluster.jobs import Job, JobFailedError
+
+
+class LocalRunner:
+    """Does jobs in this process, in order, as ``cluster.workers.Workers`` does them elsewhere."""
+
+    def __len__(self) -> int:
+        """Return how many jobs run at a time."""
+        return 1
+
+    def share(self, value: Any) -> Any:
+        """Return what stands for ``value`` among the arguments of several jobs."""
+        return value
+
+    def results(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
+        """Do jobs; yield each with its result when it is done, or raise ``JobFailedError``."""
+        for job in jobs:
+            try:
+                result = job.function(*job.arguments)
+            except Exception as error:
+                raise JobFailedError(job, error, traceback.format_exc()) from error
+            yield job, result
+
+
+@contextlib.contextmanager
+def job_runner(
+    cluster: ClusterOptions | None, jobs: int, last: Callable[[], None]
+) -> Iterator[Any]:
+    """Start a runner of jobs, and end it; ``None`` for this process.
+
+    There are no more workers than ``jobs``; every worker does ``last`` at the end.
+    """
+    if cluster is None:
+        try:
+            yield LocalRunner()
+        finally:
+            last()
+    else:
+        with joined(cluster.address):
+            from alignatt_agent.cluster.workers import Workers  # imports Ray, an extra
+
+            with Workers(cluster, jobs, last) as workers:
+                yield workers

@@ -1,0 +1,32 @@
+"""Calibration pairs of the micro world, for ``alignatt calibrate run --pairs micro:N``."""
+
+from itertools import islice
+
+from alignatt_agent.calibration.pairs import Pairs, PairsError, make_pair
+from alignatt_agent.calibration.word_alignment import Links
+from alignatt_agent.config.languages import Language
+from lab.micro_world.corpus import TARGETS, sentences
+
+
+def micro_pairs(count: int, seed: int, source: Language, target: Language) -> Pairs:
+    """Draw sentences that the models of the micro world were never trained on."""
+    if source.code != "en" or target.code not in TARGETS:
+        raise PairsError(
+            f"the micro world has en-{'/'.join(TARGETS)}, not {source.code}-{target.code}"
+        )
+    pairs = []
+    for number, drawn in enumerate(islice(sentences(seed, held_out=True), count), 1):
+        side = drawn.targets[target.code]
+        # Chinese characters inherit the links of their word, as in any file of Chinese pairs.
+        words = side.pieces if target.spaced else None
+        aligned = [
+            align
+            for piece, align in zip(side.pieces, side.align, strict=True)
+            for _ in range(1 if target.spaced else len("".join(piece.split())))
+        ]
+        links = Links.of(
+            {(align[0], j) for j, align in enumerate(aligned)},
+            {(i, j) for j, align in enumerate(aligned) for i in align},
+        )
+        pairs.append(make_pair(number, drawn.words, side.text, words, links, spaced=target.spaced))
+    return Pairs(f"micro:{count}:{seed}", tuple(pairs))
