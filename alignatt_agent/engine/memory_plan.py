@@ -102,7 +102,9 @@ class MemoryPlan:
             others = [
                 name
                 for name, config in configs.items()
-                if not is_embedded(config.models) and plan(config, self.total, self.usable).shares
+                if not is_embedded(config.models)
+                and config.models.asr.runtime == "vllm"  # else it runs without a card
+                and plan(config, self.total, self.usable).shares
             ]
             found = f"here fit the configurations: {', '.join(others) or 'none'}"
         return (

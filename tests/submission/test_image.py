@@ -65,7 +65,7 @@ def test_compose_runs_commands_of_the_package(monkeypatch):
     assert program == "serve"
     monkeypatch.setenv("ALIGNATT_TOKEN", "secret")
     limits = read_limits(build_parser().parse_args(words))
-    assert (limits.token, limits.origins) == ("secret", ("https://localhost",))
+    assert (limits.token, limits.origins) == ("secret", ["https://localhost"])
     assert services["alignatt"]["volumes"] == ["weights:/weights"]
     port = re.search(r"--to alignatt:(\d+)", services["caddy"]["command"]).group(1)
     assert f"EXPOSE {port}" in DOCKERFILE
