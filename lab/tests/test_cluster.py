@@ -124,9 +124,9 @@ def lines(path):
     return test_curves_runs.lines(path, measured)
 
 
-def start_fakes(models, heads):
+def start_fakes(models, heads, recognizer):
     """Start fake engines, in a worker."""
-    return test_curves_runs.engines()(models, heads)
+    return test_curves_runs.engines()(models, heads, recognizer)
 
 
 def test_a_sweep_is_that_of_one_machine(cluster, call):
