@@ -141,6 +141,11 @@ def identity(model: ModelConfig, located: ModelConfig) -> str:
     return f"{model.path}#sha256:{fingerprint(Path(located.path))}"
 
 
+def weight_bytes(model: ModelConfig) -> int:
+    """Bytes of the weight files of a checkpoint that was located."""
+    return sum(path.stat().st_size for path in Path(model.path).glob("*.safetensors"))
+
+
 def is_hub_id(model: ModelConfig) -> bool:
     """Whether a path may be an id of the hub, ``owner/name``."""
     parts = model.path.split("/")

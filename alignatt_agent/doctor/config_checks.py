@@ -133,11 +133,6 @@ def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[
     return checks
 
 
-def weight_bytes(model: ModelConfig) -> int:
-    """Bytes of the weight files of a checkpoint that was located."""
-    return sum(path.stat().st_size for path in Path(model.path).glob("*.safetensors"))
-
-
 def decoder_shape(model: ModelConfig) -> tuple[int, int]:
     """Decoder layers and attention heads per layer, from the checkpoint's ``config.json``."""
     config = json.loads((Path(model.path) / "config.json").read_text(encoding="utf-8"))

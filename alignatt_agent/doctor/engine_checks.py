@@ -79,7 +79,8 @@ def _start(resolved: Resolved, served: dict[str, ServedModel]) -> Iterator[Check
         return Check(name, "ok", f"{found}{served[role].cache_tokens:,} tokens")
 
     roles = models.engine_roles
-    with engine_environment(), ThreadPoolExecutor(len(roles) if on_cpu() else 1) as threads:
+    found, count = [getattr(models, role) for role in roles], len(roles) if on_cpu() else 1
+    with engine_environment(found), ThreadPoolExecutor(count) as threads:
         yield from threads.map(start, roles)
 
 

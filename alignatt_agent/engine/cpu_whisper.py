@@ -44,7 +44,8 @@ class CpuWhisper:
         except ImportError as error:
             fix = "install it with `pip install 'alignatt_agent[cpu]'`"
             raise EngineError(f"{self.name}: {error}; {fix}") from error
-        threads = {"intra_threads": max(1, (os.cpu_count() or 1) // 2), "compute_type": "int8"}
+        # All cores: it takes turns with the translation model.
+        threads = {"intra_threads": len(os.sched_getaffinity(0)), "compute_type": "int8"}
         self._model = ctranslate2.models.Whisper(path, device="cpu", **(threads | options))
         self._view = ctranslate2.StorageView.from_array
         self._extract = WhisperFeatureExtractor(feature_size=self._model.n_mels)

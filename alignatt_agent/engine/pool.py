@@ -48,7 +48,7 @@ def start(
     See ``options.engine_arguments``.
     """
     spec = _Spec(role, model, tuple(heads), transcribes)
-    with _environment():
+    with _environment([model]):
         return ServedModel(spec.title, {**spec.arguments(), **overrides})
 
 
@@ -71,7 +71,7 @@ def pooled(models: ModelsConfig, heads: Sequence[tuple[int, int]]) -> dict[str, 
         # Noted in this thread: an interrupt of the waiting one leaves no unknown engine behind.
         _served[spec.role] = spec, ServedModel(spec.title, arguments)
 
-    with _environment():
+    with _environment([spec.model for spec in specs.values()]):
         missing = [(spec, spec.arguments()) for role, spec in specs.items() if role not in _served]
         # On a GPU an engine measures free memory while it starts, so they start one by one.
         with ThreadPoolExecutor(len(specs) if on_cpu() else 1, "engine start") as threads:
@@ -98,10 +98,10 @@ def end_all() -> None:
 
 
 @contextmanager
-def _environment() -> Iterator[None]:
+def _environment(models: Sequence[ModelConfig]) -> Iterator[None]:
     """Prepare this process and its environment for engines that start now."""
     check_vllm()
-    with engine_environment():
+    with engine_environment(models):
         if on_cpu():
             fork_server.begin()
         register()  # vLLM calls it once only, maybe before this process had engines of ours

@@ -36,8 +36,8 @@ from transformers import AutoTokenizer
 from transformers.utils import logging
 
 from alignatt_agent.cli import report_errors
+from alignatt_agent.config.checkpoints import weight_bytes
 from alignatt_agent.config.command_line import shared_options
-from alignatt_agent.doctor.config_checks import weight_bytes
 from lab import commands
 from lab.bench import contenders
 from lab.bench.contenders import Size
