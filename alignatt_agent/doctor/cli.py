@@ -36,6 +36,7 @@ import yaml
 from tabulate import tabulate
 
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
+from alignatt_agent.config.checkpoints import weight_bytes
 from alignatt_agent.config.command_line import CONFIG_HELP, page
 from alignatt_agent.config.head_sets import ANY
 from alignatt_agent.config.machine import GIB, gpus
@@ -111,7 +112,7 @@ def _static(config: AgentConfig, name: str, smaller: str | None) -> Iterator[Che
     yield from machine_checks.check_device(machine)
     found, located = config_checks.check_checkpoints(config, name, smaller)
     yield from found
-    weights = {role: config_checks.weight_bytes(model) for role, model in located.items()}
+    weights = {role: weight_bytes(model) for role, model in located.items()}
     yield config_checks.check_memory(machine, config, weights)
     yield from config_checks.check_types(machine, config)
     translation = located.get("translation")

@@ -2,8 +2,8 @@
 
 Every linear layer gets one scale for each output (round to nearest); activations get one for each
 token while the model runs, so an answer does not depend on what else is in the batch. On a CPU with
-VNNI instructions a token costs a fifth to a half of what it costs with 4-bit weights, which are
-unpacked to 16 bits for each product (docs/results/real.md).
+VNNI instructions a decoded token costs half to two thirds of what it costs with 4-bit weights, a
+prompt a quarter: those are unpacked to 16 bits for each product (docs/results/real.md).
 """
 
 import json
