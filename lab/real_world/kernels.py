@@ -9,6 +9,7 @@ by memory, one with 64 (a prompt that changed) by arithmetic. Forms: bfloat16; i
 in groups of 32; int8: 8-bit weights and activations.
 """
 
+import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -83,11 +84,16 @@ def measured() -> Iterator[dict[str, object]]:
             yield row
 
 
-def main() -> int:
-    """Run the command line; returns the exit status."""
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
     parser = commands.parser("lab.real_world.kernels", __doc__)
     parser.add_argument("--output", type=Path, required=True, help="JSON file")
-    arguments = parser.parse_args()
+    return parser
+
+
+def main() -> int:
+    """Run the command line; returns the exit status."""
+    arguments = build_parser().parse_args()
     rows = list(measured())
     commands.write_json(arguments.output, {"rows": rows})
     print(commands.table([[*row.values()] for row in rows], tuple(rows[0])))

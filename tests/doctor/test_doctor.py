@@ -7,6 +7,7 @@ import psutil
 import pytest
 
 from alignatt_agent.config.agent_config import ConfigError, ModelConfig, load_config
+from alignatt_agent.config.checkpoints import weight_bytes
 from alignatt_agent.config.machine import GIB, Gpu, gpus
 from alignatt_agent.config.sections import DEFAULT_SHARE, PromptConfig, written_shares
 from alignatt_agent.doctor import cli as doctor
@@ -291,7 +292,7 @@ def test_checkpoints_that_are_missing_name_the_command(monkeypatch, tmp_path):
     assert failed(checks) == []
     assert set(found) == {"asr", "aligner", "translation"}
     assert config_checks.decoder_shape(found["translation"]) == (6, 8)
-    assert config_checks.weight_bytes(found["translation"]) > 1_000_000
+    assert weight_bytes(found["translation"]) > 1_000_000
 
     gone = ModelConfig(path="nobody/nothing-at-all", revision="abc123")
     models = MICRO.models.model_copy(update={"asr": gone})

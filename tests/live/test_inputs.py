@@ -107,6 +107,7 @@ def test_an_address_that_stalls(run, tmp_path, monkeypatch, status, words):
 
     threading.Thread(target=send, daemon=True).start()
     if status == 130:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background has none
         interrupt = threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start
         monkeypatch.setattr(sources, "print", lambda *_, **__: interrupt(), raising=False)
     found, out, err = run(source=f"http://127.0.0.1:{listener.getsockname()[1]}/talk.wav")

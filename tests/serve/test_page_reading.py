@@ -2,12 +2,13 @@
 
 import itertools
 import re
+import time
 
 import pytest
 
 from alignatt_agent.serve.app import PAGES
 from tests.serve.live import Running, make_service, speak
-from tests.serve.pages import STAND_IN, check_clean, text, until
+from tests.serve.pages import STAND_IN, WAIT_S, check_clean, text, until
 
 LONG = " ".join(
     "Heute bauen wir eine Brücke aus Holz über den Fluss am alten Haus." for _ in range(40)
@@ -158,6 +159,10 @@ def test_a_silent_and_an_unplugged_microphone_are_told(opened):
     page = opened("", clock=True)
     notice = page.locator("#notice")
     assert text(notice) == ""
+    before, deadline = page.evaluate("sent.length"), time.monotonic() + WAIT_S
+    while page.evaluate("sent.length") < before + 2:  # sound is there, and is sent
+        assert time.monotonic() < deadline
+        page.clock.run_for(100)
     page.clock.run_for(11_000)
     assert text(notice).startswith("Nothing heard for 10 s.")
     assert text(page.locator("#state")).startswith("No answer from the server for ")
