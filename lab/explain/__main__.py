@@ -7,16 +7,25 @@ Example:
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
-from alignatt_agent.calibration.row_reader import ENGINES, open_reader
-from alignatt_agent.config.agent_config import ConfigError, load_config, parse_overrides
+from alignatt_agent.calibration.row_reader import ENGINES, Engine, open_reader
+from alignatt_agent.config.agent_config import (
+    ConfigError,
+    ModelConfig,
+    load_config,
+    parse_overrides,
+)
+from alignatt_agent.config.checkpoints import locate_one
 from alignatt_agent.config.command_line import shared_options
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import head_set_for, readout_for
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab.commands import parser
 from lab.explain.reconstruction import Reconstruction, explain
+from lab.reference import Reference
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -48,11 +57,11 @@ def _explained(arguments: argparse.Namespace) -> Reconstruction:
         )
     readout = readout_for(config, head_set_for(config, source, target.code), target)
     model = config.models.translation
-    with open_reader(arguments.engine, model, readout.heads) as loaded:
+    with _opened(arguments.engine, model, readout.heads) as (engine, tokenizer):
         return explain(
-            loaded.reader,
-            loaded.tokenizer,
-            PromptBuilder.of(loaded.tokenizer, config.prompt, source, target),
+            engine,
+            tokenizer,
+            PromptBuilder.of(tokenizer, config.prompt, source, target),
             readout,
             config.policy_for(target.code).alone(),
             words,
@@ -61,6 +70,19 @@ def _explained(arguments: argparse.Namespace) -> Reconstruction:
             spaced=target.spaced,
             max_tokens=config.max_draft_tokens,
         )
+
+
+@contextmanager
+def _opened(
+    engine: Engine, model: ModelConfig, heads: Sequence[tuple[int, int]]
+) -> Iterator[tuple[Any, Any]]:
+    """Load an engine that drafts with rows, and its tokenizer."""
+    if engine == "transformers":
+        made = Reference(str(locate_one(model)))
+        yield made, made.tokenizer
+        return
+    with open_reader(engine, model, heads) as loaded:
+        yield loaded.reader, loaded.tokenizer
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -8,12 +8,12 @@ from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import find_path
-from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab.micro_world.corpus import TARGETS
 from lab.micro_world.measure import measure
 from lab.micro_world.measure_context import PRONOUNS
 from lab.micro_world.pairs import micro_pairs
+from lab.reference import Reference
 from tests.fakes.models import averaged_score
 
 
@@ -56,7 +56,7 @@ def test_translation_model_writes_names_as_a_list_says(figures, target):
 
 @pytest.fixture(scope="module")
 def reference():
-    return TransformersEngine(str(find_path("micro_models/gemma4")))
+    return Reference(str(find_path("micro_models/gemma4")))
 
 
 @pytest.mark.parametrize("target", TARGETS)
