@@ -172,6 +172,8 @@ def convert(model: ModelConfig) -> None:
     original = find_files(model)
     if model.quantize is None or original is None or converted(original).exists():
         return
+    if model.gguf is not None and not (original / model.gguf).is_file():  # not downloaded yet
+        return
     from alignatt_agent.engine.quantize import quantize
 
     print(f"{title(model)}: converting to 8 bits, a minute or two", flush=True)
@@ -213,14 +215,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     checkpoints = []
     for model in models_of(arguments.names):
-        try:  # what is there already needs no network
+        if not arguments.dry_run:
             convert(model)
-            there = locate_one(model)
-        except CheckpointError:
-            there = None
-        if there and (model.revision or not is_hub_id(model)):
-            print(f"{title(model)}: {there}" + ", not of the hub" * (not is_hub_id(model)))
+        if not is_hub_id(model) or Path(model.path).exists():
+            print(f"{model.path}: {locate_one(model)}, not of the hub")
             continue
+        with suppress(CheckpointError):  # what is there already needs no network
+            there = locate_one(model)
+            if model.revision:
+                print(f"{title(model)}: {there}")
+                continue
         found = look_up(model)
         checkpoints.append(found)
         print(f"{model.path}@{found.commit}: {_gb(found.size)}, {_gb(found.missing())} missing")
