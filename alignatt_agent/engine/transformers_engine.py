@@ -99,6 +99,7 @@ class TransformersEngine:
         else:
             self.model = generator.from_pretrained(path, **options)
         self.model.to(device).eval()
+        round_activations(self.model)
         try:
             self.tokenizer = AutoTokenizer.from_pretrained(path)
         except (OSError, ValueError, ImportError):
@@ -167,6 +168,27 @@ class TransformersEngine:
 
     def _fail(self, cause: str) -> NoReturn:
         raise EngineError(f"{self.name}: {cause}")
+
+
+def round_activations(model: Any) -> None:
+    """Round the inputs of 8-bit layers as vLLM does.
+
+    compressed-tensors makes the largest one 127.5 instead of 127. On another grid every rounding
+    error is another one: rows of a random model differed by 1.2e-3 on average, not by 3.7e-4.
+    """
+    for layer in model.modules():
+        scheme = getattr(layer, "quantization_scheme", None)
+        if scheme and scheme.input_activations and scheme.input_activations.dynamic:
+            layer.quantization_enabled = False  # weights are decompressed all the same
+            layer.register_forward_pre_hook(lambda _, inputs: rounded(inputs[0]))
+
+
+def rounded(inputs: torch.Tensor) -> torch.Tensor:
+    """Round ``[..., features]`` to 8 bits, with one scale for each token."""
+    exact = inputs.float()
+    scale = exact.abs().amax(-1, keepdim=True).clamp(min=1e-8) / 127
+    # Times the reciprocal, as the kernel does: quotients round to other numbers in bfloat16.
+    return ((exact * (1 / scale)).round() * scale).to(inputs.dtype)
 
 
 def attention_layers(config: Any) -> tuple[int, ...]:

@@ -20,9 +20,10 @@ from lab.curves.runs import curve_of, runs_of, score_all, stream
 from lab.local_jobs import job_runner
 
 METHOD = (
-    "rivals with points on both sides of the operating point, interpolated on their Pareto front "
-    f"at its latency; paired bootstrap over blocks of {BLOCK} segments, {RESAMPLES} resamples, "
-    f"{LEVEL} %; the front is computed in every resample"
+    "operating points against rivals, and rivals against the operating points' curve, where it has "
+    "points on both sides: its Pareto front is interpolated at that latency; paired bootstrap over "
+    f"blocks of {BLOCK} segments, {RESAMPLES} resamples, {LEVEL} %; the front is computed in every "
+    "resample"
 )
 """How operating points are compared with rivals."""
 
@@ -73,9 +74,17 @@ def conduct(
         every = {curve: [x.name for x in mine if x.curve == curve] for curve in curve_names()}
         curves = {curve: names for curve, names in every.items() if names}
         operating = [point for point in mine if not point.settings]
+        own = {point.curve for point in operating}
         for point in operating:
             rivals = {curve: names for curve, names in curves.items() if curve != point.curve}
             comparisons += compare(target, scores, point.label, point.name, rivals)
+        for point in mine:  # a rival whose every point is slower than the operating one
+            if point.curve not in own:
+                ours, label = (
+                    {curve: curves[curve] for curve in own},
+                    f"{point.curve}, {point.label}",
+                )
+                comparisons += compare(target, scores, label, point.name, ours)
         entries[target] = {"runs": [_entry(point, scores) for point in mine]}
         if variants:
             rows[target] = [_entry(point, scores) for point in variants]
@@ -114,7 +123,7 @@ def _entry(point: Point, scores: Resampled) -> dict[str, Any]:
 
 def tables(content: Mapping[str, Any]) -> Iterator[str]:
     """Format the comparisons of BLEU at equal LongYAAL-CU, and the ablations of each target."""
-    yield "the operating points against each rival's front at the same LongYAAL-CU"
+    yield "operating points and rivals against each other's front at the same LongYAAL-CU"
     compared = content["dominance"]["comparisons"]
     chosen = [x for x in compared if (x["latency"], x["quality"]) == ("cu_ms", "bleu")]
     headers = ("target", "point", "CU s", "BLEU", "rival", "margin", "interval", "dominates")

@@ -10,7 +10,13 @@ from transformers import AutoModelForCausalLM
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import CheckpointError, converted, locate_one
 from alignatt_agent.doctor import fetch
+from alignatt_agent.doctor.parity_check import Gap
+from alignatt_agent.engine import pool
+from alignatt_agent.engine.drafts import DraftEngine
+from alignatt_agent.engine.transformers_engine import TransformersEngine, rounded
+from alignatt_agent.types.engines import Readout
 from lab.stand_ins.random_models import write
+from tests.fixtures.engines import make_prompt
 
 
 def test_a_converted_checkpoint_rounds_every_linear_layer(tmp_path, monkeypatch, capsys):
@@ -39,3 +45,32 @@ def test_a_converted_checkpoint_rounds_every_linear_layer(tmp_path, monkeypatch,
         scale = tensors[f"{name}_scale"].float()
         error = (tensors[name] * scale - plain[name].float()).abs()
         assert (error <= 0.6 * scale + 0.005 * plain[name].float().abs()).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_the_reference_rounds_activations_as_the_kernel_does(dtype):
+    from vllm import _custom_ops as custom_ops
+
+    inputs = torch.randn(64, 1536, dtype=dtype, generator=torch.Generator().manual_seed(1))
+    codes, scales, _ = custom_ops.onednn_scaled_int8_quant(inputs, None, None, True)
+    assert torch.equal(rounded(inputs), (codes * scales.view(-1, 1)).to(dtype))
+
+
+def test_rows_of_8_bits_are_those_of_transformers(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    original = write("qwen3", tmp_path / "qwen3")
+    fetch.convert(ModelConfig(path=str(original), quantize="int8"))
+    model = ModelConfig(path=str(converted(original)), dtype="float32")
+    heads = ((0, 1), (1, 6), (2, 3), (3, 7))
+    readout, gap = Readout(heads, "emitted"), Gap()
+    reference, served = TransformersEngine(model.path), pool.start("translation", model, heads)
+    try:
+        engine = DraftEngine(served, heads)
+        for seed in range(4):
+            prompt = make_prompt(20 + seed, 60 + 20 * seed, 3, 30)
+            ids = engine.draft(prompt, 8, readout).token_ids
+            gap.add(engine.rows(prompt, ids, readout), reference.rows(prompt, ids, readout))
+    finally:
+        served.shutdown()
+    # A sum in another order moves a few activations to the next code, so single rows differ.
+    assert gap.mean < 6e-4
