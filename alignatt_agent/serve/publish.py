@@ -5,7 +5,6 @@ with the time in UTC at which the words were spoken before the text; any other a
 """
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Collection
@@ -17,6 +16,7 @@ from urllib.request import Request, urlopen
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import language
 from alignatt_agent.live.subtitles import LINES, layout, width
+from alignatt_agent.serve.messages import LINE, End, Ready, Said
 from alignatt_agent.serve.rooms import Room, check_name
 from alignatt_agent.speech.sentences import ends_after
 
@@ -79,11 +79,11 @@ async def _captions(room: Room, target: str) -> AsyncIterator[tuple[bool, float,
     form, line, spoken, begun = layout(language(target)), "", 0.0, True
     old = sum(1 for _ in room.messages())
     async for _, event in room.follow():
-        message, old = json.loads(event), old - 1
-        begun = begun or message["type"] == "ready"
-        said = room.arrivals(message.get("audio_s", 0.0))
-        units = message.get("units", ()) if message.get("target") == target and old < 0 else ()
-        for text, start, _, begins in units:
+        message, old = LINE.validate_json(event), old - 1
+        begun = begun or isinstance(message, Ready)
+        said = room.arrivals(getattr(message, "audio_s", 0.0))
+        mine = isinstance(message, Said) and message.target == target and old < 0
+        for text, start, _, begins in getattr(message, "units", ()) if mine else ():
             if line and begins:
                 yield begun, spoken, said, line
                 line, begun = "", False
@@ -93,6 +93,6 @@ async def _captions(room: Room, target: str) -> AsyncIterator[tuple[bool, float,
             if ends_after(words, len(words), target) or width(line) >= LINES * form.columns:
                 yield begun, spoken, said, line
                 line, begun = "", False
-        if line and message["type"] == "end":
+        if line and isinstance(message, End):
             yield begun, spoken, said, line
             line = ""

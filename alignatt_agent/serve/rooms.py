@@ -4,16 +4,15 @@ The text of a room stays in memory for a while after it is empty; a journal keep
 """
 
 import asyncio
-import json
 import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Any
 
 from alignatt_agent.serve.access import LATER, RefusedError
 from alignatt_agent.serve.arrivals import Arrivals
 from alignatt_agent.serve.journal import Journal
+from alignatt_agent.serve.messages import LINE, End, Event, Gap, Key, Message, Said, Tail
 
 MAX_EVENTS = 50_000
 """Events that a room keeps: several hours of speech in a few languages."""
@@ -23,9 +22,6 @@ MOST_DIGITS = 9
 
 _NAME = re.compile(r"[\w-]{1,64}")
 
-Message = dict[str, Any]
-"""A JSON message to clients; its kind is ``type``."""
-
 
 class Room:
     """The messages of one speaker, for viewers of now and later.
@@ -33,9 +29,9 @@ class Room:
     Attributes:
         name: viewers ask for it.
         viewers: their number.
-        speaking: whether the room has a speaker now.
+        free: set while the room has no speaker.
         session: key of the talk, with which its speaker continues it.
-        tail: the state to resume from, see ``serve.tail``.
+        tail: the state to resume from, see ``Tail``.
         arrivals: when the audio of the talk arrived.
         held_until: no other speaker may begin a talk here before.
         back: set once its speaker comes back; whether the open sentence is sent again.
@@ -49,8 +45,9 @@ class Room:
         self._journal = journal or Journal()
         self._talk = ""
         self.viewers = 0
-        self.speaking = self.lost = False
-        self._closed = False
+        self.free = asyncio.Event()
+        self.free.set()
+        self.lost = self._closed = False
         self._news = asyncio.Event()
         self.begin()
 
@@ -59,12 +56,13 @@ class Room:
         self.forget()
         self._talk = secrets.token_hex(8)
         self.session = session
-        self.tail = nothing(0.0)
+        self.tail = Tail.at(0.0)
         self.arrivals = Arrivals()
         self._texts: list[str] = []
         self._dropped = 0  # number of old events that are no longer kept
         if session:
-            self._journal.append(self._talk, {"room": self.name, "session": session})
+            key = Key(room=self.name, session=session)
+            self._journal.append(self._talk, key.model_dump_json())
         self._wake()
 
     def end_wait(self, resent: bool = False) -> None:
@@ -81,21 +79,33 @@ class Room:
         self.forget()
         self._talk, self.session = talk, session
         for line in lines:
-            if line["type"] == "tail":
+            if isinstance(line, Tail):
                 self.tail = line
             else:
-                self._keep(line)
+                self._keep(line.model_dump_json())
 
-    def publish(self, *found: Message, tail: Message | None = None) -> list[str]:
-        """Send messages to all viewers and keep them, and the state after them; returns ids."""
+    async def publish(self, *found: Message, tail: Tail | None = None) -> list[Message]:
+        """Send the events to all viewers and keep them, and the state after them.
+
+        First the journal has them: nobody has seen what a server that is killed does not know.
+
+        Returns:
+            All messages, events with their ids.
+        """
         self.tail = tail or self.tail
-        self._journal.append(self._talk, *found, self.tail)
-        ids = [self._keep(message) for message in found]
-        self._wake()
-        return ids
+        texts = [one.model_dump_json() if isinstance(one, Event) else "" for one in found]
+        lines = [*filter(None, texts), self.tail.model_dump_json()]
+        try:
+            if written := self._journal.append(self._talk, *lines):
+                await asyncio.shield(asyncio.wrap_future(written))
+        finally:  # also if the speaker is disconnected meanwhile
+            ids = [text and self._keep(text) for text in texts]
+            self._wake()
+        named = zip(found, ids, strict=True)
+        return [one.model_copy(update={"id": key}) if key else one for one, key in named]
 
-    def _keep(self, message: Message) -> str:
-        self._texts.append(json.dumps(message, ensure_ascii=False))
+    def _keep(self, text: str) -> str:
+        self._texts.append(text)
         if len(self._texts) > MAX_EVENTS:
             drop = MAX_EVENTS // 10
             del self._texts[:drop]
@@ -104,15 +114,15 @@ class Room:
 
     def messages(self, last: int = 0) -> Iterator[Message]:
         """Return the kept messages, or the ``last`` ones, oldest first."""
-        return map(json.loads, self._texts[-last:])
+        return map(LINE.validate_json, self._texts[-last:])
 
     def missed(self, since: str) -> Iterator[Message]:
         """Return the text after the event ``since``, each message with its ``id``."""
         begin = max(self._position(since), self._dropped)
         for number, text in enumerate(self._texts[begin - self._dropped :], begin + 1):
-            message = json.loads(text)
-            if message["type"] in ("said", "gap"):
-                yield message | {"id": f"{self._talk}.{number}"}
+            message = LINE.validate_json(text)
+            if isinstance(message, Said | Gap):
+                yield message.model_copy(update={"id": f"{self._talk}.{number}"})
 
     async def follow(self, since: str = "") -> AsyncIterator[tuple[str, str]]:
         """Yield the events after ``since``, as they come, until the room is closed.
@@ -153,12 +163,6 @@ class Room:
         self._news = asyncio.Event()
 
 
-def nothing(audio_s: float) -> Message:
-    """Return the state of a talk of which everything was translated."""
-    times = dict.fromkeys(("audio_s", "start_s", "closed_s"), audio_s)
-    return {"type": "tail", **times, "said": {}}
-
-
 def check_name(name: str) -> None:
     """Refuse what cannot be the name of a room."""
     if not _NAME.fullmatch(name):
@@ -180,11 +184,10 @@ class Rooms:
         self._journal = journal or Journal()
         self._rooms: dict[str, Room] = {}
         self._left: dict[str, float] = {}  # when a room became empty
-        for talk, lines in self._journal.talks():
-            if lines:
-                room = self.enter(lines[0]["room"])
-                room.restore(talk, lines[0]["session"], lines[1:])
-                self.free(room)
+        for talk, key, lines in self._journal.talks():
+            room = self.enter(key.room)
+            room.restore(talk, key.session, lines)
+            self.free(room)
 
     def __iter__(self) -> Iterator[Room]:
         return iter(self._rooms.values())
@@ -200,7 +203,7 @@ class Rooms:
 
     def leave(self, room: Room) -> None:
         """Note that a speaker or viewer left; an empty room without text is forgotten at once."""
-        if room.viewers or room.speaking:
+        if room.viewers or not room.free.is_set():
             return
         if any(room.messages()):
             self._left[room.name] = self._clock()
@@ -214,14 +217,14 @@ class Rooms:
         Their old connection may be half open: only they know that it is lost.
         """
         for room in [one for one in self if one.back and _is(one.session, session or "")]:
-            room.end_wait(kept_s is not None and kept_s <= room.tail["start_s"])
-            while room.back:
-                await asyncio.sleep(0.02)
+            room.end_wait(kept_s is not None and kept_s <= room.tail.start_s)
+            await room.free.wait()
 
     def free(self, room: Room) -> None:
         """Note that the speaker of a room left; a talk without an end is held for ``keep_s``."""
-        room.speaking, room.lost, room.back = False, False, None
-        ended = any(message["type"] == "end" for message in room.messages(1))
+        room.free.set()
+        room.lost, room.back = False, None
+        ended = any(isinstance(message, End) for message in room.messages(1))
         room.held_until = self._clock() + self._keep_s * (not ended)
         self.leave(room)
 
@@ -243,17 +246,17 @@ class Rooms:
                 check_name(name)
             name = name or secrets.token_urlsafe(12)
             room = self.find(name) or Room(name, self._journal)
-        if room.speaking:
+        if not room.free.is_set():
             raise RefusedError(
                 "room-taken", f"somebody speaks in room {room.name!r} already", LATER
             )
-        said = any(message["type"] == "said" for message in room.messages())
+        said = any(isinstance(message, Said) for message in room.messages())
         if session is None and said and self._clock() < room.held_until:
             fix = f"press Stop there, take another name, or wait {self._keep_s / 60:.0f} minutes"
             raise RefusedError("room-held", f"room {room.name!r} has a talk without an end: {fix}")
         if session is None or new:
             room.begin(secrets.token_urlsafe(12))
-        room.speaking = True
+        room.free.clear()
         return self.enter(room.name, room)
 
     def sweep(self) -> None:
@@ -263,6 +266,12 @@ class Rooms:
             if now - left >= self._keep_s:
                 del self._left[name]
                 self._rooms.pop(name).forget()
+
+    async def close(self) -> None:
+        """Disconnect the viewers once they have all events; wait for the journal."""
+        for room in self:
+            room.close()
+        await asyncio.to_thread(self._journal.flush)
 
 
 def _is(one: str, other: str) -> bool:

@@ -127,7 +127,7 @@ def test_streams_outlive_their_engines_and_nothing_is_lost(client, service):
         live.send(silent, stop=True)
         assert live.text_of(live.until(silent, "end")) == live.GERMAN
     assert engines.loads == 2
-    kinds = [event["type"] for event in service.rooms.find("talk").messages()]
+    kinds = [event["type"] for event in live.events(service.rooms.find("talk"))]
     assert kinds.count("error") == 1
     assert live.text_of(found) == live.GERMAN
     assert found[-1] == {"type": "end", "audio_s": live.WORDS / 2}

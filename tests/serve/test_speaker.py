@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from alignatt_agent.cascade.stream import StreamStep
 from alignatt_agent.serve.access import RefusedError
+from alignatt_agent.serve.messages import Status
 from alignatt_agent.serve.service import sampling_rate
-from alignatt_agent.serve.stream import MAX_WAITING_S, SpeakerStream
+from alignatt_agent.serve.speaker import MAX_WAITING_S, SpeakerStream
 from alignatt_agent.types import SAMPLE_RATE, EngineError, SourceView, SpeechUpdate
 from alignatt_agent.types.audio import Resampler
 from tests.serve.live import asynchronous
@@ -89,7 +90,7 @@ class Scene:
 
     async def deliver(self, found):
         self.told += found
-        self.statuses += [message for message in found if message["type"] == "status"]
+        self.statuses += [message for message in found if isinstance(message, Status)]
 
     def healthy(self):
         return self._healthy
@@ -109,7 +110,7 @@ class Scene:
         return self.inner.sizes
 
     def errors(self):
-        return [message for message in self.told if message["type"] == "error"]
+        return [message for message in self.told if message.type == "error"]
 
 
 def audio(samples):
@@ -135,7 +136,7 @@ async def lags(live, minutes, step_s=0.15):
         steps = len(found) + 1
         while len(it.statuses) < steps:
             await asyncio.sleep(0)
-        found.append(now - it.statuses[-1]["audio_s"])
+        found.append(now - it.statuses[-1].audio_s)
     it.running.cancel()
     return found
 
@@ -153,7 +154,7 @@ async def test_what_waits_when_a_talk_is_resumed_comes_in_short_steps(resumed_s,
     it = Scene(live=True, permitted=99, offset_s=resumed_s)
     await it.stream.feed(audio(4 * SAMPLE_RATE))
     assert await it.end() == [SAMPLE_RATE * seconds for seconds in steps]
-    behind = [status["behind_s"] for status in it.statuses[:-1]]  # the last is that of the end
+    behind = [status.behind_s for status in it.statuses[:-1]]  # the last is that of the end
     assert behind == [4.0 - sum(steps[: k + 1]) for k in range(len(steps))]
 
 
@@ -183,7 +184,7 @@ async def test_a_step_that_fails_is_told_and_the_stream_goes_on():
         while len(it.statuses) < len(it.inner.sizes) or not it.inner.sizes:
             await asyncio.sleep(0.001)
     await it.end()
-    told = [(error["message"], error["final"]) for error in it.errors()]
+    told = [(error.message, error.final) for error in it.errors()]
     assert told == [("no memory; it is tried again", False)]
 
 
@@ -216,7 +217,7 @@ async def test_a_stream_waits_for_engines_that_are_restarted_and_keeps_all_audio
     _, *sizes = await it.end()
     assert sum(sizes) == seconds * SAMPLE_RATE
     assert sizes[-3:] == 3 * [longest * SAMPLE_RATE]
-    assert [(error["code"], error["final"]) for error in it.errors()] == [("engine", False)]
+    assert [(error.code, error.final) for error in it.errors()] == [("engine", False)]
 
 
 @asynchronous

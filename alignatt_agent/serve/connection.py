@@ -11,9 +11,9 @@ from typing import Any
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
 from alignatt_agent.serve.access import GOING, LATER, MAX_MESSAGE, POLICY, TOO_BIG, RefusedError
-from alignatt_agent.serve.rooms import Message
+from alignatt_agent.serve.messages import Message
 from alignatt_agent.serve.service import Service
-from alignatt_agent.serve.stream import SpeakerStream
+from alignatt_agent.serve.speaker import SpeakerStream
 
 SEND_S = 30.0
 """A client that reads nothing for so long counts as disconnected."""
@@ -73,14 +73,18 @@ class Connection:
             raise RefusedError("message-size", f"{expected}, got {len(data)}", TOO_BIG)
         return data if isinstance(data, bytes) else _json(data)
 
-    async def send(self, message: Message) -> None:
-        """Send a message, unless the client is gone."""
+    async def send(self, message: Message | dict[str, Any]) -> None:
+        """Send a message, ours or of another protocol, unless the client is gone."""
         if self._gone:
             return
         self.sent += 1
+        if isinstance(message, Message):
+            text = message.model_dump_json()
+        else:
+            text = json.dumps(message, ensure_ascii=False)
         try:
             async with asyncio.timeout(SEND_S):
-                await self._socket.send_json(message)
+                await self._socket.send_text(text)
         except (TimeoutError, WebSocketDisconnect, WebSocketDisconnected, OSError, RuntimeError):
             self._gone = True
 
