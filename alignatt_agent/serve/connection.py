@@ -23,25 +23,15 @@ REASON = 120
 
 
 class Connection:
-    """A client's WebSocket, which was accepted.
-
-    Attributes:
-        path, query: of its address.
-        sent: number of messages to the client so far.
-        token: that the client has shown.
-        speaking: whether it has the place of a speaker.
-        wait, since: the limit of the wait for a message, and when it began, if it goes on.
-    """
+    """A client's WebSocket, which was accepted."""
 
     def __init__(self, socket: WebSocket, service: Service) -> None:
-        self._socket = socket
-        self.path = socket.url.path
-        self.query = socket.query_params
-        self.sent = 0
-        self.token, self.speaking = "", False
-        self._service = service
+        self._socket, self._service = socket, service
+        self.path, self.query = socket.url.path, socket.query_params
+        self.sent = 0  # messages so far
+        self.token, self.speaking = "", False  # that it has shown; has it the place of a speaker?
         self._gone = False
-        self.since = math.inf
+        self.since = math.inf  # when the wait for a message began, if it goes on, and its limit
         self.wait = asyncio.timeout(min(service.limits.silent_s, service.limits.idle_s))
 
     async def receive(self, largest: int = MAX_MESSAGE) -> bytes | dict[str, Any]:

@@ -11,7 +11,7 @@ from pydantic import Field, TypeAdapter
 
 from alignatt_agent.cascade.stream import StreamStep
 from alignatt_agent.config.errors import Strict
-from alignatt_agent.config.languages import language
+from alignatt_agent.config.languages import Language
 from alignatt_agent.live.sentence_starts import begins_sentence
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.types import SAMPLE_RATE, GatedDraft, SpeechUpdate, Step, Word
@@ -53,36 +53,23 @@ class Message(Strict):
 
 
 class Start(Strict):
-    """What a speaker asks for: our message ``start``, and what the other wires make of theirs.
-
-    Attributes:
-        targets: languages to translate into; the spoken one gives captions of the speech.
-        source: the spoken language, code or name; ``None`` for the configured one.
-        sample_rate: of the audio, in Hz.
-        detail: which messages the client gets.
-        room: its name; ``None`` for an unguessable one.
-        session: of a talk to resume.
-        new: begin a new talk in the room of that one.
-        kept_s: time of that talk from which on the client has its audio, and sends it again.
-        since: ``id`` of the last message of that talk that the client has.
-        live: take waiting audio in longer steps.
-        context: names and terms of the talk; ``None`` for the configured ones.
-        title: of the talk, for viewers.
-    """
+    """What a speaker asks for: our message ``start``, and what the other wires make of theirs."""
 
     type: Literal["start"] = "start"
-    targets: tuple[str, ...] = Field(max_length=16)
-    source: str | None = None
-    sample_rate: int | float = SAMPLE_RATE
-    detail: Literal["text", "words", "why"] = "text"
-    room: str | None = None
-    session: str | None = None
-    new: bool = False
+    targets: tuple[str, ...] = Field(max_length=16)  # the spoken one gives captions of the speech
+    source: str | None = None  # the spoken language, code or name; default: the configured one
+    sample_rate: int | float = SAMPLE_RATE  # of the audio, in Hz
+    detail: Literal["text", "words", "why"] = "text"  # see ``LEFT_OUT``
+    room: str | None = None  # default: an unguessable one
+    session: str | None = None  # of a talk to resume
+    new: bool = False  # begin a new talk in the room of that one
+    # Time of that talk from which on the client has its audio, and sends it again.
     kept_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    since: str | None = None
-    live: bool = True
+    since: str | None = None  # ``id`` of the last message of that talk that the client has
+    live: bool = True  # take waiting audio in longer steps
+    # Names and terms of the talk; default: the configured ones.
     context: str | None = Field(default=None, max_length=20_000)
-    title: str = Field(default="", max_length=200)
+    title: str = Field(default="", max_length=200)  # of the talk, for viewers
 
 
 class Event(Message):
@@ -100,10 +87,9 @@ class TargetLanguage(Strict):
     rtl: bool
 
     @classmethod
-    def of(cls, code: str) -> "TargetLanguage":
-        """Describe the language of a code."""
-        known = language(code)
-        return cls(code=code, name=known.name, spaced=known.spaced, rtl=known.rtl)
+    def of(cls, known: Language) -> "TargetLanguage":
+        """Describe a language."""
+        return cls(code=known.code, name=known.name, spaced=known.spaced, rtl=known.rtl)
 
 
 class Ready(Event):
@@ -201,20 +187,13 @@ class Status(Message):
 
 
 class Tail(Message):
-    """What was heard and not yet translated to the end of a sentence: where a talk is resumed.
-
-    Attributes:
-        audio_s: of the talk so far.
-        start_s: of the open sentence.
-        closed_s: end of the last word before it.
-        said: units of the open sentence by target.
-    """
+    """What was heard and not yet translated to the end of a sentence: where a talk is resumed."""
 
     type: Literal["tail"] = "tail"
     audio_s: float
-    start_s: float
-    closed_s: float
-    said: dict[str, tuple[Unit, ...]]
+    start_s: float  # of the open sentence
+    closed_s: float  # end of the last word before it
+    said: dict[str, tuple[Unit, ...]]  # of the open sentence, by target
 
     @classmethod
     def at(cls, audio_s: float) -> "Tail":

@@ -13,12 +13,7 @@ RECENT = 1000
 
 
 class Metrics:
-    """What happens while a server runs; each function returns a number of now.
-
-    Attributes:
-        refusals: by their reason.
-        registry: all metrics; each is read when Prometheus asks.
-    """
+    """What happens while a server runs; each function returns a number of now."""
 
     def __init__(self, **now: Callable[[], float]) -> None:
         self.registry = registry = CollectorRegistry(auto_describe=False)

@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 from alignatt_agent.serve.access import LATER, RefusedError
-from alignatt_agent.serve.arrivals import Arrivals
 from alignatt_agent.serve.journal import Journal
 from alignatt_agent.serve.messages import LINE, End, Event, Gap, Key, Message, Said, Tail
 
@@ -20,34 +19,48 @@ MAX_EVENTS = 50_000
 MOST_DIGITS = 9
 """Of an event's number that a viewer names."""
 
+PAUSE_S = 1.0
+"""Audio that comes later than the audio before it by so much follows a pause."""
+
 _NAME = re.compile(r"[\w-]{1,64}")
 
 
-class Room:
-    """The messages of one speaker, for viewers of now and later.
+class Arrivals:
+    """When the audio of a talk arrived: what is said after a pause of the sender is later."""
 
-    Attributes:
-        name: viewers ask for it.
-        viewers: their number.
-        free: set while the room has no speaker.
-        session: key of the talk, with which its speaker continues it.
-        tail: the state to resume from, see ``Tail``.
-        arrivals: when the audio of the talk arrived.
-        held_until: no other speaker may begin a talk here before.
-        back: set once its speaker comes back; whether the open sentence is sent again.
-        lost: whether the connection of its speaker was lost.
+    def __init__(self) -> None:
+        self._parts: list[tuple[float, float]] = []  # time of the talk, seconds until it arrived
+
+    def note(self, start_s: float, end_s: float) -> None:
+        """Note that the audio between two times of the talk has arrived."""
+        late = time.monotonic() - end_s
+        if not self._parts or late > self._parts[-1][1] + PAUSE_S:
+            self._parts.append((start_s, late))
+        elif late < self._parts[-1][1]:  # it was sent faster than it was spoken
+            self._parts[-1] = (self._parts[-1][0], late)
+
+    def __call__(self, audio_s: float) -> float:
+        """Return when a time of the talk arrived, by the monotonic clock."""
+        known = [late for start_s, late in self._parts if start_s <= audio_s]
+        return audio_s + (known or [late for _, late in self._parts[:1]] or [time.monotonic()])[-1]
+
+
+class Room:
+    """The messages of one speaker, for viewers of now and later; ``tail`` is where it is resumed.
+
+    ``session`` is the key of the talk, with which its speaker continues it.
     """
 
     def __init__(self, name: str, journal: Journal | None = None) -> None:
         self.name = name
-        self.held_until = 0.0
-        self.back: asyncio.Future[bool] | None = None
+        self.viewers = 0
+        self.free = asyncio.Event()  # set while there is no speaker
+        self.free.set()
+        self.held_until = 0.0  # no other speaker may begin a talk here before
+        self.back: asyncio.Future[bool] | None = None  # the speaker is; does the audio come again?
+        self.lost = self._closed = False  # the connection of the speaker; the room
         self._journal = journal or Journal()
         self._talk = ""
-        self.viewers = 0
-        self.free = asyncio.Event()
-        self.free.set()
-        self.lost = self._closed = False
         self._news = asyncio.Event()
         self.begin()
 
@@ -87,10 +100,8 @@ class Room:
     async def publish(self, *found: Message, tail: Tail | None = None) -> list[Message]:
         """Send the events to all viewers and keep them, and the state after them.
 
-        First the journal has them: nobody has seen what a server that is killed does not know.
-
-        Returns:
-            All messages, events with their ids.
+        The journal has them first: nobody saw what a server that is killed does not know. Returns
+        all messages, events with their ids.
         """
         self.tail = tail or self.tail
         texts = [one.model_dump_json() if isinstance(one, Event) else "" for one in found]
@@ -229,13 +240,7 @@ class Rooms:
         self.leave(room)
 
     def take(self, name: str | None, session: str | None, new: bool = False) -> Room:
-        """Return the room for a speaker, who has it alone until ``free``.
-
-        Args:
-            name: of the room; ``None`` for an unguessable one.
-            session: key of a talk to continue.
-            new: begin a new talk in the room of that one, and forget that one.
-        """
+        """Return the room for a speaker, who has it alone until ``free``; see ``Start``."""
         if session is not None:
             found = [room for room in self if _is(room.session, session)]
             if not found:

@@ -61,15 +61,7 @@ class OpenTalk:
 
 
 class Service:
-    """What the connections of a server share.
-
-    Attributes:
-        rooms: with the text of each.
-        closing: set when the server stops: streams end.
-        viewers: their number.
-        metrics: for Prometheus.
-        model: name of the translation model for clients.
-    """
+    """What the connections of a server share; streams end when ``closing`` is set."""
 
     def __init__(self, engines: EnginePool, limits: Limits) -> None:
         self.engines = engines
@@ -162,7 +154,7 @@ class Service:
                 audio_s=tail.start_s,
                 source=source.code,
                 targets=[target.code for target in targets],
-                languages=[_describe(target) for target in targets],
+                languages=[TargetLanguage.of(target) for target in targets],
                 chunk_ms=config.chunk_ms,
                 policy=", ".join(policies),
                 model=self.model,
@@ -240,7 +232,7 @@ class Service:
             "status": "ok" if self.engines.healthy() else self.engines.state,
             "error": self.engines.error and public(self.engines.error),
             "source": resolved.config.source_language,
-            "targets": [_describe(language(code)).model_dump() for code in self.targets()],
+            "targets": [TargetLanguage.of(language(code)).model_dump() for code in self.targets()],
             "model": self.model,
             "chunk_ms": resolved.config.chunk_ms,
             "speakers": self._speakers,
@@ -317,7 +309,3 @@ def _after(tail: Tail, found: Sequence[Message]) -> Tail:
     for code, units in said.items():
         said[code] = tuple(unit for unit in units if unit.start + unit.end >= 2 * start_s)
     return Tail(audio_s=audio_s, start_s=start_s, closed_s=closed_s, said=said)
-
-
-def _describe(known: Language) -> TargetLanguage:
-    return TargetLanguage(code=known.code, name=known.name, spaced=known.spaced, rtl=known.rtl)

@@ -13,10 +13,10 @@ import numpy as np
 
 from alignatt_agent.cascade.stream import Stream, StreamStep
 from alignatt_agent.serve.access import BROKEN, LATER, RefusedError, public
-from alignatt_agent.serve.arrivals import Arrivals
 from alignatt_agent.serve.engines import EnginePool
 from alignatt_agent.serve.messages import ENGINE_FAILED, Message, Status, StepError, of_step
 from alignatt_agent.serve.remote import RemoteStream
+from alignatt_agent.serve.rooms import Arrivals
 from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
 from alignatt_agent.types.audio import Resampler
 from alignatt_agent.types.stopwatch import STAGES
@@ -39,32 +39,17 @@ ATTEMPTS = 3
 
 @dataclass(eq=False)
 class SpeakerStream:
-    """One speaker's audio on its way through the cascade.
-
-    Attributes:
-        stream: recognizes and translates.
-        engines: behind the stream.
-        resampler: makes the client's audio 16 kHz.
-        chunk_ms: audio per step.
-        live: take waiting audio in longer steps, so that a slow machine takes longer steps instead
-            of falling behind; else every step takes exactly ``chunk_ms``.
-        offset_s: seconds of the talk before this stream.
-        deliver: receives the messages of each step.
-        threads: where steps run.
-        said: text of the open sentence so far, by target.
-        arrivals: notes when the audio arrives.
-        finished: whether all is translated.
-    """
+    """One speaker's audio on its way through the cascade; ``finished`` when all is translated."""
 
     stream: Stream | RemoteStream
     engines: EnginePool
     resampler: Resampler
-    chunk_ms: int
+    chunk_ms: int  # audio per step; longer ``live`` steps take what waits on a slow machine
     live: bool
-    offset_s: float
-    deliver: Callable[[list[Message]], Awaitable[None]]
+    offset_s: float  # length of the talk before this stream
+    deliver: Callable[[list[Message]], Awaitable[None]]  # receives the messages of each step
     threads: Executor
-    said: dict[str, str] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)  # of the open sentence, by target
     arrivals: Arrivals = field(default_factory=Arrivals)
 
     def __post_init__(self) -> None:
