@@ -14,9 +14,8 @@ import pytest
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.serve.publish import destination
 from alignatt_agent.types import AlignAttError
-from tests.fakes import agent as fakes
 from tests.serve import live
-from tests.serve.live import GERMAN, WORDS, client_of, german, speak, wait_until
+from tests.serve.live import WORDS, client_of, german, speak, wait_until
 
 CUT = 160_000  # bytes, 5 s: within the second sentence
 
@@ -117,13 +116,3 @@ def test_a_destination_has_a_room_a_language_and_an_address(text):
     with pytest.raises(ConfigError, match="expected one of it, en, got de"):
         destination("talk:de=https://a.example", ["it", "en"])
     assert destination("talk:German=https://a/?x=1") == ("talk", "de", "https://a/?x=1")
-
-
-def test_programs_poll_the_last_sentences(client):
-    speak(client, room="talk", targets=["de", "zh"])
-    found = client.get("/captions.json?room=talk&target=de")
-    text = GERMAN[len(german(6)) + 1 :]
-    assert found.json() == {"room": "talk", "target": "de", "text": text}
-    assert found.headers["cache-control"] == "no-store"
-    last = "".join(fakes.translated(fakes.word(k), True) for k in range(6, WORDS))
-    assert client.get("/captions.json?room=talk&target=zh").json()["text"] == last

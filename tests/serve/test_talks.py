@@ -16,8 +16,6 @@ from alignatt_agent.serve.journal import Journal
 from alignatt_agent.serve.messages import Heard, StepError, Tail, Unit
 from alignatt_agent.serve.remote import RemoteStream
 from alignatt_agent.serve.service import _after
-from alignatt_agent.translation.captions import Captions
-from alignatt_agent.types import Word
 from tests.serve import live
 
 HALF = len(live.TALK) // 2 + 4000  # within a sentence and a word
@@ -140,14 +138,6 @@ def test_a_speaker_who_is_waited_for_gives_way(tmp_path, monkeypatch):
             with live.RemoteSocket(server.port) as socket:
                 assert live.start(socket, room=room).get("code") == code
             live.wait_until(then)
-
-
-def test_captions_leave_out_what_was_said_before_a_stream_failed():
-    captions, heard = Captions(), [Word(word, 0.0, 1.0) for word in ENGLISH]
-    captions.remember((), " ".join(ENGLISH[:3]))
-    found = [captions.complete(words).units for words in (heard[:2], heard[2:5], heard[5:])]
-    spaced = tuple(f" {word}" for word in ENGLISH)
-    assert found == [(), spaced[3:5], spaced[5:]]
 
 
 @pytest.mark.parametrize("kept_s", [None, 6.5])

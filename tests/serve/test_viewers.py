@@ -31,6 +31,7 @@ def test_what_was_said_can_be_taken_along(client):
     for kind in ("srt", "vtt", "txt", "jsonl"):
         answer = client.get(f"/transcript?room=talk&target=de&format={kind}")
         assert answer.headers["content-disposition"] == f'attachment; filename="talk.de.{kind}"'
+        assert answer.headers["cache-control"] == "no-store"
         texts[kind] = answer.text
     lines = [json.loads(line) for line in texts.pop("jsonl").splitlines()]
     assert set(lines[0]) == {"target", "text", "start", "end", "emission_time"}
