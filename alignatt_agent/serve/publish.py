@@ -82,8 +82,8 @@ async def _captions(room: Room, target: str) -> AsyncIterator[tuple[bool, float,
         message, old = LINE.validate_json(event), old - 1
         begun = begun or isinstance(message, Ready)
         said = room.arrivals(getattr(message, "audio_s", 0.0))
-        mine = isinstance(message, Said) and message.target == target and old < 0
-        for text, start, _, begins in getattr(message, "units", ()) if mine else ():
+        new = message.units if isinstance(message, Said) and message.target == target else ()
+        for text, start, _, begins in new if old < 0 else ():
             if line and begins:
                 yield begun, spoken, said, line
                 line, begun = "", False

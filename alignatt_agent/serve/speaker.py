@@ -163,11 +163,11 @@ class SpeakerStream:
         self._busy_s, self._step_s = self._busy_s + seconds, seconds
         dead = bool(failures) and not self.engines.healthy()
         found = [] if step is None else of_step(step, self.offset_s, self.said)
-        if dead:
-            found.append(ENGINE_FAILED)
-        for target, error in () if dead else failures:
-            text = f"{public(str(error))}; it is tried again"
-            found.append(StepError(message=text, target=target))
+        again = [
+            StepError(message=f"{public(str(cause))}; it is tried again", target=target)
+            for target, cause in failures
+        ]
+        found += [ENGINE_FAILED] if dead else again
         await self.deliver([*found, self._status(seconds, step)])
         if dead:
             await self._interrupt(failures[0][1])
