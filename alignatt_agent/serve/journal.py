@@ -2,7 +2,7 @@
 
 The first line of a file names the room and its key; the others are events as viewers get them, and
 states to resume from (``Tail``). The file is removed when the server forgets the talk. A thread
-writes, so that a slow disk delays no other talk.
+writes: a slow disk does not stop the event loop.
 """
 
 import json

@@ -21,14 +21,7 @@ from alignatt_agent.serve.transcripts import transcript
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.translation.captions import Captions
 from alignatt_agent.translation.units import UnitDecoder
-from alignatt_agent.types import (
-    SAMPLE_RATE,
-    SourceSpan,
-    SourceView,
-    SpeechUpdate,
-    Step,
-    Transcript,
-)
+from alignatt_agent.types import SAMPLE_RATE, SourceSpan, SourceView, SpeechUpdate, Step, Transcript
 from tests.fakes.speech import Settings
 
 SENTENCES = [

@@ -156,7 +156,7 @@ async def test_a_speaker_who_is_back_waits_for_the_old_stream_alone(kept):
 
 
 @asynchronous
-async def test_a_slow_disk_delays_its_own_talk_alone(tmp_path, monkeypatch):
+async def test_a_slow_disk_does_not_stop_the_event_loop(tmp_path, monkeypatch):
     """Viewers see what the journal has, in its order, though the speaker is disconnected."""
     disk, write = threading.Event(), Journal._write
     monkeypatch.setattr(Journal, "_write", lambda *given: disk.wait(WAIT_S) and write(*given))
