@@ -120,7 +120,7 @@ async def serve(connection: Connection, service: Service) -> None:
             )
         context = await service.context(init.context_text)
         earlier = (text for pair in init.history for text in pair)
-        begun = await service.context(init.accepted_target_prefix.strip(), "", *earlier)
+        accepted = await service.context(init.accepted_target_prefix.strip(), "", *earlier)
         # Only the translation side is used: the client recognizes speech itself.
         stream = await opened.enter_async_context(
             service.engines.open_stream(source, [target], context, lambda error: None)
@@ -129,8 +129,8 @@ async def serve(connection: Connection, service: Service) -> None:
         direction = f"{source.code}-{target.code}"
         await connection.send(InitOk(direction=direction, preset=preset, model=service.model))
         side = stream.targets[target.code]
-        utterance = _Utterance(side, begun)
-        await asyncio.to_thread(side.remember, init.history, begun)
+        utterance = _Utterance(side, accepted)
+        await asyncio.to_thread(side.remember, init.history, accepted)
         while True:
             update = _parse(await connection.receive())
             if not isinstance(update, Update):
